@@ -1,0 +1,118 @@
+SHELL := bash
+.SHELLFLAGS := -e -u -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
+
+# What a caller may set: make serve MODELS=/srv/models, make bench FILTER=Core COUNT=10, make fuzz FUZZTIME=1m
+MODELS ?= examples/models
+FUZZTIME ?= 10s
+FILTER ?= .
+COUNT ?= 6
+
+TOOLS := $(CURDIR)/.weft/bin
+BUF := tools/node_modules/.bin/buf
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Fetch the pinned ONNX Runtime library into .weft (a second run downloads nothing)
+	@go run ./scripts/setup
+
+.PHONY: build
+build: ## Build bin/weft
+	go build -o bin/weft ./cmd/weft
+
+.PHONY: serve
+serve: setup build ## Serve the example models (MODELS=dir for your own)
+	bin/weft serve $(MODELS)
+
+.PHONY: test
+test: setup ## Run every test
+	go test ./...
+
+.PHONY: race
+race: setup ## Run every test under the race detector
+	go test -race ./...
+
+.PHONY: fuzz
+fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
+	scripts/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) times each; compares with the run before
+	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
+
+.PHONY: smoke
+smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them through a real client
+	scripts/smoke.sh bin/weft $(TOOLS)/grpcurl
+
+.PHONY: generate
+generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen
+	$(BUF) generate
+
+.PHONY: checkgenerate
+checkgenerate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Fail if proto/gen is not what `make generate` writes
+	@rm -rf .weft/generated
+	@$(BUF) generate --output .weft/generated
+	@diff -r .weft/generated/proto/gen proto/gen || { echo 'proto/gen is stale: run `make generate` and commit the result' >&2; exit 1; }
+	@rm -rf .weft/generated
+
+.PHONY: lint
+lint: lint-go lint-proto ## Run all linters
+
+.PHONY: lint-go
+lint-go: $(TOOLS)/golangci-lint $(TOOLS)/deadcode ## Lint the Go code: golangci-lint, formatting, dead code
+	$(TOOLS)/golangci-lint run ./...
+	scripts/deadcode.sh $(TOOLS)/deadcode
+
+.PHONY: lint-proto
+lint-proto: $(BUF) ## Lint the protocol and refuse breaking changes against the main branch
+	$(BUF) lint
+	$(BUF) format --diff --exit-code --path proto/weft
+	scripts/breaking.sh $(BUF)
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
+	$(TOOLS)/golangci-lint fmt ./...
+	$(BUF) format --write --path proto/weft
+
+.PHONY: ci
+ci: ## Everything a change must pass
+	$(MAKE) checkgenerate
+	$(MAKE) lint
+	$(MAKE) test
+	$(MAKE) race
+	$(MAKE) fuzz FUZZTIME=3s
+	$(MAKE) smoke
+
+.PHONY: clean
+clean: ## Remove what was built (keeps the downloaded ONNX Runtime)
+	rm -rf bin .weft/bin .weft/bench .weft/generated tools/node_modules
+
+# Tools are built once per pinned version: a changed tools/go.mod is newer than the binaries.
+tool = go build -C tools -o $(TOOLS)/ $(1) && touch $@
+
+$(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
+	$(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+$(TOOLS)/deadcode: tools/go.mod tools/go.sum
+	$(call tool,golang.org/x/tools/cmd/deadcode)
+
+$(TOOLS)/benchstat: tools/go.mod tools/go.sum
+	$(call tool,golang.org/x/perf/cmd/benchstat)
+
+$(TOOLS)/grpcurl: tools/go.mod tools/go.sum
+	$(call tool,github.com/fullstorydev/grpcurl/cmd/grpcurl)
+
+$(TOOLS)/protoc-gen-go: tools/go.mod tools/go.sum
+	$(call tool,google.golang.org/protobuf/cmd/protoc-gen-go)
+
+$(TOOLS)/protoc-gen-go-grpc: tools/go.mod tools/go.sum
+	$(call tool,google.golang.org/grpc/cmd/protoc-gen-go-grpc)
+
+$(BUF): tools/package.json tools/package-lock.json tools/.npmrc
+	npm ci --prefix tools
+	touch $@

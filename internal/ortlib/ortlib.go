@@ -1,0 +1,116 @@
+// Package ortlib says which ONNX Runtime shared library this build of Weft uses and where it lies.
+//
+// It only names and finds the file; runtime/ort loads it and scripts/setup fetches it.
+package ortlib
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Version is the pinned ONNX Runtime release.
+const Version = "1.30.0"
+
+// EnvVar names a library to use instead of the pinned one.
+const EnvVar = "WEFT_ONNXRUNTIME_LIB"
+
+// ErrMissing is wrapped by every error that says there is no library to load.
+var ErrMissing = errors.New("ONNX Runtime library missing")
+
+// FileName is the library's name in the pinned folder and beside an installed binary.
+func FileName() string {
+	if runtime.GOOS == "darwin" {
+		return "libonnxruntime.dylib"
+	}
+	return "libonnxruntime.so"
+}
+
+// TreePath is where `make setup` puts the pinned library in the source tree at root.
+func TreePath(root string) string {
+	return filepath.Join(root, ".weft", "onnxruntime", Version, "lib", FileName())
+}
+
+// Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one
+// beside the running executable or in ../lib; else the one `make setup` fetched into the source tree
+// around the executable or the working directory, so that `go test` finds it in any package.
+// The error is one sentence that says what is missing and how to mend it; it wraps ErrMissing.
+func Find() (string, error) {
+	if path := os.Getenv(EnvVar); path != "" {
+		return Named(path)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		exe = ""
+	} else if resolved, err := filepath.EvalSymlinks(exe); err == nil {
+		exe = resolved
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		wd = ""
+	}
+	return find(exe, wd)
+}
+
+// Named checks a path that the user gave (by flag or by WEFT_ONNXRUNTIME_LIB) and makes it absolute.
+func Named(path string) (string, error) {
+	if !isFile(path) {
+		return "", fmt.Errorf("%w: %s, named by %s or --onnxruntime-lib, is not a file; "+
+			"correct that path, or unset it and run `make setup` to use the pinned version %s",
+			ErrMissing, path, EnvVar, Version)
+	}
+	return filepath.Abs(path)
+}
+
+// find looks for the library from the executable first: the working directory may be anyone's.
+func find(exe, wd string) (string, error) {
+	var candidates []string
+	if exe != "" {
+		dir := filepath.Dir(exe)
+		candidates = append(candidates,
+			filepath.Join(dir, FileName()),
+			filepath.Join(filepath.Dir(dir), "lib", FileName()))
+		if root, ok := SourceTree(dir); ok {
+			candidates = append(candidates, TreePath(root))
+		}
+	}
+	wanted := FileName()
+	if root, ok := SourceTree(wd); ok {
+		candidates = append(candidates, TreePath(root))
+		wanted = TreePath(root)
+	}
+	for _, path := range candidates {
+		if isFile(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no %s of version %s was found; run `make setup` in Weft's source tree to fetch it, "+
+		"or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
+}
+
+// SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none.
+// Another module's tree does not count: a library must not be loaded from wherever one happens to stand.
+func SourceTree(dir string) (root string, ok bool) {
+	for dir != "" {
+		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
+			line, _, _ := strings.Cut(string(mod), "\n")
+			if strings.TrimSpace(line) == "module github.com/weftserve/weft" {
+				return dir, true
+			}
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			break
+		}
+		dir = parent
+	}
+	return "", false
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

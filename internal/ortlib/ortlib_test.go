@@ -1,0 +1,147 @@
+package ortlib
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFind(t *testing.T) {
+	const weftModule, otherModule = "module github.com/weftserve/weft\n\ngo 1.26.0\n", "module example.com/other\n"
+	libInTree := strings.TrimPrefix(TreePath("/"), "/")
+	tests := []struct {
+		name    string
+		files   map[string]string // path below the test's folder → content
+		exe, wd string
+		want    string // path below the test's folder; empty: ErrMissing
+	}{
+		{
+			name:  "source tree around the working directory",
+			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree: "lib", "src/runtime/ort/x.go": ""},
+			exe:   "tmp/ort.test", wd: "src/runtime/ort",
+			want: "src/" + libInTree,
+		},
+		{
+			name: "a nested module does not hide the tree",
+			files: map[string]string{
+				"src/go.mod": weftModule, "src/tools/go.mod": otherModule, "src/" + libInTree: "lib",
+			},
+			exe: "tmp/x", wd: "src/tools",
+			want: "src/" + libInTree,
+		},
+		{
+			name:  "source tree around the executable",
+			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree: "lib", "src/bin/weft": ""},
+			exe:   "src/bin/weft", wd: "elsewhere",
+			want: "src/" + libInTree,
+		},
+		{
+			name: "beside the executable wins over the tree around the working directory",
+			files: map[string]string{
+				"opt/weft": "", "opt/" + FileName(): "lib",
+				"src/go.mod": weftModule, "src/" + libInTree: "other",
+			},
+			exe: "opt/weft", wd: "src",
+			want: "opt/" + FileName(),
+		},
+		{
+			name:  "lib folder of an installation",
+			files: map[string]string{"opt/bin/weft": "", "opt/lib/" + FileName(): "lib"},
+			exe:   "opt/bin/weft", wd: "elsewhere",
+			want: "opt/lib/" + FileName(),
+		},
+		{
+			name:  "another module's tree is not ours",
+			files: map[string]string{"src/go.mod": otherModule, "src/" + libInTree: "lib"},
+			exe:   "tmp/x", wd: "src",
+		},
+		{
+			name:  "tree without the library",
+			files: map[string]string{"src/go.mod": weftModule},
+			exe:   "tmp/x", wd: "src",
+		},
+		{
+			name:  "a folder of that name is not a library",
+			files: map[string]string{"src/go.mod": weftModule, "src/" + libInTree + "/x": ""},
+			exe:   "tmp/x", wd: "src",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			for path, content := range tt.files {
+				write(t, filepath.Join(root, path), content)
+			}
+			got, err := find(filepath.Join(root, tt.exe), filepath.Join(root, tt.wd))
+			if tt.want == "" {
+				if !errors.Is(err, ErrMissing) {
+					t.Fatalf("find() = %q, %v; want ErrMissing", got, err)
+				}
+				wantMendingSentence(t, err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := filepath.Join(root, tt.want); got != want {
+				t.Errorf("find() = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestFindObeysTheEnvironment(t *testing.T) {
+	lib := filepath.Join(t.TempDir(), "mine.so")
+	t.Setenv(EnvVar, lib)
+
+	_, err := Find()
+	if !errors.Is(err, ErrMissing) {
+		t.Fatalf("Find() with %s naming no file: error %v, want ErrMissing", EnvVar, err)
+	}
+	wantMendingSentence(t, err)
+	if !strings.Contains(err.Error(), lib) {
+		t.Errorf("error %q does not name %s", err, lib)
+	}
+
+	write(t, lib, "lib")
+	got, err := Find()
+	if err != nil || got != lib {
+		t.Errorf("Find() = %q, %v; want %q", got, err, lib)
+	}
+}
+
+func TestNamedMakesAbsolute(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "mine.so"), "lib")
+	t.Chdir(dir)
+	got, err := Named("mine.so")
+	if err != nil || !filepath.IsAbs(got) {
+		t.Errorf("Named(relative) = %q, %v; want an absolute path", got, err)
+	}
+}
+
+// wantMendingSentence checks that the error is one line and says which command mends it.
+func wantMendingSentence(t *testing.T, err error) {
+	t.Helper()
+	msg := err.Error()
+	for _, part := range []string{"make setup", EnvVar, Version} {
+		if !strings.Contains(msg, part) {
+			t.Errorf("error %q does not mention %s", msg, part)
+		}
+	}
+	if strings.Contains(msg, "\n") {
+		t.Errorf("error has more than one line: %q", msg)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

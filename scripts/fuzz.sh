@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module, each for the time given (fuzz.sh 10s).
+set -euo pipefail
+
+budget=${1:?usage: fuzz.sh TIME}
+
+# go test -list prints a package's targets, then a line "ok <package> ...".
+targets=$(go test -list '^Fuzz' ./... | awk '
+  /^Fuzz/ { names[n++] = $1 }
+  $1 == "ok" { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }')
+if [[ -z $targets ]]; then
+  echo "fuzz: no fuzz target was found" >&2
+  exit 1
+fi
+while read -r package name; do
+  echo "fuzz: $package $name"
+  go test -run '^$' -fuzz "^$name\$" -fuzztime "$budget" "$package" </dev/null
+done <<<"$targets"
