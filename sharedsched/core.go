@@ -1,0 +1,318 @@
+package sharedsched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+	"github.com/weftserve/weft/sharedsched/iheap"
+)
+
+// maxQueues bounds the live queues (distinct keys) of one version. Idle ones make room for new ones.
+const maxQueues = 256
+
+// Core is the scheduler as a value: every method takes the present time and what happened, changes the state, and appends what
+// must be done about it to the caller's slice. It owns no goroutine, reads no clock, draws no random number, and no decision
+// iterates a map, so the same events at the same times always lead to the same decisions. See the package comment for its
+// states and invariants. It is not safe for concurrent use: Scheduler guards it with a mutex.
+type Core struct {
+	slab
+	devices  []device
+	lanes    []lane // by LaneID: the batch threads of all devices
+	flows    []flow
+	versions []*version // by VersionID; nil once removed
+	queues   []*queue   // by queue id; nil when free
+	freeIDs  []int32    // of queues
+
+	limits iheap.Heap // tasks that wait, by limit
+	holds  iheap.Heap // queues that wait for their batch timeout, by its end
+
+	maxQueuedBytes int64
+	queuedBytes    int64
+	seq            uint64
+	draining       bool
+	log            decisionLog
+}
+
+// FlowID names a flow: what fairness is owed to.
+type FlowID int32
+
+// LaneID names a lane: one place for a batch in flight on a device.
+type LaneID int32
+
+type device struct {
+	Device
+	index      int32
+	fair       [2]fairq.Queue // by class
+	foreground int            // tasks of class foreground that wait
+	inFlight   int            // lanes with a batch
+	since      Time           // when the in-flight set last changed
+	busy       time.Duration  // time with at least one batch in flight
+}
+
+// class separates work that someone waits for from work that uses what is left.
+type class uint8
+
+const (
+	foreground class = iota
+	background
+)
+
+type lane struct {
+	device  int32
+	running bool
+	queue   int32
+	class   class
+	started Time
+	est     cost.Estimate
+	share   time.Duration // of the device's busy time
+	batch   BatchEvent    // what the observer will be told
+}
+
+type flow struct {
+	name    string
+	device  int32
+	weight  float64
+	served  time.Duration // device time, ever
+	ready   [2]iheap.Heap // local ids of its ready queues, by the target of their heads
+	locals  []int32       // local id → queue id, -1 when free
+	removed bool
+}
+
+type version struct {
+	id       VersionID
+	name     string
+	flow     FlowID
+	settings Settings
+	revision uint64           // counts changes of settings
+	queues   map[string]int32 // by Task.Key
+	curves   map[string]*cost.Curve
+	queued   int // tasks with rows that were not started
+	live     int // tasks that have not ended
+	closing  bool
+	// refusing is since when tasks are refused on an estimate alone, with nothing executed in between; Never: not so.
+	refusing Time
+}
+
+type queue struct {
+	id      int32
+	local   int32 // its id within the flow
+	version *version
+	key     string
+	curve   *cost.Curve
+	ring    ring
+	waiting int // rows in the ring that were not started
+	running int // batches in flight
+	// oldest is the earliest arrival in the ring. Kept only where there is a batch timeout.
+	oldest Time
+	idleAt Time // when it last became empty, to choose what to evict
+
+	ready bool // in the flow's ready heap of class
+	class class
+
+	// What a full batch is, as of these revisions of curve and settings. See fullBatch.
+	most            int
+	fullCost        time.Duration
+	curveRevision   uint64
+	settingRevision uint64
+}
+
+// NewCore returns a core with the devices of the configuration and nothing to do.
+func NewCore(cfg Config) (*Core, error) {
+	if len(cfg.Devices) == 0 {
+		return nil, fmt.Errorf("sharedsched: no device configured; name at least one")
+	}
+	c := &Core{slab: newSlab(), maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, 1<<30)}
+	for i, d := range cfg.Devices {
+		if d.Lanes < 1 {
+			return nil, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", d.Name, d.Lanes)
+		}
+		c.devices = append(c.devices, device{Device: d, index: int32(i)})
+		for range d.Lanes {
+			c.lanes = append(c.lanes, lane{device: int32(i)})
+		}
+	}
+	return c, nil
+}
+
+// AddFlow adds a flow on the named device.
+func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) {
+	for i := range c.devices {
+		d := &c.devices[i]
+		if d.Name != deviceName {
+			continue
+		}
+		id := FlowID(slices.IndexFunc(c.flows, func(f flow) bool { return f.removed }))
+		if id < 0 {
+			id = FlowID(len(c.flows))
+			c.flows = append(c.flows, flow{})
+		}
+		c.flows[id] = flow{name: name, device: int32(i), weight: weight}
+		for k := range d.fair {
+			d.fair[k].Set(fairq.Flow(id), weight)
+		}
+		return id, nil
+	}
+	return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
+}
+
+// RemoveFlow forgets a flow whose versions are gone. Its id may name another flow afterwards.
+func (c *Core) RemoveFlow(f FlowID) {
+	d := &c.devices[c.flows[f].device]
+	for k := range d.fair {
+		d.fair[k].Remove(fairq.Flow(f))
+	}
+	c.flows[f] = flow{removed: true}
+}
+
+// AddVersion adds a version whose tasks are charged to flow f.
+func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) {
+	if err := s.validate(); err != nil {
+		return 0, fmt.Errorf("%w (version %s)", err, name)
+	}
+	id := VersionID(len(c.versions))
+	c.versions = append(c.versions, &version{
+		id: id, name: name, flow: f, settings: s, refusing: Never,
+		queues: map[string]int32{}, curves: map[string]*cost.Curve{},
+	})
+	return id, nil
+}
+
+// Configure changes a version's settings from the next batch on.
+func (c *Core) Configure(now Time, id VersionID, s Settings) error {
+	v := c.version(id)
+	if v == nil {
+		return ErrRemoved
+	}
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("%w (version %s)", err, v.name)
+	}
+	v.settings = s
+	v.revision++
+	c.refreshVersion(now, v)
+	return nil
+}
+
+// RemoveVersion refuses further tasks of a version and runs what waits without waiting for batches to fill. Once its last task
+// has ended an action of kind VersionGone says so.
+func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
+	v := c.version(id)
+	if v == nil || v.closing {
+		return acts
+	}
+	v.closing = true
+	c.refreshVersion(now, v)
+	return c.retire(v, acts)
+}
+
+// Drain refuses further tasks of every version and runs what waits without waiting for batches to fill.
+func (c *Core) Drain(now Time) {
+	c.draining = true
+	for _, v := range c.versions {
+		if v != nil {
+			c.refreshVersion(now, v)
+		}
+	}
+}
+
+// Live returns the number of tasks that have not ended.
+func (c *Core) Live() int { return c.live }
+
+func (c *Core) version(id VersionID) *version {
+	if id < 0 || int(id) >= len(c.versions) {
+		return nil
+	}
+	return c.versions[id]
+}
+
+// retire forgets a closing version whose last task has ended.
+func (c *Core) retire(v *version, acts []Action) []Action {
+	if !v.closing || v.live > 0 || c.versions[v.id] == nil {
+		return acts
+	}
+	// Order does not matter here: every queue is empty and none is left.
+	for _, id := range v.queues {
+		c.dropQueue(c.queues[id])
+	}
+	c.versions[v.id] = nil
+	return append(acts, Action{Kind: VersionGone, Version: v.id})
+}
+
+// queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
+func (c *Core) queueFor(v *version, t *Task) *queue {
+	if id, ok := v.queues[t.Key]; ok {
+		return c.queues[id]
+	}
+	if len(v.queues) == maxQueues && !c.evictQueue(v) {
+		return nil
+	}
+	q := &queue{version: v, key: t.Key, curve: v.curve(t.ShapeKey), curveRevision: ^uint64(0)}
+	if n := len(c.freeIDs); n > 0 {
+		q.id = c.freeIDs[n-1]
+		c.freeIDs = c.freeIDs[:n-1]
+		c.queues[q.id] = q
+	} else {
+		q.id = int32(len(c.queues))
+		c.queues = append(c.queues, q)
+	}
+	q.local = c.flows[v.flow].take(q.id)
+	v.queues[q.key] = q.id
+	return q
+}
+
+// evictQueue drops the queue of v that has been idle for longest.
+func (c *Core) evictQueue(v *version) bool {
+	var victim *queue
+	// The choice is unique (ties go to the lower id), so the order of iteration does not matter.
+	for _, id := range v.queues {
+		q := c.queues[id]
+		if q.ring.n > 0 || q.running > 0 {
+			continue
+		}
+		if victim == nil || q.idleAt < victim.idleAt || (q.idleAt == victim.idleAt && q.id < victim.id) {
+			victim = q
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	c.dropQueue(victim)
+	return true
+}
+
+func (c *Core) dropQueue(q *queue) {
+	v := q.version
+	delete(v.queues, q.key)
+	f := &c.flows[v.flow]
+	f.locals[q.local] = -1
+	c.queues[q.id] = nil
+	c.freeIDs = append(c.freeIDs, q.id)
+}
+
+func (f *flow) take(queue int32) int32 {
+	for i, id := range f.locals {
+		if id < 0 {
+			f.locals[i] = queue
+			return int32(i)
+		}
+	}
+	f.locals = append(f.locals, queue)
+	return int32(len(f.locals) - 1)
+}
+
+// curve returns the cost curve for a shape. Curves outlive queues, for the cost of a shape is dear to learn; past maxQueues of
+// them all are forgotten, which costs a few cold batches.
+func (v *version) curve(shapeKey string) *cost.Curve {
+	if curve, ok := v.curves[shapeKey]; ok {
+		return curve
+	}
+	if len(v.curves) == maxQueues {
+		clear(v.curves)
+	}
+	curve := &cost.Curve{}
+	v.curves[shapeKey] = curve
+	return curve
+}

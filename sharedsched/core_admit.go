@@ -1,0 +1,173 @@
+package sharedsched
+
+import (
+	"time"
+)
+
+const (
+	// probeAfter is how long a version may refuse on estimates alone before one task is let through to check them.
+	probeAfter = 100 * time.Millisecond
+
+	minTarget = 20 * time.Millisecond
+	maxTarget = time.Second
+	// targetBatches is the default target in full batches: one may be running, others go first, and ours takes one.
+	targetBatches = 5
+)
+
+// Submit admits a task or refuses it at once. limit is Task.Limit on the scheduler's clock, Never for none. The error is
+// ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal.
+func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, error) {
+	v := c.version(id)
+	switch {
+	case c.draining:
+		return 0, ErrDraining
+	case v == nil || v.closing:
+		return 0, ErrRemoved
+	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows:
+		return 0, ErrTooManyRows
+	}
+	if limit == Never && v.settings.MaxLatency > 0 {
+		limit = now.Add(v.settings.MaxLatency)
+	}
+	if limit <= now {
+		return 0, ErrExpired
+	}
+	if v.queued >= v.settings.MaxQueue {
+		return 0, c.refuse(now, v, &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}, t)
+	}
+	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
+		return 0, c.refuse(now, v, &Refusal{
+			Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
+			QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes,
+		}, t)
+	}
+	q := c.queueFor(v, t)
+	if q == nil {
+		return 0, c.refuse(now, v, &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}, t)
+	}
+	if refusal := c.unattainable(now, q, t, limit); refusal != nil {
+		return 0, refusal
+	}
+	return c.enqueue(now, q, t, limit), nil
+}
+
+// unattainable refuses a task that misses its limit even if the device served nothing else. An estimate that was never measured
+// refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through, lest a wrong estimate keep
+// itself alive by refusing everything that would correct it.
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
+	if limit == Never {
+		return nil
+	}
+	v := q.version
+	predicted, known := c.serviceTime(q, t)
+	if !known || now.Add(predicted) <= limit {
+		return nil
+	}
+	switch {
+	case v.refusing == Never:
+		v.refusing = now
+	case now.Sub(v.refusing) >= probeAfter:
+		v.refusing = now
+		return nil
+	}
+	r := &Refusal{
+		Reason: RefusedDeadline, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
+		Predicted: predicted, Limit: limit.Sub(now), RetryAfter: -1,
+	}
+	c.log.refusal(now, v, r, t.Rows)
+	return r
+}
+
+// serviceTime is the least device time of a task that has the device to itself. It reports false where that was never measured.
+func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
+	s := &q.version.settings
+	if t.Alone || !s.Batched {
+		return q.curve.AtLeast(t.Rows)
+	}
+	most, _ := q.fullBatch()
+	first, known := q.curve.AtLeast(s.padded(min(most, t.Rows)))
+	last, _ := q.curve.AtLeast(s.padded(t.Rows % most))
+	if t.Rows < most {
+		last = 0
+	}
+	return first*time.Duration(max(1, t.Rows/most)) + last, known
+}
+
+// refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
+func (c *Core) refuse(now Time, v *version, r *Refusal, t *Task) *Refusal {
+	r.RetryAfter = time.Millisecond
+	if id, ok := v.queues[t.Key]; ok {
+		_, full := c.queues[id].fullBatch()
+		r.RetryAfter = max(r.RetryAfter, full)
+	}
+	c.log.refusal(now, v, r, t.Rows)
+	return r
+}
+
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
+	v := q.version
+	slot, k := c.take()
+	c.seq++
+	k.state = taskQueued
+	k.order = order{rank: t.Priority.rank(), target: min(now.Add(q.target(t)), limit), seq: c.seq}
+	k.queue = q.id
+	k.alone, k.unmeasured = t.Alone, t.Unmeasured
+	k.rows, k.bytes = t.Rows, t.Bytes
+	k.arrival, k.limit = now, limit
+
+	if q.ring.n == 0 {
+		q.oldest = now
+	}
+	q.ring.insert(entry{k.order, slot})
+	q.waiting += t.Rows
+	v.queued++
+	v.live++
+	c.queuedBytes += t.Bytes
+	c.device(q).count(k.order, 1)
+	if limit != Never {
+		c.limits.Set(slot, int64(limit))
+	}
+	c.refresh(now, q)
+	return c.handle(slot)
+}
+
+// target returns how long after its arrival the answer to t is wanted.
+func (q *queue) target(t *Task) time.Duration {
+	s := &q.version.settings
+	switch {
+	case t.Target > 0:
+		return t.Target
+	case s.TargetLatency > 0:
+		return s.TargetLatency
+	}
+	_, full := q.fullBatch()
+	return min(max(targetBatches*full, minTarget), maxTarget)
+}
+
+// fullBatch returns the most rows that one batch of the queue may have now, and what such a batch is expected to cost. Both
+// change only with the curve and the settings, far less often than they are asked for.
+func (q *queue) fullBatch() (rows int, cost time.Duration) {
+	v := q.version
+	if q.curveRevision != q.curve.Revision() || q.settingRevision != v.revision {
+		s := &v.settings
+		q.curveRevision, q.settingRevision = q.curve.Revision(), v.revision
+		q.most = q.curve.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded)
+		q.fullCost = q.curve.Estimate(s.padded(q.most)).Cost
+	}
+	return q.most, q.fullCost
+}
+
+func (c *Core) device(q *queue) *device { return &c.devices[c.flows[q.version.flow].device] }
+
+func (d *device) count(o order, delta int) {
+	if classOf(o) == foreground {
+		d.foreground += delta
+	}
+}
+
+func classOf(o order) class {
+	if o.rank == Sheddable.rank() {
+		return background
+	}
+	return foreground
+}

@@ -1,0 +1,289 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// Next gives a free lane its next batch. It reports false when there is nothing to start; the lane then stays free. Expired
+// tasks are dropped first. b is filled but for the payloads; its slice of spans is reused.
+func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
+	acts = c.Advance(now, acts)
+	q, k := c.pick(c.lanes[id].device)
+	if q == nil {
+		return false, acts
+	}
+	c.form(now, q, b)
+	c.start(now, id, q, k, b)
+	c.refresh(now, q)
+	return true, acts
+}
+
+// HasWork reports whether Next would find a batch for the device of the lane.
+func (c *Core) HasWork(id LaneID) bool {
+	q, _ := c.pick(c.lanes[id].device)
+	return q != nil
+}
+
+// pick chooses the queue to serve: the flow that is furthest behind its share of device time, and of its queues the one whose
+// head is wanted first. Background work is looked at only when no foreground task waits on the device, ready or not.
+func (c *Core) pick(dev int32) (*queue, class) {
+	d := &c.devices[dev]
+	for k := range d.fair {
+		if class(k) == background && d.foreground > 0 {
+			break
+		}
+		if id, ok := d.fair[k].Next(); ok {
+			f := &c.flows[id]
+			local, _, _ := f.ready[k].Min()
+			return c.queues[f.locals[local]], class(k)
+		}
+	}
+	return nil, 0
+}
+
+// form takes a prefix of the queue into b: as many tasks as fit the rows that one batch may have. A task that fits no batch
+// whole is split, one that would fit the next batch whole is left for it.
+func (c *Core) form(now Time, q *queue, b *Batch) {
+	v := q.version
+	s := &v.settings
+	b.Version, b.Spans, b.Rows = v.id, b.Spans[:0], 0
+	head := &c.tasks[q.ring.at(0).task]
+	if head.alone || !s.Batched {
+		b.Alone, b.Reason = true, FlushUnbatched
+		c.takeRows(now, q, head.rows-head.next, b)
+		b.Padded = b.Rows
+		return
+	}
+	most, _ := q.fullBatch()
+	full := false
+	for q.ring.n > 0 && !full {
+		t := &c.tasks[q.ring.at(0).task]
+		if t.alone {
+			break
+		}
+		left, room := t.rows-t.next, most-b.Rows
+		if left <= room || left > most {
+			c.takeRows(now, q, min(left, room), b)
+		}
+		full = left >= room
+	}
+	b.Alone = false
+	b.Padded = s.padded(b.Rows)
+	b.Reason = c.flushReason(q, full, most)
+}
+
+func (c *Core) flushReason(q *queue, full bool, most int) FlushReason {
+	s := &q.version.settings
+	switch {
+	case full && most == 1 && s.MaxBatchCost > 0 && q.curve.Estimate(s.padded(1)).Cost > s.MaxBatchCost:
+		return FlushSingleRequestOverBudget
+	case full && most < s.MaxBatchSize:
+		return FlushBudgetReached
+	case full:
+		return FlushFull
+	case q.version.closing || c.draining:
+		return FlushDrain
+	case s.BatchTimeout > 0:
+		return FlushTimeout
+	}
+	return FlushDeviceIdle
+}
+
+// takeRows moves rows of the head task from the queue into the batch.
+func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
+	slot := q.ring.at(0).task
+	t := &c.tasks[slot]
+	first := t.next == 0
+	if first {
+		t.started = now
+		t.outcome.Queue = now.Sub(t.arrival)
+	}
+	b.Spans = append(b.Spans, Span{First: t.next, Rows: rows, task: c.handle(slot), firstExecution: first})
+	b.Rows += rows
+	t.next += rows
+	t.running += rows
+	q.waiting -= rows
+	if t.next == t.rows {
+		c.unqueue(now, q, slot, t)
+		t.state = taskRunning
+	}
+}
+
+// unqueue takes a task off everything that waits: it has no rows left to start, or will start none.
+func (c *Core) unqueue(now Time, q *queue, slot int32, t *task) {
+	q.ring.remove(t.order)
+	if q.ring.n == 0 {
+		q.idleAt = now
+	}
+	q.version.queued--
+	c.queuedBytes -= t.bytes
+	c.device(q).count(t.order, -1)
+	c.limits.Remove(slot)
+}
+
+// start puts the batch in flight: the flow is charged its estimate.
+func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
+	l := &c.lanes[id]
+	d := &c.devices[l.device]
+	d.accrue(now, c.lanes)
+	d.inFlight++
+	b.Device = d.Name
+	l.running, l.queue, l.class, l.started, l.share = true, q.id, k, now, 0
+	l.est = q.curve.Begin(b.Padded)
+	l.batch = BatchEvent{
+		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
+		Estimated: l.est.Cost,
+	}
+	for i := range b.Spans {
+		if b.Spans[i].firstExecution {
+			wait := c.get(b.Spans[i].task).outcome.Queue
+			l.batch.Started++
+			l.batch.QueueSum += wait
+			l.batch.LongestQueue = max(l.batch.LongestQueue, wait)
+		}
+	}
+	q.running++
+	d.fair[k].Charge(fairq.Flow(q.version.flow), l.est.Cost)
+	c.findOldest(q)
+	c.log.batch(now, q, b, l, &d.fair[k])
+}
+
+// accrue divides the time since the last change equally among the batches in flight on the device, so that the shares sum to
+// its busy time. A remainder of nanoseconds goes to the first.
+func (d *device) accrue(now Time, lanes []lane) {
+	passed := now.Sub(d.since)
+	d.since = now
+	if d.inFlight == 0 {
+		return
+	}
+	d.busy += passed
+	each := passed / time.Duration(d.inFlight)
+	rest := passed - each*time.Duration(d.inFlight)
+	for i := range lanes {
+		if l := &lanes[i]; l.running && l.device == d.index {
+			l.share += each + rest
+			rest = 0
+		}
+	}
+}
+
+// Settle ends the batch on a lane: its cost is measured, charges are corrected, and its tasks end or go on. A span whose Err is
+// set failed. The event is for the Observer.
+func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (BatchEvent, []Action) {
+	l := &c.lanes[id]
+	d := &c.devices[l.device]
+	q := c.queues[l.queue]
+	v := q.version
+	d.accrue(now, c.lanes)
+	d.inFlight--
+	l.running = false
+
+	used := l.share
+	if r.DeviceTime > 0 {
+		used = r.DeviceTime
+	}
+	if r.Unusable || c.get(b.Spans[0].task).unmeasured {
+		q.curve.Abandon(l.est)
+	} else {
+		q.curve.Settle(l.est, used)
+	}
+	v.refusing = Never
+	c.flows[v.flow].served += used
+	d.fair[l.class].Correct(fairq.Flow(v.flow), used-l.est.Cost)
+
+	ev := l.batch
+	ev.Elapsed, ev.DeviceTime = now.Sub(l.started), used
+	q.running--
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		ev.Failed = ev.Failed || s.Err != nil
+		acts = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), acts)
+	}
+	// The curve is shared by the version's queues of equal shape: any of them may have waited for this measurement.
+	if l.est.Source != cost.Measured {
+		c.refreshVersion(now, v)
+	} else {
+		c.refresh(now, q)
+	}
+	return ev, c.retire(v, acts)
+}
+
+// endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.
+func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []Action) []Action {
+	slot := s.task.slot()
+	t := &c.tasks[slot]
+	t.running -= s.Rows
+	o := &t.outcome
+	o.Executions++
+	o.DeviceTime += used
+	o.Compute = now.Sub(t.started)
+	o.Device, o.Reason = b.Device, b.Reason
+	o.BatchRequests, o.BatchRows, o.PaddedRows = len(b.Spans), b.Rows, b.Padded-b.Rows
+	if s.Err != nil {
+		return c.stop(now, slot, EndFailed, acts)
+	}
+	if t.running > 0 || t.state == taskQueued {
+		return acts
+	}
+	end := EndDone
+	if t.state == taskEnding {
+		end = t.end
+	}
+	return c.finish(slot, end, acts)
+}
+
+// stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with the last
+// of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the caller more.
+func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
+	t := &c.tasks[slot]
+	if t.state == taskQueued {
+		q := c.queues[t.queue]
+		q.waiting -= t.rows - t.next
+		c.unqueue(now, q, slot, t)
+		c.findOldest(q)
+		c.refresh(now, q)
+	}
+	if t.state != taskEnding || end == EndFailed {
+		t.end = end
+	}
+	t.state = taskEnding
+	if t.running > 0 {
+		return acts
+	}
+	v := c.queues[t.queue].version
+	acts = c.finish(slot, t.end, acts)
+	return c.retire(v, acts)
+}
+
+func (c *Core) finish(slot int32, end End, acts []Action) []Action {
+	t := &c.tasks[slot]
+	v := c.queues[t.queue].version
+	v.live--
+	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: t.outcome})
+	c.put(slot)
+	return acts
+}
+
+// Cancel ends a task that has rows waiting. A task that is running throughout goes on to its end, and Cancel reports false: what
+// was started cannot be taken back.
+func (c *Core) Cancel(now Time, h Handle, acts []Action) (bool, []Action) {
+	t := c.get(h)
+	if t == nil || t.state != taskQueued {
+		return false, acts
+	}
+	return true, c.stop(now, h.slot(), EndCancelled, acts)
+}
+
+// Close ends every task that has rows waiting.
+func (c *Core) Close(now Time, acts []Action) []Action {
+	c.draining = true
+	for slot := range c.tasks {
+		if c.tasks[slot].state == taskQueued {
+			acts = c.stop(now, int32(slot), EndClosed, acts)
+		}
+	}
+	return acts
+}

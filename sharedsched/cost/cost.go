@@ -1,0 +1,229 @@
+// Package cost predicts the device time of an execution from measurements of earlier ones.
+package cost
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// Cold is the estimate for a model and shape of which nothing was measured.
+	Cold = 50 * time.Millisecond
+	// MinSamples is how many measurements of a size make its median worth trusting.
+	MinSamples = 3
+	// ColdRows is the most rows an execution may have while the curve is cold.
+	ColdRows = 4
+
+	window   = 11  // samples kept per size: a median over it follows a change after six
+	maxSizes = 128 // sizes kept per curve
+)
+
+// Source tells what an estimate rests on.
+type Source uint8
+
+// The sources, from best to worst.
+const (
+	Measured     Source = iota // the median of this size
+	Interpolated               // between, or beyond, sizes that were measured
+	Unmeasured                 // nothing: the cold default
+)
+
+// String returns measured, interpolated or unmeasured.
+func (s Source) String() string { return [...]string{"measured", "interpolated", "unmeasured"}[s] }
+
+// Curve is the device time of one (model, version, shape, device class) as a function of the rows in an execution. Cost is a
+// function of the batch size and never "elapsed over n" of a batch, which would credit a lone request with its mates'
+// economies. The zero value is a cold curve.
+//
+// Each execution calls Begin once, then exactly one of Settle and Abandon.
+type Curve struct {
+	sizes    []*size // ascending by rows
+	trusted  []point // sizes with MinSamples, their medians made non-decreasing
+	inFlight int     // executions begun while the curve was cold
+	clock    uint64  // counts settlements, to find the size that was not used for longest
+	revision uint64  // counts changes of trusted
+}
+
+type size struct {
+	rows   int
+	ring   [window]time.Duration
+	n      int // samples ever taken
+	median time.Duration
+	used   uint64
+}
+
+type point struct {
+	rows int
+	cost time.Duration
+}
+
+// Estimate is a prediction, and the token that ends with Settle or Abandon.
+type Estimate struct {
+	Rows   int
+	Cost   time.Duration
+	Source Source
+}
+
+// Estimate predicts the device time of an execution of so many rows. It never decreases with rows.
+func (c *Curve) Estimate(rows int) Estimate {
+	if len(c.trusted) == 0 {
+		return Estimate{rows, Cold, Unmeasured}
+	}
+	i, exact := slices.BinarySearchFunc(c.trusted, rows, func(p point, r int) int { return p.rows - r })
+	switch {
+	case exact:
+		return Estimate{rows, c.trusted[i].cost, Measured}
+	case i == 0:
+		// Fewer rows than were ever measured cannot cost more.
+		return Estimate{rows, c.trusted[0].cost, Interpolated}
+	case i == len(c.trusted):
+		// Beyond the largest size in proportion: an overestimate wherever batching pays at all.
+		last := c.trusted[i-1]
+		return Estimate{rows, last.cost * time.Duration(rows) / time.Duration(last.rows), Interpolated}
+	}
+	lo, hi := c.trusted[i-1], c.trusted[i]
+	cost := lo.cost + (hi.cost-lo.cost)*time.Duration(rows-lo.rows)/time.Duration(hi.rows-lo.rows)
+	return Estimate{rows, cost, Interpolated}
+}
+
+// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured size that
+// is no larger. It reports false where there is none.
+func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
+	i, exact := slices.BinarySearchFunc(c.trusted, rows, func(p point, r int) int { return p.rows - r })
+	if !exact {
+		i--
+	}
+	if i < 0 {
+		return 0, false
+	}
+	return c.trusted[i].cost, true
+}
+
+// Revision changes whenever an estimate may have changed.
+func (c *Curve) Revision() uint64 { return c.revision }
+
+// IsCold reports whether no size has been measured often enough.
+func (c *Curve) IsCold() bool { return len(c.trusted) == 0 }
+
+// ColdInFlight reports whether an execution begun while the curve was cold has not ended yet.
+func (c *Curve) ColdInFlight() bool { return c.inFlight > 0 }
+
+// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least 1. A cold curve
+// allows ColdRows; a measured one, at most twice the largest size it has seen. padded maps rows to the size they execute as,
+// and must not decrease.
+func (c *Curve) MaxRows(budget time.Duration, limit int, padded func(int) int) int {
+	if c.IsCold() {
+		return max(1, min(limit, ColdRows))
+	}
+	limit = min(limit, 2*c.trusted[len(c.trusted)-1].rows)
+	if budget <= 0 || c.Estimate(padded(limit)).Cost <= budget {
+		return max(1, limit)
+	}
+	lo, hi := 1, limit // hi is over budget
+	for lo+1 < hi {
+		mid := (lo + hi) / 2
+		if c.Estimate(padded(mid)).Cost <= budget {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// Begin returns the estimate of an execution that starts now.
+func (c *Curve) Begin(rows int) Estimate {
+	e := c.Estimate(rows)
+	if e.Source == Unmeasured {
+		c.inFlight++
+	}
+	return e
+}
+
+// Abandon ends an execution that taught nothing: it failed, or was not representative.
+func (c *Curve) Abandon(e Estimate) {
+	if e.Source == Unmeasured {
+		c.inFlight--
+	}
+}
+
+// Settle ends an execution with its measured device time. A measurement that is not positive is ignored.
+func (c *Curve) Settle(e Estimate, measured time.Duration) {
+	c.Abandon(e)
+	if measured <= 0 {
+		return
+	}
+	c.clock++
+	s := c.size(e.Rows)
+	s.ring[s.n%window] = measured
+	s.n++
+	s.used = c.clock
+	before := s.median
+	s.median = median(s.ring[:min(s.n, window)])
+	if s.n >= MinSamples && (s.n == MinSamples || s.median != before) {
+		c.rebuild()
+	}
+}
+
+// size finds the record of a size or makes one, in place of the one not used for longest if there are too many.
+func (c *Curve) size(rows int) *size {
+	i, ok := slices.BinarySearchFunc(c.sizes, rows, func(s *size, r int) int { return s.rows - r })
+	if ok {
+		return c.sizes[i]
+	}
+	if len(c.sizes) == maxSizes {
+		oldest := 0
+		for j, s := range c.sizes {
+			if s.used < c.sizes[oldest].used {
+				oldest = j
+			}
+		}
+		c.sizes = slices.Delete(c.sizes, oldest, oldest+1)
+		if oldest < i {
+			i--
+		}
+		c.rebuild()
+	}
+	s := &size{rows: rows}
+	c.sizes = slices.Insert(c.sizes, i, s)
+	return s
+}
+
+// rebuild derives the trusted points. More rows never cost less: where noise says otherwise the larger size is raised, which
+// keeps the search in MaxRows sound.
+func (c *Curve) rebuild() {
+	c.revision++
+	c.trusted = c.trusted[:0]
+	highest := time.Duration(0)
+	for _, s := range c.sizes {
+		if s.n >= MinSamples {
+			highest = max(highest, s.median)
+			c.trusted = append(c.trusted, point{s.rows, highest})
+		}
+	}
+}
+
+// Entry describes one size of a curve.
+type Entry struct {
+	Rows    int
+	Median  time.Duration
+	Samples int // in the window
+	Trusted bool
+}
+
+// Entries returns what was measured, ascending by rows.
+func (c *Curve) Entries() []Entry {
+	entries := make([]Entry, len(c.sizes))
+	for i, s := range c.sizes {
+		entries[i] = Entry{s.rows, s.median, min(s.n, window), s.n >= MinSamples}
+	}
+	return entries
+}
+
+// median returns the middle of 1 to window samples, the lower of two middles.
+func median(samples []time.Duration) time.Duration {
+	var sorted [window]time.Duration
+	n := copy(sorted[:], samples)
+	slices.Sort(sorted[:n])
+	return sorted[(n-1)/2]
+}

@@ -1,0 +1,68 @@
+package sharedsched
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors that end a task without an answer. Refusal and the error of an execution are the other two ways.
+var (
+	// ErrExpired: the limit passed while the task was queued. It was never executed.
+	ErrExpired = errors.New("the deadline passed while the request was queued; it was not executed")
+	// ErrRemoved: the version is being unloaded and takes no more work.
+	ErrRemoved = errors.New("the model version is being unloaded")
+	// ErrDraining: the server is shutting down and takes no more work.
+	ErrDraining = errors.New("the server is draining")
+	// ErrClosed: the scheduler stopped before the task could run.
+	ErrClosed = errors.New("the scheduler is closed")
+	// ErrTooManyRows: the task has more rows than the version may ever take.
+	ErrTooManyRows = errors.New("more rows than the model takes in one request")
+)
+
+// RefusalReason says why a task was turned away.
+type RefusalReason uint8
+
+// The refusal reasons.
+const (
+	RefusedQueueFull  RefusalReason = iota + 1 // MaxQueue tasks of the version, or MaxQueuedBytes in all, are waiting
+	RefusedDeadline                            // the limit certainly cannot be met
+	RefusedForGoodput                          // dropped in overload so that others meet their limits
+)
+
+// String returns the reason as error details and metrics spell it.
+func (r RefusalReason) String() string {
+	switch r {
+	case RefusedQueueFull:
+		return "QUEUE_FULL"
+	case RefusedDeadline:
+		return "DEADLINE_UNATTAINABLE"
+	case RefusedForGoodput:
+		return "DROPPED_FOR_GOODPUT"
+	}
+	return fmt.Sprintf("REFUSAL_REASON(%d)", uint8(r))
+}
+
+// Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
+type Refusal struct {
+	Reason RefusalReason
+	// Queued and MaxQueue are tasks of the version. QueuedBytes and MaxQueuedBytes are set instead when bytes were the limit.
+	Queued, MaxQueue            int
+	QueuedBytes, MaxQueuedBytes int64
+	// Predicted and Limit are set for RefusedDeadline: the time until an answer, and the time there is.
+	Predicted, Limit time.Duration
+	// RetryAfter is when room can be expected; negative: a retry is pointless.
+	RetryAfter time.Duration
+}
+
+func (r *Refusal) Error() string {
+	switch {
+	case r.Reason == RefusedDeadline:
+		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
+	case r.Reason == RefusedForGoodput:
+		return "dropped in overload so that other requests meet their deadlines"
+	case r.MaxQueuedBytes > 0:
+		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait", r.QueuedBytes, r.MaxQueuedBytes)
+	}
+	return fmt.Sprintf("the queue is full: %d of %d requests wait", r.Queued, r.MaxQueue)
+}

@@ -1,0 +1,65 @@
+package sharedsched
+
+import "time"
+
+// Executor runs batches on a device. The scheduler calls Execute from one batch thread per lane, never with a lock held.
+type Executor interface {
+	// Execute runs the batch once and blocks until it is done. It must set Err of each span that has no answer, and have
+	// delivered the rows of the others, before it returns. The batch is valid until then. Execute must end in bounded time:
+	// the lane is lost until it does.
+	Execute(b *Batch) Report
+}
+
+// Batch is one execution: consecutive rows of one or more tasks with equal key.
+type Batch struct {
+	Version VersionID
+	Device  string
+	Spans   []Span
+	Rows    int // the sum over the spans
+	Padded  int // rows to execute: Rows, or the next allowed batch size
+	Alone   bool
+	Reason  FlushReason
+}
+
+// Span is a range of one task's rows.
+type Span struct {
+	Payload        any // the task's
+	First, Rows    int
+	Err            error // set by the Executor: why this span has no answer
+	task           Handle
+	firstExecution bool
+}
+
+// Report tells what an execution cost.
+type Report struct {
+	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then divides
+	// the time that several batches overlap equally among them.
+	DeviceTime time.Duration
+	// Unusable keeps the execution out of the cost model: it failed, or did other work than its size says.
+	Unusable bool
+}
+
+// VersionID names a version that was added to a scheduler. IDs are not reused.
+type VersionID int32
+
+// Observer hears what the scheduler did, for metrics. Calls come from any goroutine, never with a lock held, and must not
+// block.
+type Observer interface {
+	// BatchDone follows every execution.
+	BatchDone(BatchEvent)
+	// TaskRefused follows every refusal and every task dropped from a queue; err is what its caller got.
+	TaskRefused(v VersionID, err error)
+}
+
+// BatchEvent describes one execution.
+type BatchEvent struct {
+	Version                VersionID
+	Device                 string
+	Tasks, Rows, Padded    int
+	Reason                 FlushReason
+	Estimated              time.Duration // what the cost model predicted; 0 if it had never measured it
+	Elapsed, DeviceTime    time.Duration
+	Failed                 bool
+	LongestQueue, QueueSum time.Duration // time in queue over the tasks that this execution started
+	Started                int           // how many tasks that is
+}

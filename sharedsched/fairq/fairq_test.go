@@ -1,0 +1,84 @@
+package fairq
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// serve runs the queue for n turns with random costs whose estimates are wrong by up to half, and returns the largest weighted
+// lead of one always-active flow over another, and the bound for it.
+func serve(pick func(*Queue) Flow, weights []float64, n int) (lead, bound float64) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var q Queue
+	for i, w := range weights {
+		q.Set(Flow(i), w)
+		q.Activate(Flow(i))
+	}
+	service := make([]float64, len(weights))
+	largest := make([]float64, len(weights))
+	for range n {
+		f := pick(&q)
+		est := time.Duration(1 + rng.IntN(10_000_000))
+		actual := est/2 + time.Duration(rng.Int64N(int64(est)))
+		q.Charge(f, est)
+		q.Correct(f, actual-est)
+		service[f] += float64(actual) / weights[f]
+		largest[f] = max(largest[f], float64(actual)/weights[f])
+		for i := range weights {
+			for j := range weights {
+				lead = max(lead, service[i]-service[j])
+				bound = max(bound, largest[i]+largest[j])
+			}
+		}
+	}
+	return lead, bound
+}
+
+func TestLagStaysWithinTheBound(t *testing.T) {
+	sfq := func(q *Queue) Flow { f, _ := q.Next(); return f }
+	// 1 µs of slack for the rounding of tags to whole nanoseconds over the run.
+	if lead, bound := serve(sfq, []float64{1, 2, 0.5, 8}, 50_000); lead > bound+1e3*50 {
+		t.Errorf("a flow leads another by %.0f ns of weighted service, the bound is %.0f", lead, bound)
+	}
+	// The check must be able to fail: serving in turn, blind to cost and weight, exceeds the bound.
+	turn := 0
+	roundRobin := func(*Queue) Flow { turn++; return Flow(turn % 4) }
+	if lead, bound := serve(roundRobin, []float64{1, 2, 0.5, 8}, 50_000); lead <= bound {
+		t.Errorf("round robin stays within the bound (%.0f of %.0f): this test proves nothing", lead, bound)
+	}
+}
+
+func TestIdlingEarnsNoCredit(t *testing.T) {
+	var q Queue
+	q.Set(0, 1)
+	q.Set(1, 1)
+	q.Activate(0)
+	for range 100 {
+		q.Charge(0, time.Millisecond)
+	}
+	q.Activate(1)
+	first := 0
+	for range 10 {
+		f, _ := q.Next()
+		if f == 1 {
+			first++
+		}
+		q.Charge(f, time.Millisecond)
+	}
+	if first < 5 || first > 6 {
+		t.Errorf("after idling, flow 1 got %d of 10 turns, want half", first)
+	}
+}
+
+func TestCorrectionNeverTurnsVirtualTimeBack(t *testing.T) {
+	var q Queue
+	q.Set(0, 1)
+	q.Activate(0)
+	q.Charge(0, 10*time.Millisecond)
+	q.Charge(0, 10*time.Millisecond)
+	q.Correct(0, -20*time.Millisecond)
+	if q.Start(0) != q.Now() {
+		t.Errorf("start tag %d after a correction, want the virtual time %d", q.Start(0), q.Now())
+	}
+}

@@ -1,0 +1,171 @@
+package sharedsched
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// checker verifies the invariants of the package comment after every event.
+type checker struct {
+	ended   map[Handle]bool
+	virtual map[int]fairq.Tag
+	broken  error
+}
+
+// note records actions and returns them.
+func (k *checker) note(acts []Action) []Action {
+	if k.ended == nil {
+		k.ended = map[Handle]bool{}
+	}
+	for _, a := range acts {
+		if a.Kind != TaskEnded {
+			continue
+		}
+		if k.ended[a.Task] {
+			k.broken = fmt.Errorf("task %x ended twice", a.Task)
+		}
+		k.ended[a.Task] = true
+	}
+	return acts
+}
+
+func (k *checker) invariants(c *Core) error {
+	if k.broken != nil {
+		return k.broken
+	}
+	inRing := map[int32]bool{}
+	foregroundTasks := make([]int, len(c.devices))
+	var bytes int64
+	for _, q := range c.queues {
+		if q == nil {
+			continue
+		}
+		rows := 0
+		for i := range q.ring.n {
+			e := q.ring.at(i)
+			if i > 0 && !q.ring.at(i-1).before(e.order) {
+				return fmt.Errorf("queue %d is out of order at %d", q.id, i)
+			}
+			t := &c.tasks[e.task]
+			if t.state != taskQueued || t.queue != q.id || t.order != e.order || inRing[e.task] {
+				return fmt.Errorf("queue %d holds task %d wrongly: %+v", q.id, e.task, t)
+			}
+			inRing[e.task] = true
+			rows += t.rows - t.next
+			bytes += t.bytes
+			if classOf(t.order) == foreground {
+				foregroundTasks[c.flows[q.version.flow].device]++
+			}
+		}
+		if rows != q.waiting {
+			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)
+		}
+		if err := c.checkReady(q); err != nil {
+			return err
+		}
+	}
+	live := 0
+	queued := map[*version]int{}
+	alive := map[*version]int{}
+	for slot := range c.tasks {
+		t := &c.tasks[slot]
+		if t.state == taskFree {
+			continue
+		}
+		live++
+		v := c.queues[t.queue].version
+		alive[v]++
+		if t.state == taskQueued {
+			queued[v]++
+		}
+		if (t.state == taskQueued) != inRing[int32(slot)] {
+			return fmt.Errorf("task %d in state %d: in a ring: %v", slot, t.state, inRing[int32(slot)])
+		}
+		if t.state != taskQueued && t.running == 0 {
+			return fmt.Errorf("task %d in state %d has nothing running and has not ended", slot, t.state)
+		}
+		if wants := t.state == taskQueued && t.limit != Never; c.limits.Has(int32(slot)) != wants {
+			return fmt.Errorf("task %d: limit watched %v, want %v", slot, !wants, wants)
+		}
+	}
+	if live != c.live || bytes != c.queuedBytes {
+		return fmt.Errorf("live %d, bytes %d; a recount gives %d, %d", c.live, c.queuedBytes, live, bytes)
+	}
+	for _, v := range c.versions {
+		if v != nil && (v.queued != queued[v] || v.live != alive[v] || len(v.queues) > maxQueues) {
+			return fmt.Errorf("version %s counts %d queued and %d live, a recount gives %d and %d (%d queues)",
+				v.name, v.queued, v.live, queued[v], alive[v], len(v.queues))
+		}
+	}
+	return k.devices(c, foregroundTasks)
+}
+
+func (c *Core) checkReady(q *queue) error {
+	f := &c.flows[q.version.flow]
+	d := &c.devices[f.device]
+	for k := range f.ready {
+		if got, want := f.ready[k].Has(q.local), q.ready && q.class == class(k); got != want {
+			return fmt.Errorf("queue %d: in the ready heap %v, want %v", q.id, got, want)
+		}
+		active := false
+		d.fair[k].Start(fairq.Flow(q.version.flow))
+		if next, ok := d.fair[k].Next(); ok {
+			active = c.flows[next].ready[k].Len() > 0
+			if !active {
+				return fmt.Errorf("flow %s is active and has no ready queue", c.flows[next].name)
+			}
+		}
+		if f.ready[k].Len() > 0 && !active {
+			return fmt.Errorf("flow %s has a ready queue and no flow is active", f.name)
+		}
+	}
+	if q.ready && q.ring.n == 0 {
+		return fmt.Errorf("queue %d is ready and empty", q.id)
+	}
+	return nil
+}
+
+func (k *checker) devices(c *Core, foregroundTasks []int) error {
+	if k.virtual == nil {
+		k.virtual = map[int]fairq.Tag{}
+	}
+	for i := range c.devices {
+		d := &c.devices[i]
+		if d.foreground != foregroundTasks[i] {
+			return fmt.Errorf("device %s counts %d foreground tasks, has %d", d.Name, d.foreground, foregroundTasks[i])
+		}
+		for cl := range d.fair {
+			if at := 2*i + cl; d.fair[cl].Now() < k.virtual[at] {
+				return fmt.Errorf("device %s: virtual time ran backwards", d.Name)
+			} else {
+				k.virtual[at] = d.fair[cl].Now()
+			}
+		}
+		inFlight := 0
+		for l := range c.lanes {
+			if c.lanes[l].running && c.lanes[l].device == d.index {
+				inFlight++
+			}
+		}
+		if inFlight != d.inFlight {
+			return fmt.Errorf("device %s counts %d batches in flight, has %d", d.Name, d.inFlight, inFlight)
+		}
+	}
+	return nil
+}
+
+// busyShares sums the device time charged to running and ended batches; it must equal the busy time of the device.
+func (c *Core) busyShares(ended time.Duration) (shares, busy time.Duration) {
+	shares = ended
+	for l := range c.lanes {
+		if c.lanes[l].running {
+			shares += c.lanes[l].share
+		}
+	}
+	for i := range c.devices {
+		busy += c.devices[i].busy
+	}
+	return shares, busy
+}

@@ -1,0 +1,256 @@
+package sharedsched
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Scheduler is the shell around Core: one mutex, one timer, and one batch thread per lane. It turns calls into events for Core
+// and Core's actions into answers. Its methods are safe for concurrent use.
+type Scheduler struct {
+	exec  Executor
+	obs   Observer
+	epoch time.Time
+	ops   sync.Pool // of *op
+	done  sync.WaitGroup
+
+	mu      sync.Mutex
+	core    *Core                       // guarded by mu
+	waiting []*op                       // guarded by mu; by task slot: who waits for the task
+	gone    map[VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
+	empty   chan struct{}               // guarded by mu; closed when a draining core has no task left. Nil: not draining
+	timer   *time.Timer                 // guarded by mu
+	armed   Time                        // guarded by mu; when the timer fires
+	closed  bool                        // guarded by mu
+
+	threads []*batchThread
+}
+
+// op is one call of Do that waits for its task.
+type op struct {
+	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
+	end     End
+	err     error // for EndFailed
+	outcome Outcome
+	payload any // the task's
+	scratch scratch
+}
+
+// scratch is memory for the actions of one event.
+type scratch struct {
+	acts  []Action
+	ended []*op
+}
+
+// batchThread runs the batches of one lane, one after the other.
+type batchThread struct {
+	lane LaneID
+	wake chan struct{} // capacity 1: a wake-up while awake is remembered once, which is enough
+	idle bool          // guarded by Scheduler.mu
+}
+
+// New starts a scheduler. Close ends it. The observer may be nil.
+func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
+	core, err := NewCore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{
+		exec: exec, obs: obs, epoch: time.Now(), core: core,
+		gone: map[VersionID]chan struct{}{}, armed: Never,
+	}
+	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
+	s.timer = time.AfterFunc(time.Hour, s.onTimer)
+	s.timer.Stop()
+	for i := range core.lanes {
+		s.threads = append(s.threads, &batchThread{lane: LaneID(i), wake: make(chan struct{}, 1)})
+	}
+	for _, t := range s.threads {
+		s.done.Go(func() { s.run(t) })
+	}
+	return s, nil
+}
+
+// AddFlow adds what fairness is owed to: one version, or all versions of a model. Its versions share weight's part of the named
+// device whenever that is contended.
+func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.AddFlow(name, device, weight)
+}
+
+// RemoveFlow forgets a flow. Its versions must be gone.
+func (s *Scheduler) RemoveFlow(f FlowID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.RemoveFlow(f)
+}
+
+// AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people.
+func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (VersionID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.AddVersion(name, f, settings)
+}
+
+// Configure changes a version's settings from the next batch on.
+func (s *Scheduler) Configure(v VersionID, settings Settings) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.core.Configure(s.now(), v, settings)
+	s.wakeThreadsLocked()
+	return err
+}
+
+// RemoveVersion refuses further tasks of a version with ErrRemoved and returns when its last task has ended, or with the
+// context's error; the removal goes on in that case.
+func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
+	s.mu.Lock()
+	if s.core.version(v) == nil {
+		s.mu.Unlock()
+		return nil
+	}
+	gone := s.gone[v]
+	if gone == nil {
+		gone = make(chan struct{})
+		s.gone[v] = gone
+	}
+	var sc scratch
+	sc.acts = s.core.RemoveVersion(s.now(), v, sc.acts)
+	s.settleLocked(&sc)
+	s.wakeThreadsLocked()
+	s.mu.Unlock()
+	sc.answer()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when ctx ends,
+// a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of whose rows are
+// running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, and what the Executor set on
+// a span.
+func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
+	o := s.ops.Get().(*op)
+	defer s.recycle(o)
+	s.mu.Lock()
+	now := s.now()
+	limit := Never
+	if !t.Limit.IsZero() {
+		limit = Time(t.Limit.Sub(s.epoch))
+	}
+	if s.closed {
+		s.mu.Unlock()
+		return Outcome{}, ErrClosed
+	}
+	h, err := s.core.Submit(now, v, t, limit)
+	if err != nil {
+		s.mu.Unlock()
+		s.refused(v, err)
+		return Outcome{}, err
+	}
+	s.wait(h, o, t.Payload)
+	s.wakeThreadsLocked()
+	s.rearmLocked(now)
+	s.mu.Unlock()
+
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		s.cancel(h, o)
+		<-o.done
+	}
+	switch o.end {
+	case EndDone:
+		return o.outcome, nil
+	case EndFailed:
+		return o.outcome, o.err
+	case EndCancelled:
+		err = context.Cause(ctx)
+	case EndExpired:
+		err = ErrExpired
+	case EndClosed:
+		err = ErrClosed
+	}
+	s.refused(v, err)
+	return o.outcome, err
+}
+
+func (s *Scheduler) refused(v VersionID, err error) {
+	if s.obs != nil {
+		s.obs.TaskRefused(v, err)
+	}
+}
+
+func (s *Scheduler) recycle(o *op) {
+	o.err, o.outcome, o.payload = nil, Outcome{}, nil
+	s.ops.Put(o)
+}
+
+func (s *Scheduler) wait(h Handle, o *op, payload any) {
+	o.payload = payload
+	for int(h.slot()) >= len(s.waiting) {
+		s.waiting = append(s.waiting, nil)
+	}
+	s.waiting[h.slot()] = o
+}
+
+func (s *Scheduler) cancel(h Handle, o *op) {
+	s.mu.Lock()
+	o.scratch.reset()
+	_, o.scratch.acts = s.core.Cancel(s.now(), h, o.scratch.acts)
+	s.settleLocked(&o.scratch)
+	s.mu.Unlock()
+	o.scratch.answer()
+}
+
+// Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.
+func (s *Scheduler) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.core.Drain(s.now())
+	if s.empty == nil {
+		s.empty = make(chan struct{})
+	}
+	empty := s.empty
+	s.checkEmptyLocked()
+	s.wakeThreadsLocked()
+	s.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close ends tasks that have rows waiting with ErrClosed, waits for the batches in flight, and ends the batch threads. It may be
+// called more than once.
+func (s *Scheduler) Close() {
+	s.mu.Lock()
+	var sc scratch
+	if !s.closed {
+		s.closed = true
+		sc.acts = s.core.Close(s.now(), sc.acts)
+		s.settleLocked(&sc)
+		s.timer.Stop()
+		for _, t := range s.threads {
+			t.signal()
+		}
+	}
+	s.mu.Unlock()
+	sc.answer()
+	s.done.Wait()
+}
+
+// State returns a copy of what the scheduler knows.
+func (s *Scheduler) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.State(s.now())
+}
+
+func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }

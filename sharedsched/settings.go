@@ -1,0 +1,76 @@
+package sharedsched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config is what a Scheduler is made with. All of it is fixed for its life.
+type Config struct {
+	Devices []Device
+	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts that
+	// memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
+	MaxQueuedBytes int64
+}
+
+// Device is one processor that executes batches.
+type Device struct {
+	Name string
+	// Class groups devices on which the same batch takes the same time, such as "cpu".
+	Class string
+	// Lanes is how many batches may be in flight at once; each lane is one batch thread. At least 1.
+	Lanes int
+}
+
+// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure); a
+// change applies from the next batch on.
+type Settings struct {
+	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of its own.
+	Batched bool
+	// MaxBatchSize is the most rows in one execution, at least 1. Too low wastes the device, too high holds it for long.
+	MaxBatchSize int
+	// MaxBatchCost is the most device time of one execution. A single row that costs more runs alone. Zero: no bound.
+	MaxBatchCost time.Duration
+	// BatchTimeout holds a partial batch until its oldest task has waited this long. Zero, the default: a free device takes
+	// what there is, which wins unless arrivals are about to fill the batch anyway.
+	BatchTimeout time.Duration
+	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
+	MaxQueue int
+	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows. Zero: no bound.
+	MaxRequestRows int
+	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
+	// padded up. Empty: any size.
+	AllowedBatchSizes []int
+	// TargetLatency orders tasks that bring no target. Zero: five times the cost of a full batch, within 20 ms and 1 s.
+	TargetLatency time.Duration
+	// MaxLatency is the limit of tasks that bring none. Zero: none.
+	MaxLatency time.Duration
+}
+
+func (s *Settings) validate() error {
+	switch {
+	case s.MaxBatchSize < 1:
+		return fmt.Errorf("sharedsched: MaxBatchSize is %d, must be at least 1", s.MaxBatchSize)
+	case s.MaxQueue < 1:
+		return fmt.Errorf("sharedsched: MaxQueue is %d, must be at least 1", s.MaxQueue)
+	case s.MaxBatchCost < 0 || s.BatchTimeout < 0 || s.TargetLatency < 0 || s.MaxLatency < 0:
+		return fmt.Errorf("sharedsched: durations must not be negative: %+v", *s)
+	case !slices.IsSorted(s.AllowedBatchSizes):
+		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must ascend", s.AllowedBatchSizes)
+	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[0] < 1:
+		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must be at least 1", s.AllowedBatchSizes)
+	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[len(s.AllowedBatchSizes)-1] < s.MaxBatchSize:
+		return fmt.Errorf("sharedsched: the largest of AllowedBatchSizes %v is below MaxBatchSize %d", s.AllowedBatchSizes, s.MaxBatchSize)
+	}
+	return nil
+}
+
+// padded returns the size that an execution of rows rows has.
+func (s *Settings) padded(rows int) int {
+	i, _ := slices.BinarySearch(s.AllowedBatchSizes, rows)
+	if i == len(s.AllowedBatchSizes) {
+		return rows
+	}
+	return s.AllowedBatchSizes[i]
+}
