@@ -1,0 +1,53 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Call is one request to one version, and its answer.
+type Call struct {
+	Version *Version
+	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows. Their data belongs to the caller
+	// and must not change until Predict returned; nothing keeps it after that.
+	Inputs []tensor.Tensor
+	Rows   int
+	// Wanted lists the outputs to return by their place in the signature. Nil: all of them.
+	Wanted []int
+	// Limit and Target are those of sharedsched.Task.
+	Limit    time.Time
+	Target   time.Duration
+	Priority sharedsched.Priority
+
+	// Results answers Wanted, in its order. Set when Predict returned nil; the caller owns the data.
+	Results []tensor.Tensor
+	Outcome sharedsched.Outcome
+}
+
+// ErrNotReady: the version stopped being Ready between routing and submission.
+var ErrNotReady = errors.New("the model version is not ready")
+
+// ErrDeviceLost: the device that holds the version failed; nothing on it answers until it is back.
+var ErrDeviceLost = errors.New("the device that holds the model is lost")
+
+// ModelError is a failure of the model itself on this request's input.
+type ModelError struct {
+	Model   string
+	Version int64
+	// Batch: the request ran beside others, some request of the batch failed, and the budget for finding out which was spent.
+	Batch bool
+	Err   error
+}
+
+func (e *ModelError) Error() string {
+	if e.Batch {
+		return fmt.Sprintf("model %q version %d: the batch failed and this request could not be told from the cause: %v", e.Model, e.Version, e.Err)
+	}
+	return fmt.Sprintf("model %q version %d failed on this input: %v", e.Model, e.Version, e.Err)
+}
+
+func (e *ModelError) Unwrap() error { return e.Err }

@@ -1,0 +1,117 @@
+// Package catalog is what the rest of the house may know of resident models: their versions and states, and the call that runs one.
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// State is where a version is in its life: Loading → Ready → Unloading → gone, or Loading → Failed.
+type State uint8
+
+// The states. Only a Ready version takes requests.
+const (
+	Loading State = iota + 1
+	Ready
+	Failed
+	Unloading
+)
+
+// String returns loading, ready, failed or unloading.
+func (s State) String() string {
+	return [...]string{"unknown", "loading", "ready", "failed", "unloading"}[s]
+}
+
+// Version describes one version of a model. It is immutable: a change publishes a new one.
+type Version struct {
+	Model  string
+	Number int64
+	State  State
+	// Cause says why State is Failed: what was wrong, where, and what to do.
+	Cause string
+	// Path is the model file or, for a synthetic model, its version directory.
+	Path string
+	// Signature is nil until the model was opened.
+	Signature *tensor.Signature
+	Batching  Batching
+	Device    string
+	// Provider is what executes it, such as cpu, cuda or synth.
+	Provider string
+	// Weight is its flow's share of the device when that is contended.
+	Weight        float64
+	TargetLatency time.Duration // 0: derived from cost
+	MaxLatency    time.Duration // 0: none
+	LoadedAt      time.Time
+	// Scheduler is the version's number in the scheduler's state and events.
+	Scheduler int32
+}
+
+// Batching tells how a version is served and why.
+type Batching struct {
+	// Batched: rows of different requests may share an execution.
+	Batched bool
+	// Reason is one sentence: proven harmless, or why not, with the difference seen.
+	Reason string
+	// MaxDifference is the largest deviation that the proof saw, relative to the largest output magnitude.
+	MaxDifference     float64
+	MaxBatchSize      int
+	AllowedBatchSizes []int
+	MaxRequestRows    int
+	MaxQueue          int
+}
+
+// Model is a name in the repository and its versions.
+type Model struct {
+	Name string
+	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then empty.
+	Cause string
+	// Versions ascend by number.
+	Versions []*Version
+	// Labels maps a label to the number of a version.
+	Labels map[string]int64
+}
+
+// Version returns the numbered version, or nil.
+func (m *Model) Version(number int64) *Version {
+	i, ok := slices.BinarySearchFunc(m.Versions, number, func(v *Version, n int64) int {
+		switch {
+		case v.Number < n:
+			return -1
+		case v.Number > n:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return m.Versions[i]
+}
+
+// Newest returns the highest version that is ready, or nil.
+func (m *Model) Newest() *Version {
+	for _, v := range slices.Backward(m.Versions) {
+		if v.State == Ready {
+			return v
+		}
+	}
+	return nil
+}
+
+// Snapshot is every known model at one moment, sorted by name. It is immutable.
+type Snapshot struct {
+	Revision uint64
+	Models   []*Model
+}
+
+// Model returns the named model, or nil. The name is compared, never interpreted.
+func (s *Snapshot) Model(name string) *Model {
+	i, ok := slices.BinarySearchFunc(s.Models, name, func(m *Model, n string) int { return strings.Compare(m.Name, n) })
+	if !ok {
+		return nil
+	}
+	return s.Models[i]
+}

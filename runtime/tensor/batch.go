@@ -1,0 +1,60 @@
+package tensor
+
+import "slices"
+
+// Batch is the memory of one execution: complete input tensors that the host assembled and room for the outputs that the
+// engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time: to the
+// engine from the start of Run to its return, to the host otherwise.
+type Batch struct {
+	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this run.
+	Inputs, Outputs []Tensor
+
+	in, out []Slab
+}
+
+// NewBatch returns an empty batch for a model with so many inputs and outputs.
+func NewBatch(inputs, outputs int) *Batch {
+	return &Batch{
+		Inputs: make([]Tensor, inputs), Outputs: make([]Tensor, outputs),
+		in: make([]Slab, inputs), out: make([]Slab, outputs),
+	}
+}
+
+// Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is the
+// product of shape and element size. Shape is copied.
+func (b *Batch) Input(i int, dtype DType, shape Shape, size int) []byte {
+	return place(&b.Inputs[i], &b.in[i], dtype, shape, size)
+}
+
+// Output declares output i and returns its memory, size bytes that the engine fills. An engine that knows the shape before
+// the run has the model write there directly; one that learns it from the run copies into it. Shape is copied.
+func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
+	return place(&b.Outputs[i], &b.out[i], dtype, shape, size)
+}
+
+func place(t *Tensor, s *Slab, dtype DType, shape Shape, size int) []byte {
+	t.DType = dtype
+	t.Shape = append(t.Shape[:0], shape...)
+	t.Data = s.Bytes(size)
+	return t.Data
+}
+
+// Free gives the memory back. Neither Inputs nor Outputs may be read afterwards.
+func (b *Batch) Free() {
+	for _, slabs := range [][]Slab{b.in, b.out} {
+		for i := range slabs {
+			slabs[i].Free()
+		}
+	}
+	clear(b.Inputs)
+	clear(b.Outputs)
+}
+
+// Cap returns the bytes that the batch holds on to.
+func (b *Batch) Cap() int {
+	n := 0
+	for _, s := range slices.Concat(b.in, b.out) {
+		n += s.Cap()
+	}
+	return n
+}

@@ -1,0 +1,40 @@
+package tensor
+
+import "slices"
+
+// NoBatch is the BatchDim of a tensor that has no row per request.
+const NoBatch = -1
+
+// Spec declares one input or output of a model.
+type Spec struct {
+	Name  string
+	DType DType
+	// Shape has Unknown where the size varies from request to request.
+	Shape Shape
+	// DimNames has the symbolic name of each dimension, "" where the model gives none; nil when it names none at all.
+	DimNames []string
+	// BatchDim is the dimension along which the rows of several requests are joined, or NoBatch.
+	BatchDim int
+}
+
+// Signature lists what a model takes and returns, in the model's own order. It is immutable once published.
+type Signature struct {
+	Inputs, Outputs []Spec
+	// Notes tells what a reader of the metadata should know, such as an output that cannot be served and why.
+	Notes []string
+}
+
+// Input returns the position of the named input, or -1.
+func (s *Signature) Input(name string) int { return indexOf(s.Inputs, name) }
+
+// Output returns the position of the named output, or -1.
+func (s *Signature) Output(name string) int { return indexOf(s.Outputs, name) }
+
+// Clone returns a copy that shares nothing that is ever written.
+func (s *Signature) Clone() *Signature {
+	return &Signature{Inputs: slices.Clone(s.Inputs), Outputs: slices.Clone(s.Outputs), Notes: slices.Clone(s.Notes)}
+}
+
+func indexOf(specs []Spec, name string) int {
+	return slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })
+}
