@@ -2,6 +2,7 @@ package sharedsched
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -57,19 +58,25 @@ func BenchmarkCore(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/task")
 }
 
-type nothing struct{}
+// nothing is an Executor that does nothing, but lets other goroutines run meanwhile, as any execution does: else callers and
+// batch thread would take turns and no batch would ever form.
+type nothing struct{ batches int }
 
-func (nothing) Execute(*Batch) Report { return Report{DeviceTime: time.Microsecond} }
+func (n *nothing) Execute(*Batch) Report {
+	n.batches++
+	runtime.Gosched()
+	return Report{DeviceTime: time.Microsecond}
+}
 
 // BenchmarkHandOff compares a call through the shell with the least that any such shell must do: hand a value to another
-// goroutine through a mutex-guarded queue and get the answer through a channel.
+// goroutine through a mutex-guarded queue, in batches of up to 16, and get the answer through a channel unless a context ends.
 func BenchmarkHandOff(b *testing.B) {
 	b.Run("scheduler", func(b *testing.B) {
-		s, err := New(Config{Devices: []Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, nothing{}, nil)
+		exec := &nothing{}
+		s, err := New(Config{Devices: []Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, exec, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer s.Close()
 		f, _ := s.AddFlow("a", "cpu", 1)
 		v, err := s.AddVersion("a/1", f, Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 1000, MaxLatency: 10 * time.Second})
 		if err != nil {
@@ -87,6 +94,8 @@ func BenchmarkHandOff(b *testing.B) {
 				}
 			}
 		})
+		s.Close()
+		b.ReportMetric(float64(b.N)/float64(exec.batches), "tasks/batch")
 	})
 	b.Run("mutex-and-channel", func(b *testing.B) {
 		var (
@@ -100,8 +109,11 @@ func BenchmarkHandOff(b *testing.B) {
 			defer close(done)
 			var batch []chan struct{}
 			for {
+				runtime.Gosched()
 				mu.Lock()
-				batch, queue = queue, batch[:0]
+				n := min(16, len(queue))
+				batch = append(batch[:0], queue[:n]...)
+				queue = queue[:copy(queue, queue[n:])]
 				mu.Unlock()
 				for _, c := range batch {
 					c <- struct{}{}
@@ -120,6 +132,8 @@ func BenchmarkHandOff(b *testing.B) {
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
 			answer := make(chan struct{}, 1)
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
 			for pb.Next() {
 				mu.Lock()
 				queue = append(queue, answer)
@@ -128,7 +142,10 @@ func BenchmarkHandOff(b *testing.B) {
 				case wake <- struct{}{}:
 				default:
 				}
-				<-answer
+				select {
+				case <-answer:
+				case <-ctx.Done():
+				}
 			}
 		})
 		close(stop)

@@ -59,6 +59,10 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
 		return nil
 	}
 	v := q.version
+	// Nearly every limit is many batches away, and that is cheap to see.
+	if most, full := q.fullBatch(); !t.Alone && v.settings.Batched && now.Add(full*time.Duration(1+t.Rows/most)) <= limit {
+		return nil
+	}
 	predicted, known := c.serviceTime(q, t)
 	if !known || now.Add(predicted) <= limit {
 		return nil
@@ -127,7 +131,9 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	if limit != Never {
 		c.limits.Set(slot, int64(limit))
 	}
-	c.refresh(now, q)
+	if !q.ready || q.ring.at(0).task == slot { // one more task behind the head changes nothing for a queue that is ready
+		c.refresh(now, q)
+	}
 	return c.handle(slot)
 }
 

@@ -23,6 +23,7 @@ type Scheduler struct {
 	timer   *time.Timer                 // guarded by mu
 	armed   Time                        // guarded by mu; when the timer fires
 	closed  bool                        // guarded by mu
+	idle    int                         // guarded by mu; batch threads that wait for work
 
 	threads []*batchThread
 }

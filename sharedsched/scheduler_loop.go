@@ -31,7 +31,7 @@ func (s *Scheduler) run(t *batchThread) {
 				batch.Spans[i].Payload = s.waiting[batch.Spans[i].task.slot()].payload
 			}
 		}
-		t.idle = !running
+		s.setIdleLocked(t, !running)
 		// What this thread settled may have made room for another lane of its device.
 		s.wakeThreadsLocked()
 		s.rearmLocked(now)
@@ -52,6 +52,17 @@ func (s *Scheduler) run(t *batchThread) {
 	}
 }
 
+func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
+	if t.idle != idle {
+		t.idle = idle
+		if idle {
+			s.idle++
+		} else {
+			s.idle--
+		}
+	}
+}
+
 func (t *batchThread) signal() {
 	select {
 	case t.wake <- struct{}{}:
@@ -61,11 +72,14 @@ func (t *batchThread) signal() {
 
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
 func (s *Scheduler) wakeThreadsLocked() {
+	if s.idle == 0 {
+		return
+	}
 	woken := int32(-1)
 	for _, t := range s.threads {
 		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(t.lane) {
 			woken = dev
-			t.idle = false
+			s.setIdleLocked(t, false)
 			t.signal()
 		}
 	}
