@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/internal/policy"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// fakeServer answers with the checked-in cart-pole policies, without an engine. The label "bad" names a version
+// that answers too many values, every other label the error of its name.
+type fakeServer struct {
+	weftv1.UnimplementedPredictionServiceServer
+	newest int64
+}
+
+func (s *fakeServer) resolve(spec *weftv1.ModelSpec) (int64, error) {
+	if spec.GetName() != "cartpole" {
+		return 0, status.Errorf(codes.NotFound, "no model %q; there are: cartpole", spec.GetName())
+	}
+	switch spec.GetLabel() {
+	case "", "bad":
+	case "full":
+		return 0, status.Error(codes.ResourceExhausted, "full")
+	case "slow":
+		return 0, status.Error(codes.DeadlineExceeded, "slow")
+	default:
+		return 0, status.Error(codes.Internal, "broken")
+	}
+	if v := spec.GetVersion(); v != 0 {
+		return v, nil
+	}
+	return s.newest, nil
+}
+
+func (s *fakeServer) GetModelMetadata(_ context.Context, r *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+	v, err := s.resolve(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	spec := func(name string, width int64) []*weftv1.TensorSpec {
+		return []*weftv1.TensorSpec{{Name: name, Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, width}}}
+	}
+	return &weftv1.GetModelMetadataResponse{
+		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
+		Signature: &weftv1.Signature{Inputs: spec("observation", 4), Outputs: spec("action", 1)},
+	}, nil
+}
+
+func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+	v, err := s.resolve(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	model, err := os.ReadFile(filepath.Join("..", "models", "cartpole", strconv.FormatInt(v, 10), "model.onnx"))
+	if err != nil {
+		return nil, status.Errorf(codes.NotFound, "no version %d", v)
+	}
+	p, err := policy.Read(model)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	action := p.Act(r.GetInputs()["observation"].GetFloatValues())
+	if r.GetModel().GetLabel() == "bad" {
+		action = []float32{1, 2}
+	}
+	return &weftv1.PredictResponse{
+		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
+		Outputs:   map[string]*weftv1.Tensor{"action": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1}, FloatValues: action}},
+		Execution: &weftv1.ExecutionInfo{BatchRows: 3},
+	}, nil
+}
+
+// serve starts the fake server and returns its address.
+func serve(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	weftv1.RegisterPredictionServiceServer(server, &fakeServer{newest: 3})
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+// dial returns a client of the model and machine of that name.
+func dial(t *testing.T, addr, model, machine string) *client {
+	t.Helper()
+	kind, err := plant.Lookup(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return newClient(conn, model, kind)
+}
+
+func TestActOutcomes(t *testing.T) {
+	c := dial(t, serve(t), "cartpole", "cartpole")
+	tilted := []float32{0, 0, 0.1, 0}
+	for _, test := range []struct {
+		version version
+		want    outcome
+		served  int64
+	}{
+		{"", answered, 3},
+		{"2", answered, 2},
+		{"full", refused, 0},
+		{"slow", late, 0},
+		{"broken", failed, 0},
+		{"bad", failed, 0},
+	} {
+		a := c.act(t.Context(), observation{version: test.version, episode: "e", values: tilted})
+		if a.outcome != test.want || a.version != test.served || (a.err == nil) != (test.want == answered) {
+			t.Errorf("version %q: outcome %d by version %d with error %v, want outcome %d by version %d",
+				test.version, a.outcome, a.version, a.err, test.want, test.served)
+		}
+		if a.outcome == answered && (len(a.action) != 1 || a.rows != 3 || a.latency <= 0) {
+			t.Errorf("version %q: answer %+v, want one action, 3 rows and a latency", test.version, a)
+		}
+	}
+}
+
+func TestCheckSaysWhatToDo(t *testing.T) {
+	addr := serve(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	for _, test := range []struct {
+		name, addr, model, machine string
+		want                       string // in the error; empty: none
+	}{
+		{"fits", addr, "cartpole", "cartpole", ""},
+		{"no server", closed.Addr().String(), "cartpole", "cartpole", "go run ./cmd/weft serve examples/models"},
+		{"no model", addr, "walker", "cartpole", "cannot steer with model walker"},
+		{"another machine", addr, "cartpole", "hopper", "--machine"},
+	} {
+		err := dial(t, test.addr, test.model, test.machine).check(t.Context(), "")
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: error %v, want one with %q", test.name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// Command controlloop steers many simulated machines at a fixed rate with policies that a Weft server runs, and
+// tells how well each version did: as a controller and as a service.
+//
+// Each control period a machine is observed, the server is asked for an action with the rest of the period as
+// deadline, and the machine moves on by one step. A call that is late or fails cannot stop the world: the machine
+// then holds its previous action, as a robot would.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weftserve/weft/examples/internal/plant"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "controlloop: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run plays all episodes and writes the report. Interrupting it reports the episodes that were finished.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	kind, err := plant.Lookup(o.machine)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(o.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("--addr %s: %w", o.addr, err)
+	}
+	defer conn.Close()
+
+	c := newClient(conn, o.model, kind)
+	for _, v := range o.versions {
+		if err := c.check(ctx, v); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stdout, "%d machines %q at %g Hz, deadline %v, model %s at %s\n",
+		o.episodes, kind.Name, o.hz, o.deadline.Round(time.Microsecond), o.model, o.addr)
+
+	episodes := newFleet(o, kind, c.act).run(ctx)
+	return writeReport(stdout, episodes)
+}

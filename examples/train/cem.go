@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/internal/policy"
+)
+
+// search is the cross-entropy method (R. Y. Rubinstein, "The cross-entropy method for combinatorial and
+// continuous optimization", Methodology and Computing in Applied Probability 1, 1999) with the decreasing extra
+// noise of I. Szita and A. Lőrincz, "Learning Tetris using the noisy cross-entropy method", Neural Computation
+// 18(12), 2006: draw candidates from a normal distribution, keep the best, fit the distribution to them.
+type search struct {
+	kind  plant.Kind
+	sizes []int
+	scale []float64 // what one unit of the search means for each weight
+
+	mean, deviation []float64
+	iteration       int
+	rng             *rand.Rand
+}
+
+const (
+	candidates = 64
+	elites     = 10
+	episodes   = 16 // per candidate and iteration, the same ones for all candidates
+
+	extraNoise      = 0.3 // standard deviation added at the start, in units of scale
+	noiseIterations = 40  // after which nothing is added
+)
+
+func newSearch(kind plant.Kind, seed uint64, hidden ...int) *search {
+	sizes := slices.Concat([]int{kind.ObservationSize}, hidden, []int{kind.ActionSize})
+	s := &search{
+		kind:      kind,
+		sizes:     sizes,
+		scale:     policy.Scale(kind.Typical, sizes...),
+		mean:      make([]float64, policy.Count(sizes...)),
+		deviation: make([]float64, policy.Count(sizes...)),
+		rng:       rand.New(rand.NewPCG(seed, 0)),
+	}
+	for i := range s.deviation {
+		s.deviation[i] = 1
+	}
+	return s
+}
+
+// improve runs one iteration. Random numbers are drawn before the episodes, which run on all cores: the outcome
+// does not depend on their number.
+func (s *search) improve() {
+	type candidate struct {
+		weights []float64
+		score   float64
+	}
+	pool := make([]candidate, candidates)
+	for i := range pool {
+		pool[i].weights = make([]float64, len(s.mean))
+		for j := range s.mean {
+			pool[i].weights[j] = s.mean[j] + s.deviation[j]*s.rng.NormFloat64()
+		}
+	}
+	firstSeed := s.rng.Uint64()
+	onAllCores(len(pool), func(i int) {
+		pool[i].score = mean(returns(s.kind, s.policyOf(pool[i].weights), firstSeed, episodes))
+	})
+	slices.SortStableFunc(pool, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+
+	s.iteration++
+	noise := extraNoise * math.Max(0, 1-float64(s.iteration)/noiseIterations)
+	for j := range s.mean {
+		sum, squares := 0.0, 0.0
+		for _, c := range pool[:elites] {
+			sum += c.weights[j]
+		}
+		s.mean[j] = sum / elites
+		for _, c := range pool[:elites] {
+			squares += (c.weights[j] - s.mean[j]) * (c.weights[j] - s.mean[j])
+		}
+		s.deviation[j] = math.Sqrt(squares/elites + noise*noise)
+	}
+}
+
+// policy returns the centre of the present distribution as a policy.
+func (s *search) policy() *policy.Policy { return s.policyOf(s.mean) }
+
+func (s *search) policyOf(weights []float64) *policy.Policy {
+	scaled := make([]float64, len(weights))
+	for i, w := range weights {
+		scaled[i] = w * s.scale[i]
+	}
+	p := policy.New(s.sizes...)
+	p.SetWeights(scaled)
+	return p
+}
+
+func mean(vs []float64) float64 {
+	sum := 0.0
+	for _, v := range vs {
+		sum += v
+	}
+	return sum / float64(len(vs))
+}
+
+// onAllCores calls do with 0 to n-1 and returns when all calls have.
+func onAllCores(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0)) // as many calls at once as there are cores
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			do(i)
+			<-slots
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/weftserve/weft/examples/internal/plant"
+	"github.com/weftserve/weft/examples/internal/policy"
+)
+
+// TestCheckedInVersionsImprove plays the models of the repository: a later version must be better by far more than
+// chance, and the last one must be good.
+func TestCheckedInVersionsImprove(t *testing.T) {
+	const plays = 40
+	for _, kind := range plant.Kinds() {
+		t.Run(kind.Name, func(t *testing.T) {
+			previous, previousError := math.Inf(-1), 0.0
+			for i := range iterations {
+				version := strconv.Itoa(i + 1)
+				model, err := os.ReadFile(filepath.Join("..", "models", kind.Name, version, "model.onnx"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := policy.Read(model)
+				if err != nil {
+					t.Fatal(err)
+				}
+				scores := returns(kind, p, judgeFirstSeed, plays)
+				score, spread := mean(scores), 0.0
+				for _, s := range scores {
+					spread += (s - score) * (s - score)
+				}
+				standardError := math.Sqrt(spread/(plays-1)) / math.Sqrt(plays)
+				t.Logf("version %s: mean return %.1f ± %.1f", version, score, standardError)
+				if score < previous+4*math.Hypot(standardError, previousError) {
+					t.Errorf("version %s returns %.1f ± %.1f, the one before it %.1f ± %.1f: not clearly better",
+						version, score, standardError, previous, previousError)
+				}
+				previous, previousError = score, standardError
+			}
+			if goal := 0.7 * float64(kind.MaxSteps); previous < goal {
+				t.Errorf("the last version returns %.1f, want at least %.1f", previous, goal)
+			}
+		})
+	}
+}
+
+// TestSearchDoesNotDependOnTheCores trains a little with one core and with several.
+func TestSearchDoesNotDependOnTheCores(t *testing.T) {
+	kind, err := plant.Lookup("cartpole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := func(cores int) []byte {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		s := newSearch(kind, 1, hidden)
+		for range 2 {
+			s.improve()
+		}
+		return s.policy().ONNX("p")
+	}
+	if !bytes.Equal(train(1), train(4)) {
+		t.Error("one core and four gave different policies")
+	}
+}
+
+func TestSearchImproves(t *testing.T) {
+	kind, err := plant.Lookup("cartpole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSearch(kind, 5, hidden)
+	before := mean(returns(kind, s.policy(), judgeFirstSeed, 20))
+	for range 10 {
+		s.improve()
+	}
+	if after := mean(returns(kind, s.policy(), judgeFirstSeed, 20)); after < 5*before {
+		t.Errorf("mean return %.1f after ten iterations, %.1f before", after, before)
+	}
+}
+
+func TestTrainWritesOneVersionForEachTarget(t *testing.T) {
+	kind, err := plant.Lookup("cartpole")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	if err := train(io.Discard, kind, 1, []int{1, 3}, out); err != nil {
+		t.Fatal(err)
+	}
+	s := newSearch(kind, 1, hidden)
+	s.improve()
+	want := map[string][]byte{"1": s.policy().ONNX(kind.Name)}
+	s.improve()
+	s.improve()
+	want["2"] = s.policy().ONNX(kind.Name)
+	for version, model := range want {
+		got, err := os.ReadFile(filepath.Join(out, kind.Name, version, "model.onnx"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, model) {
+			t.Errorf("version %s is not the policy of its iteration", version)
+		}
+	}
+}
+
+func TestTrainSaysWhatItCannotWrite(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := train(io.Discard, plant.Kinds()[0], 1, []int{1}, file); err == nil {
+		t.Error("training into a file that is no folder succeeded")
+	}
+}
