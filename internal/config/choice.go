@@ -1,0 +1,11 @@
+package config
+
+// Choices is implemented by a string type that has a fixed set of values. The values in later are known
+// names of what a later release will do: they are refused with a message that says so.
+type Choices interface {
+	Choices() (now, later []string)
+}
+
+// NotYet is the type of a field whose key a later release will understand. An empty value is accepted,
+// because it asks for nothing; anything else is a fault, never ignored in silence.
+type NotYet struct{}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Decode reads the YAML in data over the values that *into already holds; into is a pointer to a struct.
+// file names the source in faults. It then calls the checks, which judge the values by looking at *into;
+// each fault they return is given the line of its Key, and is left out when reading that key failed already.
+//
+// The error is nil or a [Faults] with everything that is wrong; *into then holds what could be read and is
+// fit for nothing but further checks. Decode panics when into, or a field in it, has a type that no key can
+// have: that is a mistake in the program, not in the file.
+func Decode(file string, data []byte, into any, checks ...func() Faults) error {
+	_, err := decode(file, data, into, checks...)
+	return err
+}
+
+// decode is Decode, panics included; it also returns the decoder, which knows the keys that the file sets.
+func decode(file string, data []byte, into any, checks ...func() Faults) (*decoder, error) {
+	target := reflect.ValueOf(into)
+	if target.Kind() != reflect.Pointer || target.Elem().Kind() != reflect.Struct {
+		panic(fmt.Sprintf("config.Decode: into is a %T, not a pointer to a struct", into))
+	}
+	d := &decoder{file: file, root: target.Elem().Type(), places: map[string]place{}}
+	if root := d.parse(data); root != nil {
+		d.structure("", root, target.Elem())
+	}
+	d.check(checks)
+	for i := range d.faults {
+		d.faults[i].File = file
+	}
+	d.faults.sort()
+	return d, d.faults.Err()
+}
+
+// place is a position in the file, both 1-based; the zero value is no position.
+type place struct{ line, column int }
+
+func placeOfToken(tk *token.Token) place { return place{tk.Position.Line, tk.Position.Column} }
+
+func placeOf(node ast.Node) place {
+	// The token of a mapping is its first colon; a reader looks for the first key.
+	if mapping, ok := node.(*ast.MappingNode); ok && !mapping.IsFlowStyle && len(mapping.Values) > 0 {
+		return placeOf(mapping.Values[0].Key)
+	}
+	return placeOfToken(node.GetToken())
+}
+
+type decoder struct {
+	file   string
+	lines  []string         // the source, for Fault.Text
+	root   reflect.Type     // of the struct being filled
+	places map[string]place // key path, or path of a list element -> where it stands; only what the file sets
+	faults Faults
+}
+
+// maxFaults bounds how much is said of a file that is nothing like settings.
+const maxFaults = 100
+
+// fault adds a fault and returns it for amendment, until the next one is added.
+func (d *decoder) fault(at place, key, message string) *Fault {
+	if len(d.faults) >= maxFaults {
+		if len(d.faults) == maxFaults {
+			d.faults.Addf("", "there is more; the first %d faults are reported", maxFaults)
+		}
+		return &Fault{}
+	}
+	f := Fault{Line: at.line, Column: at.column, Key: key, Message: message}
+	if at.line >= 1 && at.line <= len(d.lines) {
+		f.Text = d.lines[at.line-1]
+	}
+	d.faults = append(d.faults, f)
+	return &d.faults[len(d.faults)-1]
+}
+
+// check runs the checks and gives their faults places.
+func (d *decoder) check(checks []func() Faults) {
+	unread := d.faults[:len(d.faults):len(d.faults)]
+	for _, run := range checks {
+		for _, f := range run() {
+			// What could not be read is still at its default, so that a check of it would only confuse.
+			if !slices.ContainsFunc(unread, func(u Fault) bool { return within(f.Key, u.Key) }) {
+				d.fault(d.nearestPlace(f.Key), f.Key, f.Message).Suggestion = f.Suggestion
+			}
+		}
+	}
+}
+
+// within reports whether key is section or lies below it.
+func within(section, key string) bool {
+	rest, ok := strings.CutPrefix(key, section)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// nearestPlace returns where the key stands, or the innermost section around it that the file has.
+func (d *decoder) nearestPlace(key string) place {
+	for key != "" {
+		if at, ok := d.places[key]; ok {
+			return at
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+	return place{}
+}
+
+// entry is one key of a mapping, with its value.
+type entry struct {
+	key   string
+	path  string
+	value ast.Node
+}
+
+// entries lists the keys of the mapping at path, in order, each once; it reports what is wrong with the keys.
+func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
+	mapping, ok := node.(ast.MapNode)
+	if !ok {
+		d.mismatch(path, node, "a mapping (key: value)")
+		return nil, false
+	}
+	var entries []entry
+	firstLine := map[string]int{}
+	for it := mapping.MapRange(); it.Next(); {
+		at := placeOf(it.Key())
+		key, ok := keyText(it.Key())
+		if !ok {
+			d.fault(at, path, "expected a name as key, found "+describe(it.Key()))
+			continue
+		}
+		full := join(path, key)
+		if line, ok := firstLine[key]; ok {
+			d.fault(at, full, fmt.Sprintf("duplicate key; it is set on line %d already", line))
+			continue
+		}
+		firstLine[key] = at.line
+		d.places[full] = at
+		entries = append(entries, entry{key: key, path: full, value: it.Value()})
+	}
+	return entries, true
+}
+
+func (d *decoder) structure(path string, node ast.Node, into reflect.Value) {
+	entries, ok := d.entries(path, node)
+	if !ok {
+		return
+	}
+	fields := fieldsOf(into.Type())
+	for _, e := range entries {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.key == e.key })
+		if i < 0 {
+			d.unknown(e, fields)
+			continue
+		}
+		value := into.Field(fields[i].index)
+		if _, ok := e.value.(ast.MapNode); ok && fields[i].replace {
+			value.SetZero()
+		}
+		d.value(e.path, e.value, value)
+	}
+}
+
+func (d *decoder) unknown(e entry, fields []field) {
+	f := d.fault(d.places[e.path], e.path, "unknown key")
+	siblings := keysOf(fields)
+	if f.Suggestion = nearest(e.key, siblings); f.Suggestion != "" && plain(f.Suggestion) == plain(e.key) {
+		return
+	}
+	if other := elsewhere(e.key, d.root); other != "" {
+		f.Suggestion = other
+	}
+	if f.Suggestion == "" {
+		f.Message += "; valid keys here: " + strings.Join(siblings, ", ")
+	}
+}
+
+func (d *decoder) mapping(path string, node ast.Node, into reflect.Value) {
+	entries, ok := d.entries(path, node)
+	if !ok {
+		return
+	}
+	into.Set(reflect.MakeMapWithSize(into.Type(), len(entries)))
+	for _, e := range entries {
+		value := reflect.New(into.Type().Elem()).Elem()
+		d.value(e.path, e.value, value)
+		into.SetMapIndex(reflect.ValueOf(e.key).Convert(into.Type().Key()), value)
+	}
+}
+
+func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
+	sequence, ok := node.(*ast.SequenceNode)
+	if !ok {
+		d.mismatch(path, node, "a list ([a, b])")
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(sequence.Values), len(sequence.Values)))
+	for i, element := range sequence.Values {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.places[at] = placeOf(element)
+		d.value(at, element, into.Index(i))
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing wrong in a settings file, or in settings that came from elsewhere.
+type Fault struct {
+	File    string // as the caller named it; "" when the settings did not come from a file
+	Line    int    // 1-based; 0 when no line is to blame (the key is not in the file)
+	Column  int    // 1-based, in characters; 0 with Line
+	Text    string // the line itself, without its line end
+	Key     string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
+	Message string // what is wrong and what was expected
+	// Suggestion is the nearest thing that would have been right; "" when nothing is near.
+	Suggestion string
+}
+
+// String gives the fault as "FILE:LINE:COLUMN: KEY: MESSAGE; did you mean SUGGESTION?", and below it the
+// line with a mark under the column.
+func (f Fault) String() string {
+	var b strings.Builder
+	if f.File != "" {
+		b.WriteString(f.File)
+		if f.Line > 0 {
+			fmt.Fprintf(&b, ":%d:%d", f.Line, f.Column)
+		}
+		b.WriteString(": ")
+	}
+	if f.Key != "" {
+		b.WriteString(f.Key + ": ")
+	}
+	b.WriteString(f.Message)
+	if f.Suggestion != "" {
+		fmt.Fprintf(&b, "; did you mean %q?", f.Suggestion)
+	}
+	if f.Line > 0 {
+		b.WriteString(snippet(f.Line, f.Column, f.Text))
+	}
+	return b.String()
+}
+
+// maxShown bounds how much of a source line an error message repeats, in characters.
+const maxShown = 160
+
+func snippet(line, column int, text string) string {
+	var shown []rune
+	more := ""
+	for _, r := range text {
+		if len(shown) == maxShown {
+			more = "..."
+			break
+		}
+		shown = append(shown, r)
+	}
+	out := fmt.Sprintf("\n%5d | %s%s", line, string(shown), more)
+	if column < 1 || column > len(shown)+1 {
+		return out
+	}
+	// A tab stays a tab, so that the mark stands under its column however wide the reader's tabs are.
+	indent := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(shown[:column-1]))
+	return out + "\n      | " + indent + "^"
+}
+
+// Faults is every fault found in one reading, as one error. The zero value means there is none.
+type Faults []Fault
+
+// Error gives one fault after another, each on lines of its own.
+func (fs Faults) Error() string {
+	texts := make([]string, len(fs))
+	for i, f := range fs {
+		texts[i] = f.String()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Err returns fs as an error, and nil when there is no fault.
+func (fs Faults) Err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	return fs
+}
+
+// Addf adds a fault of the given key. Its place in the file, if any, is filled in by Decode.
+func (fs *Faults) Addf(key, format string, args ...any) {
+	*fs = append(*fs, Fault{Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// Between adds a fault to fs unless low <= value <= high. %v of T must read well in a message.
+func Between[T cmp.Ordered](fs *Faults, key string, value, low, high T) {
+	// Written so that a NaN is outside.
+	if !(value >= low && value <= high) {
+		fs.Addf(key, "%v is out of range; expected %v to %v", value, low, high)
+	}
+}
+
+// sort orders the faults as they stand in the file; those without a line come last, in the order found.
+func (fs Faults) sort() {
+	slices.SortStableFunc(fs, func(a, b Fault) int {
+		if (a.Line == 0) != (b.Line == 0) {
+			return cmp.Compare(b.Line, a.Line)
+		}
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// field is one key of a struct.
+type field struct {
+	key     string
+	index   int
+	replace bool // a mapping replaces the struct instead of merging with it
+}
+
+// fieldsOf lists the keys of struct type t in the order of its fields.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "" || key == "-" || !f.IsExported() {
+			continue
+		}
+		fields = append(fields, field{key: key, index: i, replace: f.Tag.Get("config") == "replace"})
+	}
+	return fields
+}
+
+func keysOf(fields []field) []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.key
+	}
+	return keys
+}
+
+// elsewhere returns the path of the key below t that is called name, for a key that stands on the wrong
+// level; "" when there is none. Types must not be recursive.
+func elsewhere(name string, t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return ""
+	}
+	for _, f := range fieldsOf(t) {
+		if plain(f.key) == plain(name) {
+			return f.key
+		}
+		if below := elsewhere(name, t.Field(f.index).Type); below != "" {
+			return f.key + "." + below
+		}
+	}
+	return ""
+}

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"net"
+	"reflect"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// Server is the settings of the whole server. The same struct is the flags of the command line (kong reads
+// the name, default, help and env tags) and the keys of the settings file (Decode reads the yaml tags); a
+// flag and its key have the same name. A flag wins over its environment variable, that over the file, the
+// file over the default.
+type Server struct {
+	// Listen is where gRPC is served, as HOST:PORT. Port 0 takes a free one. An empty host is every interface:
+	// there is no authentication, so that anyone who reaches the port may ask.
+	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" help:"Serve gRPC on this address."`
+	// HTTP is where metrics and health are served, as HOST:PORT; empty: nowhere.
+	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty: nowhere."`
+	// AdminListen is where the calls that change something are served, as HOST:PORT; empty: nowhere. Whoever
+	// reaches it can unload models: keep it on loopback.
+	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"" placeholder:"ADDRESS" help:"Serve the calls that change something on this address; empty: nowhere."`
+	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
+	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
+	// DrainTimeout is how long a stopping server lets accepted requests finish; 0: not at all. Too low breaks off
+	// work that was promised; too high delays a restart that something hangs in.
+	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0: not at all."`
+	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
+	// Too low refuses bursts that there is memory for; too high risks the process being killed for memory.
+	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" help:"Input bytes of all waiting requests together; beyond it requests are refused."`
+	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
+	// high lets one client take that much memory per call.
+	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"64MiB" help:"Largest message, in either direction."`
+	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
+	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
+	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
+	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty: search for it."`
+	// LogLevel is the least severe message that is written.
+	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe message to write: debug, info, warn or error."`
+	// LogFormat is text for people, json for machines.
+	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
+}
+
+// LogLevel is debug, info, warn or error.
+type LogLevel string
+
+// Choices lists the levels.
+func (LogLevel) Choices() (now, later []string) {
+	return []string{"debug", "info", "warn", "error"}, nil
+}
+
+// LogFormat is text or json.
+type LogFormat string
+
+// Choices lists the formats.
+func (LogFormat) Choices() (now, later []string) { return []string{"text", "json"}, nil }
+
+// DefaultServer returns the settings of a server that was told nothing; they equal the default tags of Server.
+func DefaultServer() Server {
+	return Server{
+		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", Devices: []string{"cpu"},
+		DrainTimeout:   Duration(30 * time.Second),
+		MaxQueuedBytes: GiB, MaxMessageBytes: 64 * MiB,
+		LogLevel: "info", LogFormat: "text",
+	}
+}
+
+// ServerFile reads a settings file over the defaults. It returns what the file sets, by key: text for a single
+// value, []any for a list, as a flag parser takes them. Settings are judged one by one; how they fit each
+// other shows only when the flags are known too, and is for [Server.Check] to say.
+func ServerFile(file string, data []byte) (map[string]any, error) {
+	s := DefaultServer()
+	d, err := decode(file, data, &s, s.checkEach)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]any{}
+	settings := reflect.ValueOf(s)
+	for _, f := range fieldsOf(settings.Type()) {
+		if _, isSet := d.places[f.key]; isSet {
+			values[f.key] = flagValue(settings.Field(f.index))
+		}
+	}
+	return values, nil
+}
+
+func flagValue(v reflect.Value) any {
+	if v.Kind() == reflect.Slice {
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = v.Index(i).Interface()
+		}
+		return list
+	}
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		if text, err := m.MarshalText(); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// Check returns everything that is wrong with the settings.
+func (s *Server) Check() Faults {
+	faults := s.checkEach()
+	if s.MaxQueuedBytes < s.MaxMessageBytes {
+		faults.Addf("max-queued-bytes", "%v is less than max-message-bytes (%v): the largest message could never wait; raise one or lower the other",
+			s.MaxQueuedBytes, s.MaxMessageBytes)
+	}
+	type listener struct{ key, address string }
+	seen := map[string]string{}
+	for _, l := range []listener{{"listen", s.Listen}, {"http", s.HTTP}, {"admin-listen", s.AdminListen}} {
+		if _, port, err := net.SplitHostPort(l.address); err != nil || port == "0" {
+			continue
+		}
+		if other, taken := seen[l.address]; taken {
+			faults.Addf(l.key, "%s is the address of %s already; give each its own", l.address, other)
+		}
+		seen[l.address] = l.key
+	}
+	return faults
+}
+
+func (s *Server) checkEach() Faults {
+	var faults Faults
+	checkAddress(&faults, "listen", s.Listen)
+	if s.HTTP != "" {
+		checkAddress(&faults, "http", s.HTTP)
+	}
+	if s.AdminListen != "" {
+		checkAddress(&faults, "admin-listen", s.AdminListen)
+	}
+	checkDevices(&faults, s.Devices)
+	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
+	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
+	// Protocol buffers hold less than 2 GiB.
+	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
+	Between(&faults, "max-concurrent-requests", s.MaxConcurrentRequests, 0, math.MaxInt32)
+	return faults
+}
+
+func checkAddress(faults *Faults, key, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		faults.Addf(key, "expected HOST:PORT such as 127.0.0.1:9000 or [::1]:9000, found %q", address)
+	}
+}
+
+var device = regexp.MustCompile(`^(cpu|cuda(:(0|[1-9][0-9]{0,2}))?)$`)
+
+func checkDevices(faults *Faults, devices []string) {
+	if len(devices) == 0 {
+		faults.Addf("devices", "the list is empty; expected at least one of cpu, cuda, cuda:N")
+	}
+	seen := map[string]bool{}
+	for i, name := range devices {
+		key := fmt.Sprintf("devices[%d]", i)
+		if !device.MatchString(name) {
+			faults.Addf(key, "expected cpu, cuda or cuda:N, found %q", name)
+			continue
+		}
+		if name == "cuda" {
+			name = "cuda:0"
+		}
+		if seen[name] {
+			faults.Addf(key, "%s is listed twice", name)
+		}
+		seen[name] = true
+	}
+}

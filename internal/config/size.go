@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Size is a number of bytes, written "64MiB", "1GiB" or as a plain number in files and flags.
+type Size int64
+
+// Units of Size; all are powers of two.
+const (
+	KiB Size = 1 << 10
+	MiB Size = 1 << 20
+	GiB Size = 1 << 30
+)
+
+var sizeUnits = []struct {
+	name  string
+	bytes Size
+}{{"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}, {"B", 1}}
+
+// UnmarshalText reads a whole number of bytes, KiB, MiB or GiB.
+func (s *Size) UnmarshalText(text []byte) error {
+	number, unit := string(text), Size(1)
+	for _, u := range sizeUnits {
+		if digits, ok := strings.CutSuffix(number, u.name); ok {
+			number, unit = strings.TrimSpace(digits), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || Size(n) > math.MaxInt64/unit {
+		return fmt.Errorf(`expected a whole number of bytes, such as "64MiB", "1GiB" or 4096 (units B, KiB, MiB, GiB), found %q`, text)
+	}
+	*s = Size(n) * unit
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String gives the size in the largest unit that divides it.
+func (s Size) String() string {
+	for _, u := range sizeUnits {
+		if s != 0 && s%u.bytes == 0 {
+			return strconv.FormatInt(int64(s/u.bytes), 10) + u.name
+		}
+	}
+	return "0B"
+}

@@ -1,0 +1,210 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+var notYet = reflect.TypeFor[NotYet]()
+
+// value reads node, which stands at path, into the addressable value into.
+func (d *decoder) value(path string, node ast.Node, into reflect.Value) {
+	if _, ok := node.(*ast.NullNode); ok && into.Type() != notYet {
+		d.mismatch(path, node, "a value (remove the key to keep the default)")
+		return
+	}
+	_, isMapping := node.(ast.MapNode)
+	text, hasText := into.Addr().Interface().(encoding.TextUnmarshaler)
+	switch {
+	case into.Type() == notYet:
+		if !isEmpty(node) {
+			d.fault(d.places[path], path, "not supported yet; remove the key")
+		}
+	case hasText && !(isMapping && into.Kind() == reflect.Struct):
+		if source, ok := scalarText(node); !ok {
+			d.mismatch(path, node, "a single value")
+		} else if err := text.UnmarshalText([]byte(source)); err != nil {
+			d.fault(d.places[path], path, err.Error())
+		}
+	case into.Kind() == reflect.Pointer:
+		if into.IsNil() {
+			into.Set(reflect.New(into.Type().Elem()))
+		}
+		d.value(path, node, into.Elem())
+	case into.Kind() == reflect.Struct:
+		d.structure(path, node, into)
+	case into.Kind() == reflect.Map:
+		d.mapping(path, node, into)
+	case into.Kind() == reflect.Slice:
+		d.list(path, node, into)
+	default:
+		d.scalar(path, node, into)
+	}
+}
+
+// scalar reads a plain value. It panics on a type that it does not know, which the program chose, not the file.
+func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
+	switch into.Kind() {
+	case reflect.Bool:
+		if n, ok := node.(*ast.BoolNode); ok {
+			into.SetBool(n.Value)
+			return
+		}
+		d.mismatch(path, node, "true or false")
+	case reflect.String:
+		d.str(path, node, into)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		n, ok := integer(node)
+		switch _, isNumber := node.(*ast.IntegerNode); {
+		case ok && !into.OverflowInt(n):
+			into.SetInt(n)
+		case ok:
+			d.mismatch(path, node, fmt.Sprintf("a whole number of at most %d bits", into.Type().Bits()))
+		case isNumber:
+			d.mismatch(path, node, "a whole number in plain decimal digits")
+		default:
+			d.mismatch(path, node, "a whole number")
+		}
+	case reflect.Float64:
+		if n, ok := number(node); ok {
+			into.SetFloat(n)
+			return
+		}
+		d.mismatch(path, node, "a number")
+	default:
+		panic(fmt.Sprintf("config: %s has type %v, which no key may have", path, into.Type()))
+	}
+}
+
+func (d *decoder) str(path string, node ast.Node, into reflect.Value) {
+	choices, limited := into.Interface().(Choices)
+	s, ok := stringOf(node)
+	if !limited {
+		if !ok {
+			d.mismatch(path, node, "text (put it in quotes)")
+			return
+		}
+		into.SetString(s)
+		return
+	}
+	now, later := choices.Choices()
+	switch {
+	case ok && slices.Contains(now, s):
+		into.SetString(s)
+	case ok && slices.Contains(later, s):
+		d.fault(d.places[path], path, fmt.Sprintf("%q is not supported yet; expected %s", s, oneOf(now)))
+	default:
+		f := d.mismatch(path, node, oneOf(now))
+		f.Suggestion = nearest(s, now)
+	}
+}
+
+func oneOf(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
+func (d *decoder) mismatch(path string, node ast.Node, expected string) *Fault {
+	at, ok := d.places[path]
+	if !ok {
+		at = placeOf(node)
+	}
+	return d.fault(at, path, "expected "+expected+", found "+describe(node))
+}
+
+// integer accepts plain decimal numbers only: 010, which some YAML versions read as eight, is refused.
+func integer(node ast.Node) (int64, bool) {
+	n, ok := node.(*ast.IntegerNode)
+	if !ok || n.Token.Type != token.IntegerType {
+		return 0, false
+	}
+	switch v := n.Value.(type) {
+	case int64:
+		return v, true
+	case uint64:
+		return int64(v), v <= math.MaxInt64
+	}
+	return 0, false
+}
+
+func number(node ast.Node) (float64, bool) {
+	if n, ok := node.(*ast.FloatNode); ok {
+		return n.Value, !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value)
+	}
+	n, ok := integer(node)
+	return float64(n), ok
+}
+
+func stringOf(node ast.Node) (string, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	}
+	return "", false
+}
+
+// scalarText returns the text of any scalar as it was written.
+func scalarText(node ast.Node) (string, bool) {
+	if s, ok := stringOf(node); ok {
+		return s, true
+	}
+	switch node.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return node.GetToken().Value, true
+	}
+	return "", false
+}
+
+// keyText returns a key as it was written: tensor names such as 495 need no quotes.
+func keyText(node ast.Node) (string, bool) {
+	text, ok := scalarText(node)
+	return text, ok && text != ""
+}
+
+func isEmpty(node ast.Node) bool {
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return true
+	case *ast.SequenceNode:
+		return len(n.Values) == 0
+	case ast.MapNode:
+		return !n.MapRange().Next()
+	}
+	return false
+}
+
+// describe names what stands in the file, for "found ...".
+func describe(node ast.Node) string {
+	switch n := node.(type) {
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.SequenceNode:
+		return "a list"
+	case ast.MapNode:
+		return "a mapping"
+	case *ast.StringNode:
+		return fmt.Sprintf("the text %q", shorten(n.Value))
+	case *ast.LiteralNode:
+		return fmt.Sprintf("the text %q", shorten(n.Value.Value))
+	}
+	return shorten(node.GetToken().Value)
+}
+
+func shorten(s string) string {
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return s
+}

@@ -1,0 +1,91 @@
+package modelrepo
+
+import (
+	"slices"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Batching says how requests share executions.
+type Batching struct {
+	// Mode is auto (batched if that is proven harmless when the model is loaded; the default), on or off.
+	Mode BatchMode `yaml:"mode"`
+	// MaxBatchSize is the most rows in one execution, 1 to 65536, default 64. Too low wastes the device; too high
+	// makes single executions long, so that urgent requests wait behind them.
+	MaxBatchSize int `yaml:"max_batch_size"`
+	// MaxBatchCost is the most device time that one execution is planned to take, 100us to 1m, default 100ms.
+	// Too low wastes the device; too high lets one execution delay every other model by that much.
+	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
+	// BatchTimeout holds a partial batch this long for more rows, even while the device is idle; up to 1m.
+	// 0, the default: an idle device starts what is there. Higher adds that latency to every quiet moment.
+	BatchTimeout config.Duration `yaml:"batch_timeout"`
+	// MaxQueue is the most requests waiting for one version, 1 to 1000000, default 1000. Too low refuses bursts;
+	// too high makes requests wait for an answer that comes too late.
+	MaxQueue int `yaml:"max_queue"`
+	// OnFull says what happens to a request beyond MaxQueue; only refuse is supported yet.
+	OnFull OnFull `yaml:"on_full"`
+	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. What
+	// exceeds MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
+	MaxRequestRows int `yaml:"max_request_rows"`
+	// AllowedBatchSizes are the only sizes executed, ascending, none above MaxBatchSize; a batch is padded to the
+	// next one, and the largest is the effective MaxBatchSize. Empty, the default: any size. Few sizes suit engines
+	// that prepare per size; they cost the time of the padding rows.
+	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
+	// Padding says how a batch is brought to an allowed size; only pad_up is supported yet.
+	Padding Padding `yaml:"padding"`
+	// Adaptive is not supported yet: only false, the default, is accepted.
+	Adaptive bool `yaml:"adaptive"`
+	// BatchDim names the dimension along which a tensor's rows are joined, where it is not 0.
+	BatchDim BatchDim `yaml:"batch_dim"`
+	// Unbatched names the inputs that have no batch dimension; requests share an execution only when these are equal.
+	Unbatched []string `yaml:"unbatched,flow"`
+	// VariableDims is not supported yet.
+	VariableDims config.NotYet `yaml:"variable_dims,omitempty"`
+}
+
+// RowCap returns the most rows that one execution may have: MaxBatchSize, or the largest allowed size.
+func (b *Batching) RowCap() int {
+	if len(b.AllowedBatchSizes) > 0 {
+		return slices.Max(b.AllowedBatchSizes)
+	}
+	return b.MaxBatchSize
+}
+
+// BatchDim gives batch dimensions by tensor name; a tensor that is not named has its batch in dimension 0.
+type BatchDim struct {
+	Inputs  map[string]int `yaml:"inputs,omitempty,flow"`
+	Outputs map[string]int `yaml:"outputs,omitempty,flow"`
+}
+
+// BatchMode is auto, on or off.
+type BatchMode string
+
+// The modes.
+const (
+	BatchAuto BatchMode = "auto"
+	BatchOn   BatchMode = "on"
+	BatchOff  BatchMode = "off"
+)
+
+// Choices lists the modes.
+func (BatchMode) Choices() (now, later []string) { return []string{"auto", "on", "off"}, nil }
+
+// OnFull is what happens to a request when the queue is full.
+type OnFull string
+
+// RefuseWhenFull refuses it at once.
+const RefuseWhenFull OnFull = "refuse"
+
+// Choices lists what can happen.
+func (OnFull) Choices() (now, later []string) { return []string{"refuse"}, []string{"wait"} }
+
+// Padding is how a batch is brought to an allowed size.
+type Padding string
+
+// PadUp adds rows up to the next allowed size.
+const PadUp Padding = "pad_up"
+
+// Choices lists the ways.
+func (Padding) Choices() (now, later []string) {
+	return []string{"pad_up"}, []string{"batch_down", "minimize_cost"}
+}

@@ -1,0 +1,56 @@
+package modelrepo
+
+import "errors"
+
+// Listing is what a scan found. Nothing in it changes afterwards.
+type Listing struct {
+	// Models is sorted by name; models that cannot be served are among them, with Err set.
+	Models []Model
+	// Faults are what is wrong beyond any single model, such as a repository without models.
+	Faults []error
+}
+
+// Err joins every fault: of the repositories, of models and of versions. nil: nothing is wrong.
+func (l *Listing) Err() error {
+	faults := append([]error(nil), l.Faults...)
+	for _, m := range l.Models {
+		faults = append(faults, m.Err)
+		for _, v := range m.Versions {
+			faults = append(faults, v.Err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Model is one model directory.
+type Model struct {
+	Name string
+	// Dir is the absolute path of the model's directory.
+	Dir string
+	// Manifest is the effective settings: the file's over the defaults.
+	Manifest Manifest
+	// ManifestPath is the absolute path of the file, "" when the model has none.
+	ManifestPath string
+	// Versions ascends by number and holds every version directory, also those with Err set; it is empty when
+	// the manifest is faulty, because what a version must hold is not known then.
+	Versions []Version
+	// Selected is the usable versions that the manifest's policy selects, ascending; empty when Err is set.
+	Selected []Version
+	// Notes tells of what was passed over and is probably a mistake, such as a directory that is no version.
+	Notes []string
+	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path
+	// and what was expected there.
+	Err error
+}
+
+// Version is one version directory of a model.
+type Version struct {
+	Number int64
+	// Dir is the absolute path of the version's directory; files that the model refers to lie beside it.
+	Dir string
+	// Path is the absolute path of model.onnx, "" for a synthetic model.
+	Path string
+	// Err is why this version cannot be served, such as a model file that is missing. The model's other versions
+	// are not harmed: a version that is still being copied does not take its elders down.
+	Err error
+}

@@ -1,0 +1,174 @@
+// Package modelrepo reads model repositories on disk: names, versions and manifests; it loads nothing.
+package modelrepo
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// ModelFile is the name of an ONNX model in its version directory.
+const ModelFile = "model.onnx"
+
+const layout = "expected <model>/<version>/" + ModelFile + " and, if wanted, <model>/" + ManifestName
+
+// ErrNoRepository marks a repository path that cannot be one.
+var ErrNoRepository = errors.New("not a model repository")
+
+// Repository is one or more directories of models. It holds no state between scans and is safe for
+// concurrent use.
+type Repository struct {
+	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed anew in each scan
+}
+
+// Open names the directories of a repository and checks that they are directories; it reads no model yet.
+// The error is ErrNoRepository, wrapped.
+func Open(paths ...string) (*Repository, error) {
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("%w: no directory was named; %s", ErrNoRepository, layout)
+	}
+	r := &Repository{}
+	var faults []error
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err == nil {
+			err = isDirectory(abs)
+		}
+		if err == nil && slices.Contains(r.paths, abs) {
+			err = fmt.Errorf("%w: %s is named twice", ErrNoRepository, abs)
+		}
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		r.paths = append(r.paths, abs)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func isDirectory(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s does not exist; %s in it", ErrNoRepository, path, layout)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNoRepository, err)
+	case !info.IsDir():
+		return fmt.Errorf("%w: %s is a file; name the directory that holds <model>/<version>/%s", ErrNoRepository, path, ModelFile)
+	}
+	return nil
+}
+
+// Paths returns the absolute paths of the directories.
+func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
+
+// Scan reads the directories as they are now. What is wrong with one model never hides another: faults are
+// in the listing, each at the innermost thing that it harms.
+//
+// Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches
+// anything outside. The paths in the listing are for an engine that opens files itself: whoever may write to
+// the repository can still change what lies there before the engine looks.
+func (r *Repository) Scan() Listing {
+	var l Listing
+	for _, path := range r.paths {
+		models, faults := scanRoot(path)
+		l.Models = append(l.Models, models...)
+		l.Faults = append(l.Faults, faults...)
+	}
+	// Stable: of two models with one name the one in the earlier directory comes first.
+	slices.SortStableFunc(l.Models, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
+	l.Models = joinNamesakes(l.Models)
+	return l
+}
+
+// joinNamesakes leaves one model per name; one that several directories hold cannot be served from either.
+func joinNamesakes(models []Model) []Model {
+	var joined []Model
+	for len(models) > 0 {
+		n := 1
+		for n < len(models) && models[n].Name == models[0].Name {
+			n++
+		}
+		m := models[0]
+		if n > 1 {
+			dirs := make([]string, n)
+			for i, namesake := range models[:n] {
+				dirs[i] = namesake.Dir
+			}
+			m = Model{Name: m.Name, Dir: m.Dir, Manifest: Defaults(), Err: fmt.Errorf(
+				"model %q is in more than one repository: %s; rename or remove all but one", m.Name, strings.Join(dirs, ", "))}
+		}
+		joined, models = append(joined, m), models[n:]
+	}
+	return joined
+}
+
+// scanRoot reads the models of one directory. It returns what it could read beside the faults.
+func scanRoot(path string) (models []Model, faults []error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
+	}
+	defer root.Close()
+	entries, err := readDir(root, ".")
+	if err != nil {
+		return nil, []error{fmt.Errorf("%w: read %s: %w", ErrNoRepository, path, err)}
+	}
+	for _, name := range entries {
+		info, err := root.Stat(name)
+		switch {
+		case err == nil && !info.IsDir(), errors.Is(err, fs.ErrNotExist):
+			// A stray file, or a link to nothing: no model either way.
+		case err != nil:
+			faults = append(faults, unreadable(filepath.Join(path, name), err))
+		case !ValidName(name):
+			faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", filepath.Join(path, name), nameRule))
+		default:
+			models = append(models, scanModel(root, path, name))
+		}
+	}
+	if len(models) == 0 && len(faults) == 0 {
+		faults = append(faults, fmt.Errorf("%w: %s holds no model; %s in it", ErrNoRepository, path, layout))
+	}
+	return models, faults
+}
+
+// readDir returns the names in a directory, sorted, without those that are nobody's model: dot files, which
+// editors and Kubernetes volumes leave, and the lost+found of a mounted file system.
+func readDir(root *os.Root, dir string) ([]string, error) {
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, ".") || name == "lost+found"
+	})
+	slices.Sort(names)
+	return names, nil
+}
+
+// unreadable words an error of os.Root for whoever keeps the repository.
+func unreadable(path string, err error) error {
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // without the path relative to the root
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	// What the system did not refuse, the root did.
+	return fmt.Errorf("%s: %w; a symbolic link must be relative and stay inside the repository", path, err)
+}

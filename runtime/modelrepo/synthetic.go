@@ -1,0 +1,52 @@
+package modelrepo
+
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Synth describes a synthetic model: an execution of n rows takes Base + n × PerRow, and the outputs are made up.
+type Synth struct {
+	// Base is the time of an execution however many rows it has, up to 1m; 0, the default: none.
+	Base config.Duration `yaml:"base"`
+	// PerRow is the time that each row adds, up to 1m; 0, the default: none.
+	PerRow config.Duration `yaml:"per_row"`
+	// Jitter varies each execution's time by up to this fraction either way, 0 to 1; 0, the default: exact.
+	Jitter float64 `yaml:"jitter"`
+	// Seed makes jitter and outputs reproducible; any value, default 0.
+	Seed int64 `yaml:"seed"`
+	// FailOnNaN makes an execution fail when an input holds a NaN, as a model does that chokes on its input.
+	FailOnNaN bool `yaml:"fail_on_nan"`
+	// FailEvery N makes every Nth execution fail; 0, the default: none.
+	FailEvery int `yaml:"fail_every"`
+	// Inputs and Outputs are the signature, by tensor name; at least one each.
+	Inputs  map[string]Tensor `yaml:"inputs"`
+	Outputs map[string]Tensor `yaml:"outputs"`
+}
+
+// Tensor declares one input or output of a synthetic model.
+type Tensor struct {
+	// DType is the type of the elements; required.
+	DType DType `yaml:"dtype"`
+	// Shape has -1 where the size varies; an output only in its batch dimension. Required; [] is a scalar.
+	// At most 8 dimensions and 2^28 elements per row.
+	Shape tensor.Shape `yaml:"shape,flow"`
+}
+
+// DType is an element type by its name in manifests: bool, int8 ... uint64, fp16, bf16, fp32, fp64, string.
+type DType tensor.DType
+
+// UnmarshalText reads a name.
+func (d *DType) UnmarshalText(text []byte) error {
+	parsed, ok := tensor.ParseDType(string(text))
+	if !ok {
+		return fmt.Errorf("expected one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, fp16, bf16, fp32, fp64, string, found %q", text)
+	}
+	*d = DType(parsed)
+	return nil
+}
+
+// MarshalText gives the name.
+func (d DType) MarshalText() ([]byte, error) { return []byte(tensor.DType(d).String()), nil }
