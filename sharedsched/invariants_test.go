@@ -137,11 +137,11 @@ func (k *checker) devices(c *Core, foregroundTasks []int) error {
 			return fmt.Errorf("device %s counts %d foreground tasks, has %d", d.Name, d.foreground, foregroundTasks[i])
 		}
 		for cl := range d.fair {
-			if at := 2*i + cl; d.fair[cl].Now() < k.virtual[at] {
+			at := 2*i + cl
+			if d.fair[cl].Now() < k.virtual[at] {
 				return fmt.Errorf("device %s: virtual time ran backwards", d.Name)
-			} else {
-				k.virtual[at] = d.fair[cl].Now()
 			}
+			k.virtual[at] = d.fair[cl].Now()
 		}
 		inFlight := 0
 		for l := range c.lanes {

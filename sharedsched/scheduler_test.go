@@ -349,8 +349,7 @@ func TestObserverHearsEverything(t *testing.T) {
 		s.Close()
 		var refusals, tasks int
 		for _, err := range errs {
-			var r *Refusal
-			if errors.As(err, &r) {
+			if _, ok := errors.AsType[*Refusal](err); ok {
 				refusals++
 			}
 		}

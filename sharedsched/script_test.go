@@ -81,7 +81,7 @@ func (s *script) printf(format string, args ...any) {
 // args splits a command into its words and its key=value pairs.
 func args(line string) (words []string, kv map[string]string) {
 	kv = map[string]string{}
-	for _, f := range strings.Fields(line) {
+	for f := range strings.FieldsSeq(line) {
 		if k, v, ok := strings.Cut(f, "="); ok {
 			kv[k] = v
 		} else {
@@ -279,8 +279,7 @@ func (s *script) submit(words []string, kv map[string]string) {
 		}
 		h, err := s.core.Submit(s.now, s.ids[words[1]], &task, limit)
 		if err != nil {
-			var r *Refusal
-			if errors.As(err, &r) {
+			if r, ok := errors.AsType[*Refusal](err); ok {
 				s.printf("%s refused: %v: %v; retry after %v", label, r.Reason, r, r.RetryAfter)
 			} else {
 				s.printf("%s refused: %v", label, err)
@@ -344,7 +343,7 @@ func (s *script) settle(lane int, words []string, kv map[string]string, quiet bo
 		s.printf("lane %d ends after %v, device time %v", lane, ev.Elapsed, ev.DeviceTime)
 	}
 	if quiet {
-		acts = s.check.note(acts)
+		s.check.note(acts)
 		return
 	}
 	s.actions(acts)

@@ -139,6 +139,7 @@ func valueInfo(name string, dtype DType, dims []any) message {
 			dim.text(2, d)
 		case nil:
 		default:
+			// A mistake in the calling code: panic rather than give every builder call an error to carry.
 			panic(fmt.Sprintf("onnxgraph: tensor %q: dim %v is a %T; want int, int64, string or nil", name, d, d))
 		}
 		shape.bytes(1, dim)

@@ -58,7 +58,8 @@ func Dense(name string, layers []Layer) []byte {
 
 // MLP returns a model file of random dense layers of the given widths, such as 48, 256, 128, 12, in the form
 // of [Dense]. Activation follows each layer but the last, output the last; empty is none. The weights are
-// normal with variance 1/inputs, so that values neither grow nor vanish from layer to layer.
+// normal with variance 1/inputs, so that values neither grow nor vanish from layer to layer. Fewer than two
+// widths are a mistake in the calling code and panic.
 func MLP(name string, sizes []int, seed uint64, activation, output string) []byte {
 	if len(sizes) < 2 {
 		panic(fmt.Sprintf("onnxgraph: MLP %q needs at least an input and an output width, not %v", name, sizes))

@@ -28,10 +28,10 @@ type Call struct {
 	Outcome sharedsched.Outcome
 }
 
-// ErrNotReady: the version stopped being Ready between routing and submission.
+// ErrNotReady says that the version stopped being Ready between routing and submission.
 var ErrNotReady = errors.New("the model version is not ready")
 
-// ErrDeviceLost: the device that holds the version failed; nothing on it answers until it is back.
+// ErrDeviceLost says that the device that holds the version failed; nothing on it answers until it is back.
 var ErrDeviceLost = errors.New("the device that holds the model is lost")
 
 // ModelError is a failure of the model itself on this request's input.

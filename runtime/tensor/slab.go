@@ -13,7 +13,8 @@ type Slab struct{ mem []byte }
 
 const minSlab = 4096
 
-// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results.
+// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results. It panics when
+// the system has no memory left; the host turns that into the failure of the batch.
 func (s *Slab) Bytes(n int) []byte {
 	if n > len(s.mem) {
 		size := max(minSlab, len(s.mem))
@@ -23,7 +24,6 @@ func (s *Slab) Bytes(n int) []byte {
 		s.Free()
 		mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
-			// Out of address space or memory: the process is about to be killed, and no caller could go on without the buffer.
 			panic(fmt.Sprintf("out of memory: no %d bytes for a batch buffer: %v", size, err))
 		}
 		s.mem = mem

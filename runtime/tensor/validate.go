@@ -3,6 +3,7 @@ package tensor
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 )
 
 // FieldError says which part of a request a model cannot take.
@@ -51,7 +52,7 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	case rows == 0:
 		return 0, &FieldError{inputField(from, "shape"), "at least one row", "none"}
 	case rows > maxRows:
-		return 0, &FieldError{inputField(from, "shape"), fmt.Sprintf("at most %d rows", maxRows), fmt.Sprint(rows)}
+		return 0, &FieldError{inputField(from, "shape"), fmt.Sprintf("at most %d rows", maxRows), strconv.FormatInt(rows, 10)}
 	}
 	return int(rows), nil
 }

@@ -58,8 +58,11 @@ func TestBetweenAndBeyondMeasuredSizes(t *testing.T) {
 		want   time.Duration
 		source Source
 	}{
-		{1, 10 * ms, Interpolated}, {4, 10 * ms, Measured}, {6, 15 * ms, Interpolated},
-		{8, 20 * ms, Measured}, {16, 40 * ms, Interpolated},
+		{1, 10 * ms, Interpolated},
+		{4, 10 * ms, Measured},
+		{6, 15 * ms, Interpolated},
+		{8, 20 * ms, Measured},
+		{16, 40 * ms, Interpolated},
 	} {
 		if got := c.Estimate(tc.rows); got.Cost != tc.want || got.Source != tc.source {
 			t.Errorf("Estimate(%d) = %+v, want %v, %v", tc.rows, got, tc.want, tc.source)

@@ -1,0 +1,248 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// layer says what one folder's packages may import of this module, and why nothing else.
+// A pattern is a package path; ending in /... it covers the package and all below it.
+type layer struct {
+	packages string
+	may      []string
+	why      string
+}
+
+// layers is the order of the house, in the order of docs/ARCHITECTURE.md. The first row that covers a
+// package counts. Test files may reach further.
+var layers = []layer{
+	{
+		"cmd/...",
+		[]string{"..."},
+		"main wires everything",
+	},
+	{
+		"proto/gen/...",
+		[]string{"proto/gen/..."},
+		"generated code must be usable by a client that has nothing else of Weft",
+	},
+	{
+		"server",
+		[]string{"proto/gen/...", "server/routing", "server/shadow", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		"the edge declares the interfaces it needs and cmd hands them in; engines, devices and files stay behind them",
+	},
+	{
+		"server/routing",
+		[]string{"runtime/catalog"},
+		"which version answers is pure arithmetic on an immutable snapshot of the catalog",
+	},
+	{
+		"server/shadow",
+		[]string{"runtime/catalog", "runtime/tensor", "sharedsched"},
+		"mirroring knows tensors and the scheduler, neither the protocol nor how models are hosted",
+	},
+	{
+		"sharedsched/...",
+		[]string{"sharedsched/..."},
+		"the scheduler stands alone, so that production, tests and simulator run the same code",
+	},
+	{
+		"runtime/tensor",
+		[]string{},
+		"tensors are the vocabulary of every other package",
+	},
+	{
+		"runtime/catalog",
+		[]string{"runtime/tensor", "sharedsched"},
+		"it is made of plain values, so that the edge can know resident models without knowing their host",
+	},
+	{
+		"runtime/modelrepo",
+		[]string{"internal/config/...", "runtime/tensor"},
+		"reading the repository loads nothing and runs nothing",
+	},
+	{
+		"runtime/host",
+		[]string{"sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo"},
+		"the host declares the engine interface; which engine stands behind it is cmd's choice",
+	},
+	{
+		"runtime/ort",
+		[]string{"runtime/tensor"},
+		"an engine gets batches in buffers and knows neither requests nor the host; it must be able to live in another process",
+	},
+	{
+		"runtime/synth",
+		[]string{"runtime/tensor"},
+		"an engine gets batches in buffers and knows neither requests nor the host",
+	},
+	{
+		"gpu",
+		[]string{},
+		"what a device is must be sayable on a machine without one",
+	},
+	{
+		"gpu/...",
+		[]string{"gpu"},
+		"a device driver knows devices only",
+	},
+	{
+		"internal/config/...",
+		[]string{"internal/config/..."},
+		"reading settings is a leaf",
+	},
+	{
+		"internal/telemetry/...",
+		[]string{"internal/telemetry/...", "runtime/catalog", "sharedsched", "gpu"},
+		"telemetry listens to the house, nothing in the house waits for it",
+	},
+	{
+		"internal/onnxgraph",
+		[]string{},
+		"reading and writing ONNX files is a leaf",
+	},
+	{
+		"internal/ortlib",
+		[]string{},
+		"finding the library is a leaf",
+	},
+	{
+		"internal/lifecycle/...",
+		[]string{},
+		"starting and stopping things in order is a leaf",
+	},
+	{
+		"internal/bench",
+		[]string{},
+		"it measures the house from test files, which may reach everywhere",
+	},
+	{
+		"internal/archtest",
+		[]string{},
+		"it reads the source as text",
+	},
+	{
+		"examples/...",
+		[]string{"examples/...", "proto/gen/...", "internal/onnxgraph"},
+		"an example shows what a client outside this repository can do",
+	},
+	{
+		"scripts/...",
+		[]string{"internal/ortlib"},
+		"scripts run before anything else can be built",
+	},
+}
+
+// exclusive packages have fewer importers than the layers alone would allow.
+var exclusive = []struct{ pkg, importers, why string }{
+	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
+}
+
+func layering(t *tree) []string {
+	var complaints []string
+	for _, f := range t.files {
+		if f.test || f.generated && !strings.HasPrefix(f.dir, "proto/gen/") {
+			continue
+		}
+		row, ok := layerOf(f.dir)
+		if !ok {
+			complaints = append(complaints, fmt.Sprintf("%s: package %s has no row in layers: add one that says what it may import and why", f.path(), f.dir))
+			continue
+		}
+		for _, importPath := range f.imports() {
+			pkg, ours := strings.CutPrefix(importPath, module+"/")
+			if !ours {
+				continue
+			}
+			if !coversAny(row.may, pkg) && pkg != f.dir {
+				complaints = append(complaints, fmt.Sprintf("%s: %s must not import %s: %s", f.path(), f.dir, pkg, row.why))
+			}
+			for _, x := range exclusive {
+				if (pkg == x.pkg || strings.HasPrefix(pkg, x.pkg+"/")) && !covers(x.importers, f.dir) && !covers(x.pkg+"/...", f.dir) {
+					complaints = append(complaints, fmt.Sprintf("%s: only %s imports %s: %s", f.path(), x.importers, pkg, x.why))
+				}
+			}
+		}
+	}
+	return complaints
+}
+
+func layerOf(dir string) (layer, bool) {
+	for _, row := range layers {
+		if covers(row.packages, dir) {
+			return row, true
+		}
+	}
+	return layer{}, false
+}
+
+func coversAny(patterns []string, pkg string) bool {
+	for _, pattern := range patterns {
+		if covers(pattern, pkg) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether the pattern names pkg: exactly, or ending in "..." as the go command means it.
+func covers(pattern, pkg string) bool {
+	prefix, deep := strings.CutSuffix(pattern, "...")
+	if !deep {
+		return pattern == pkg
+	}
+	return strings.HasPrefix(pkg+"/", prefix)
+}
+
+func TestLayering(t *testing.T) { holds(t, layering) }
+
+func TestLayeringComplains(t *testing.T) {
+	imports := func(pkg string) string { return "import _ \"" + module + "/" + pkg + "\"\n" }
+	tests := []struct{ file, imports, want string }{
+		{"server/server.go", "runtime/host", "the edge declares"},
+		{"server/routing/table.go", "sharedsched", "pure arithmetic"},
+		{"sharedsched/core.go", "runtime/tensor", "stands alone"},
+		{"sharedsched/sim/sim.go", "runtime/synth", "stands alone"},
+		{"runtime/tensor/tensor.go", "sharedsched", "vocabulary"},
+		{"runtime/catalog/catalog.go", "runtime/host", "plain values"},
+		{"runtime/modelrepo/repo.go", "runtime/ort", "loads nothing"},
+		{"runtime/host/host.go", "runtime/ort", "which engine"},
+		{"runtime/host/host.go", "server", "which engine"},
+		{"runtime/ort/engine.go", "runtime/host", "another process"},
+		{"runtime/synth/engine.go", "internal/config", "neither requests"},
+		{"gpu/device.go", "gpu/nvidia", "without one"},
+		{"gpu/nvidia/device.go", "sharedsched", "devices only"},
+		{"internal/onnxgraph/graph.go", "runtime/tensor", "is a leaf"},
+		{"examples/controlloop/main.go", "server", "outside this repository"},
+		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
+		{"internal/surprise/x.go", "runtime/tensor", "no row in layers"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file+" imports "+tt.imports, func(t *testing.T) {
+			wantComplaint(t, layering, map[string]string{tt.file: imports(tt.imports)}, tt.want)
+		})
+	}
+	t.Run("telemetry imported by a package that may import everything else", func(t *testing.T) {
+		got := complaintsAbout(t, layering, map[string]string{"runtime/host/host.go": imports("internal/telemetry")})
+		if len(got) != 2 || !strings.Contains(got[1], "only cmd/... imports internal/telemetry") {
+			t.Errorf("complaints %q, want the layer's and the exclusive rule's", got)
+		}
+	})
+	t.Run("allowed", func(t *testing.T) {
+		wantNone(t, layering, map[string]string{
+			"cmd/weft/main.go":                imports("internal/telemetry"),
+			"internal/telemetry/a.go":         imports("sharedsched"),
+			"internal/telemetry/listen/b.go":  imports("internal/telemetry"),
+			"server/server_test.go":           imports("runtime/host"),
+			"sharedsched/scheduler.go":        imports("sharedsched/fairq"),
+			"gpu/gputest/fake.go":             imports("gpu"),
+			"runtime/host/host.go":            imports("runtime/catalog"),
+			"internal/config/flagfile/f.go":   imports("internal/config"),
+			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),
+			"proto/gen/inference/v1/i.pb.go":  imports("proto/gen/weft/v1"),
+			"scripts/setup/main.go":           imports("internal/ortlib"),
+			"runtime/modelrepo/repository.go": imports("internal/config"),
+		})
+	})
+}

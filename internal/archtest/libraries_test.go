@@ -1,0 +1,122 @@
+package archtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// libraries names the packages that may import a library; everything below the library's path counts.
+// Test files may reach further.
+var libraries = []struct {
+	library string
+	in      []string
+	why     string
+}{
+	{
+		"github.com/yalue/onnxruntime_go",
+		[]string{"runtime/ort"},
+		"the binding is replaceable: no type of it may escape",
+	},
+	{
+		"github.com/NVIDIA/go-nvml",
+		[]string{"gpu/nvidia"},
+		"a call into a library that never loaded kills the process, so one package guards it",
+	},
+	{
+		"google.golang.org/grpc",
+		[]string{"server", "cmd/...", "proto/gen/...", "examples/...", "internal/telemetry/..."},
+		"everything behind the edge works without an RPC library",
+	},
+}
+
+// standalone packages import the standard library and this module only.
+var standalone = []struct{ packages, why string }{
+	{"sharedsched/...", "the scheduler must be readable and movable without anybody's library"},
+	{"gpu", "what a device is needs no driver"},
+	{"internal/archtest", "the rules must not break with a library"},
+	{"scripts/...", "set-up runs before any library is fetched"},
+}
+
+func libraryUse(t *tree) []string {
+	var complaints []string
+	for _, f := range t.files {
+		if f.test {
+			continue
+		}
+		for _, importPath := range f.imports() {
+			for _, rule := range libraries {
+				if covers(rule.library+"/...", importPath) && !coversAny(rule.in, f.dir) {
+					complaints = append(complaints, fmt.Sprintf("%s: only %s may import %s: %s",
+						f.path(), strings.Join(rule.in, ", "), importPath, rule.why))
+				}
+			}
+			for _, rule := range standalone {
+				if covers(rule.packages, f.dir) && foreign(importPath) {
+					complaints = append(complaints, fmt.Sprintf("%s: %s must not import %s: %s",
+						f.path(), f.dir, importPath, rule.why))
+				}
+			}
+		}
+	}
+	return complaints
+}
+
+// foreign reports whether the path is neither ours nor the standard library's, whose first element has
+// no dot.
+func foreign(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return strings.Contains(first, ".") && !covers(module+"/...", importPath)
+}
+
+// statusInOneFile holds server/status.go's monopoly on gRPC status codes.
+func statusInOneFile(t *tree) []string {
+	var complaints []string
+	for _, f := range t.files {
+		if f.test || !covers("server/...", f.dir) || f.path() == "server/status.go" {
+			continue
+		}
+		for _, importPath := range f.imports() {
+			if importPath == "google.golang.org/grpc/codes" || importPath == "google.golang.org/grpc/status" {
+				complaints = append(complaints, fmt.Sprintf("%s: only server/status.go may import %s: "+
+					"what an error means to a client is decided in one place", f.path(), importPath))
+			}
+		}
+	}
+	return complaints
+}
+
+func TestLibraryUse(t *testing.T) { holds(t, libraryUse) }
+
+func TestLibraryUseComplains(t *testing.T) {
+	tests := []struct{ file, imports, want string }{
+		{"runtime/host/host.go", "github.com/yalue/onnxruntime_go", "only runtime/ort"},
+		{"gpu/gputest/fake.go", "github.com/NVIDIA/go-nvml/pkg/nvml", "only gpu/nvidia"},
+		{"runtime/host/host.go", "google.golang.org/grpc/codes", "without an RPC library"},
+		{"server/routing/table.go", "google.golang.org/grpc", "without an RPC library"},
+		{"sharedsched/cost/cost.go", "golang.org/x/sync/errgroup", "anybody's library"},
+		{"scripts/setup/main.go", "github.com/alecthomas/kong", "before any library"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			wantComplaint(t, libraryUse, map[string]string{tt.file: "import _ \"" + tt.imports + "\"\n"}, tt.want)
+		})
+	}
+	wantNone(t, libraryUse, map[string]string{
+		"runtime/ort/engine.go":    "import _ \"github.com/yalue/onnxruntime_go\"\n",
+		"server/server.go":         "import _ \"google.golang.org/grpc\"\n",
+		"sharedsched/core_test.go": "import _ \"pgregory.net/rapid\"\n",
+		"sharedsched/core.go":      "import _ \"math/bits\"\n",
+	})
+}
+
+func TestStatusInOneFile(t *testing.T) { holds(t, statusInOneFile) }
+
+func TestStatusInOneFileComplains(t *testing.T) {
+	const src = "import _ \"google.golang.org/grpc/codes\"\n"
+	wantComplaint(t, statusInOneFile, map[string]string{"server/predict.go": src}, "server/predict.go")
+	wantComplaint(t, statusInOneFile, map[string]string{"server/shadow/status.go": src}, "server/shadow/status.go")
+	wantNone(t, statusInOneFile, map[string]string{
+		"server/status.go": src, "server/predict_test.go": src, "examples/controlloop/main.go": src,
+	})
+}

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/ortlib"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// house is Weft with one policy network on ONNX Runtime's CPU provider.
+type house struct {
+	host    *host.Host
+	sched   *sharedsched.Scheduler
+	version *catalog.Version
+	counts
+}
+
+// counts is the scheduler's observer: it adds up what the executions did.
+type counts struct {
+	batches, rows, cpu, refused atomic.Int64
+}
+
+func (c *counts) BatchDone(e sharedsched.BatchEvent) {
+	c.batches.Add(1)
+	c.rows.Add(int64(e.Rows))
+	c.cpu.Add(int64(e.DeviceTime))
+}
+
+func (c *counts) TaskRefused(sharedsched.VersionID, error) { c.refused.Add(1) }
+
+// mark returns functions that tell the mean rows of an execution, and the processor time of a row, since mark was called.
+func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
+	batches, rows, cpu := c.batches.Load(), c.rows.Load(), c.cpu.Load()
+	return func() float64 { return float64(c.rows.Load()-rows) / float64(c.batches.Load()-batches) },
+		func() float64 { return float64(c.cpu.Load()-cpu) / float64(c.rows.Load()-rows) }
+}
+
+// newHouse serves a dense network with layers of the given sizes and the lines of a manifest.
+func newHouse(tb testing.TB, sizes []int, manifest string) *house {
+	tb.Helper()
+	lib, err := ortlib.Find()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := ort.Init(lib); err != nil {
+		tb.Fatal(err)
+	}
+	repo := tb.TempDir()
+	dir := filepath.Join(repo, "policy", "1")
+	if err := errors.Join(
+		os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, "model.onnx"), onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644),
+		os.WriteFile(filepath.Join(repo, "policy", "model.yaml"), []byte(manifest), 0o644),
+	); err != nil {
+		tb.Fatal(err)
+	}
+	opened, err := modelrepo.Open(repo)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h := &house{host: host.New(host.Config{Open: open})}
+	h.sched, err = sharedsched.New(sharedsched.Config{
+		Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}},
+	}, h.host, &h.counts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := h.host.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+		h.sched.Close()
+	})
+	h.host.Attach(h.sched)
+	h.host.Load(tb.Context(), opened.Scan())
+	h.version = h.host.Snapshot().Model("policy").Newest()
+	if h.version == nil {
+		tb.Fatalf("the policy did not load: %+v", h.host.Snapshot().Model("policy").Versions[0])
+	}
+	if !h.version.Batching.Batched {
+		tb.Fatalf("the policy is not batched: %s", h.version.Batching.Reason)
+	}
+	return h
+}
+
+func open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
+	if err != nil {
+		return host.Opened{}, err
+	}
+	return host.Opened{Session: s, Device: "cpu", Provider: s.Provider(), ThreadTime: true}, nil
+}
+
+// serve puts the gRPC edge before the house and returns a connection to it.
+func (h *house) serve(tb testing.TB) *grpc.ClientConn {
+	tb.Helper()
+	edge := server.New(server.Config{}, h.host, h.sched)
+	return listen(tb, edge.Register, server.Transport{}.Options()...)
+}
+
+// listen serves on a loopback port and returns a connection to it.
+func listen(tb testing.TB, register func(*grpc.Server), opts ...grpc.ServerOption) *grpc.ClientConn {
+	tb.Helper()
+	lis, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g := grpc.NewServer(opts...)
+	register(g)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := g.Serve(lis); err != nil {
+			tb.Error(err)
+		}
+	})
+	conn, err := grpc.NewClient(lis.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			tb.Error(err)
+		}
+		g.Stop()
+		serving.Wait()
+	})
+	return conn
+}
+
+// observation is a request of one row of n numbers.
+func observation(n int) *weftv1.PredictRequest {
+	return &weftv1.PredictRequest{
+		Model: &weftv1.ModelSpec{Name: "policy"},
+		Inputs: map[string]*weftv1.Tensor{
+			"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, int64(n)}, Raw: make([]byte, 4*n)},
+		},
+	}
+}
+
+// callers runs b.N calls from n goroutines.
+func callers(b *testing.B, n int, call func() error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := call(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
