@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
 // FuzzCore feeds Core random events, decoded from bytes, and checks every invariant after each one. At the end every task must
@@ -28,6 +30,7 @@ type trial struct {
 	now      Time
 	versions []VersionID
 	admitted map[Handle]bool
+	handles  []Handle // in order of admission
 	batches  []*Batch // by lane
 	ended    time.Duration
 	check    checker
@@ -152,10 +155,9 @@ func (x *trial) step() {
 		x.now += Time(arg) * Time(100*time.Microsecond)
 		x.note(x.core.Advance(x.now, nil))
 	case 13:
-		for h := range x.admitted { // any one: which does not matter to the invariants
-			_, acts := x.core.Cancel(x.now, h, nil)
+		if len(x.handles) > 0 {
+			_, acts := x.core.Cancel(x.now, x.handles[arg%len(x.handles)], nil)
 			x.note(acts)
-			break
 		}
 	case 14:
 		if err := x.core.Configure(x.now, v, x.settings()); err != nil && !errors.Is(err, ErrRemoved) && x.core.version(v) != nil &&
@@ -185,6 +187,7 @@ func (x *trial) submit(v VersionID) {
 			x.t.Fatalf("handle %x names two tasks", h)
 		}
 		x.admitted[h] = true
+		x.handles = append(x.handles, h)
 	}
 }
 
@@ -289,14 +292,7 @@ func lag(t *testing.T, lanes int, forget bool) (lead, bound time.Duration) {
 			// An estimate may exceed the measurement, or fall short of it; either counts until the batch ends.
 			largest[b.Version] = max(largest[b.Version], ev.DeviceTime, ev.Estimated)
 			if forget {
-				for k := range c.devices[0].fair {
-					for f := range ids {
-						c.devices[0].fair[k].Remove(0)
-						_ = f
-					}
-					c.devices[0].fair[k].Set(0, weights[0])
-					c.devices[0].fair[k].Activate(0)
-				}
+				forgetCharges(&c.devices[0].fair[foreground], weights)
 			}
 		}
 		batches[lane] = &Batch{}
@@ -313,4 +309,13 @@ func lag(t *testing.T, lanes int, forget bool) (lead, bound time.Duration) {
 		}
 	}
 	return lead, bound
+}
+
+// forgetCharges resets every start tag.
+func forgetCharges(q *fairq.Queue, weights []float64) {
+	*q = fairq.Queue{}
+	for f, w := range weights {
+		q.Set(fairq.Flow(f), w)
+		q.Activate(fairq.Flow(f))
+	}
 }

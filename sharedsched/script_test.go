@@ -21,7 +21,7 @@ import (
 //	configure NAME SETTING=VALUE ...
 //	cost NAME rows=N DURATION           teaches the cost model: three measurements
 //	speed NAME base=1ms row=100us       how long executions take under "go"
-//	submit NAME TASK rows=N [key=K] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone]
+//	submit NAME TASK rows=N [key=K] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone] [unmeasured]
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch
@@ -259,7 +259,7 @@ func (s *script) submit(words []string, kv map[string]string) {
 		name, count, many = base, s.int(n), true
 	}
 	for i := range count {
-		task := Task{Rows: 1, Key: kv["key"], ShapeKey: kv["shape"], Priority: priorities[kv["prio"]], Alone: slices.Contains(words, "alone")}
+		task := Task{Rows: 1, Key: kv["key"], ShapeKey: kv["shape"], Priority: priorities[kv["prio"]], Alone: slices.Contains(words, "alone"), Unmeasured: slices.Contains(words, "unmeasured")}
 		limit := Never
 		if v := kv["rows"]; v != "" {
 			task.Rows = s.int(v)
