@@ -1,0 +1,133 @@
+#include "capi.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAIL = 1 };            // of OrtErrorCode
+enum { TENSOR = 1 };          // of ONNXType
+enum { ARENA_ALLOCATOR = 1 }; // of OrtAllocatorType
+enum { MEM_DEFAULT = 0 };     // of OrtMemType
+
+// struct OrtApiBase of the C API.
+typedef struct {
+    const void *const *(*GetApi)(uint32_t version);
+    const char *(*GetVersionString)(void);
+} api_base;
+
+const char *weft_open(weft_api *api, const char *path, const char **version) {
+    api->handle = dlopen(path, RTLD_LAZY);
+    if (api->handle == NULL) return dlerror();
+    const api_base *(*get_base)(void) = (const api_base *(*)(void))dlsym(api->handle, "OrtGetApiBase");
+    if (get_base == NULL) return "it does not export OrtGetApiBase, so it is not an ONNX Runtime library";
+    const api_base *base = get_base();
+    api->base = base;
+    *version = base->GetVersionString();
+    return NULL;
+}
+
+bool weft_bind(weft_api *api, uint32_t api_version) {
+    const void *const *table = ((const api_base *)api->base)->GetApi(api_version);
+    if (table == NULL) return false;
+#define CALL(position, name, result, parameters) api->name = (result(*) parameters)table[position];
+#include "calls.h"
+#undef CALL
+    return true;
+}
+
+OrtStatus *weft_prepare(weft_api *api) {
+    OrtStatus *status = api->CreateCpuMemoryInfo(ARENA_ALLOCATOR, MEM_DEFAULT, &api->memory);
+    if (status != NULL) return status;
+    return api->GetAllocatorWithDefaultOptions(&api->allocator);
+}
+
+void weft_unload(weft_api *api) {
+    if (api->memory != NULL) api->ReleaseMemoryInfo(api->memory);
+    if (api->handle != NULL) dlclose(api->handle);
+    memset(api, 0, sizeof *api);
+}
+
+OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, size_t room) {
+    OrtErrorCode code = api->GetErrorCode(status);
+    strncpy(message, api->GetErrorMessage(status), room - 1);
+    message[room - 1] = 0;
+    api->ReleaseStatus(status);
+    return code;
+}
+
+static OrtStatus *out_of_memory(const weft_api *api) { return api->CreateStatus(FAIL, "out of memory"); }
+
+OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs) {
+    OrtStatus *status = api->SessionGetInputCount(session, inputs);
+    if (status != NULL) return status;
+    return api->SessionGetOutputCount(session, outputs);
+}
+
+static OrtStatus *describe_shape(const weft_api *api, const OrtTensorTypeAndShapeInfo *tensor, weft_spec *spec) {
+    OrtStatus *status = api->GetTensorElementType(tensor, &spec->dtype);
+    if (status != NULL) return status;
+    spec->ranked = api->TensorTypeAndShape_HasShape(tensor);
+    status = api->GetDimensionsCount(tensor, &spec->rank);
+    if (status != NULL || spec->rank == 0) return status;
+    spec->dims = calloc(spec->rank, sizeof *spec->dims);
+    spec->symbols = calloc(spec->rank, sizeof *spec->symbols);
+    if (spec->dims == NULL || spec->symbols == NULL) return out_of_memory(api);
+    status = api->GetDimensions(tensor, spec->dims, spec->rank);
+    if (status != NULL) return status;
+    return api->GetSymbolicDimensions(tensor, spec->symbols, spec->rank);
+}
+
+OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec) {
+    OrtStatus *status = output ? api->SessionGetOutputName(session, index, api->allocator, &spec->name)
+                               : api->SessionGetInputName(session, index, api->allocator, &spec->name);
+    if (status != NULL) return status;
+    status = output ? api->SessionGetOutputTypeInfo(session, index, &spec->info)
+                    : api->SessionGetInputTypeInfo(session, index, &spec->info);
+    if (status != NULL) return status;
+    status = api->GetOnnxTypeFromTypeInfo(spec->info, &spec->kind);
+    if (status != NULL || spec->kind != TENSOR) return status;
+    const OrtTensorTypeAndShapeInfo *tensor = NULL; // belongs to spec->info
+    status = api->CastTypeInfoToTensorInfo(spec->info, &tensor);
+    if (status != NULL) return status;
+    if (tensor == NULL) return api->CreateStatus(FAIL, "a tensor without type information");
+    return describe_shape(api, tensor, spec);
+}
+
+void weft_spec_free(const weft_api *api, weft_spec *spec) {
+    if (spec->name != NULL) {
+        OrtStatus *status = api->AllocatorFree(api->allocator, spec->name);
+        if (status != NULL) api->ReleaseStatus(status); // nothing to be done about memory that cannot be freed
+    }
+    if (spec->info != NULL) api->ReleaseTypeInfo(spec->info);
+    free(spec->dims);
+    free(spec->symbols);
+    memset(spec, 0, sizeof *spec);
+}
+
+weft_session *weft_session_new(const weft_api *api, OrtSession *session, size_t inputs, size_t outputs) {
+    weft_session *s = calloc(1, sizeof *s + (inputs + outputs) * sizeof *s->names);
+    if (s == NULL) return NULL;
+    s->names = (char **)(s + 1);
+    s->api = api;
+    s->session = session;
+    s->inputs = inputs;
+    s->outputs = outputs;
+    OrtStatus *status = api->CreateRunOptions(&s->options);
+    if (status != NULL) {
+        api->ReleaseStatus(status);
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void weft_session_free(weft_session *s) {
+    s->api->ReleaseRunOptions(s->options);
+    for (size_t i = 0; i < s->inputs + s->outputs; i++) free(s->names[i]);
+    free(s);
+}
+
+void weft_session_terminate(weft_session *s) {
+    OrtStatus *status = s->api->RunOptionsSetTerminate(s->options);
+    if (status != NULL) s->api->ReleaseStatus(status); // the runs then end by themselves
+}

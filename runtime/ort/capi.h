@@ -1,0 +1,106 @@
+#ifndef WEFT_CAPI_H
+#define WEFT_CAPI_H
+
+// The thin C layer beside the Go binding. The package comment says what it is for.
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtMemoryInfo OrtMemoryInfo;
+typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtSession OrtSession;
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
+typedef struct OrtTypeInfo OrtTypeInfo;
+typedef struct OrtValue OrtValue;
+
+// Enumerations of the C API; the same test checks that they are as wide as int.
+typedef int32_t ONNXTensorElementDataType;
+typedef int32_t ONNXType;
+typedef int32_t OrtAllocatorType;
+typedef int32_t OrtErrorCode;
+typedef int32_t OrtMemType;
+
+// weft_api is one loaded library.
+typedef struct {
+    void *handle;
+    const void *base;
+    OrtMemoryInfo *memory;
+    OrtAllocator *allocator;
+#define CALL(position, name, result, parameters) result(*name) parameters;
+#include "calls.h"
+#undef CALL
+} weft_api;
+
+// weft_open loads the library and returns NULL and its version, or what is wrong with it.
+const char *weft_open(weft_api *api, const char *path, const char **version);
+// weft_bind fills the function table as of that API version. False: the library is older.
+bool weft_bind(weft_api *api, uint32_t api_version);
+// weft_prepare makes what runs share. The environment must exist.
+OrtStatus *weft_prepare(weft_api *api);
+// weft_unload releases everything. The library stays loaded while the binding holds it.
+void weft_unload(weft_api *api);
+
+// weft_status copies code and message (at most room bytes) out of status and releases it.
+OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, size_t room);
+
+// weft_spec describes an input or output of a model. It is valid until weft_spec_free.
+typedef struct {
+    char *name;
+    ONNXType kind;
+    ONNXTensorElementDataType dtype; // of a tensor, as are the rest
+    bool ranked;                     // false: the model does not say how many dimensions there are
+    size_t rank;
+    int64_t *dims;        // -1: unknown
+    const char **symbols; // "": none
+    OrtTypeInfo *info;
+} weft_spec;
+
+OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs);
+OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec);
+void weft_spec_free(const weft_api *api, weft_spec *spec);
+
+// weft_session is what a run needs of a session.
+typedef struct {
+    const weft_api *api;
+    OrtSession *session;
+    OrtRunOptions *options;
+    size_t inputs, outputs;
+    char **names; // inputs, then outputs; owned
+} weft_session;
+
+weft_session *weft_session_new(const weft_api *api, OrtSession *session, size_t inputs, size_t outputs);
+void weft_session_free(weft_session *s);
+// weft_session_terminate makes each run of the session fail before its next node, for good.
+void weft_session_terminate(weft_session *s);
+
+// weft_value is one input or output of a run. Its memory holds what dtype and dims ask for: checked by the caller.
+typedef struct {
+    void *data;      // the caller's memory; NULL for an output: ONNX Runtime allocates
+    size_t size;     // bytes at data
+    size_t elements; // of a string input
+    size_t dims;     // where its dimensions begin in the array given to weft_run
+    size_t rank;
+    ONNXTensorElementDataType dtype;
+    OrtValue *value; // set by weft_run for an output without data: the caller releases it
+} weft_value;
+
+// weft_run runs the model once on values, inputs then outputs. Nothing is left to release when it fails.
+OrtStatus *weft_run(const weft_session *s, weft_value *values, const int64_t *dims);
+
+// weft_extent is the shape of a value and the memory it needs.
+typedef struct {
+    ONNXTensorElementDataType dtype;
+    size_t rank;     // dims are only filled where rank <= room
+    size_t elements;
+    size_t string_bytes; // of a string tensor, without length prefixes
+} weft_extent;
+
+OrtStatus *weft_measure(const weft_api *api, const OrtValue *value, int64_t *dims, size_t room, weft_extent *extent);
+// weft_copy writes the elements to dst; strings each after their length (uint32, little-endian).
+OrtStatus *weft_copy(const weft_api *api, OrtValue *value, const weft_extent *extent, void *dst, size_t size);
+void weft_release(const weft_api *api, OrtValue *value);
+
+#endif

@@ -1,0 +1,86 @@
+package ort_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// slowModel multiplies large matrices for several seconds.
+func slowModel() []byte {
+	const products = 300
+	g := onnxgraph.New("slow").Input("x", onnxgraph.Float, 1024, 1024).Output("y", onnxgraph.Float, 1024, 1024)
+	last := "x"
+	for i := range products {
+		next := fmt.Sprintf("product_%d", i)
+		if i == products-1 {
+			next = "y"
+		}
+		g.Node("MatMul", []string{last, "x"}, []string{next})
+		last = next
+	}
+	return g.Marshal()
+}
+
+func TestCloseStopsRun(t *testing.T) {
+	s := openGraph(t, slowModel())
+	b := batchOf(t, s, tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{1024, 1024}, Data: make([]byte, 4<<20)})
+	done := make(chan error, 1)
+	go func() { done <- s.Run(b) }()
+	for !s.Running() {
+		runtime.Gosched()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The run had begun; at the earliest, it had yet to look whether the session is open.
+	err := <-done
+	if e, ok := errors.AsType[*ort.Error](err); (!ok || !e.Terminated()) && !errors.Is(err, ort.ErrClosed) {
+		t.Errorf("run during Close: got %v, want a terminated run", err)
+	}
+	if err := s.Run(b); !errors.Is(err, ort.ErrClosed) {
+		t.Errorf("run after Close: got %v, want ErrClosed", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+// Close comes at any moment of many short runs. Each ends by itself, is terminated, or finds the session closed.
+func TestCloseAmongRuns(t *testing.T) {
+	for range 20 {
+		s := openGraph(t, onnxgraph.MLP("policy", []int{8, 16, 2}, 1, "Tanh", ""))
+		var running, stopped sync.WaitGroup
+		for range 4 {
+			b := batchOf(t, s, sample(tensor.Float32, tensor.Shape{3, 8}))
+			running.Add(1)
+			stopped.Go(func() {
+				if err := s.Run(b); err != nil {
+					t.Error(err)
+				}
+				running.Done()
+				for {
+					err := s.Run(b)
+					if errors.Is(err, ort.ErrClosed) {
+						return
+					}
+					if e, ok := errors.AsType[*ort.Error](err); err != nil && (!ok || !e.Terminated()) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		running.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		stopped.Wait()
+	}
+}

@@ -1,0 +1,98 @@
+package ort
+
+/*
+#include "capi.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrClosed is returned by Run on a session that was closed.
+var ErrClosed = errors.New("the ONNX Runtime session is closed")
+
+// Error is a failure that ONNX Runtime reported.
+type Error struct {
+	// Code is ONNX Runtime's OrtErrorCode, such as 2 for an invalid argument and 6 for an exception.
+	Code int
+	// Message is ONNX Runtime's own text.
+	Message string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("ONNX Runtime: %s (code %d)", e.Message, e.Code) }
+
+// DeviceLost reports whether the device itself failed, so that no later run on it can succeed.
+func (e *Error) DeviceLost() bool {
+	code, ok := e.cudaCode()
+	return ok && deviceLost[code]
+}
+
+// OutOfMemory reports whether the run needed more memory than there was. A smaller batch may fit.
+func (e *Error) OutOfMemory() bool {
+	if code, ok := e.cudaCode(); ok {
+		return code == cudaOutOfMemory
+	}
+	return strings.Contains(e.Message, "Failed to allocate memory") || strings.Contains(e.Message, "out of memory") ||
+		strings.Contains(e.Message, "std::bad_alloc")
+}
+
+// Terminated reports whether Close stopped the run.
+func (e *Error) Terminated() bool { return strings.Contains(e.Message, "terminate flag") }
+
+// shapeMismatch reports whether the memory that was offered for an output may have had another shape than the output.
+// Release 1.24 says so in this text; 1.30 in another and as an invalid argument, which can have other causes too.
+func (e *Error) shapeMismatch() bool {
+	return e.Code == invalidArgument || strings.Contains(e.Message, "shape verification failed")
+}
+
+const invalidArgument = 2
+
+// ONNX Runtime has no code of its own for any of these: they are in the text alone.
+var cudaFailure = regexp.MustCompile(`CUDA failure (\d+)`)
+
+func (e *Error) cudaCode() (int, bool) {
+	m := cudaFailure.FindStringSubmatch(e.Message)
+	if m == nil {
+		return 0, false
+	}
+	code, err := strconv.Atoi(m[1])
+	return code, err == nil
+}
+
+const cudaOutOfMemory = 2
+
+// deviceLost are the values of cudaError_t (driver_types.h of the CUDA toolkit) after which the process can use the
+// device no more.
+var deviceLost = map[int]bool{
+	46:  true, // devices unavailable
+	100: true, // no device
+	101: true, // invalid device
+	214: true, // uncorrectable ECC error
+	220: true, // uncorrectable NVLink error
+	700: true, // illegal address
+	702: true, // launch timeout
+	709: true, // context is destroyed
+	710: true, // assertion in a kernel
+	714: true, // hardware stack error
+	715: true, // illegal instruction
+	716: true, // misaligned address
+	717: true, // invalid address space
+	718: true, // invalid program counter
+	719: true, // launch failure
+	999: true, // unknown
+}
+
+// take turns a status into an error and releases it. A nil status is success.
+func take(api *C.weft_api, status *C.OrtStatus) error {
+	if status == nil {
+		return nil
+	}
+	var message [4096]C.char
+	code := C.weft_status(api, status, &message[0], C.size_t(len(message)))
+	return &Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}
+}

@@ -1,0 +1,220 @@
+package ort_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// references is ref.json: what ONNX Runtime answered elsewhere.
+type references struct {
+	Cases []struct {
+		Seed            int64
+		Inputs, Outputs []reference
+	}
+}
+
+type reference struct {
+	Name, DataType string
+	Shape          tensor.Shape
+	DataB64        []byte `json:"data_b64"`
+	Strings        []string
+}
+
+// openInference names our element types as the Open Inference Protocol does.
+var openInference = map[string]tensor.DType{
+	"BOOL": tensor.Bool, "INT8": tensor.Int8, "INT16": tensor.Int16, "INT32": tensor.Int32, "INT64": tensor.Int64,
+	"UINT8": tensor.Uint8, "UINT16": tensor.Uint16, "UINT32": tensor.Uint32, "UINT64": tensor.Uint64,
+	"FP16": tensor.Float16, "BF16": tensor.BFloat16, "FP32": tensor.Float32, "FP64": tensor.Float64, "BYTES": tensor.String,
+}
+
+func (r reference) tensor() tensor.Tensor {
+	v := tensor.Tensor{DType: openInference[r.DataType], Shape: r.Shape, Data: r.DataB64}
+	if v.DType == tensor.String {
+		v.Data = stringsOf(nil, r.Strings...).Data
+	}
+	return v
+}
+
+func modelsDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("WEFT_TEST_MODELS")
+	if dir == "" {
+		t.Skip("WEFT_TEST_MODELS does not name a folder of models with reference answers")
+	}
+	return dir
+}
+
+func TestReferenceModels(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no model with a ref.json: %v", err)
+	}
+	initialise(t)
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refs references
+			if err := json.Unmarshal(raw, &refs); err != nil {
+				t.Fatal(err)
+			}
+			s, err := ort.Open(filepath.Join(dir, "model.onnx"), ort.Options{})
+			if err != nil && strings.Contains(err.Error(), "LOCPATH") {
+				offerLocale(t, err)
+				s, err = ort.Open(filepath.Join(dir, "model.onnx"), ort.Options{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if len(refs.Cases) == 0 {
+				t.Fatal("no cases")
+			}
+			for _, c := range refs.Cases {
+				compareReference(t, s, c.Inputs, c.Outputs)
+			}
+		})
+	}
+}
+
+// offerLocale does what the error says, or skips the test where the system has nothing to do it with.
+func offerLocale(t *testing.T, cause error) {
+	t.Helper()
+	dir := t.TempDir()
+	compile := exec.CommandContext(t.Context(), "localedef", "-i", "en_US", "-f", "UTF-8", filepath.Join(dir, "en_US.UTF-8"))
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Skipf("%v\nand it cannot be made here (Debian has what is needed in the package locales): %v\n%s", cause, err, out)
+	}
+	t.Setenv("LOCPATH", dir)
+}
+
+func compareReference(t *testing.T, s *ort.Session, in, out []reference) {
+	t.Helper()
+	sig := s.Signature()
+	inputs := make([]tensor.Tensor, len(sig.Inputs))
+	for _, r := range in {
+		inputs[sig.Input(r.Name)] = r.tensor()
+	}
+	got := runOnce(t, s, inputs...)
+	if len(out) != len(got) {
+		t.Errorf("%d outputs, want %d", len(got), len(out))
+	}
+	for _, r := range out {
+		g, want := got[sig.Output(r.Name)], r.tensor()
+		if g.DType != want.DType || cmp.Diff(want.Shape, g.Shape) != "" {
+			t.Errorf("output %q: %v %v, want %v %v", r.Name, g.DType, g.Shape, want.DType, want.Shape)
+			continue
+		}
+		tolerance := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.Float32: 1e-5}[want.DType]
+		if d := deviation(g, want); !(d <= tolerance) {
+			t.Errorf("output %q: deviates by %g of the largest magnitude, want at most %g", r.Name, d, tolerance)
+		}
+	}
+}
+
+// deviation is the largest difference relative to the largest magnitude; types other than fp16 and fp32 must be equal.
+func deviation(got, want tensor.Tensor) float64 {
+	size := want.DType.Size()
+	if want.DType != tensor.Float16 && want.DType != tensor.Float32 {
+		if string(got.Data) == string(want.Data) {
+			return 0
+		}
+		return math.Inf(1)
+	}
+	difference, magnitude := 0.0, 0.0
+	for i := 0; i < len(want.Data); i += size {
+		g, w := number(got.Data[i:i+size]), number(want.Data[i:i+size])
+		difference = math.Max(difference, math.Abs(g-w)) // NaN if either is
+		magnitude = math.Max(magnitude, math.Abs(w))
+	}
+	if difference == 0 {
+		return 0
+	}
+	return difference / magnitude
+}
+
+// number reads an fp16 (2 bytes) or fp32 (4 bytes).
+func number(b []byte) float64 {
+	if len(b) == 4 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	h := binary.LittleEndian.Uint16(b)
+	sign, exponent, fraction := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -24)
+	case 31:
+		return math.NaN() // no reference is infinite
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
+}
+
+// Odd models load, and answer an input of zeros, or fail with words.
+func TestEdgeModels(t *testing.T) {
+	edge := filepath.Join(modelsDir(t), "edge")
+	files, err := filepath.Glob(filepath.Join(edge, "*.onnx"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no models: %v", err)
+	}
+	initialise(t)
+	for _, file := range append(files, filepath.Join(edge, "external_data", "model.onnx")) {
+		name, _ := filepath.Rel(edge, file)
+		t.Run(name, func(t *testing.T) {
+			s, err := ort.Open(file, ort.Options{})
+			if err != nil {
+				contains(t, err, file)
+				t.Logf("refused: %v", err)
+				return
+			}
+			defer s.Close()
+			for _, spec := range s.Signature().Inputs {
+				t.Logf("input  %q %v %v %q", spec.Name, spec.DType, spec.Shape, spec.DimNames)
+			}
+			for _, spec := range s.Signature().Outputs {
+				t.Logf("output %q %v %v %q", spec.Name, spec.DType, spec.Shape, spec.DimNames)
+			}
+			t.Logf("notes  %q", s.Signature().Notes)
+			var inputs []tensor.Tensor
+			for _, spec := range s.Signature().Inputs {
+				shape := append(tensor.Shape{}, spec.Shape...)
+				for i := range shape {
+					shape[i] = max(shape[i], 1)
+				}
+				inputs = append(inputs, zeros(spec.DType, shape))
+			}
+			b := batchOf(t, s, inputs...)
+			if err := s.Run(b); err != nil {
+				t.Logf("run failed: %v", err)
+				return
+			}
+			for i, out := range outputs(t, b) {
+				if spec := s.Signature().Outputs[i]; out.DType != spec.DType {
+					t.Errorf("output %q: got %v, want %v", spec.Name, out.DType, spec.DType)
+				}
+			}
+		})
+	}
+}
+
+func zeros(d tensor.DType, shape tensor.Shape) tensor.Tensor {
+	n, _ := shape.Elements()
+	size := d.Size()
+	if d == tensor.String {
+		size = 4 // the length of an empty string
+	}
+	return tensor.Tensor{DType: d, Shape: shape, Data: make([]byte, int(n)*size)}
+}

@@ -1,0 +1,161 @@
+package ort
+
+/*
+#include <stdlib.h>
+#include "capi.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// frame is the memory of one run that is not the batch's, kept for the next one. It holds no pointer into the Go heap.
+type frame struct {
+	values []C.weft_value // inputs, then outputs
+	dims   tensor.Shape   // of all values, one after the other
+}
+
+func (s *Session) nameValues() {
+	names := unsafe.Slice(s.c.names, len(s.signature.Inputs)+len(s.signature.Outputs))
+	for i, spec := range slices.Concat(s.signature.Inputs, s.signature.Outputs) {
+		names[i] = C.CString(spec.Name)
+	}
+}
+
+// Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own memory
+// (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch directly;
+// other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid.
+func (s *Session) Run(b *tensor.Batch) error {
+	if err := s.check(b.Inputs); err != nil {
+		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	f := s.frames.Get().(*frame)
+	defer s.frames.Put(f)
+	f.dims = f.dims[:0]
+	for i, in := range b.Inputs {
+		f.set(i, in)
+		if in.DType == tensor.String {
+			n, _ := in.Shape.Elements() // checked above
+			f.values[i].elements = C.size_t(n)
+		}
+	}
+	err := s.run(b, f, !s.unpredictable.Load())
+	if e, ok := errors.AsType[*Error](err); ok && e.shapeMismatch() {
+		if err = s.run(b, f, false); err == nil {
+			s.unpredictable.Store(true)
+		}
+	}
+	return err
+}
+
+// check keeps what the model does not declare, and what would be read beyond the end, away from native code.
+func (s *Session) check(inputs []tensor.Tensor) error {
+	if len(inputs) != len(s.signature.Inputs) {
+		return fmt.Errorf("the batch has %d inputs, the model takes %d", len(inputs), len(s.signature.Inputs))
+	}
+	for i, spec := range s.signature.Inputs {
+		in := inputs[i]
+		if in.DType != spec.DType || !spec.Shape.Accepts(in.Shape) {
+			return fmt.Errorf("input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType, in.Shape)
+		}
+		if err := in.Check(); err != nil {
+			return fmt.Errorf("input %q: %w", spec.Name, err)
+		}
+	}
+	return nil
+}
+
+// run executes once. With predicted, outputs of predictable shape are declared beforehand.
+func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
+	for i, spec := range s.signature.Outputs {
+		at := len(b.Inputs) + i
+		f.values[at] = C.weft_value{}
+		if predicted && s.predictions[i] != nil {
+			s.place(b, f, i, spec)
+		}
+	}
+	if err := take(s.api, C.weft_run(s.c, &f.values[0], f.firstDim())); err != nil {
+		return err
+	}
+	var err error
+	for i := range s.signature.Outputs {
+		v := &f.values[len(b.Inputs)+i]
+		if v.value == nil {
+			continue
+		}
+		if err == nil {
+			err = s.collect(b, i, v.value)
+		}
+		C.weft_release(s.api, v.value)
+		v.value = nil
+	}
+	return err
+}
+
+// place declares output i where its shape is predictable for this batch.
+func (s *Session) place(b *tensor.Batch, f *frame, i int, spec tensor.Spec) {
+	var room [8]int64
+	shape, ok := s.predictions[i].shape(room[:0], b.Inputs)
+	if !ok {
+		return
+	}
+	n, ok := shape.Elements()
+	if !ok || n > maxPredicted/int64(spec.DType.Size()) {
+		return
+	}
+	b.Output(i, spec.DType, shape, int(n)*spec.DType.Size())
+	f.set(len(b.Inputs)+i, b.Outputs[i])
+}
+
+// collect copies an output that ONNX Runtime allocated.
+func (s *Session) collect(b *tensor.Batch, i int, value *C.OrtValue) error {
+	var extent C.weft_extent
+	dims := make(tensor.Shape, 8)
+	for {
+		err := take(s.api, C.weft_measure(s.api, value, (*C.int64_t)(&dims[0]), C.size_t(len(dims)), &extent))
+		if err != nil {
+			return fmt.Errorf("output %q: %w", s.signature.Outputs[i].Name, err)
+		}
+		if int(extent.rank) <= len(dims) {
+			break
+		}
+		dims = make(tensor.Shape, extent.rank)
+	}
+	dtype := s.signature.Outputs[i].DType
+	size := int(extent.elements) * dtype.Size()
+	if dtype == tensor.String {
+		size = int(extent.elements)*4 + int(extent.string_bytes)
+	}
+	dst := b.Output(i, dtype, dims[:extent.rank], size)
+	if err := take(s.api, C.weft_copy(s.api, value, &extent, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(size))); err != nil {
+		return fmt.Errorf("output %q: %w", s.signature.Outputs[i].Name, err)
+	}
+	return nil
+}
+
+// set describes a tensor, which lies outside the Go heap, as value i.
+func (f *frame) set(i int, t tensor.Tensor) {
+	f.values[i] = C.weft_value{
+		data:  unsafe.Pointer(unsafe.SliceData(t.Data)),
+		size:  C.size_t(len(t.Data)),
+		dims:  C.size_t(len(f.dims)),
+		rank:  C.size_t(len(t.Shape)),
+		dtype: C.ONNXTensorElementDataType(elementTypes[t.DType]),
+	}
+	f.dims = append(f.dims, t.Shape...)
+}
+
+func (f *frame) firstDim() *C.int64_t {
+	return (*C.int64_t)(unsafe.SliceData(f.dims))
+}

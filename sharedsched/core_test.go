@@ -1,0 +1,106 @@
+package sharedsched
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+func oneVersion(t *testing.T, s Settings) (*Core, VersionID) {
+	t.Helper()
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := c.AddFlow("m", "d", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.AddVersion("m/1", f, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, v
+}
+
+func TestQueuesAndCurvesAreBounded(t *testing.T) {
+	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 10_000})
+	var check checker
+	// One key after the other: idle queues make room.
+	for i := range 3 * maxQueues {
+		key := fmt.Sprint("shape ", i)
+		if _, err := c.Submit(Time(i), v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never); err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		if ok, _ := c.Next(Time(i), 0, &b, nil); !ok {
+			t.Fatal("nothing to start")
+		}
+		c.Settle(Time(i), 0, &b, Report{}, nil)
+		if err := check.invariants(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q, k := len(c.version(v).queues), len(c.version(v).curves); q > maxQueues || k > maxQueues {
+		t.Errorf("%d queues and %d curves are kept, at most %d of each are allowed", q, k, maxQueues)
+	}
+	if len(c.queues) > maxQueues || len(c.flows[0].locals) > maxQueues {
+		t.Errorf("%d places for queues, %d in the flow, for at most %d live ones", len(c.queues), len(c.flows[0].locals), maxQueues)
+	}
+	// All at once: a key too many is refused.
+	for i := range maxQueues {
+		if _, err := c.Submit(0, v, &Task{Rows: 1, Key: fmt.Sprint("all ", i)}, Never); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.Submit(0, v, &Task{Rows: 1, Key: "one more"}, Never)
+	if r, ok := errors.AsType[*Refusal](err); !ok || r.Reason != RefusedQueueFull {
+		t.Errorf("key %d too many: %v, want QUEUE_FULL", maxQueues+1, err)
+	}
+}
+
+func TestFlowIDsAreReusedWithoutTheirPast(t *testing.T) {
+	c, _ := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 10})
+	for range 100 {
+		f, err := c.AddFlow("next", "d", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if start := c.devices[0].fair[foreground].Start(fairq.Flow(f)); start != 0 {
+			t.Fatalf("flow %d begins with a start tag of %v", f, time.Duration(start))
+		}
+		c.devices[0].fair[foreground].Charge(fairq.Flow(f), time.Hour)
+		c.RemoveFlow(f)
+	}
+	if len(c.flows) != 2 {
+		t.Errorf("%d places for flows, two were alive at once", len(c.flows))
+	}
+}
+
+func TestWhatCannotBeConfigured(t *testing.T) {
+	if _, err := NewCore(Config{}); err == nil {
+		t.Error("no device: no error")
+	}
+	if _, err := NewCore(Config{Devices: []Device{{Name: "d"}}}); err == nil {
+		t.Error("a device without lanes: no error")
+	}
+	c, v := oneVersion(t, Settings{MaxBatchSize: 1, MaxQueue: 1})
+	if _, err := c.AddFlow("m", "elsewhere", 1); err == nil {
+		t.Error("an unknown device: no error")
+	}
+	for name, s := range map[string]Settings{
+		"no batch size":        {MaxQueue: 1},
+		"no queue":             {MaxBatchSize: 1},
+		"negative duration":    {MaxBatchSize: 1, MaxQueue: 1, BatchTimeout: -1},
+		"sizes out of order":   {MaxBatchSize: 2, MaxQueue: 1, AllowedBatchSizes: []int{4, 2}},
+		"sizes below one":      {MaxBatchSize: 2, MaxQueue: 1, AllowedBatchSizes: []int{0, 2}},
+		"sizes below the most": {MaxBatchSize: 8, MaxQueue: 1, AllowedBatchSizes: []int{2, 4}},
+	} {
+		if err := c.Configure(0, v, s); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
