@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// serverFullError: as many predictions as the configuration allows are in the server.
+type serverFullError struct{ limit int }
+
+func (e *serverFullError) Error() string {
+	return fmt.Sprintf("the server has its maximum of %d concurrent requests; try again, or raise --max-concurrent-requests", e.limit)
+}
+
+// gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits for
+// its last answer to be sent; its requests count as requests.
+type gate struct {
+	limit  int           // requests; 0: no bound
+	closed chan struct{} // closed when draining begins
+	empty  chan struct{} // closed once draining and nothing is inside
+
+	mu       sync.Mutex
+	draining bool // guarded by mu
+	requests int  // guarded by mu
+	streams  int  // guarded by mu
+}
+
+func newGate(limit int) *gate {
+	return &gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
+}
+
+// enterRequest lets a request in, or says why not. Each success needs one leaveRequest.
+func (g *gate) enterRequest() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.draining:
+		return sharedsched.ErrDraining
+	case g.limit > 0 && g.requests >= g.limit:
+		return &serverFullError{limit: g.limit}
+	}
+	g.requests++
+	return nil
+}
+
+func (g *gate) leaveRequest() { g.leave(&g.requests) }
+
+// enterStream lets a stream in unless the server drains. Each success needs one leaveStream.
+func (g *gate) enterStream() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining {
+		return sharedsched.ErrDraining
+	}
+	g.streams++
+	return nil
+}
+
+func (g *gate) leaveStream() { g.leave(&g.streams) }
+
+func (g *gate) leave(count *int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*count--
+	g.checkEmptyLocked()
+}
+
+// checkEmptyLocked requires mu. Nothing enters once draining, so the counts reach zero once, or are zero when draining begins.
+func (g *gate) checkEmptyLocked() {
+	if g.draining && g.requests == 0 && g.streams == 0 {
+		close(g.empty)
+	}
+}
+
+// drain closes the gate and waits until nothing is inside, or ctx ends.
+func (g *gate) drain(ctx context.Context) error {
+	g.mu.Lock()
+	if !g.draining {
+		g.draining = true
+		close(g.closed)
+		g.checkEmptyLocked()
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// ListModels implements weftv1.ModelServiceServer.
+func (s *Server) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
+	resp := &weftv1.ListModelsResponse{}
+	for _, m := range s.models.Snapshot().Models {
+		resp.Models = append(resp.Models, modelMessage(m))
+	}
+	return resp, nil
+}
+
+// GetModel implements weftv1.ModelServiceServer.
+func (s *Server) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
+	if req.GetName() == "" {
+		return nil, fail(ctx, &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}, place{})
+	}
+	m, err := s.table().Model(req.GetName())
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
+}
+
+// GetModelMetadata implements weftv1.PredictionServiceServer.
+func (s *Server) GetModelMetadata(ctx context.Context, req *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+	if err := checkModelSpec(req.GetModel()); err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	table := s.table()
+	route, err := table.Resolve(req.GetModel().GetName(), choiceOf(req.GetModel()))
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	v := route.Version
+	resp := &weftv1.GetModelMetadataResponse{
+		Model:         resolvedSpec(v),
+		Signature:     signatureMessage(v.Signature),
+		Batching:      batchingMessage(&v.Batching),
+		MaxLatency:    durationMessage(v.MaxLatency),
+		TargetLatency: durationMessage(v.TargetLatency),
+	}
+	m, err := table.Model(v.Model)
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	resp.Labels = m.Labels
+	for _, other := range m.Versions {
+		if other.State == catalog.Ready {
+			resp.ReadyVersions = append(resp.ReadyVersions, other.Number)
+		}
+	}
+	return resp, nil
+}
+
+func modelMessage(m *catalog.Model) *weftv1.Model {
+	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: strings.ToValidUTF8(m.Cause, "�")}
+	for _, v := range m.Versions {
+		out.Versions = append(out.Versions, versionMessage(v))
+	}
+	return out
+}
+
+var versionStates = map[catalog.State]weftv1.VersionState{
+	catalog.Loading:   weftv1.VersionState_VERSION_STATE_LOADING,
+	catalog.Ready:     weftv1.VersionState_VERSION_STATE_READY,
+	catalog.Failed:    weftv1.VersionState_VERSION_STATE_FAILED,
+	catalog.Unloading: weftv1.VersionState_VERSION_STATE_UNLOADING,
+}
+
+func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
+	out := &weftv1.ModelVersion{
+		Version:       v.Number,
+		State:         versionStates[v.State],
+		Failure:       strings.ToValidUTF8(v.Cause, "�"),
+		Device:        v.Device,
+		Weight:        v.Weight,
+		Provider:      v.Provider,
+		MaxLatency:    durationMessage(v.MaxLatency),
+		TargetLatency: durationMessage(v.TargetLatency),
+	}
+	if v.Signature != nil {
+		out.Signature = signatureMessage(v.Signature)
+		out.Batching = batchingMessage(&v.Batching)
+	}
+	if !v.LoadedAt.IsZero() {
+		out.LoadedAt = timestamppb.New(v.LoadedAt)
+	}
+	return out
+}
+
+func signatureMessage(s *tensor.Signature) *weftv1.Signature {
+	return &weftv1.Signature{Inputs: specMessages(s.Inputs), Outputs: specMessages(s.Outputs), Notes: s.Notes}
+}
+
+func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
+	out := make([]*weftv1.TensorSpec, len(specs))
+	for i, spec := range specs {
+		out[i] = &weftv1.TensorSpec{Name: spec.Name, Dtype: wireDTypes[spec.DType], Shape: spec.Shape, DimNames: spec.DimNames}
+		if spec.BatchDim != tensor.NoBatch {
+			out[i].BatchDim = new(int32(spec.BatchDim))
+		}
+	}
+	return out
+}
+
+func batchingMessage(b *catalog.Batching) *weftv1.BatchingFacts {
+	out := &weftv1.BatchingFacts{
+		Batched:        b.Batched,
+		Reason:         strings.ToValidUTF8(b.Reason, "�"),
+		MaxDifference:  b.MaxDifference,
+		MaxBatchSize:   int32(b.MaxBatchSize),
+		MaxRequestRows: int32(b.MaxRequestRows),
+		MaxQueue:       int32(b.MaxQueue),
+	}
+	for _, size := range b.AllowedBatchSizes {
+		out.AllowedBatchSizes = append(out.AllowedBatchSizes, int32(size))
+	}
+	return out
+}
+
+// durationMessage leaves out a zero, which means that there is none.
+func durationMessage(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// maxReroutes is how often a request is routed again because its version stopped being ready between routing and submission,
+// as happens once when a new version takes over.
+const maxReroutes = 2
+
+// RequestEvent tells how one prediction ended.
+type RequestEvent struct {
+	// Model, Version and Slot are zero when the request could not be routed: names that came with requests are not repeated.
+	Model   string
+	Version int64
+	Slot    string
+	// Code is the gRPC code's name, such as OK or ResourceExhausted.
+	Code string
+	// Duration is from the decoded request to its answer, before encoding for the wire.
+	Duration time.Duration
+	Stream   bool
+}
+
+// Predict implements weftv1.PredictionServiceServer.
+func (s *Server) Predict(ctx context.Context, req *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+	limit, _ := ctx.Deadline()
+	resp, at, err := s.predict(ctx, req, limit, false)
+	if err != nil {
+		return nil, fail(ctx, err, at)
+	}
+	return resp, nil
+}
+
+// predict takes one request all the way, for every protocol and stream. A zero limit leaves it to the model. at says what an
+// error is about.
+func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, stream bool) (resp *weftv1.PredictResponse, at place, err error) {
+	if observer := s.config.Observer; observer != nil {
+		arrival := time.Now()
+		defer func() {
+			observer.RequestDone(RequestEvent{
+				Model: at.model, Version: at.version, Slot: at.slot,
+				Code: codeName(err), Duration: time.Since(arrival), Stream: stream,
+			})
+		}()
+	}
+	defer func() { recovery{s.log}.handle(ctx, "Predict", recover(), &err) }()
+
+	if err := s.gate.enterRequest(); err != nil {
+		return nil, at, err
+	}
+	defer s.gate.leaveRequest()
+	if err := checkRequest(req); err != nil {
+		return nil, at, err
+	}
+	for tries := 0; ; tries++ {
+		resp, err = s.routeAndRun(ctx, req, limit, &at)
+		if !stoppedBeingReady(err) || tries == maxReroutes {
+			return resp, at, err
+		}
+	}
+}
+
+// stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.
+func stoppedBeingReady(err error) bool {
+	return errors.Is(err, catalog.ErrNotReady) || errors.Is(err, sharedsched.ErrRemoved)
+}
+
+// routeAndRun sets *at as soon as the request is routed.
+func (s *Server) routeAndRun(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, at *place) (*weftv1.PredictResponse, error) {
+	*at = place{}
+	route, err := s.table().Resolve(req.GetModel().GetName(), choiceOf(req.GetModel()))
+	if err != nil {
+		return nil, err
+	}
+	version := route.Version
+	*at = place{model: version.Model, version: version.Number, slot: route.Slot}
+	call, came, err := newCall(req, version)
+	if err != nil {
+		return nil, err
+	}
+	call.Limit = limit
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.models.Predict(ctx, call); err != nil {
+		return nil, err
+	}
+	outputs, err := encodeOutputs(version.Signature.Outputs, call.Wanted, call.Results, answersRaw(req.GetOutputEncoding(), &came))
+	if err != nil {
+		return nil, &catalog.ModelError{Model: version.Model, Version: version.Number, Err: err}
+	}
+	return &weftv1.PredictResponse{
+		Outputs:   outputs,
+		Model:     resolvedSpec(version),
+		RequestId: req.GetRequestId(),
+		Execution: executionInfo(route.Slot, &call.Outcome),
+	}, nil
+}
+
+func resolvedSpec(v *catalog.Version) *weftv1.ModelSpec {
+	return &weftv1.ModelSpec{Name: v.Model, VersionChoice: &weftv1.ModelSpec_Version{Version: v.Number}}
+}
+
+var flushReasons = map[sharedsched.FlushReason]weftv1.FlushReason{
+	sharedsched.FlushBudgetReached:           weftv1.FlushReason_FLUSH_REASON_BUDGET_REACHED,
+	sharedsched.FlushTimeout:                 weftv1.FlushReason_FLUSH_REASON_TIMEOUT,
+	sharedsched.FlushSingleRequestOverBudget: weftv1.FlushReason_FLUSH_REASON_SINGLE_REQUEST_OVER_BUDGET,
+	sharedsched.FlushFull:                    weftv1.FlushReason_FLUSH_REASON_FULL,
+	sharedsched.FlushDeviceIdle:              weftv1.FlushReason_FLUSH_REASON_DEVICE_IDLE,
+	sharedsched.FlushDeadline:                weftv1.FlushReason_FLUSH_REASON_DEADLINE,
+	sharedsched.FlushDrain:                   weftv1.FlushReason_FLUSH_REASON_DRAIN,
+	sharedsched.FlushUnbatched:               weftv1.FlushReason_FLUSH_REASON_UNBATCHED,
+}
+
+func executionInfo(slot string, o *sharedsched.Outcome) *weftv1.ExecutionInfo {
+	return &weftv1.ExecutionInfo{
+		Slot:          slot,
+		QueueUs:       o.Queue.Microseconds(),
+		ComputeUs:     o.Compute.Microseconds(),
+		BatchRequests: int32(o.BatchRequests),
+		BatchRows:     int32(o.BatchRows),
+		PaddedRows:    int32(o.PaddedRows),
+		FlushReason:   flushReasons[o.Reason],
+		DeviceUs:      o.DeviceTime.Microseconds(),
+		Device:        o.Device,
+		Executions:    int32(o.Executions),
+	}
+}

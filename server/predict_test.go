@@ -1,0 +1,383 @@
+package server_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+func wantCode(t *testing.T, err error, code codes.Code, message string) {
+	t.Helper()
+	if st := status.Convert(err); st.Code() != code || !strings.Contains(st.Message(), message) {
+		t.Errorf("%v: %s\nwant %v: ...%s...", st.Code(), st.Message(), code, message)
+	}
+}
+
+func TestPredict(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	req := observation("r1", 1, 2, 3, 4, 5, 6, 7, 8)
+	got, err := h.predict.Predict(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &weftv1.PredictResponse{
+		Outputs: map[string]*weftv1.Tensor{
+			"action": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2, 2}, FloatValues: []float32{1, 2, 5, 6}},
+			"value":  {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2}, FloatValues: []float32{10, 26}},
+		},
+		Model:     &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}},
+		RequestId: "r1",
+		Execution: &weftv1.ExecutionInfo{
+			Slot: "prod", QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000, Device: "cpu", BatchRequests: 4, BatchRows: 5, PaddedRows: 6,
+			Executions: 7, FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
+		},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPredictRawInputsOneOutputByLabel(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	req := observation("")
+	req.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "stable"}
+	req.Outputs = []string{"value"}
+	in := req.GetInputs()["observation"]
+	for _, v := range in.GetFloatValues() {
+		in.Raw = binary.LittleEndian.AppendUint32(in.GetRaw(), math.Float32bits(v))
+	}
+	in.FloatValues = nil
+	got, err := h.predict.Predict(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*weftv1.Tensor{
+		"value": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1}, Raw: binary.LittleEndian.AppendUint32(nil, math.Float32bits(10))},
+	}
+	if diff := cmp.Diff(want, got.GetOutputs(), protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got.GetModel().GetVersion() != 1 || got.GetExecution().GetSlot() != "" {
+		t.Errorf("version %d of slot %q answered", got.GetModel().GetVersion(), got.GetExecution().GetSlot())
+	}
+}
+
+// TestPredictCall looks at what reaches the models.
+func TestPredictCall(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	var seen catalog.Call
+	h.run = func(ctx context.Context, call *catalog.Call) error {
+		seen = *call
+		return runPolicy(ctx, call)
+	}
+	req := observation("")
+	req.Priority = weftv1.Priority_PRIORITY_SHEDDABLE_PLUS
+	req.TargetLatency = durationpb.New(7 * time.Millisecond)
+	req.Outputs = []string{"value", "action"}
+	deadline := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	if _, err := h.predict.Predict(ctx, req); err != nil {
+		t.Fatal(err)
+	}
+	if seen.Version.Number != 2 || seen.Rows != 1 || seen.Priority != sharedsched.SheddablePlus || seen.Target != 7*time.Millisecond {
+		t.Errorf("call is %+v", seen)
+	}
+	if diff := cmp.Diff([]int{1, 0}, seen.Wanted); diff != "" {
+		t.Errorf("wanted outputs (-want +got):\n%s", diff)
+	}
+	// The deadline crosses the wire as a timeout.
+	if off := seen.Limit.Sub(deadline).Abs(); off > time.Minute {
+		t.Errorf("limit is %v off the deadline", off)
+	}
+	if _, err := h.predict.Predict(t.Context(), observation("")); err != nil {
+		t.Fatal(err)
+	}
+	if !seen.Limit.IsZero() || seen.Wanted != nil || seen.Priority != sharedsched.Critical {
+		t.Errorf("call without wishes is %+v", seen)
+	}
+}
+
+func TestPredictRefuses(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	many := make([]float32, 4*101)
+	for _, tt := range []struct {
+		name   string
+		change func(*weftv1.PredictRequest)
+		code   codes.Code
+		want   string
+	}{
+		{"no model", func(r *weftv1.PredictRequest) { r.Model = nil }, codes.InvalidArgument, "model.name: expected the name of a model, got none"},
+		{"long request id", func(r *weftv1.PredictRequest) { r.RequestId = strings.Repeat("x", 257) }, codes.InvalidArgument, "request_id: expected at most 256 bytes, got 257 bytes"},
+		{"long episode id", func(r *weftv1.PredictRequest) { r.EpisodeId = strings.Repeat("x", 257) }, codes.InvalidArgument, "episode_id: expected at most 256 bytes, got 257 bytes"},
+		{"priority", func(r *weftv1.PredictRequest) { r.Priority = 17 }, codes.InvalidArgument, "priority: expected a known priority, got 17"},
+		{"encoding", func(r *weftv1.PredictRequest) { r.OutputEncoding = -1 }, codes.InvalidArgument, "output_encoding: expected a known encoding, got -1"},
+		{"negative target", func(r *weftv1.PredictRequest) { r.TargetLatency = durationpb.New(-1) }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 0s -1ns"},
+		{"malformed target", func(r *weftv1.PredictRequest) { r.TargetLatency = &durationpb.Duration{Seconds: 1, Nanos: -1} }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 1s -1ns"},
+		{"no input", func(r *weftv1.PredictRequest) { r.Inputs = nil }, codes.InvalidArgument, `inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name`},
+		{"misspelt input", func(r *weftv1.PredictRequest) {
+			r.Inputs = map[string]*weftv1.Tensor{"observatiоn": r.GetInputs()["observation"], "b": nil}
+		}, codes.InvalidArgument, `inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name, but "b", "observati\u043en"`},
+		{"many foreign inputs", func(r *weftv1.PredictRequest) {
+			r.Inputs = map[string]*weftv1.Tensor{"a": nil, "b": nil, "c": nil, "d": nil, "e": nil}
+		}, codes.InvalidArgument, `and more`},
+		{"one input too many", func(r *weftv1.PredictRequest) { r.Inputs["extra"] = nil }, codes.InvalidArgument, `inputs: expected only "observation", got also "extra"`},
+		{"input without a value", func(r *weftv1.PredictRequest) { r.Inputs["observation"] = &weftv1.Tensor{} }, codes.InvalidArgument, `inputs["observation"].dtype: expected fp32`},
+		{"dtype", func(r *weftv1.PredictRequest) {
+			r.Inputs["observation"].Dtype = weftv1.DataType_DATA_TYPE_FP64
+		}, codes.InvalidArgument, `inputs["observation"].dtype: expected fp32, got fp64`},
+		{"shape", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{2, 2} }, codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [2,2]`},
+		{"no rows", func(r *weftv1.PredictRequest) {
+			r.Inputs["observation"].Shape, r.Inputs["observation"].FloatValues = []int64{0, 4}, nil
+		}, codes.InvalidArgument, `inputs["observation"].shape: expected at least one row, got none`},
+		{"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = observation("", many...).GetInputs() }, codes.InvalidArgument, "inputs: expected at most 100 rows in one request, got 101 rows"},
+		{"unknown output", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "velue"} }, codes.InvalidArgument, `outputs[1]: expected one of "action", "value", got "velue"`},
+		{"output twice", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "action"} }, codes.InvalidArgument, `outputs[1]: expected each output once, got "action" again`},
+		{"too many outputs", func(r *weftv1.PredictRequest) { r.Outputs = make([]string, 3) }, codes.InvalidArgument, `outputs: expected at most 2 names, each once, got 3 names`},
+		{"unknown model", func(r *weftv1.PredictRequest) { r.Model.Name = "polcy" }, codes.NotFound, `no model is named "polcy"; there is "policy"`},
+		{"unknown version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 9} }, codes.NotFound, `model "policy" has no version 9; there is 4 (failed), 3 (loading), 2, 1`},
+		{"unknown label", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "canary"} }, codes.NotFound, `model "policy" has no label "canary"; there is "stable"`},
+		{"loading version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 3} }, codes.Unavailable, `model "policy" version 3 is loading; try again`},
+		{"failed version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 4} }, codes.FailedPrecondition, "failed to load: model.onnx is not an ONNX file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := observation("")
+			tt.change(req)
+			_, err := h.predict.Predict(t.Context(), req)
+			wantCode(t, err, tt.code, tt.want)
+		})
+	}
+}
+
+// TestEvilNames sends hostile names through every field that takes one. The answer must be an ordinary error whose trailers any
+// client accepts.
+func TestEvilNames(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.run = func(context.Context, *catalog.Call) error { panic("a request with an evil name ran") }
+	for what, name := range map[string]string{
+		"parent": "../policy", "absolute": "/etc/passwd", "NUL": "policy\x00", "long": strings.Repeat("policy/", 64<<10/7),
+		"long control characters": strings.Repeat("\x01", 64<<10), "look-alike": "pоlicy", "newline": "policy\nlevel=ERROR",
+	} {
+		t.Run(what, func(t *testing.T) {
+			asVersion := observation("")
+			asVersion.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: name}
+			asModel := observation("")
+			asModel.Model.Name = name
+			asInput := observation("")
+			asInput.Inputs[name] = &weftv1.Tensor{}
+			asOutput := observation("")
+			asOutput.Outputs = []string{name}
+			for field, call := range map[string]func(...grpc.CallOption) error{
+				"model": func(o ...grpc.CallOption) error { _, err := h.predict.Predict(t.Context(), asModel, o...); return err },
+				"label": func(o ...grpc.CallOption) error {
+					_, err := h.predict.Predict(t.Context(), asVersion, o...)
+					return err
+				},
+				"input":  func(o ...grpc.CallOption) error { _, err := h.predict.Predict(t.Context(), asInput, o...); return err },
+				"output": func(o ...grpc.CallOption) error { _, err := h.predict.Predict(t.Context(), asOutput, o...); return err },
+				"metadata of": func(o ...grpc.CallOption) error {
+					_, err := h.predict.GetModelMetadata(t.Context(), &weftv1.GetModelMetadataRequest{Model: asModel.GetModel()}, o...)
+					return err
+				},
+				"model shown": func(o ...grpc.CallOption) error {
+					_, err := h.models.GetModel(t.Context(), &weftv1.GetModelRequest{Name: name}, o...)
+					return err
+				},
+				"scheduler of": func(o ...grpc.CallOption) error {
+					_, err := h.models.GetSchedulerState(t.Context(), &weftv1.GetSchedulerStateRequest{Model: name}, o...)
+					return err
+				},
+			} {
+				want := codes.NotFound
+				if field == "input" || field == "output" {
+					want = codes.InvalidArgument
+				}
+				var trailer metadata.MD
+				err := call(grpc.Trailer(&trailer))
+				st := status.Convert(err)
+				if st.Code() != want {
+					t.Errorf("%s: %v, want %v", field, err, want)
+				}
+				if len(st.Message()) > 700 {
+					t.Errorf("%s: message of %d bytes", field, len(st.Message()))
+				}
+				for _, r := range st.Message() {
+					if r < ' ' || r > '~' {
+						t.Fatalf("%s: message holds %q", field, r)
+					}
+				}
+				if size := trailerSize(trailer); size > 8<<10 {
+					t.Errorf("%s: trailers of %d bytes", field, size)
+				}
+			}
+		})
+	}
+}
+
+func trailerSize(md metadata.MD) int {
+	n := 0
+	for key, values := range md {
+		for _, v := range values {
+			n += len(key) + len(v)*4/3
+		}
+	}
+	return n
+}
+
+// TestModelErrors passes errors of the models through to the wire; the table of status_test.go has them all.
+func TestModelErrors(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.run = func(context.Context, *catalog.Call) error {
+		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 5, MaxQueue: 5, RetryAfter: 30 * time.Millisecond}
+	}
+	var trailer metadata.MD
+	_, err := h.predict.Predict(t.Context(), observation(""), grpc.Trailer(&trailer))
+	wantCode(t, err, codes.ResourceExhausted, "the queue is full: 5 of 5 requests wait")
+	if diff := cmp.Diff([]string{"30"}, trailer.Get("grpc-retry-pushback-ms")); diff != "" {
+		t.Errorf("pushback (-want +got):\n%s", diff)
+	}
+	if n := len(status.Convert(err).Details()); n != 2 {
+		t.Errorf("%d details, want ErrorInfo and RetryInfo", n)
+	}
+}
+
+// TestVersionTakesOver: the version that a request was routed to is replaced before it gets there.
+func TestVersionTakesOver(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	tries := 0
+	h.run = func(ctx context.Context, call *catalog.Call) error {
+		tries++
+		if call.Version.Number != 5 {
+			next := houseSnapshot()
+			next.Revision = 2
+			next.Models[0].Versions = []*catalog.Version{policyVersion(2, catalog.Unloading), policyVersion(5, catalog.Ready)}
+			h.snapshot.Store(next)
+			return catalog.ErrNotReady
+		}
+		return runPolicy(ctx, call)
+	}
+	resp, err := h.predict.Predict(t.Context(), observation(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.GetModel().GetVersion() != 5 || tries != 2 {
+		t.Errorf("version %d answered after %d tries", resp.GetModel().GetVersion(), tries)
+	}
+
+	tries = 0
+	h.run = func(context.Context, *catalog.Call) error { tries++; return sharedsched.ErrRemoved }
+	_, err = h.predict.Predict(t.Context(), observation(""))
+	wantCode(t, err, codes.Unavailable, sharedsched.ErrRemoved.Error())
+	if tries != 3 {
+		t.Errorf("%d tries of a version that never takes the request, want 3", tries)
+	}
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	gate, left := newGated(), make(chan error, 1)
+	h.run = func(ctx context.Context, call *catalog.Call) error {
+		err := gate.run(ctx, call)
+		left <- err
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := h.predict.Predict(ctx, observation(""))
+		answered <- err
+	}()
+	<-gate.entered
+	cancel()
+	wantCode(t, <-answered, codes.Canceled, "")
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
+func TestPanicAnswersOneRequest(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.run = func(context.Context, *catalog.Call) error { panic("secret") }
+	_, err := h.predict.Predict(t.Context(), observation(""))
+	wantCode(t, err, codes.Internal, "its log has the details")
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("the caller learns %v", err)
+	}
+	h.run = runPolicy
+	if _, err := h.predict.Predict(t.Context(), observation("")); err != nil {
+		t.Errorf("the next request: %v", err)
+	}
+	// A panic outside predictions is caught by the interceptor.
+	h.snapshot.Store(nil)
+	_, err = h.models.ListModels(t.Context(), &weftv1.ListModelsRequest{})
+	wantCode(t, err, codes.Internal, "its log has the details")
+}
+
+func TestBrokenResultsAreTheModelsFault(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.run = func(ctx context.Context, call *catalog.Call) error {
+		if err := runPolicy(ctx, call); err != nil {
+			return err
+		}
+		call.Results[1].Data = nil
+		return nil
+	}
+	_, err := h.predict.Predict(t.Context(), observation(""))
+	wantCode(t, err, codes.Internal, `model "policy" version 2 failed on this input: output "value"`)
+}
+
+func TestObserver(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	if _, err := h.predict.Predict(t.Context(), observation("")); err != nil {
+		t.Fatal(err)
+	}
+	bad := observation("")
+	bad.Model.Name = "../policy"
+	if _, err := h.predict.Predict(t.Context(), bad); err == nil {
+		t.Fatal("no error")
+	}
+	h.run = func(context.Context, *catalog.Call) error { return errBoom }
+	byVersion := observation("")
+	byVersion.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1}
+	if _, err := h.predict.Predict(t.Context(), byVersion); err == nil {
+		t.Fatal("no error")
+	}
+	h.run = func(context.Context, *catalog.Call) error { panic(1) }
+	if _, err := h.predict.Predict(t.Context(), byVersion); err == nil {
+		t.Fatal("no error")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.events {
+		if h.events[i].Duration <= 0 {
+			t.Errorf("event %d took %v", i, h.events[i].Duration)
+		}
+		h.events[i].Duration = 0
+	}
+	want := []server.RequestEvent{
+		{Model: "policy", Version: 2, Slot: "prod", Code: "OK"},
+		{Code: "NotFound"},
+		{Model: "policy", Version: 1, Code: "Internal"},
+		{Model: "policy", Version: 1, Code: "Internal"},
+	}
+	if diff := cmp.Diff(want, h.events); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

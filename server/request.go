@@ -1,0 +1,174 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// maxIDBytes bounds request_id and episode_id: they are repeated, compared and kept.
+const maxIDBytes = 256
+
+// checkRequest refuses what no model could make right. The error is a *tensor.FieldError.
+func checkRequest(req *weftv1.PredictRequest) error {
+	for _, id := range []struct{ field, value string }{{"request_id", req.GetRequestId()}, {"episode_id", req.GetEpisodeId()}} {
+		if len(id.value) > maxIDBytes {
+			return &tensor.FieldError{Field: id.field, Want: fmt.Sprintf("at most %d bytes", maxIDBytes), Got: fmt.Sprintf("%d bytes", len(id.value))}
+		}
+	}
+	if _, ok := weftv1.Priority_name[int32(req.GetPriority())]; !ok {
+		return &tensor.FieldError{Field: "priority", Want: "a known priority", Got: strconv.Itoa(int(int32(req.GetPriority())))}
+	}
+	if _, ok := weftv1.OutputEncoding_name[int32(req.GetOutputEncoding())]; !ok {
+		return &tensor.FieldError{Field: "output_encoding", Want: "a known encoding", Got: strconv.Itoa(int(int32(req.GetOutputEncoding())))}
+	}
+	if d := req.GetTargetLatency(); d != nil {
+		if err := checkDuration("target_latency", d, 0); err != nil {
+			return err
+		}
+	}
+	return checkModelSpec(req.GetModel())
+}
+
+func checkModelSpec(spec *weftv1.ModelSpec) error {
+	if spec.GetName() == "" {
+		return &tensor.FieldError{Field: "model.name", Want: "the name of a model", Got: "none"}
+	}
+	return nil
+}
+
+// checkDuration refuses malformed durations and those below least.
+func checkDuration(field string, d *durationpb.Duration, least time.Duration) error {
+	if d.CheckValid() != nil || d.AsDuration() < least {
+		return &tensor.FieldError{Field: field, Want: fmt.Sprintf("a duration of at least %v", least), Got: fmt.Sprintf("%ds %dns", d.GetSeconds(), d.GetNanos())}
+	}
+	return nil
+}
+
+// choiceOf says what a request asks for in the terms of routing.
+func choiceOf(spec *weftv1.ModelSpec) routing.Choice {
+	switch c := spec.GetVersionChoice().(type) {
+	case *weftv1.ModelSpec_Version:
+		return routing.Choice{Version: &c.Version}
+	case *weftv1.ModelSpec_Label:
+		return routing.Choice{Label: &c.Label}
+	}
+	return routing.Choice{}
+}
+
+var priorities = [...]sharedsched.Priority{
+	weftv1.Priority_PRIORITY_UNSPECIFIED:    sharedsched.Critical,
+	weftv1.Priority_PRIORITY_CRITICAL:       sharedsched.Critical,
+	weftv1.Priority_PRIORITY_CRITICAL_PLUS:  sharedsched.CriticalPlus,
+	weftv1.Priority_PRIORITY_SHEDDABLE:      sharedsched.Sheddable,
+	weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: sharedsched.SheddablePlus,
+}
+
+// newCall checks the request, which has passed checkRequest, against the version that is to answer it. The call's inputs are
+// the request's own memory where they came raw. came counts the forms in which inputs came. The error is a *tensor.FieldError.
+func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call, came [forms]int, err error) {
+	call = &catalog.Call{
+		Version:  v,
+		Inputs:   make([]tensor.Tensor, len(v.Signature.Inputs)),
+		Target:   req.GetTargetLatency().AsDuration(),
+		Priority: priorities[req.GetPriority()],
+	}
+	if call.Wanted, err = wantedOutputs(v.Signature, req.GetOutputs()); err != nil {
+		return nil, came, err
+	}
+	if err := checkInputNames(v.Signature, req.GetInputs()); err != nil {
+		return nil, came, err
+	}
+	for i, spec := range v.Signature.Inputs {
+		in, how, err := decodeInput(spec.Name, spec.DType, req.GetInputs()[spec.Name])
+		if err != nil {
+			return nil, came, err
+		}
+		call.Inputs[i] = in
+		came[how]++
+	}
+	if call.Rows, err = v.Signature.Rows(call.Inputs); err != nil {
+		return nil, came, err
+	}
+	if most := v.Batching.MaxRequestRows; most > 0 && call.Rows > most {
+		return nil, came, &tensor.FieldError{Field: "inputs", Want: fmt.Sprintf("at most %d rows in one request", most), Got: fmt.Sprintf("%d rows", call.Rows)}
+	}
+	return call, came, nil
+}
+
+// checkInputNames refuses missing inputs and inputs that the model does not have.
+func checkInputNames(sig *tensor.Signature, inputs map[string]*weftv1.Tensor) error {
+	for _, spec := range sig.Inputs {
+		if _, ok := inputs[spec.Name]; ok {
+			continue
+		}
+		got := "none of that name"
+		if foreign := foreignNames(sig, inputs); foreign != "" {
+			got += ", but " + foreign
+		}
+		return &tensor.FieldError{Field: inputField(spec.Name), Want: fmt.Sprintf("a tensor of %v %v", spec.DType, spec.Shape), Got: got}
+	}
+	if len(inputs) > len(sig.Inputs) {
+		return &tensor.FieldError{Field: "inputs", Want: "only " + specNames(sig.Inputs), Got: "also " + foreignNames(sig, inputs)}
+	}
+	return nil
+}
+
+// foreignNames lists a few of the inputs that the model does not have.
+func foreignNames(sig *tensor.Signature, inputs map[string]*weftv1.Tensor) string {
+	const few = 4
+	var names []string
+	more := ""
+	for name := range inputs {
+		if sig.Input(name) >= 0 {
+			continue
+		}
+		if len(names) == few {
+			more = " and more"
+			break
+		}
+		names = append(names, routing.Quote(name))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ") + more
+}
+
+// specNames lists the names of a signature.
+func specNames(specs []tensor.Spec) string {
+	names := make([]string, len(specs))
+	for i, spec := range specs {
+		names[i] = routing.Quote(spec.Name)
+	}
+	return routing.List(names)
+}
+
+// wantedOutputs returns the places of the named outputs, nil for all.
+func wantedOutputs(sig *tensor.Signature, names []string) ([]int, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	if len(names) > len(sig.Outputs) {
+		return nil, &tensor.FieldError{Field: "outputs", Want: fmt.Sprintf("at most %d names, each once", len(sig.Outputs)), Got: fmt.Sprintf("%d names", len(names))}
+	}
+	wanted := make([]int, len(names))
+	for i, name := range names {
+		field := fmt.Sprintf("outputs[%d]", i)
+		if wanted[i] = sig.Output(name); wanted[i] < 0 {
+			return nil, &tensor.FieldError{Field: field, Want: "one of " + specNames(sig.Outputs), Got: routing.Quote(name)}
+		}
+		if slices.Contains(wanted[:i], wanted[i]) {
+			return nil, &tensor.FieldError{Field: field, Want: "each output once", Got: routing.Quote(name) + " again"}
+		}
+	}
+	return wanted, nil
+}

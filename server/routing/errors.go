@@ -1,0 +1,119 @@
+package routing
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Kind is what a name was meant to name.
+type Kind string
+
+// The kinds, as error details spell them.
+const (
+	KindModel   Kind = "model"
+	KindVersion Kind = "version"
+	KindLabel   Kind = "label"
+)
+
+// maxListed bounds, in bytes, the part of an error message that lists what exists.
+const maxListed = 400
+
+// NotFoundError says that nothing has the name that the request asked for. Its text lists what exists.
+type NotFoundError struct {
+	Kind Kind
+	// Model is the model that was searched, for versions and labels.
+	Model string
+	// Name is what the request asked for: any bytes. Empty if the model has no version at all.
+	Name string
+
+	exists string // what there is instead, for people
+}
+
+func (e *NotFoundError) Error() string {
+	var b strings.Builder
+	switch {
+	case e.Kind == KindModel:
+		fmt.Fprintf(&b, "no model is named %s", Quote(e.Name))
+	case e.Kind == KindVersion && e.Name == "":
+		return fmt.Sprintf("model %s has no versions; add a version directory to it", Quote(e.Model))
+	case e.Kind == KindVersion:
+		fmt.Fprintf(&b, "model %s has no version %s", Quote(e.Model), e.Name)
+	default:
+		fmt.Fprintf(&b, "model %s has no %s %s", Quote(e.Model), e.Kind, Quote(e.Name))
+	}
+	b.WriteString("; there is ")
+	b.WriteString(e.exists)
+	return b.String()
+}
+
+// NotReadyError says that the version exists and will answer later, or has just stopped to.
+type NotReadyError struct {
+	Model   string
+	Version int64
+	State   catalog.State
+}
+
+func (e *NotReadyError) Error() string {
+	return fmt.Sprintf("model %s version %d is %v; try again", Quote(e.Model), e.Version, e.State)
+}
+
+// FailedError says that the version could not be loaded, and trying again changes nothing until somebody mends it.
+type FailedError struct {
+	Model string
+	// Version is 0 when nothing of the model could be read.
+	Version int64
+	Cause   string
+}
+
+func (e *FailedError) Error() string {
+	if e.Version == 0 {
+		return fmt.Sprintf("model %s could not be read: %s", Quote(e.Model), e.Cause)
+	}
+	return fmt.Sprintf("model %s version %d failed to load: %s", Quote(e.Model), e.Version, e.Cause)
+}
+
+// List joins items with commas, bounded in length: what does not fit is counted. Of no items it says "none".
+func List(items []string) string {
+	if len(items) == 0 {
+		return "none"
+	}
+	var b strings.Builder
+	for i, item := range items {
+		if b.Len()+len(item) > maxListed && i > 0 {
+			fmt.Fprintf(&b, " and %d more", len(items)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(item)
+	}
+	return b.String()
+}
+
+func listVersions(m *catalog.Model) string {
+	names := make([]string, 0, len(m.Versions))
+	for _, v := range slices.Backward(m.Versions) {
+		name := formatVersion(v.Number)
+		if v.State != catalog.Ready {
+			name += " (" + v.State.String() + ")"
+		}
+		names = append(names, name)
+	}
+	return List(names)
+}
+
+func listLabels(m *catalog.Model) string {
+	names := make([]string, 0, len(m.Labels))
+	for _, label := range slices.Sorted(maps.Keys(m.Labels)) {
+		names = append(names, Quote(label))
+	}
+	return List(names)
+}
+
+func formatVersion(number int64) string { return strconv.FormatInt(number, 10) }

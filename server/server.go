@@ -1,0 +1,113 @@
+// Package server is the gRPC edge of Weft: it checks requests, routes them, has them run, and turns what went wrong into
+// errors that callers can act on.
+package server
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Models knows the models and runs them.
+type Models interface {
+	// Snapshot returns every known model. The result is immutable; a change replaces it and raises its Revision.
+	Snapshot() *catalog.Snapshot
+	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When ctx ends,
+	// a call that is still queued fails at once with context.Cause(ctx); one that is already running is waited for. Safe for
+	// concurrent use.
+	Predict(ctx context.Context, call *catalog.Call) error
+}
+
+// SchedulerState shows the scheduler's state to ModelService.
+type SchedulerState interface {
+	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
+	State() sharedsched.State
+}
+
+// Observer hears how requests ended, for metrics.
+type Observer interface {
+	// RequestDone follows every prediction, answered or not. Calls come from any goroutine and must not block.
+	RequestDone(RequestEvent)
+}
+
+// Config is what a Server is made with. All of it is fixed for its life.
+type Config struct {
+	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams; more are
+	// refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
+	MaxConcurrentRequests int
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it. Zero: 64.
+	// Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
+	MaxInFlightPerStream int
+	// Logger hears of panics. Nil: slog.Default().
+	Logger *slog.Logger
+	// Observer may be nil.
+	Observer Observer
+}
+
+const defaultInFlightPerStream = 64
+
+// Server implements PredictionService, ModelService and grpc.health.v1.Health. It is safe for concurrent use.
+type Server struct {
+	weftv1.UnimplementedPredictionServiceServer
+	weftv1.UnimplementedModelServiceServer
+
+	config    Config
+	models    Models
+	scheduler SchedulerState
+	log       *slog.Logger
+	router    routing.Router
+	gate      *gate
+	health    *modelHealth
+}
+
+// New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until ModelsChanged has
+// found the models in order.
+func New(config Config, models Models, scheduler SchedulerState) *Server {
+	if config.MaxInFlightPerStream <= 0 {
+		config.MaxInFlightPerStream = defaultInFlightPerStream
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	return &Server{
+		config:    config,
+		models:    models,
+		scheduler: scheduler,
+		log:       config.Logger,
+		gate:      newGate(config.MaxConcurrentRequests),
+		health:    newModelHealth(health.NewServer()),
+	}
+}
+
+// Register adds the services, health and reflection to g, which must have been made with Options.
+func (s *Server) Register(g *grpc.Server) {
+	weftv1.RegisterPredictionServiceServer(g, s)
+	weftv1.RegisterModelServiceServer(g, s)
+	healthgrpc.RegisterHealthServer(g, s.health.server)
+	reflection.Register(g)
+}
+
+// ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a change
+// without it.
+func (s *Server) ModelsChanged() { s.health.follow(s.models.Snapshot()) }
+
+// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING, ends the reading of streams, and waits until every
+// accepted request was answered and every stream has ended, or ctx has. The error is then ctx's. Stop the grpc.Server
+// gracefully afterwards, which sends the last answers; until then callers learn that the server is draining. Drain may be
+// called again.
+func (s *Server) Drain(ctx context.Context) error {
+	s.health.server.Shutdown()
+	return s.gate.drain(ctx)
+}
+
+// table returns the routing table of this moment.
+func (s *Server) table() *routing.Table { return s.router.Table(s.models.Snapshot()) }
