@@ -4,10 +4,10 @@ package sharedsched
 type Action struct {
 	Kind    ActionKind
 	Version VersionID
-	// For TaskEnded:
+	// For TaskEnded. Outcome is valid until the next call of a Core method.
 	Task    Handle
 	End     End
-	Outcome Outcome
+	Outcome *Outcome
 }
 
 // ActionKind tells what an Action asks for.

@@ -89,6 +89,7 @@ type version struct {
 	settings Settings
 	revision uint64           // counts changes of settings
 	queues   map[string]int32 // by Task.Key
+	latest   *queue           // the one asked for last, which is the likeliest to be asked for next; may be nil
 	curves   map[string]*cost.Curve
 	queued   int // tasks with rows that were not started
 	live     int // tasks that have not ended
@@ -243,8 +244,12 @@ func (c *Core) retire(v *version, acts []Action) []Action {
 
 // queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
 func (c *Core) queueFor(v *version, t *Task) *queue {
+	if v.latest != nil && v.latest.key == t.Key {
+		return v.latest
+	}
 	if id, ok := v.queues[t.Key]; ok {
-		return c.queues[id]
+		v.latest = c.queues[id]
+		return v.latest
 	}
 	if len(v.queues) == maxQueues && !c.evictQueue(v) {
 		return nil
@@ -286,6 +291,7 @@ func (c *Core) evictQueue(v *version) bool {
 func (c *Core) dropQueue(q *queue) {
 	v := q.version
 	delete(v.queues, q.key)
+	v.latest = nil
 	f := &c.flows[v.flow]
 	f.locals[q.local] = -1
 	c.queues[q.id] = nil

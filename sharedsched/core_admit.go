@@ -60,7 +60,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
 	}
 	v := q.version
 	// Nearly every limit is many batches away, and that is cheap to see.
-	if most, full := q.fullBatch(); !t.Alone && v.settings.Batched && now.Add(full*time.Duration(1+t.Rows/most)) <= limit {
+	if most, full := q.fullBatch(); !t.Alone && v.settings.Batched && t.Rows <= most && now.Add(full) <= limit {
 		return nil
 	}
 	predicted, known := c.serviceTime(q, t)

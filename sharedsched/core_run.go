@@ -262,7 +262,7 @@ func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
 	v := c.queues[t.queue].version
 	v.live--
-	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: t.outcome})
+	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
 	c.put(slot)
 	return acts
 }

@@ -24,6 +24,7 @@ type Scheduler struct {
 	armed   Time                        // guarded by mu; when the timer fires
 	closed  bool                        // guarded by mu
 	idle    int                         // guarded by mu; batch threads that wait for work
+	latest  Time                        // guarded by mu; of the latest event
 
 	threads []*batchThread
 }
@@ -99,7 +100,7 @@ func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (Versio
 func (s *Scheduler) Configure(v VersionID, settings Settings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.core.Configure(s.now(), v, settings)
+	err := s.core.Configure(s.nowLocked(s.now()), v, settings)
 	s.wakeThreadsLocked()
 	return err
 }
@@ -118,7 +119,7 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 		s.gone[v] = gone
 	}
 	var sc scratch
-	sc.acts = s.core.RemoveVersion(s.now(), v, sc.acts)
+	sc.acts = s.core.RemoveVersion(s.nowLocked(s.now()), v, sc.acts)
 	s.settleLocked(&sc)
 	s.wakeThreadsLocked()
 	s.mu.Unlock()
@@ -138,8 +139,9 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
 	o := s.ops.Get().(*op)
 	defer s.recycle(o)
+	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
 	s.mu.Lock()
-	now := s.now()
+	now := s.nowLocked(read)
 	limit := Never
 	if !t.Limit.IsZero() {
 		limit = Time(t.Limit.Sub(s.epoch))
@@ -188,7 +190,7 @@ func (s *Scheduler) refused(v VersionID, err error) {
 }
 
 func (s *Scheduler) recycle(o *op) {
-	o.err, o.outcome, o.payload = nil, Outcome{}, nil
+	o.err, o.payload = nil, nil
 	s.ops.Put(o)
 }
 
@@ -203,7 +205,7 @@ func (s *Scheduler) wait(h Handle, o *op, payload any) {
 func (s *Scheduler) cancel(h Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()
-	_, o.scratch.acts = s.core.Cancel(s.now(), h, o.scratch.acts)
+	_, o.scratch.acts = s.core.Cancel(s.nowLocked(s.now()), h, o.scratch.acts)
 	s.settleLocked(&o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()
@@ -212,7 +214,7 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 // Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.
 func (s *Scheduler) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.core.Drain(s.now())
+	s.core.Drain(s.nowLocked(s.now()))
 	if s.empty == nil {
 		s.empty = make(chan struct{})
 	}
@@ -235,7 +237,7 @@ func (s *Scheduler) Close() {
 	var sc scratch
 	if !s.closed {
 		s.closed = true
-		sc.acts = s.core.Close(s.now(), sc.acts)
+		sc.acts = s.core.Close(s.nowLocked(s.now()), sc.acts)
 		s.settleLocked(&sc)
 		s.timer.Stop()
 		for _, t := range s.threads {
@@ -251,7 +253,13 @@ func (s *Scheduler) Close() {
 func (s *Scheduler) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.State(s.now())
+	return s.core.State(s.nowLocked(s.now()))
 }
 
 func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }
+
+// nowLocked makes times that were read before the lock was taken follow each other, as Core expects.
+func (s *Scheduler) nowLocked(read Time) Time {
+	s.latest = max(s.latest, read)
+	return s.latest
+}

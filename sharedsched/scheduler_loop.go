@@ -12,8 +12,9 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			report = s.exec.Execute(&batch)
 		}
+		read := s.now()
 		s.mu.Lock()
-		now := s.now()
+		now := s.nowLocked(read)
 		sc.reset()
 		settled := running
 		if running {
@@ -108,7 +109,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 		case TaskEnded:
 			o := s.waiting[a.Task.slot()]
 			s.waiting[a.Task.slot()] = nil
-			o.end, o.outcome = a.End, a.Outcome
+			o.end, o.outcome = a.End, *a.Outcome
 			sc.ended = append(sc.ended, o)
 		case VersionGone:
 			if gone := s.gone[a.Version]; gone != nil {
@@ -152,7 +153,7 @@ func (s *Scheduler) rearmLocked(now Time) {
 func (s *Scheduler) onTimer() {
 	var sc scratch
 	s.mu.Lock()
-	now := s.now()
+	now := s.nowLocked(s.now())
 	s.armed = Never
 	sc.acts = s.core.Advance(now, sc.acts)
 	s.settleLocked(&sc)
