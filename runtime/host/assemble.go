@@ -1,0 +1,31 @@
+package host
+
+import "github.com/weftserve/weft/runtime/tensor"
+
+// assemble copies the rows of all parts into the batch's inputs, once, and fills up to size rows with copies of the last row:
+// a row of real data takes a model nowhere that a request could not.
+func (x *execution) assemble(parts []part, size int) {
+	rows := rowsOf(parts)
+	for i := range x.plan.signature.Inputs {
+		dim := x.plan.signature.Inputs[i].BatchDim
+		first := &parts[0].job.inputs[i]
+		if dim == tensor.NoBatch {
+			// Equal in all parts: the key says so.
+			copy(x.buf.batch.Input(i, first.DType, first.Shape, len(first.Data)), first.Data)
+			continue
+		}
+		ranges := x.buf.ranges[:0]
+		for _, p := range parts {
+			ranges = append(ranges, tensor.RowRange{Tensor: p.job.inputs[i], First: p.first, Rows: p.rows})
+		}
+		last := ranges[len(ranges)-1]
+		last.First, last.Rows = last.First+last.Rows-1, 1
+		for range size - rows {
+			ranges = append(ranges, last)
+		}
+		x.buf.ranges = ranges
+		x.buf.shape = append(x.buf.shape[:0], first.Shape...)
+		x.buf.shape[dim] = int64(size)
+		tensor.JoinRows(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.JoinedSize(dim, ranges)), dim, ranges)
+	}
+}

@@ -1,0 +1,169 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// decision is along which dimensions a model's rows are joined, as far as its declaration and its manifest tell.
+type decision struct {
+	signature *tensor.Signature // with BatchDim set
+	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
+	guessed []bool
+	// against says why rows are not joined at all; "" when they may be.
+	against string
+}
+
+// decide chooses the batch dimension of every tensor: what the manifest states; else the dimension that bears the symbolic name
+// of the batch; else dimension 0 where its size is open. The error names the manifest's key that does not fit the model.
+func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error) {
+	if err := checkManifest(declared, b); err != nil {
+		return nil, err
+	}
+	d := &decision{signature: declared.Clone(), guessed: make([]bool, len(declared.Outputs))}
+	symbol := batchSymbol(declared, b)
+	batched := false
+	for i := range d.signature.Inputs {
+		in := &d.signature.Inputs[i]
+		if slices.Contains(b.Unbatched, in.Name) {
+			in.BatchDim = tensor.NoBatch
+			continue
+		}
+		in.BatchDim = batchDim(in, b.BatchDim.Inputs, symbol)
+		batched = batched || in.BatchDim != tensor.NoBatch
+	}
+	if batched && b.Mode == modelrepo.BatchAuto {
+		guessStates(d.signature.Inputs, b.Unbatched)
+	}
+	for i := range d.signature.Outputs {
+		out := &d.signature.Outputs[i]
+		out.BatchDim = batchDim(out, b.BatchDim.Outputs, symbol)
+		_, stated := b.BatchDim.Outputs[out.Name]
+		d.guessed[i] = !stated
+	}
+	switch {
+	case !batched:
+		d.against = "no input has an open batch dimension, so every request is an execution of its own"
+		d.forgetRows()
+	case b.Mode == modelrepo.BatchOff:
+		d.against = "batching.mode is off"
+	case b.RowCap() == 1:
+		d.against = "one row is the most that the manifest allows in an execution"
+	}
+	return d, nil
+}
+
+// batchDim returns what the manifest or the declaration says.
+func batchDim(s *tensor.Spec, stated map[string]int, symbol string) int {
+	if dim, ok := stated[s.Name]; ok {
+		return dim
+	}
+	if symbol != "" {
+		if dim := slices.Index(s.DimNames, symbol); dim >= 0 {
+			return dim
+		}
+	}
+	if len(s.Shape) > 0 && s.Shape[0] == tensor.Unknown {
+		return 0
+	}
+	return tensor.NoBatch
+}
+
+// batchSymbol returns the name of the batch dimension: that of the first input which has one, by the manifest or in front.
+func batchSymbol(s *tensor.Signature, b *modelrepo.Batching) string {
+	for i := range s.Inputs {
+		in := &s.Inputs[i]
+		dim := batchDim(in, b.BatchDim.Inputs, "")
+		if dim != tensor.NoBatch && !slices.Contains(b.Unbatched, in.Name) && in.DimNames != nil && in.DimNames[dim] != "" {
+			return in.DimNames[dim]
+		}
+	}
+	return ""
+}
+
+// guessStates gives inputs without a batch dimension their only open one, such as that of a recurrent state [layers, ?, width]
+// beside an observation [?, width]. The proof finds out whether the guess is right.
+func guessStates(inputs []tensor.Spec, unbatched []string) {
+	for i := range inputs {
+		if inputs[i].BatchDim == tensor.NoBatch && !slices.Contains(unbatched, inputs[i].Name) {
+			inputs[i].BatchDim = onlyOpen(inputs[i].Shape)
+		}
+	}
+}
+
+// onlyOpen returns the one dimension whose size is open, or NoBatch where there are none or several.
+func onlyOpen(s tensor.Shape) int {
+	open := tensor.NoBatch
+	for d, size := range s {
+		switch {
+		case size != tensor.Unknown:
+		case open != tensor.NoBatch:
+			return tensor.NoBatch
+		default:
+			open = d
+		}
+	}
+	return open
+}
+
+// certain reports whether all inputs with rows are sure to have equally many, because there is one such input or because the
+// model gives their batch dimensions one name.
+func (d *decision) certain() bool {
+	symbols := map[string]bool{}
+	inputs := 0
+	for i := range d.signature.Inputs {
+		in := &d.signature.Inputs[i]
+		if in.BatchDim == tensor.NoBatch {
+			continue
+		}
+		inputs++
+		symbol := ""
+		if in.DimNames != nil {
+			symbol = in.DimNames[in.BatchDim]
+		}
+		symbols[symbol] = true
+	}
+	return inputs == 1 || len(symbols) == 1 && !symbols[""]
+}
+
+// forgetRows declares that no tensor has rows: a request is then one row, whatever its shapes.
+func (d *decision) forgetRows() {
+	d.signature = d.signature.Clone()
+	for i := range d.signature.Inputs {
+		d.signature.Inputs[i].BatchDim = tensor.NoBatch
+	}
+	for i := range d.signature.Outputs {
+		d.signature.Outputs[i].BatchDim = tensor.NoBatch
+	}
+}
+
+// observe corrects guessed batch dimensions of outputs by what the model returned for one row and for n rows, n at least 2.
+func (d *decision) observe(one, many []tensor.Tensor, n int) {
+	d.signature = d.signature.Clone()
+	for i, guessed := range d.guessed {
+		if !guessed {
+			continue
+		}
+		a, b := one[i].Shape, many[i].Shape
+		dim := d.signature.Outputs[i].BatchDim
+		if growsAlong(dim, a, b, n) {
+			continue
+		}
+		for dim = range a {
+			if growsAlong(dim, a, b, n) {
+				d.signature.Outputs[i].BatchDim = dim
+				break
+			}
+		}
+		if slices.Equal(a, b) {
+			d.signature.Outputs[i].BatchDim = tensor.NoBatch
+		}
+	}
+}
+
+// growsAlong reports whether the two shapes are one row and n rows along dim.
+func growsAlong(dim int, one, many tensor.Shape, n int) bool {
+	return dim != tensor.NoBatch && dim < len(one) && one[dim] == 1 && len(many) == len(one) && many[dim] == int64(n) && sameButFor(dim, one, many)
+}

@@ -1,0 +1,82 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// repeater is a scheduler that makes a batch of n times the same task and gives the caller an error.
+type repeater struct {
+	*manual
+	n     int
+	spans []sharedsched.Span
+}
+
+var errMeasured = errors.New("measured")
+
+func (r *repeater) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	if t.Alone {
+		return r.manual.Do(ctx, v, t)
+	}
+	r.spans = r.spans[:0]
+	for range r.n {
+		r.spans = append(r.spans, sharedsched.Span{Payload: t.Payload, Rows: t.Rows})
+	}
+	r.host.Execute(&sharedsched.Batch{Version: v, Spans: r.spans, Rows: r.n * t.Rows, Padded: r.n * t.Rows})
+	return sharedsched.Outcome{}, errMeasured
+}
+
+// BenchmarkBatch measures what the host adds to a run: assembling n requests of 48 values, and scattering 12 values to each.
+func BenchmarkBatch(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("requests=%d", n), func(b *testing.B) {
+			f := &fake{
+				signature: tensor.Signature{
+					Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 48)},
+					Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 12)},
+				},
+			}
+			f.run = func(b *tensor.Batch) error {
+				rows := b.Inputs[0].Shape[0]
+				shape := [2]int64{rows, 12}
+				f.runs = f.runs[:0]
+				for i := range rows {
+					copy(b.Output(0, tensor.Float32, shape[:], int(rows)*48)[48*i:], b.Inputs[0].Data[192*i:][:48])
+				}
+				return nil
+			}
+			w := &world{engines: map[string]any{}, logs: &recorder{}}
+			s := &repeater{manual: &manual{}, n: n}
+			w.Host = host.New(host.Config{Open: w.open, Logger: slog.New(w.logs)})
+			s.host = w.Host
+			w.Attach(s)
+			w.add("m", 1, f, nil)
+			if err := w.Load(b.Context(), w.listing); err != nil {
+				b.Fatal(err)
+			}
+			v := w.Snapshot().Model("m").Version(1)
+			if !v.Batching.Batched {
+				b.Fatal(v.Batching.Reason)
+			}
+			input := floats(tensor.Shape{1, 48}, make([]float32, 48)...)
+			b.ReportAllocs()
+			for b.Loop() {
+				c := catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{input}}
+				if err := w.Predict(b.Context(), &c); err != errMeasured {
+					b.Fatal(err)
+				}
+			}
+			if err := w.Close(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

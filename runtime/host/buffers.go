@@ -1,0 +1,62 @@
+package host
+
+import (
+	"sync"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// buffers is the memory of one execution.
+type buffers struct {
+	batch *tensor.Batch
+	// parts, ranges and shape are room for the lists that an execution makes; empty between executions.
+	parts  []part
+	ranges []tensor.RowRange
+	shape  tensor.Shape
+}
+
+// pool keeps a version's buffers between executions, as many as there are lanes. Safe for concurrent use.
+type pool struct {
+	inputs, outputs, most int
+
+	mu     sync.Mutex
+	free   []*buffers // guarded by mu
+	closed bool       // guarded by mu
+}
+
+// take returns buffers that the caller owns until give.
+func (p *pool) take() *buffers {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		b := p.free[n-1]
+		p.free = p.free[:n-1]
+		return b
+	}
+	return &buffers{batch: tensor.NewBatch(p.inputs, p.outputs)}
+}
+
+// give takes buffers back and forgets every request that they refer to.
+func (p *pool) give(b *buffers) {
+	clear(b.parts[:cap(b.parts)])
+	clear(b.ranges[:cap(b.ranges)])
+	b.parts, b.ranges, b.shape = b.parts[:0], b.ranges[:0], b.shape[:0]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.free) >= p.most {
+		b.batch.Free()
+		return
+	}
+	p.free = append(p.free, b)
+}
+
+// close frees the memory. Buffers that are still in use are freed when they are given back.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, b := range p.free {
+		b.batch.Free()
+	}
+	p.free = nil
+}

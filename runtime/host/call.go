@@ -1,0 +1,129 @@
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// job is the payload of one task: a request's tensors on their way through the scheduler.
+type job struct {
+	version *version
+	inputs  []tensor.Tensor
+	rows    int
+	wanted  []int // nil: all
+
+	task sharedsched.Task
+
+	mu     sync.Mutex // several executions may answer one job at a time
+	pieces []piece    // guarded by mu until the task has ended
+}
+
+// piece is the answer to some rows of a job: the wanted outputs, in fresh memory.
+type piece struct {
+	first, rows int
+	outputs     []tensor.Tensor
+}
+
+// Predict runs the call and fills in Results and Outcome. It returns only when nothing reads call.Inputs any more. The error is
+// a *catalog.ModelError, catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, what the scheduler ends a task with, or the
+// cause of ctx.
+func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
+	v := h.resident(call.Version)
+	if v == nil || !v.ready.Load() {
+		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
+	}
+	j := &job{version: v, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted}
+	j.task = sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
+	var err error
+	if call.Outcome, err = h.submit(ctx, j); err != nil {
+		return err
+	}
+	call.Results, err = j.join()
+	return err
+}
+
+// submit completes the job's task from its inputs and waits for its end.
+func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) {
+	t := &j.task
+	t.Key, t.ShapeKey = j.version.plan.Load().keys(j.inputs)
+	t.Rows = j.rows
+	t.Payload = j
+	t.Bytes = 0
+	for i := range j.inputs {
+		t.Bytes += int64(len(j.inputs[i].Data))
+	}
+	return h.sched.Do(ctx, j.version.id, t)
+}
+
+// answer records the outputs for some of the job's rows.
+func (j *job) answer(p piece) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pieces = append(j.pieces, p)
+}
+
+// join returns the wanted outputs of all rows. The task must have ended well, so that the pieces cover all rows once.
+func (j *job) join() ([]tensor.Tensor, error) {
+	if len(j.pieces) == 1 {
+		return j.pieces[0].outputs, nil
+	}
+	slices.SortFunc(j.pieces, func(a, b piece) int { return cmp.Compare(a.first, b.first) })
+	specs := j.version.plan.Load().signature.Outputs
+	results := make([]tensor.Tensor, len(j.pieces[0].outputs))
+	for i := range results {
+		spec := &specs[j.output(i)]
+		t, err := j.joinOutput(i, spec)
+		if err != nil {
+			err = fmt.Errorf("the request of %d rows was split over %d executions and output %q cannot be joined: %w", j.rows, len(j.pieces), spec.Name, err)
+			return nil, &catalog.ModelError{Model: j.version.model, Version: j.version.number, Err: err}
+		}
+		results[i] = t
+	}
+	return results, nil
+}
+
+// joinOutput joins the pieces of wanted output i.
+func (j *job) joinOutput(i int, spec *tensor.Spec) (tensor.Tensor, error) {
+	first := j.pieces[0].outputs[i]
+	dim := spec.BatchDim
+	ranges := make([]tensor.RowRange, len(j.pieces))
+	for k, p := range j.pieces {
+		t := p.outputs[i]
+		switch {
+		case dim == tensor.NoBatch && (!slices.Equal(t.Shape, first.Shape) || !bytes.Equal(t.Data, first.Data)):
+			return tensor.Tensor{}, fmt.Errorf("it has no batch dimension and rows %d to %d give another value than the first", p.first, p.first+p.rows-1)
+		case dim != tensor.NoBatch && !sameButFor(dim, t.Shape, first.Shape):
+			return tensor.Tensor{}, fmt.Errorf("rows %d to %d give the shape %v, the first %d rows %v",
+				p.first, p.first+p.rows-1, t.Shape, j.pieces[0].rows, first.Shape)
+		}
+		ranges[k] = tensor.RowRange{Tensor: t, Rows: p.rows}
+	}
+	if dim == tensor.NoBatch {
+		return first, nil
+	}
+	joined := tensor.Tensor{DType: first.DType, Shape: first.Shape.With(dim, int64(j.rows))}
+	joined.Data = make([]byte, tensor.JoinedSize(dim, ranges))
+	tensor.JoinRows(joined.Data, dim, ranges)
+	return joined, nil
+}
+
+// output returns the place in the signature of wanted output i.
+func (j *job) output(i int) int {
+	if j.wanted == nil {
+		return i
+	}
+	return j.wanted[i]
+}
+
+// sameButFor reports whether two shapes are equal in every dimension but dim.
+func sameButFor(dim int, a, b tensor.Shape) bool {
+	return len(a) == len(b) && slices.Equal(a[:dim], b[:dim]) && slices.Equal(a[dim+1:], b[dim+1:])
+}

@@ -1,0 +1,50 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// enroll adds the version to the scheduler, unbatched and without limits: only its trial sends tasks yet.
+func (h *Host) enroll(c candidate, v *version) error {
+	v.flow = flowKey{flowName(c.model, c.version.Number, c.manifest.Fairness), v.opened.Device}
+	id, err := h.flows.use(v.flow, c.manifest.Weight)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s/%d", c.model, c.version.Number)
+	v.id, err = h.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+	if err != nil {
+		h.flows.release(v.flow)
+	}
+	return err
+}
+
+// dismiss takes a version that failed its trial out of the scheduler. None of its tasks is left.
+func (h *Host) dismiss(v *version) {
+	if err := h.sched.RemoveVersion(context.Background(), v.id); err != nil {
+		h.log.Error("a version that failed to load stays in the scheduler", "model", v.model, "version", v.number, "cause", err)
+		return
+	}
+	h.flows.release(v.flow)
+}
+
+// settings are what the scheduler is told of a version that is ready.
+func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
+	b := &m.Batching
+	return sharedsched.Settings{
+		Batched:           v.batched,
+		MaxBatchSize:      max(v.most, 1),
+		MaxBatchCost:      time.Duration(b.MaxBatchCost),
+		BatchTimeout:      time.Duration(b.BatchTimeout),
+		MaxQueue:          b.MaxQueue,
+		MaxRequestRows:    b.MaxRequestRows,
+		AllowedBatchSizes: v.allowed,
+		TargetLatency:     time.Duration(m.TargetLatency),
+		MaxLatency:        time.Duration(m.MaxLatency),
+	}
+}

@@ -1,0 +1,97 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// execution is one call of Execute. It owns its buffers until the end of the call.
+type execution struct {
+	log  *slog.Logger
+	v    *version
+	plan *plan
+	buf  *buffers
+
+	deviceTime time.Duration // 0 where only the elapsed time is known
+	failed     bool          // some run failed
+	lost       error         // the device failed, so no further run can help
+}
+
+// part is the rows of one span that a run executes: all of them, or some where a batch is halved for want of memory.
+type part struct {
+	span        *sharedsched.Span
+	job         *job
+	first, rows int
+}
+
+// Execute runs a batch: it is the host's side of sharedsched.Executor.
+func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
+	v := b.Spans[0].Payload.(*job).version
+	buf := v.buffers.take()
+	defer v.buffers.give(buf)
+	x := execution{log: h.log, v: v, plan: v.plan.Load(), buf: buf}
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		buf.parts = append(buf.parts, part{span: s, job: s.Payload.(*job), first: s.First, rows: s.Rows})
+	}
+	if err := x.run(buf.parts, b.Padded); err != nil {
+		x.recoverFrom(err, buf.parts)
+	}
+	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed}
+}
+
+// run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic
+// on the way, in the engine or for want of memory, becomes an error.
+func (x *execution) run(parts []part, size int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			// The stack helps nobody but the operator, so it does not travel with the error.
+			x.log.Error("a run panicked", "model", x.v.model, "version", x.v.number, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the run panicked: %v", p)
+		}
+		x.failed = x.failed || err != nil
+		if deviceLost(err) {
+			x.lost = err
+		}
+	}()
+	x.assemble(parts, size)
+	for i := range x.buf.batch.Outputs {
+		x.buf.batch.Outputs[i].DType = tensor.Invalid
+	}
+	if err := x.compute(); err != nil {
+		return err
+	}
+	return x.scatter(parts, size)
+}
+
+// compute calls the engine.
+func (x *execution) compute() error {
+	if !x.v.opened.ThreadTime {
+		return x.v.opened.Session.Run(x.buf.batch)
+	}
+	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
+	runtime.LockOSThread()
+	start := threadTime()
+	defer func() {
+		x.deviceTime += threadTime() - start
+		runtime.UnlockOSThread()
+	}()
+	return x.v.opened.Session.Run(x.buf.batch)
+}
+
+// threadTime returns the processor time that the calling thread has used.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
+	}
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,287 @@
+package host_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a model written in Go. Its zero value with a signature answers nothing.
+type fake struct {
+	signature tensor.Signature
+	opened    host.Opened // Session and Device are filled in
+	run       func(b *tensor.Batch) error
+
+	mu     sync.Mutex
+	runs   []int // guarded by mu: the size of each run's first input
+	active int   // guarded by mu
+	closed int   // guarded by mu
+}
+
+func (f *fake) Signature() *tensor.Signature { return &f.signature }
+
+func (f *fake) Run(b *tensor.Batch) error {
+	f.mu.Lock()
+	if f.closed > 0 {
+		f.mu.Unlock()
+		panic("a run on a closed session")
+	}
+	size := 1
+	if s := b.Inputs[0].Shape; len(s) > 0 {
+		size = int(s[0])
+	}
+	f.runs = append(f.runs, size)
+	f.active++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.active--
+		f.mu.Unlock()
+	}()
+	return f.run(b)
+}
+
+func (f *fake) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.active > 0 {
+		panic("closed under a run")
+	}
+	f.closed++
+	return nil
+}
+
+// forget clears the list of runs and returns it.
+func (f *fake) forget() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	runs := f.runs
+	f.runs = nil
+	return runs
+}
+
+// world is a host with a real scheduler over one device, "dev".
+type world struct {
+	*host.Host
+	t       *testing.T
+	sched   *sharedsched.Scheduler
+	listing modelrepo.Listing
+	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
+	changes []*catalog.Snapshot
+	logs    *recorder
+}
+
+// recorder keeps log records.
+type recorder struct {
+	mu      sync.Mutex
+	records []slog.Record // guarded by mu
+}
+
+func (r *recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (r *recorder) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r *recorder) WithGroup(string) slog.Handler            { return r }
+func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, rec)
+	return nil
+}
+
+func newWorld(t *testing.T, lanes int) *world {
+	t.Helper()
+	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}}
+	w.Host = host.New(host.Config{
+		Open:     w.open,
+		Logger:   slog.New(w.logs),
+		Lanes:    map[string]int{"dev": lanes},
+		OnChange: func(s *catalog.Snapshot) { w.changes = append(w.changes, s) },
+	})
+	var err error
+	w.sched, err = sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "dev", Class: "fake", Lanes: lanes}}}, w.Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Attach(w.sched)
+	t.Cleanup(func() {
+		if err := w.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		w.sched.Close()
+		for path, e := range w.engines {
+			if f, is := e.(*fake); is && f.closed > 1 {
+				t.Errorf("%s was closed %d times", path, f.closed)
+			}
+		}
+	})
+	return w
+}
+
+func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+	switch e := w.engines[v.Path].(type) {
+	case error:
+		return host.Opened{}, e
+	case func(context.Context) (host.Opened, error):
+		return e(ctx)
+	case *fake:
+		o := e.opened
+		o.Session, o.Device, o.Provider = e, "dev", "fake"
+		return o, nil
+	}
+	return host.Opened{}, fmt.Errorf("%s: no such model", v.Path)
+}
+
+// add puts a version into the listing.
+func (w *world) add(name string, number int64, engine any, change func(*modelrepo.Manifest)) {
+	dir := filepath.Join("/models", name)
+	v := modelrepo.Version{Number: number, Dir: filepath.Join(dir, fmt.Sprint(number))}
+	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
+	w.engines[v.Path] = engine
+	for i := range w.listing.Models {
+		if m := &w.listing.Models[i]; m.Name == name {
+			m.Versions = append(m.Versions, v)
+			m.Selected = append(m.Selected, v)
+			return
+		}
+	}
+	m := modelrepo.Model{Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v}}
+	if change != nil {
+		change(&m.Manifest)
+	}
+	w.listing.Models = append(w.listing.Models, m)
+}
+
+// load loads the listing and returns the published version of name.
+func (w *world) load(name string, number int64) *catalog.Version {
+	w.t.Helper()
+	if err := w.Load(w.t.Context(), w.listing); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.version(name, number)
+}
+
+func (w *world) version(name string, number int64) *catalog.Version {
+	w.t.Helper()
+	m := w.Snapshot().Model(name)
+	if m == nil {
+		w.t.Fatalf("no model %q in the snapshot", name)
+	}
+	v := m.Version(number)
+	if v == nil {
+		w.t.Fatalf("no version %d of %q in the snapshot", number, name)
+	}
+	return v
+}
+
+// ask makes a call of floats: one input [rows, width].
+func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
+	return &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), int64(len(values) / rows)}, values...)}}
+}
+
+func floats(shape tensor.Shape, values ...float32) tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.Float32, Shape: shape, Data: make([]byte, 0, 4*len(values))}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
+	}
+	return t
+}
+
+func values(t tensor.Tensor) []float32 {
+	out := make([]float32, len(t.Data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
+	}
+	return out
+}
+
+func words(shape tensor.Shape, values ...string) tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.String, Shape: shape}
+	for _, v := range values {
+		t.Data = tensor.AppendString(t.Data, []byte(v))
+	}
+	return t
+}
+
+func texts(t tensor.Tensor) []string {
+	var out []string
+	for rest := t.Data; len(rest) > 0; {
+		var e []byte
+		e, rest, _ = tensor.NextString(rest)
+		out = append(out, string(e))
+	}
+	return out
+}
+
+func spec(name string, d tensor.DType, shape ...int64) tensor.Spec {
+	return tensor.Spec{Name: name, DType: d, Shape: shape, BatchDim: tensor.NoBatch}
+}
+
+// perRow is a model x [?, width] → y [?, width] that applies f to each row.
+func perRow(width int64, f func(row []float32) error) *fake {
+	return overRows(width, func(all [][]float32) error {
+		for _, row := range all {
+			if err := f(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// overRows is a model x [?, width] → y [?, width] that changes all rows in place.
+func overRows(width int64, f func(rows [][]float32) error) *fake {
+	return &fake{
+		signature: tensor.Signature{
+			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, width)},
+			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, width)},
+		},
+		run: func(b *tensor.Batch) error {
+			x := values(b.Inputs[0])
+			rows := make([][]float32, b.Inputs[0].Shape[0])
+			for i := range rows {
+				rows[i] = x[i*int(width):][:width]
+			}
+			if err := f(rows); err != nil {
+				return err
+			}
+			y := floats(b.Inputs[0].Shape, x...)
+			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
+			return nil
+		},
+	}
+}
+
+// double is the simplest model: every value twice.
+func double(row []float32) error {
+	for i := range row {
+		row[i] *= 2
+	}
+	return nil
+}
+
+var errNaN = errors.New("a value is not a number")
+
+// doubleUnlessNaN fails on a row with a NaN.
+func doubleUnlessNaN(row []float32) error {
+	for _, v := range row {
+		if v != v {
+			return errNaN
+		}
+	}
+	return double(row)
+}

@@ -1,0 +1,319 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// states lists what a snapshot has, such as "a/1 ready".
+func states(s *catalog.Snapshot) []string {
+	var all []string
+	for _, m := range s.Models {
+		if len(m.Versions) == 0 {
+			all = append(all, m.Name+" "+m.Cause)
+		}
+		for _, v := range m.Versions {
+			all = append(all, m.Name+"/"+string(rune('0'+v.Number))+" "+v.State.String())
+		}
+	}
+	return all
+}
+
+func TestFailuresHarmNobodyElse(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("a", 1, perRow(1, double), nil)
+	w.add("a", 2, errors.New("/models/a/2/model.onnx: the file is cut short; copy it again"), nil)
+	w.add("a", 3, func(context.Context) (host.Opened, error) { panic("parser bug") }, nil)
+	w.add("b", 1, perRow(1, double), nil)
+	// The copy that is still under way is not among the selected versions.
+	b := &w.listing.Models[1]
+	b.Versions = append(b.Versions, modelrepo.Version{Number: 2, Dir: "/models/b/2", Err: errors.New("/models/b/2 has no model.onnx")})
+	w.listing.Models = append(w.listing.Models, modelrepo.Model{Name: "c", Dir: "/models/c", Err: errors.New("/models/c/model.yaml:3: unknown key wait")})
+	w.load("a", 1)
+
+	want := []string{"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed", "c /models/c/model.yaml:3: unknown key wait"}
+	if diff := cmp.Diff(want, states(w.Snapshot())); diff != "" {
+		t.Errorf("snapshot (-want +got):\n%s", diff)
+	}
+	for _, test := range []struct {
+		model   string
+		version int64
+		want    string
+	}{
+		{"a", 2, "the file is cut short; copy it again"},
+		{"a", 3, "/models/a/3/model.onnx: the engine panicked: parser bug"},
+		{"b", 2, "/models/b/2 has no model.onnx"},
+	} {
+		if got := w.version(test.model, test.version).Cause; !strings.Contains(got, test.want) {
+			t.Errorf("%s/%d: cause %q, want %q", test.model, test.version, got, test.want)
+		}
+	}
+	if err := w.Predict(t.Context(), ask(w.version("a", 2), 1, 1)); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("a version that failed answers with %v", err)
+	}
+	for _, model := range []string{"a", "b"} {
+		if err := w.Predict(t.Context(), ask(w.version(model, 1), 1, 1)); err != nil {
+			t.Errorf("%s: %v", model, err)
+		}
+	}
+	reported := 0
+	for _, r := range w.logs.records {
+		if r.Level == slog.LevelError {
+			reported++
+		}
+	}
+	if reported != 4 {
+		t.Errorf("%d errors were logged, want one for each of the 4 that failed", reported)
+	}
+}
+
+func TestPublishedWhileLoading(t *testing.T) {
+	w := newWorld(t, 1)
+	var during []string
+	var early error
+	f := perRow(1, double)
+	w.add("m", 1, func(context.Context) (host.Opened, error) {
+		during = states(w.Snapshot())
+		early = w.Predict(t.Context(), ask(w.version("m", 1), 1, 1))
+		return host.Opened{Session: f, Device: "dev", Provider: "fake", Notes: []string{"no cuda here"}}, nil
+	}, func(m *modelrepo.Manifest) { m.Versions.Labels = map[string]int64{"stable": 1} })
+	v := w.load("m", 1)
+	if diff := cmp.Diff([]string{"m/1 loading"}, during); diff != "" {
+		t.Errorf("while loading (-want +got):\n%s", diff)
+	}
+	if !errors.Is(early, catalog.ErrNotReady) {
+		t.Errorf("a request while loading: %v", early)
+	}
+	if v.State != catalog.Ready || v.Device != "dev" || v.Provider != "fake" || v.Weight != 1 || v.LoadedAt.IsZero() {
+		t.Errorf("published %+v", v)
+	}
+	if diff := cmp.Diff([]string{"no cuda here"}, v.Signature.Notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{"stable": 1}, w.Snapshot().Model("m").Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	for i, s := range w.changes {
+		if i > 0 && s.Revision <= w.changes[i-1].Revision {
+			t.Errorf("OnChange heard of revision %d after %d", s.Revision, w.changes[i-1].Revision)
+		}
+	}
+	if last := w.changes[len(w.changes)-1]; last != w.Snapshot() {
+		t.Error("OnChange did not hear of the newest snapshot")
+	}
+}
+
+func TestFairnessOwners(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("each", 1, perRow(1, double), nil)
+	w.add("each", 2, perRow(1, double), nil)
+	w.add("shared", 1, perRow(1, double), func(m *modelrepo.Manifest) { m.Fairness, m.Weight = modelrepo.FairModel, 3 })
+	w.add("shared", 2, perRow(1, double), nil)
+	w.load("each", 1)
+	flows := func() map[string]float64 {
+		got := map[string]float64{}
+		for _, f := range w.sched.State().Flows {
+			got[f.Name] = f.Weight
+		}
+		return got
+	}
+	if diff := cmp.Diff(map[string]float64{"each@1": 1, "each@2": 1, "shared": 3}, flows()); diff != "" {
+		t.Errorf("flows (-want +got):\n%s", diff)
+	}
+	for _, v := range []int64{1, 2} {
+		if err := w.Unload(t.Context(), "shared", v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Unload(t.Context(), "each", 1); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]float64{"each@2": 1}, flows()); diff != "" {
+		t.Errorf("flows after unloading (-want +got):\n%s", diff)
+	}
+}
+
+// TestLoadAgain: a listing that was loaded before leaves what serves alone and tries again what failed.
+func TestLoadAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("a", 1, perRow(1, double), nil)
+	w.add("b", 1, errors.New("cut short"), nil)
+	before := w.load("a", 1)
+	w.engines[w.listing.Models[1].Versions[0].Path] = perRow(1, double)
+	if after := w.load("a", 1); after != before {
+		t.Error("a version that serves was loaded again")
+	}
+	if v := w.version("b", 1); v.State != catalog.Ready || v.Cause != "" {
+		t.Errorf("b/1 is %v, cause %q", v.State, v.Cause)
+	}
+}
+
+func TestUnknownDevice(t *testing.T) {
+	w := newWorld(t, 1)
+	f := perRow(1, double)
+	w.add("m", 1, func(context.Context) (host.Opened, error) { return host.Opened{Session: f, Device: "cuda:7"}, nil }, nil)
+	if v := w.load("m", 1); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
+		t.Errorf("state %v, cause %q", v.State, v.Cause)
+	}
+	if f.closed != 1 {
+		t.Errorf("the session was closed %d times", f.closed)
+	}
+}
+
+// TestDeviceLostInWarmUp: that is no property of the model, and the version cannot serve.
+func TestDeviceLostInWarmUp(t *testing.T) {
+	w := newWorld(t, 1)
+	f := perRow(1, func([]float32) error { return engineError{lost: true} })
+	w.add("m", 1, f, nil)
+	if v := w.load("m", 1); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
+		t.Errorf("state %v, cause %q", v.State, v.Cause)
+	}
+	if f.closed != 1 {
+		t.Errorf("the session was closed %d times", f.closed)
+	}
+	if n := len(w.sched.State().Versions); n != 0 {
+		t.Errorf("%d versions are left in the scheduler", n)
+	}
+}
+
+func TestUnloadWaitsForRunsInFlight(t *testing.T) {
+	w := newWorld(t, 1)
+	entered, release := make(chan struct{}), make(chan struct{})
+	f, block := perRow(1, double), false
+	run := f.run
+	f.run = func(b *tensor.Batch) error {
+		if block {
+			entered <- struct{}{}
+			<-release
+		}
+		return run(b)
+	}
+	w.add("m", 1, f, nil)
+	v := w.load("m", 1)
+	block = true
+
+	answered := make(chan error, 1)
+	c := ask(v, 1, 21)
+	go func() { answered <- w.Predict(context.Background(), c) }()
+	<-entered
+
+	// Nobody waits for it: the version keeps draining.
+	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("Unload that may not wait: %v", err)
+	}
+	if got := w.version("m", 1).State; got != catalog.Unloading {
+		t.Errorf("state %v while draining", got)
+	}
+	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("a request while draining: %v", err)
+	}
+
+	unloaded := make(chan error, 1)
+	before := w.Snapshot()
+	go func() { unloaded <- w.Unload(context.Background(), "m", 1) }()
+	for w.Snapshot() == before {
+		runtime.Gosched() // until the other call has claimed the version
+	}
+	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, host.ErrBusy) {
+		t.Errorf("unloading it twice at once: %v", err)
+	}
+	release <- struct{}{}
+	if err := <-unloaded; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil || values(c.Results[0])[0] != 42 {
+		t.Errorf("the request in flight: %v, %v", err, c.Results)
+	}
+	if f.closed != 1 {
+		t.Errorf("the session was closed %d times", f.closed)
+	}
+	if w.Snapshot().Model("m") != nil {
+		t.Error("the model is still published")
+	}
+	if err := w.Unload(t.Context(), "m", 1); !errors.Is(err, host.ErrUnknown) {
+		t.Errorf("unloading it again: %v", err)
+	}
+	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("a request to a version that is gone: %v", err)
+	}
+}
+
+// TestCloseInterruptsLoading: a load that waits for its device does not delay the end.
+func TestCloseInterruptsLoading(t *testing.T) {
+	w := newWorld(t, 1)
+	opening := make(chan struct{})
+	w.add("ready", 1, perRow(1, double), nil)
+	w.load("ready", 1)
+	w.add("slow", 1, func(ctx context.Context) (host.Opened, error) {
+		close(opening)
+		<-ctx.Done()
+		return host.Opened{}, context.Cause(ctx)
+	}, nil)
+	loaded := make(chan error, 1)
+	go func() { loaded <- w.Load(context.Background(), w.listing) }()
+	<-opening
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-loaded; err == nil {
+		t.Error("the interrupted Load reports success")
+	}
+	if diff := cmp.Diff([]string(nil), states(w.Snapshot())); diff != "" {
+		t.Errorf("left in the snapshot (-want +got):\n%s", diff)
+	}
+	if err := w.Load(t.Context(), w.listing); err == nil {
+		t.Error("a closed host loads")
+	}
+}
+
+// TestTrialWaitsForRoom: live traffic may fill the queues while a version warms up.
+func TestTrialWaitsForRoom(t *testing.T) {
+	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{}}
+	full := &crowded{Scheduler: b.sched, refusals: 3}
+	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
+	b.sched.host = b.Host
+	b.Attach(full)
+	b.add("m", 1, perRow(1, double), nil)
+	if v := b.load("m", 1); !v.Batching.Batched {
+		t.Errorf("not batched: %s, %s", v.Batching.Reason, v.Cause)
+	}
+	if full.refusals != 0 {
+		t.Errorf("%d refusals are left, so nothing was tried", full.refusals)
+	}
+	if full.bytes != 4 {
+		t.Errorf("one row of one fp32 counts as %d bytes", full.bytes)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// crowded is a scheduler that refuses the first tasks.
+type crowded struct {
+	host.Scheduler
+	refusals int
+	bytes    int64 // of the first task that was let in
+}
+
+func (c *crowded) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	if c.refusals > 0 {
+		c.refusals--
+		return sharedsched.Outcome{}, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
+	}
+	if c.bytes == 0 {
+		c.bytes = t.Bytes
+	}
+	return c.Scheduler.Do(ctx, v, t)
+}

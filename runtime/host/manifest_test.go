@@ -1,0 +1,32 @@
+package host_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+func TestManifestThatDoesNotFit(t *testing.T) {
+	for _, test := range []struct {
+		change func(*modelrepo.Batching)
+		want   string
+	}{
+		{func(b *modelrepo.Batching) { b.Unbatched = []string{"z"} }, `batching.unbatched names "z", but the model's inputs are "x"`},
+		{func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"z": 0} }, `batching.batch_dim.inputs names "z", but the model's inputs are "x"`},
+		{func(b *modelrepo.Batching) { b.BatchDim.Outputs = map[string]int{"y": 2} }, "batching.batch_dim.outputs.y is 2, but the shape is [?,3]"},
+		{func(b *modelrepo.Batching) { b.BatchDim.Inputs = map[string]int{"x": 1} }, "batching.batch_dim.inputs.x is 1, but the shape is [?,3]"},
+	} {
+		w := newWorld(t, 1)
+		f := perRow(3, double)
+		w.add("m", 1, f, func(m *modelrepo.Manifest) { test.change(&m.Batching) })
+		v := w.load("m", 1)
+		if v.State != catalog.Failed || !strings.Contains(v.Cause, test.want) || !strings.Contains(v.Cause, v.Path) {
+			t.Errorf("state %v, cause %q\nwant it to say %q and where", v.State, v.Cause, test.want)
+		}
+		if f.closed != 1 {
+			t.Errorf("the session of a version that failed was closed %d times", f.closed)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package host_test
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// onnxHost loads a listing into a host with ONNX Runtime and a real scheduler over the CPU.
+func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
+	t.Helper()
+	library, err := ortlib.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ort.Init(library); err != nil {
+		t.Fatal(err)
+	}
+	h := host.New(host.Config{Logger: slog.New(slog.DiscardHandler), Open: openONNX})
+	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Attach(s)
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	if err := h.Load(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
+	if err != nil {
+		return host.Opened{}, err
+	}
+	return host.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(), ThreadTime: m.ONNX.IntraOpThreads == 1}, nil
+}
+
+// onnxModel is a listing of one model file.
+func onnxModel(t testing.TB, model []byte) modelrepo.Listing {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), modelrepo.ModelFile)
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := modelrepo.Version{Number: 1, Dir: filepath.Dir(path), Path: path}
+	return modelrepo.Listing{Models: []modelrepo.Model{{
+		Name: "m", Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v},
+	}}}
+}
+
+func TestPolicyNetworkOnONNXRuntime(t *testing.T) {
+	h := onnxHost(t, onnxModel(t, onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 7, "Elu", "Tanh")))
+	v := h.Snapshot().Model("m").Version(1)
+	if !v.Batching.Batched || v.Batching.MaxBatchSize != 64 {
+		t.Fatalf("state %v %s, batching %+v", v.State, v.Cause, v.Batching)
+	}
+	t.Log(v.Batching.Reason)
+
+	rng := rand.New(rand.NewPCG(1, 1))
+	inputs, alone := make([][]float32, 50), make([][]float32, 50)
+	for i := range inputs {
+		inputs[i] = make([]float32, 48*(1+i%3))
+		for k := range inputs[i] {
+			inputs[i][k] = float32(rng.NormFloat64())
+		}
+		c := ask(v, len(inputs[i])/48, inputs[i]...)
+		if err := h.Predict(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Outcome.DeviceTime == 0 {
+			t.Error("no device time was measured")
+		}
+		alone[i] = values(c.Results[0])
+	}
+	crowd(t, 2000, func(i int) (sharedsched.Outcome, error) {
+		i %= len(inputs)
+		c := ask(v, len(inputs[i])/48, inputs[i]...)
+		err := h.Predict(t.Context(), c)
+		if err == nil {
+			for k, y := range values(c.Results[0]) {
+				if math.Abs(float64(y-alone[i][k])) > 1e-5 {
+					t.Errorf("request %d: value %d is %v, alone it is %v", i, k, y, alone[i][k])
+				}
+			}
+		}
+		return c.Outcome, err
+	})
+}
+
+// TestMeanOverTheBatch has a model with a dynamic first dimension whose rows are not independent.
+func TestMeanOverTheBatch(t *testing.T) {
+	g := onnxgraph.New("centre")
+	g.Input("x", onnxgraph.Float, "batch", 4)
+	g.Node("ReduceMean", []string{"x"}, []string{"mean"}, onnxgraph.IntsAttr("axes", 0))
+	g.Node("Sub", []string{"x", "mean"}, []string{"y"})
+	g.Output("y", onnxgraph.Float, "batch", 4)
+	h := onnxHost(t, onnxModel(t, g.Marshal()))
+	v := h.Snapshot().Model("m").Version(1)
+	if v.State != catalog.Ready || v.Batching.Batched || !strings.Contains(v.Batching.Reason, `output "y" of a row has another value`) {
+		t.Fatalf("state %v %s, batching %+v", v.State, v.Cause, v.Batching)
+	}
+	t.Log(v.Batching.Reason)
+	// The rows of one request belong together all the same.
+	c := ask(v, 2, 1, 2, 3, 4, 3, 4, 5, 6)
+	if err := h.Predict(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for k, y := range values(c.Results[0]) {
+		if want := float32(k/4*2 - 1); y != want {
+			t.Errorf("value %d is %v, want %v", k, y, want)
+		}
+	}
+}
+
+// TestPoisonOnONNXRuntime has a model that looks a row of a table up and fails on an index beyond it.
+func TestPoisonOnONNXRuntime(t *testing.T) {
+	g := onnxgraph.New("lookup")
+	g.InitFloats("table", []int64{9, 1}, 0, 1, 2, 3, 4, 5, 6, 7, 8)
+	g.Input("id", onnxgraph.Float, "batch", 1)
+	g.Node("Cast", []string{"id"}, []string{"index"}, onnxgraph.IntAttr("to", int64(onnxgraph.Int64)))
+	g.Node("Gather", []string{"table", "index"}, []string{"y"}, onnxgraph.IntAttr("axis", 0))
+	g.Output("y", onnxgraph.Float, "batch", 1, 1)
+	h := onnxHost(t, onnxModel(t, g.Marshal()))
+	v := h.Snapshot().Model("m").Version(1)
+	if !v.Batching.Batched {
+		t.Fatalf("state %v %s, batching %+v", v.State, v.Cause, v.Batching)
+	}
+	crowd(t, 1000, func(i int) (sharedsched.Outcome, error) {
+		bad := i%24 == 3 // all of one goroutine's, so that no two meet in a batch
+		c := ask(v, 1, float32(i%9))
+		if bad {
+			c = ask(v, 1, 99)
+		}
+		err := h.Predict(t.Context(), c)
+		switch {
+		case bad && err == nil:
+			t.Errorf("request %d was answered with %v", i, values(c.Results[0]))
+		case bad:
+			return c.Outcome, nil
+		case err == nil && values(c.Results[0])[0] != float32(i%9):
+			t.Errorf("request %d: got %v", i, values(c.Results[0]))
+		}
+		return c.Outcome, err
+	})
+}

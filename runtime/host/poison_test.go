@@ -1,0 +1,335 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// oneRowCalls returns n calls of one row with the value i+1, but NaN for the poisoned ones.
+func oneRowCalls(n int, poisoned ...int) []*catalog.Call {
+	calls := make([]*catalog.Call, n)
+	for i := range calls {
+		calls[i] = ask(nil, 1, float32(i+1))
+	}
+	for _, i := range poisoned {
+		calls[i] = ask(nil, 1, float32(math.NaN()))
+	}
+	return calls
+}
+
+// patient gives isolation all the time that it may want, so that a slow machine does not change a test.
+func patient(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) }
+
+// outcomes describes each call: "ok", "alone" (it failed on its own), "batch" (it could not be told from the cause) or the error.
+func outcomes(calls []*catalog.Call, errs []error) []string {
+	var got []string
+	for i, err := range errs {
+		failed, is := errors.AsType[*catalog.ModelError](err)
+		switch in := values(calls[i].Inputs[0])[0]; {
+		case err == nil && values(calls[i].Results[0])[0] == 2*in:
+			got = append(got, "ok")
+		case err == nil:
+			got = append(got, fmt.Sprintf("%v for %v", values(calls[i].Results[0]), in))
+		case is && failed.Batch:
+			got = append(got, "batch")
+		case is && failed.Model == "m" && failed.Version == 1:
+			got = append(got, "alone")
+		default:
+			got = append(got, err.Error())
+		}
+	}
+	return got
+}
+
+// all returns n times the same outcome.
+func all(n int, outcome string) []string { return slices.Repeat([]string{outcome}, n) }
+
+func TestOnePoisonedRequest(t *testing.T) {
+	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
+	for _, n := range []int{1, 2, 3, 5, 8, 13} {
+		for at := range n {
+			calls := oneRowCalls(n, at)
+			errs, runs := b.together(0, calls)
+			want := all(n, "ok")
+			want[at] = "alone"
+			if diff := cmp.Diff(want, outcomes(calls, errs)); diff != "" {
+				t.Errorf("%d of %d is poisoned (-want +got):\n%s", at, n, diff)
+			}
+			if !errors.Is(errs[at], errNaN) {
+				t.Errorf("%d of %d: %v does not wrap the model's error", at, n, errs[at])
+			}
+			if most := 1 + 2*bits.Len(uint(n-1)); len(runs) > most {
+				t.Errorf("%d of %d: runs %v, want at most %d", at, n, runs, most)
+			}
+			if !b.sched.report.Unusable {
+				t.Errorf("%d of %d: the failed batch would teach the cost model", at, n)
+			}
+		}
+	}
+}
+
+// TestTwoPoisonedRequests: the runs do not always suffice for two, but nobody gets another's answer or blame.
+func TestTwoPoisonedRequests(t *testing.T) {
+	const n = 8
+	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
+	for first := range n {
+		for second := first + 1; second < n; second++ {
+			calls := oneRowCalls(n, first, second)
+			errs, runs := b.together(0, calls)
+			answered := 0
+			for i, got := range outcomes(calls, errs) {
+				poisoned := i == first || i == second
+				switch {
+				case got == "batch", got == "alone" && poisoned:
+				case got == "ok" && !poisoned:
+					answered++
+				default:
+					t.Errorf("poison at %d and %d: request %d: %s", first, second, i, got)
+				}
+			}
+			if answered < 4 {
+				t.Errorf("poison at %d and %d: only %d of 6 others were answered", first, second, answered)
+			}
+			if most := 1 + 2*3; len(runs) > most {
+				t.Errorf("poison at %d and %d: runs %v, want at most %d", first, second, runs, most)
+			}
+		}
+	}
+}
+
+func TestEveryRequestPoisoned(t *testing.T) {
+	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
+	calls := oneRowCalls(4, 0, 1, 2, 3)
+	errs, runs := b.together(0, calls)
+	// All, both halves, then the first half's; that spends the four further runs.
+	if diff := cmp.Diff([]int{4, 2, 2, 1, 1}, runs); diff != "" {
+		t.Errorf("rows of each run (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"alone", "alone", "batch", "batch"}, outcomes(calls, errs)); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// scripted is a doubling model whose next runs end as the script says, nil being well.
+func scripted(script *[]error) *fake {
+	return overRows(1, func(rows [][]float32) error {
+		if len(*script) > 0 {
+			err := (*script)[0]
+			*script = (*script)[1:]
+			if err != nil {
+				return err
+			}
+		}
+		for _, r := range rows {
+			_ = double(r)
+		}
+		return nil
+	})
+}
+
+// engineError is an error that tells what kind it is.
+type engineError struct{ lost, terminated, memory bool }
+
+func (e engineError) Error() string {
+	return fmt.Sprintf("engine: lost %v, terminated %v, memory %v", e.lost, e.terminated, e.memory)
+}
+func (e engineError) DeviceLost() bool  { return e.lost }
+func (e engineError) Terminated() bool  { return e.terminated }
+func (e engineError) OutOfMemory() bool { return e.memory }
+
+func TestFailedRuns(t *testing.T) {
+	var (
+		hiccup = errors.New("hiccup")
+		lost   = fmt.Errorf("run: %w", engineError{lost: true})
+		ended  = engineError{terminated: true}
+		full   = engineError{memory: true}
+		device = `model "m" version 1: the device that holds the model is lost: ` + lost.Error()
+	)
+	for _, test := range []struct {
+		name   string
+		rows   []int // of each request
+		padded int
+		script []error
+		want   []string
+		runs   []int
+	}{
+		{name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup}, want: all(4, "ok"), runs: []int{4, 2, 1, 1}},
+		{name: "device lost", rows: []int{1, 1, 1}, script: []error{lost}, want: all(3, device), runs: []int{3}},
+		{name: "device lost while isolating", rows: []int{1, 1, 1, 1}, script: []error{hiccup, nil, lost},
+			want: []string{"ok", "ok", device, device}, runs: []int{4, 2, 1}},
+		{name: "terminated", rows: []int{1, 1}, script: []error{ended}, want: all(2, "batch"), runs: []int{2}},
+		{name: "terminated alone", rows: []int{1}, script: []error{ended}, want: all(1, "alone"), runs: []int{1}},
+		{name: "out of memory, halves fit", rows: []int{1, 1, 1, 1, 1}, script: []error{full}, want: all(5, "ok"), runs: []int{5, 3, 2}},
+		{name: "out of memory, one half does not fit", rows: []int{1, 1, 1, 1}, script: []error{full, full},
+			want: []string{"batch", "batch", "ok", "ok"}, runs: []int{4, 2, 2}},
+		{name: "out of memory, cut through a request", rows: []int{1, 6, 1}, script: []error{full}, want: all(3, "ok"), runs: []int{8, 4, 4}},
+		{name: "out of memory, half of a request", rows: []int{1, 6, 1}, script: []error{full, nil, full},
+			want: []string{"ok", "batch", "batch"}, runs: []int{8, 4, 4}},
+		{name: "out of memory for one row", rows: []int{1}, script: []error{full}, want: all(1, "alone"), runs: []int{1}},
+		{name: "padded", rows: []int{1, 1, 1}, padded: 8, want: all(3, "ok"), runs: []int{8}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var script []error
+			b := newBench(t, scripted(&script), patient)
+			script = slices.Clone(test.script)
+			var calls []*catalog.Call
+			for i, n := range test.rows {
+				row := make([]float32, n)
+				for k := range row {
+					row[k] = float32(10*i + k + 1)
+				}
+				calls = append(calls, ask(nil, n, row...))
+			}
+			errs, runs := b.together(test.padded, calls)
+			if diff := cmp.Diff(test.want, outcomes(calls, errs)); diff != "" {
+				t.Errorf("outcomes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.runs, runs); diff != "" {
+				t.Errorf("rows of each run (-want +got):\n%s", diff)
+			}
+			if want := len(test.script) > 0; b.sched.report.Unusable != want {
+				t.Errorf("kept out of the cost model: %v, want %v", b.sched.report.Unusable, want)
+			}
+			for i, c := range calls {
+				if errs[i] != nil {
+					continue
+				}
+				for k, y := range values(c.Results[0]) {
+					if want := 2 * float32(10*i+k+1); y != want {
+						t.Errorf("request %d row %d: %v, want %v", i, k, y, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPanic has an engine that panics on NaN: it is an error like others, and the operator gets the stack.
+func TestPanic(t *testing.T) {
+	b := newBench(t, perRow(1, func(row []float32) error {
+		if doubleUnlessNaN(row) != nil {
+			panic("kernel bug")
+		}
+		return nil
+	}), patient)
+	calls := oneRowCalls(4, 2)
+	errs, _ := b.together(0, calls)
+	if diff := cmp.Diff([]string{"ok", "ok", "alone", "ok"}, outcomes(calls, errs)); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(errs[2].Error(), "the run panicked: kernel bug") || strings.Contains(errs[2].Error(), "goroutine") {
+		t.Errorf("the caller is told %q", errs[2])
+	}
+	logged := false
+	for _, r := range b.logs.records {
+		logged = logged || r.Message == "a run panicked"
+	}
+	if !logged {
+		t.Error("no log of the panic")
+	}
+}
+
+// TestIsolationEndsWithItsTime has a batch budget that has passed before the first run ends.
+func TestIsolationEndsWithItsTime(t *testing.T) {
+	b := newBench(t, perRow(1, doubleUnlessNaN), func(m *modelrepo.Manifest) {
+		m.Batching.Mode = modelrepo.BatchOn
+		m.Batching.MaxBatchCost = 1
+	})
+	calls := oneRowCalls(8, 3)
+	errs, runs := b.together(0, calls)
+	if len(runs) > 2 {
+		t.Errorf("runs %v, want none that began after the time was spent", runs)
+	}
+	for i, got := range outcomes(calls, errs) {
+		if got != "batch" {
+			t.Errorf("request %d: %s, want batch", i, got)
+		}
+	}
+}
+
+// TestHalvesOfOneRequestArePadded: each half is padded to the size of the whole, whose answer it must not be taken for.
+func TestHalvesOfOneRequestArePadded(t *testing.T) {
+	var script []error
+	b := newBench(t, scripted(&script), func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{8} })
+	script = []error{engineError{memory: true}}
+	c := ask(nil, 8, 1, 2, 3, 4, 5, 6, 7, 8)
+	errs, runs := b.together(0, []*catalog.Call{c})
+	if errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	if diff := cmp.Diff([]int{8, 8, 8}, runs); diff != "" {
+		t.Errorf("rows of each run (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]float32{2, 4, 6, 8, 10, 12, 14, 16}, values(c.Results[0])); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeviceTime: where the engine works on the calling thread its processor time is the use of the device, also over the runs
+// that isolation adds; elsewhere only the scheduler can tell.
+func TestDeviceTime(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		f := slowly(perRow(1, doubleUnlessNaN))
+		f.opened.ThreadTime = own
+		b := newBench(t, f, patient)
+		b.together(0, oneRowCalls(2))
+		if got := b.sched.report.DeviceTime; got > 0 != own {
+			t.Errorf("thread time %v: %v of device time", own, got)
+		}
+		if b.sched.report.Unusable {
+			t.Error("a good batch would not teach the cost model")
+		}
+		_, runs := b.together(0, oneRowCalls(2, 0))
+		// A run spins for 200 µs; the clock of the thread may be coarse.
+		if got := b.sched.report.DeviceTime; own && got < time.Duration(len(runs)-1)*100*time.Microsecond {
+			t.Errorf("%d runs used %v of device time", len(runs), got)
+		}
+	}
+}
+
+// TestPaddingRepeatsTheLastRow: made-up rows are real data, which takes the model nowhere that a request could not.
+func TestPaddingRepeatsTheLastRow(t *testing.T) {
+	var seen []float32
+	b := newBench(t, overRows(1, func(rows [][]float32) error {
+		seen = nil
+		for _, r := range rows {
+			seen = append(seen, r[0])
+			_ = double(r)
+		}
+		return nil
+	}), patient)
+	b.together(6, []*catalog.Call{ask(nil, 1, 5), ask(nil, 3, 6, 7, 8)})
+	if diff := cmp.Diff([]float32{5, 6, 7, 8, 8, 8}, seen); diff != "" {
+		t.Errorf("rows of the run (-want +got):\n%s", diff)
+	}
+}
+
+// TestIsolationPadsItsRuns: where sizes are prescribed, the runs that look for the cause have them too.
+func TestIsolationPadsItsRuns(t *testing.T) {
+	b := newBench(t, perRow(1, doubleUnlessNaN), func(m *modelrepo.Manifest) {
+		patient(m)
+		m.Batching.AllowedBatchSizes = []int{3, 6}
+	})
+	calls := oneRowCalls(5, 0)
+	errs, runs := b.together(6, calls)
+	if diff := cmp.Diff([]string{"alone", "ok", "ok", "ok", "ok"}, outcomes(calls, errs)); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+	for _, size := range runs {
+		if size != 3 && size != 6 {
+			t.Errorf("runs of %v rows, want 3 or 6 only", runs)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package host
+
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error, none.
+func (x *execution) scatter(parts []part, size int) error {
+	// What a request gave alone goes back as it is, whatever the model made of its rows.
+	whole := len(parts) == 1 && parts[0].rows == parts[0].job.rows && size == parts[0].rows
+	for i := range x.plan.signature.Outputs {
+		spec, out := &x.plan.signature.Outputs[i], &x.buf.batch.Outputs[i]
+		switch dim := spec.BatchDim; {
+		case out.DType == tensor.Invalid:
+			return fmt.Errorf("the run left output %q without a value", spec.Name)
+		case whole || dim == tensor.NoBatch:
+		case dim >= len(out.Shape) || out.Shape[dim] != int64(size):
+			return fmt.Errorf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, size, dim)
+		}
+	}
+	at := 0
+	for i := range parts {
+		p := &parts[i]
+		p.job.answer(piece{first: p.first, rows: p.rows, outputs: x.take(p, at, whole)})
+		at += p.rows
+	}
+	return nil
+}
+
+// take copies what a part wants of the batch's outputs, where its rows begin at row at.
+func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
+	n := len(x.plan.signature.Outputs)
+	if p.job.wanted != nil {
+		n = len(p.job.wanted)
+	}
+	outputs := make([]tensor.Tensor, n)
+	for i := range outputs {
+		o := p.job.output(i)
+		out, dim := x.buf.batch.Outputs[o], x.plan.signature.Outputs[o].BatchDim
+		if whole || dim == tensor.NoBatch {
+			outputs[i] = out.Clone()
+			continue
+		}
+		outputs[i] = tensor.RowRange{Tensor: out, First: at, Rows: p.rows}.Copy(dim)
+	}
+	return outputs
+}

@@ -1,0 +1,207 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+const (
+	// repeats is how often each batch size is run at load. The first run is kept out of the cost model: it pays for what the
+	// engine sets up once per shape.
+	repeats = 4
+	// sampleRows is how many different rows the proof of batching uses. Larger batches hold each of them several times.
+	sampleRows = 8
+	// trialTime bounds the device time of one version's trial, and trialBytes the memory of its largest batch. Sizes beyond
+	// are not tried and, where batching must be proven, not used.
+	trialTime  = 30 * time.Second
+	trialBytes = 256 << 20
+)
+
+// trial runs made-up requests of a fresh version through the scheduler, each as an execution of its own: that warms the engine
+// up, seeds the cost model, and shows whether rows may share an execution.
+type trial struct {
+	host     *Host
+	version  *version
+	decision *decision
+	batching *modelrepo.Batching
+	rng      *rand.Rand
+	spent    time.Duration // device time so far
+}
+
+// baseline is what rows give alone.
+type baseline struct {
+	sets    [][]tensor.Tensor // inputs, one row each
+	outputs [][]tensor.Tensor
+	scale   []float64     // by output: the largest magnitude over all rows
+	cost    time.Duration // the least device time of a row
+	bytes   int           // inputs and outputs of the largest row
+	// against is why comparing with this baseline proves nothing; "" when it does.
+	against string
+	// alike: every row has the same answer. A batch that answers otherwise still tells; one that does not, proves nothing.
+	alike bool
+}
+
+func (h *Host) newTrial(v *version, d *decision, b *modelrepo.Batching) *trial {
+	// Seeded, so that a model that fails its proof fails it again and can be looked into.
+	return &trial{host: h, version: v, decision: d, batching: b, rng: rand.New(rand.NewPCG(1, uint64(v.number)))}
+}
+
+// alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error when the
+// model takes none, and any other error as it is.
+func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.ModelError, err error) {
+	rows := sampleRows
+	if t.decision.against != "" {
+		rows = repeats
+	}
+	for _, p := range palettes {
+		for _, extent := range t.extents() {
+			if t.spent > trialTime {
+				return found, refused, nil
+			}
+			b, err := t.baseline(ctx, samples(t.decision.signature, rows, extent, p, t.rng))
+			switch failed, is := errors.AsType[*catalog.ModelError](err); {
+			case is:
+				refused = failed
+			case err != nil:
+				return nil, nil, err
+			case t.decision.against != "" || b.against == "" && !b.alike:
+				return b, nil, nil
+			case found == nil:
+				found = b
+			}
+		}
+	}
+	return found, refused, nil
+}
+
+// extents returns the sizes to try for open dimensions, those that make no row too large.
+func (t *trial) extents() []int64 {
+	if !hasExtent(t.decision.signature) {
+		return extents[:1]
+	}
+	return slices.DeleteFunc(slices.Clone(extents), func(extent int64) bool {
+		return sampleBytes(t.decision.signature, extent) > trialBytes/sampleRows
+	})
+}
+
+// baseline runs every set alone.
+func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline, error) {
+	b := &baseline{sets: sets, scale: make([]float64, len(t.decision.signature.Outputs))}
+	finite := false
+	for k, set := range sets {
+		outputs, cost, err := t.run(ctx, set, 1, k == 0)
+		if err != nil {
+			return nil, err
+		}
+		if k == 1 || k > 1 && cost < b.cost {
+			b.cost = cost
+		}
+		size := 0
+		for _, in := range set {
+			size += len(in.Data)
+		}
+		for o, out := range outputs {
+			m, ok := magnitude(out)
+			b.scale[o] = max(b.scale[o], m)
+			finite = finite || ok
+			size += len(out.Data)
+		}
+		b.bytes = max(b.bytes, size)
+		b.outputs = append(b.outputs, outputs)
+		if budget := time.Duration(t.batching.MaxBatchCost); k+1 >= repeats && budget > 0 && b.cost > budget {
+			// Too slow for batches of any size.
+			b.sets = sets[:k+1]
+			break
+		}
+	}
+	switch {
+	case !differ(b.sets):
+		b.against = "the model takes no made-up input but a constant one, which shows nothing"
+	case !finite:
+		b.against = "the model's answers to made-up inputs hold no finite number, which shows nothing"
+	}
+	b.alike = !differ(b.outputs)
+	return b, nil
+}
+
+// repeat runs some of the baseline's rows alone once more. Costs are kept by shape: a version whose inputs turned out to have no
+// rows has other shape keys than it had during its trial. base may be nil.
+func (t *trial) repeat(ctx context.Context, base *baseline) error {
+	if base == nil {
+		return nil
+	}
+	for k, set := range base.sets[:repeats] {
+		_, _, err := t.run(ctx, set, 1, k == 0)
+		if _, is := errors.AsType[*catalog.ModelError](err); err != nil && !is {
+			return err
+		}
+	}
+	return nil
+}
+
+// run executes one made-up request and returns its outputs and the device time that it took.
+func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
+	j := &job{version: t.version, inputs: inputs, rows: rows}
+	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured}
+	for {
+		outcome, err := t.host.submit(ctx, j)
+		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
+			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
+			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {
+				return nil, 0, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		cost := outcome.DeviceTime
+		if cost == 0 {
+			cost = outcome.Compute
+		}
+		t.spent += cost
+		outputs, err := j.join()
+		return outputs, cost, err
+	}
+}
+
+// join returns the inputs of a request with these rows of the baseline.
+func (t *trial) join(b *baseline, rows []int) []tensor.Tensor {
+	inputs := make([]tensor.Tensor, len(t.decision.signature.Inputs))
+	for i := range inputs {
+		dim := t.decision.signature.Inputs[i].BatchDim
+		if dim == tensor.NoBatch {
+			inputs[i] = b.sets[0][i]
+			continue
+		}
+		ranges := make([]tensor.RowRange, len(rows))
+		for k, row := range rows {
+			ranges[k] = tensor.RowRange{Tensor: b.sets[row][i], Rows: 1}
+		}
+		in := ranges[0].Tensor
+		inputs[i] = tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(len(rows))), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
+		tensor.JoinRows(inputs[i].Data, dim, ranges)
+	}
+	return inputs
+}
+
+// pause waits. It returns early, with the cause, when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("warm-up was interrupted: %w", context.Cause(ctx))
+	}
+}

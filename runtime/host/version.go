@@ -1,0 +1,83 @@
+package host
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// version is one resident version. Its fields are set before it is first added to the scheduler, except where they say so.
+type version struct {
+	model   string
+	number  int64
+	opened  Opened
+	id      sharedsched.VersionID
+	flow    flowKey
+	buffers pool
+	plan    atomic.Pointer[plan] // changes until the version is ready
+	ready   atomic.Bool          // takes requests
+}
+
+// plan is how a version's requests become executions. Immutable.
+type plan struct {
+	signature *tensor.Signature
+	batched   bool
+	// allowed are the sizes that an execution may have, ascending; empty: any.
+	allowed []int
+	// budget is the device time that one execution may take; 0: no bound.
+	budget time.Duration
+	// shapeKey is the length of Signature.ShapeKey, which is the same for every request.
+	shapeKey int
+}
+
+func newPlan(s *tensor.Signature, batched bool, allowed []int, budget time.Duration) *plan {
+	p := &plan{signature: s, batched: batched, allowed: allowed, budget: budget}
+	for _, in := range s.Inputs {
+		for d, size := range in.Shape {
+			if size == tensor.Unknown && d != in.BatchDim {
+				p.shapeKey += 8
+			}
+		}
+	}
+	return p
+}
+
+// padded returns the size of an execution of so many rows.
+func (p *plan) padded(rows int) int {
+	if i, _ := slices.BinarySearch(p.allowed, rows); p.batched && i < len(p.allowed) {
+		return p.allowed[i]
+	}
+	return rows
+}
+
+// keys returns the key under which requests with these inputs may share an execution, and its part that decides the cost. A
+// model whose only open dimension is the batch has empty keys, which take no memory.
+func (p *plan) keys(inputs []tensor.Tensor) (key, shapeKey string) {
+	var room [128]byte
+	if !p.batched {
+		// Requests run one by one, whatever their values: one queue per shape is enough.
+		shapeKey = string(p.signature.ShapeKey(room[:0], inputs))
+		return shapeKey, shapeKey
+	}
+	key = string(p.signature.Key(room[:0], inputs))
+	return key, key[:p.shapeKey]
+}
+
+// model is a name and its versions. All of it is guarded by Host.mu.
+type model struct {
+	cause    string
+	labels   map[string]int64
+	versions map[int64]*entry
+}
+
+// entry is a version in whatever state. Guarded by Host.mu.
+type entry struct {
+	// resident is nil until the version was added to the scheduler, and where it failed to load.
+	resident *version
+	public   *catalog.Version
+	claimed  bool // somebody unloads it
+}

@@ -1,0 +1,160 @@
+package host_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+func TestWarmUpRunsEverySizeFourTimes(t *testing.T) {
+	f := perRow(3, double)
+	w := newWorld(t, 1)
+	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 8 })
+	w.load("m", 1)
+	// Of one row there are as many runs as the proof has rows.
+	want := []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8}
+	if diff := cmp.Diff(want, f.forget()); diff != "" {
+		t.Errorf("rows of each run at load (-want +got):\n%s", diff)
+	}
+	samples := map[int]int{}
+	for _, c := range w.sched.State().Versions[0].Costs {
+		for _, e := range c.Entries {
+			samples[e.Rows] += e.Samples
+		}
+	}
+	if diff := cmp.Diff(map[int]int{1: 7, 2: 3, 4: 3, 8: 3}, samples); diff != "" {
+		t.Errorf("samples in the cost model, by rows (-want +got):\n%s", diff)
+	}
+}
+
+func TestWarmUpOfUnbatchedModels(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		model *fake
+		want  []int
+	}{
+		{"a fixed batch", fixed(2, 3), []int{2, 2, 2, 2}},
+		{"one row that takes longer than a batch may", slowly(perRow(3, double)), []int{1, 1, 1, 1}},
+	} {
+		w := newWorld(t, 1)
+		w.add("m", 1, test.model, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) })
+		w.load("m", 1)
+		if diff := cmp.Diff(test.want, test.model.forget()); diff != "" {
+			t.Errorf("%s: rows of each run at load (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+// TestWarmUpStopsAtTheBudget has a model of 200 µs a row: what a batch may not cost need not be known.
+func TestWarmUpStopsAtTheBudget(t *testing.T) {
+	for _, mode := range []modelrepo.BatchMode{modelrepo.BatchAuto, modelrepo.BatchOn} {
+		f := perRow(1, func(row []float32) error {
+			for end := time.Now().Add(200 * time.Microsecond); time.Now().Before(end); {
+			}
+			return double(row)
+		})
+		w := newWorld(t, 1)
+		w.add("m", 1, f, func(m *modelrepo.Manifest) {
+			m.Batching.Mode, m.Batching.MaxBatchCost = mode, config.Duration(time.Millisecond)
+		})
+		v := w.load("m", 1)
+		if largest := slices.Max(f.forget()); largest > 8 {
+			t.Errorf("mode %s: a batch of %d rows was run, though 8 take longer than a batch may", mode, largest)
+		}
+		if want := map[modelrepo.BatchMode]bool{modelrepo.BatchAuto: true}[mode]; want != (v.Batching.MaxBatchSize <= 8) {
+			t.Errorf("mode %s: at most %d rows in an execution", mode, v.Batching.MaxBatchSize)
+		}
+		if mode == modelrepo.BatchAuto && !strings.Contains(v.Batching.Reason, "batching.max_batch_cost (1ms)") {
+			t.Errorf("the reason does not tell why there are no larger batches: %s", v.Batching.Reason)
+		}
+	}
+}
+
+// TestCostsOfAnUnprovenModelAreKnown: giving up on rows changes the keys under which costs are kept.
+func TestCostsOfAnUnprovenModelAreKnown(t *testing.T) {
+	f := perRow(2, double)
+	f.signature.Inputs = append(f.signature.Inputs, spec("more", tensor.Float32, tensor.Unknown, 2))
+	run := f.run
+	f.run = func(b *tensor.Batch) error {
+		if len(b.Inputs[0].Data) > 8 {
+			b.Inputs[0].Data[3] ^= 0x80 // rows are not independent
+		}
+		return run(b)
+	}
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	v := w.load("m", 1)
+	if v.Batching.Batched {
+		t.Fatal(v.Batching.Reason)
+	}
+	c := &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{floats(tensor.Shape{1, 2}, 1, 2), floats(tensor.Shape{1, 2}, 1, 2)}}
+	if err := w.Predict(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	known := []int{}
+	for _, c := range w.sched.State().Versions[0].Costs {
+		if len(c.ShapeKey) == 16 {
+			for _, e := range c.Entries {
+				known = append(known, e.Samples)
+			}
+		}
+	}
+	if diff := cmp.Diff([]int{4}, known); diff != "" {
+		t.Errorf("samples of the served shape, three of them from warm-up (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, perRow(3, double), func(m *modelrepo.Manifest) {
+		m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)
+		b := &m.Batching
+		b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
+		b.MaxQueue, b.MaxRequestRows, b.AllowedBatchSizes = 5, 40, []int{4, 16}
+	})
+	w.load("m", 1)
+	want := sharedsched.Settings{
+		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5, MaxRequestRows: 40,
+		AllowedBatchSizes: []int{4, 16}, TargetLatency: 3 * time.Millisecond, MaxLatency: time.Second,
+	}
+	got := w.sched.State().Versions[0]
+	if diff := cmp.Diff(want, got.Settings); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	if got.Name != "m/1" {
+		t.Errorf("the scheduler knows the version as %q", got.Name)
+	}
+}
+
+// TestWarmUpKeepsWithinMemory has images of open size: some sizes that might be tried would take gigabytes.
+func TestWarmUpKeepsWithinMemory(t *testing.T) {
+	largest := 0
+	f := &fake{
+		signature: tensor.Signature{
+			Inputs:  []tensor.Spec{spec("image", tensor.Float32, tensor.Unknown, tensor.Unknown, tensor.Unknown, tensor.Unknown)},
+			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown)},
+		},
+		run: func(b *tensor.Batch) error {
+			largest = max(largest, len(b.Inputs[0].Data))
+			return errors.New("no image is good enough")
+		},
+	}
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	if v := w.load("m", 1); v.State != catalog.Ready {
+		t.Errorf("state %v, cause %q", v.State, v.Cause)
+	}
+	if largest < 64<<10 || largest > 32<<20 {
+		t.Errorf("the largest image that was tried has %d bytes", largest)
+	}
+}
