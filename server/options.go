@@ -10,7 +10,7 @@ import (
 
 // Transport is how much the gRPC server takes from its callers. The zero value is ready.
 type Transport struct {
-	// MaxMessageBytes is the largest request, and the largest message of a stream, in bytes. Zero: 64 MiB. Too low refuses big
+	// MaxMessageBytes is the largest request, and the largest message of a stream, in bytes. Zero: 16 MiB. Too low refuses big
 	// tensors; too high lets one caller claim that much memory per stream.
 	MaxMessageBytes int
 	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on their
@@ -21,7 +21,7 @@ type Transport struct {
 }
 
 const (
-	defaultMaxMessageBytes      = 64 << 20
+	defaultMaxMessageBytes      = 16 << 20
 	defaultMaxConcurrentStreams = 4096
 
 	// A caller may ping this often. Robots on poor networks ping often, and without a call in flight.

@@ -17,9 +17,9 @@ var little = binary.LittleEndian
 func packTyped(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
 	switch dtype {
 	case tensor.Float16:
-		return pack(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, fp16FromFloat32(v)); return true })
+		return pack(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, tensor.Float16Bits(v)); return true })
 	case tensor.BFloat16:
-		return pack(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, bf16FromFloat32(v)); return true })
+		return pack(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, tensor.BFloat16Bits(v)); return true })
 	case tensor.Float32:
 		return pack(t.GetFloatValues(), 4, func(b []byte, v float32) bool { little.PutUint32(b, math.Float32bits(v)); return true })
 	case tensor.Float64:
@@ -82,9 +82,9 @@ func packStrings(values [][]byte) []byte {
 func unpackTyped(dst *weftv1.Tensor, src tensor.Tensor) {
 	switch d := src.Data; src.DType {
 	case tensor.Float16:
-		dst.FloatValues = unpack(d, 2, func(b []byte) float32 { return fp16ToFloat32(little.Uint16(b)) })
+		dst.FloatValues = unpack(d, 2, func(b []byte) float32 { return tensor.Float16Value(little.Uint16(b)) })
 	case tensor.BFloat16:
-		dst.FloatValues = unpack(d, 2, func(b []byte) float32 { return bf16ToFloat32(little.Uint16(b)) })
+		dst.FloatValues = unpack(d, 2, func(b []byte) float32 { return tensor.BFloat16Value(little.Uint16(b)) })
 	case tensor.Float32:
 		dst.FloatValues = unpack(d, 4, func(b []byte) float32 { return math.Float32frombits(little.Uint32(b)) })
 	case tensor.Float64:

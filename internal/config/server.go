@@ -34,7 +34,7 @@ type Server struct {
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" help:"Input bytes of all waiting requests together; beyond it requests are refused."`
 	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
 	// high lets one client take that much memory per call.
-	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"64MiB" help:"Largest message, in either direction."`
+	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
@@ -64,7 +64,7 @@ func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", Devices: []string{"cpu"},
 		DrainTimeout:   Duration(30 * time.Second),
-		MaxQueuedBytes: GiB, MaxMessageBytes: 64 * MiB,
+		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
 		LogLevel: "info", LogFormat: "text",
 	}
 }

@@ -69,38 +69,11 @@ func deviation(got, want tensor.Tensor, scale float64) (float64, error) {
 func floatAt(t tensor.Tensor, i int) float64 {
 	switch t.DType {
 	case tensor.Float16:
-		return float64(fromFloat16(binary.LittleEndian.Uint16(t.Data[2*i:])))
+		return float64(tensor.Float16Value(binary.LittleEndian.Uint16(t.Data[2*i:])))
 	case tensor.BFloat16:
-		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.Data[2*i:])) << 16))
+		return float64(tensor.BFloat16Value(binary.LittleEndian.Uint16(t.Data[2*i:])))
 	case tensor.Float32:
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:])))
 	}
 	return math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
-}
-
-// fromFloat16 converts from IEEE 754 binary16.
-func fromFloat16(h uint16) float32 {
-	sign := float32(1 - 2*int(h>>15))
-	exponent, fraction := int(h>>10&0x1f), float32(h&0x3ff)
-	switch exponent {
-	case 0:
-		return sign * float32(math.Ldexp(float64(fraction), -24))
-	case 0x1f:
-		if fraction != 0 {
-			return float32(math.NaN())
-		}
-		return sign * float32(math.Inf(1))
-	}
-	return sign * float32(math.Ldexp(float64(1024+fraction), exponent-25))
-}
-
-// toFloat16 converts to IEEE 754 binary16, toward zero. It serves made up values, all below 2¹⁶; what is smaller than the
-// smallest normal number becomes zero.
-func toFloat16(f float32) uint16 {
-	b := math.Float32bits(f)
-	sign, exponent := uint16(b>>16&0x8000), int(b>>23&0xff)-127+15
-	if exponent <= 0 {
-		return sign
-	}
-	return sign | uint16(exponent)<<10 | uint16(b>>13&0x3ff)
 }

@@ -8,29 +8,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-func TestFloat16(t *testing.T) {
-	for _, test := range []struct {
-		bits  uint16
-		value float64
-	}{
-		// Values from the table of examples in IEEE 754-2008, binary16.
-		{0x3c00, 1}, {0xc000, -2}, {0x7bff, 65504}, {0x0400, math.Ldexp(1, -14)}, {0x0001, math.Ldexp(1, -24)}, {0x3555, 0.333251953125},
-		{0x7c00, math.Inf(1)}, {0xfc00, math.Inf(-1)}, {0, 0},
-	} {
-		if got := float64(fromFloat16(test.bits)); got != test.value {
-			t.Errorf("%#04x is %v, want %v", test.bits, got, test.value)
-		}
-		if subnormal := test.bits&0x7c00 == 0; !subnormal && !math.IsInf(test.value, 0) {
-			if got := toFloat16(float32(test.value)); got != test.bits {
-				t.Errorf("%v is %#04x, want %#04x", test.value, got, test.bits)
-			}
-		}
-	}
-	if !math.IsNaN(float64(fromFloat16(0x7e00))) {
-		t.Error("0x7e00 is a number")
-	}
-}
-
 func TestDeviation(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	doubles := func(values ...float64) tensor.Tensor {

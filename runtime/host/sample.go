@@ -100,9 +100,9 @@ func (p palette) tensor(dtype tensor.DType, shape tensor.Shape, rng *rand.Rand) 
 		case tensor.Bool:
 			data = append(data, byte(rng.Int64N(min(p.ints, 2))))
 		case tensor.Float16:
-			data = binary.LittleEndian.AppendUint16(data, toFloat16(float32(p.float(rng))))
+			data = binary.LittleEndian.AppendUint16(data, tensor.Float16Bits(float32(p.float(rng))))
 		case tensor.BFloat16:
-			data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(float32(p.float(rng)))>>16))
+			data = binary.LittleEndian.AppendUint16(data, tensor.BFloat16Bits(float32(p.float(rng))))
 		case tensor.Float32:
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(p.float(rng))))
 		case tensor.Float64:

@@ -1,4 +1,4 @@
-package server
+package tensor
 
 import "math"
 
@@ -14,8 +14,8 @@ const (
 	f16Rebias    = (127 - 15) << 23
 )
 
-// fp16FromFloat32 returns the bits of the binary16 nearest to f.
-func fp16FromFloat32(f float32) uint16 {
+// Float16Bits returns the bits of the binary16 nearest to f.
+func Float16Bits(f float32) uint16 {
 	bits := math.Float32bits(f)
 	sign := uint16(bits>>16) & 0x8000
 	abs := bits &^ (1 << 31)
@@ -33,8 +33,8 @@ func fp16FromFloat32(f float32) uint16 {
 	}
 }
 
-// fp16ToFloat32 is exact.
-func fp16ToFloat32(h uint16) float32 {
+// Float16Value returns the value of a binary16, exactly.
+func Float16Value(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	magnitude := uint32(h & 0x7fff)
 	switch {
@@ -47,8 +47,8 @@ func fp16ToFloat32(h uint16) float32 {
 	}
 }
 
-// bf16FromFloat32 returns the bits of the bfloat16 nearest to f.
-func bf16FromFloat32(f float32) uint16 {
+// BFloat16Bits returns the bits of the bfloat16 nearest to f.
+func BFloat16Bits(f float32) uint16 {
 	bits := math.Float32bits(f)
 	if bits&^(1<<31) > f32Infinity {
 		return uint16(bits>>16) | 0x40
@@ -56,5 +56,5 @@ func bf16FromFloat32(f float32) uint16 {
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// bf16ToFloat32 is exact.
-func bf16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+// BFloat16Value returns the value of a bfloat16, exactly.
+func BFloat16Value(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }

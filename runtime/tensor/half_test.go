@@ -1,4 +1,4 @@
-package server
+package tensor
 
 import (
 	"math"
@@ -51,8 +51,8 @@ func TestNarrowingRoundsToNearestEven(t *testing.T) {
 		narrow   func(float32) uint16
 		infinity uint16
 	}{
-		{"fp16", fp16ToFloat32, fp16FromFloat32, 0x7c00},
-		{"bf16", bf16ToFloat32, bf16FromFloat32, 0x7f80},
+		{"fp16", Float16Value, Float16Bits, 0x7c00},
+		{"bf16", BFloat16Value, BFloat16Bits, 0x7f80},
 	} {
 		t.Run(format.name, func(t *testing.T) {
 			oracle := newNearest(format.widen, format.infinity)
@@ -109,11 +109,11 @@ func TestKnownHalves(t *testing.T) {
 		{0x7c00, float32(math.Inf(1))},
 		{0xfc00, float32(math.Inf(-1))},
 	} {
-		if got := fp16ToFloat32(tt.bits); got != tt.want {
-			t.Errorf("fp16ToFloat32(%#04x) = %g, want %g", tt.bits, got, tt.want)
+		if got := Float16Value(tt.bits); got != tt.want {
+			t.Errorf("Float16Value(%#04x) = %g, want %g", tt.bits, got, tt.want)
 		}
 	}
-	if got := bf16ToFloat32(0x3fc0); got != 1.5 {
-		t.Errorf("bf16ToFloat32(0x3fc0) = %g, want 1.5", got)
+	if got := BFloat16Value(0x3fc0); got != 1.5 {
+		t.Errorf("BFloat16Value(0x3fc0) = %g, want 1.5", got)
 	}
 }
