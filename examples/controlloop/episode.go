@@ -34,6 +34,7 @@ func (e *episode) record(a answer) {
 		if e.firstErr == nil {
 			e.firstErr = a.err
 		}
+	case late: // counted, and nothing more is known of it
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"strings"
@@ -70,7 +71,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var help bytes.Buffer
-	if err := run(t.Context(), []string{"--help"}, io.Discard, &help); err != flag.ErrHelp {
+	if err := run(t.Context(), []string{"--help"}, io.Discard, &help); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("error %v, want flag.ErrHelp", err)
 	}
 	if !strings.Contains(help.String(), "-lockstep") {

@@ -82,7 +82,7 @@ func (d *decoder) fault(at place, key, message string) *Fault {
 
 // check runs the checks and gives their faults places.
 func (d *decoder) check(checks []func() Faults) {
-	unread := d.faults[:len(d.faults):len(d.faults)]
+	unread := slices.Clip(d.faults)
 	for _, run := range checks {
 		for _, f := range run() {
 			// What could not be read is still at its default, so that a check of it would only confuse.

@@ -96,7 +96,7 @@ func flagValue(v reflect.Value) any {
 		}
 		return list
 	}
-	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+	if m, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
 		if text, err := m.MarshalText(); err == nil {
 			return string(text)
 		}

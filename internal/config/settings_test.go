@@ -24,7 +24,7 @@ type settings struct {
 	Picked  pick               `yaml:"picked" config:"replace"`
 	Future  config.NotYet      `yaml:"future,omitempty"`
 	Hidden  int                `yaml:"-"`
-	private int
+	private int                //nolint:unused // it is there to be passed over
 }
 
 type nested struct {
@@ -65,8 +65,10 @@ func (p pick) MarshalYAML() (any, error) {
 }
 
 func defaults() settings {
-	return settings{Name: "n", Count: 3, Color: "red", Nested: nested{MaxQueue: 7, BatchSize: 8}, Picked: pick{First: 1},
-		Places: map[string]section{"home": {X: 1}}, Sizes: []int{2, 3, 4}}
+	return settings{
+		Name: "n", Count: 3, Color: "red", Nested: nested{MaxQueue: 7, BatchSize: 8}, Picked: pick{First: 1},
+		Places: map[string]section{"home": {X: 1}}, Sizes: []int{2, 3, 4},
+	}
 }
 
 // check is what a caller of Decode adds: ranges, and how values fit each other.

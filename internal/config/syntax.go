@@ -111,8 +111,7 @@ func (d *decoder) vet(tokens token.Tokens) {
 
 func (d *decoder) syntaxError(err error) {
 	at, message := place{}, err.Error()
-	var positioned yaml.Error
-	if errors.As(err, &positioned) {
+	if positioned, ok := errors.AsType[yaml.Error](err); ok {
 		message = positioned.GetMessage()
 		if tk := positioned.GetToken(); tk != nil {
 			at = placeOfToken(tk)

@@ -21,7 +21,7 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value) {
 		return
 	}
 	_, isMapping := node.(ast.MapNode)
-	text, hasText := into.Addr().Interface().(encoding.TextUnmarshaler)
+	text, hasText := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr())
 	switch {
 	case into.Type() == notYet:
 		if !isEmpty(node) {
@@ -84,7 +84,7 @@ func (d *decoder) scalar(path string, node ast.Node, into reflect.Value) {
 }
 
 func (d *decoder) str(path string, node ast.Node, into reflect.Value) {
-	choices, limited := into.Interface().(Choices)
+	choices, limited := reflect.TypeAssert[Choices](into)
 	s, ok := stringOf(node)
 	if !limited {
 		if !ok {

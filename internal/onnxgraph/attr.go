@@ -32,29 +32,11 @@ func TensorAttr(name string, dtype DType, shape []int64, raw []byte) Attr {
 	return newAttr(name, 4, func(m *message) { m.bytes(5, rawTensor("", dtype, shape, raw)) })
 }
 
-// FloatsAttr is an attribute of a list of floats.
-func FloatsAttr(name string, vs ...float32) Attr {
-	return newAttr(name, 6, func(m *message) {
-		for _, v := range vs {
-			m.float(7, v)
-		}
-	})
-}
-
 // IntsAttr is an attribute of a list of integers, such as "axes" or "perm".
 func IntsAttr(name string, vs ...int64) Attr {
 	return newAttr(name, 7, func(m *message) {
 		for _, v := range vs {
 			m.int(8, v)
-		}
-	})
-}
-
-// StringsAttr is an attribute of a list of strings.
-func StringsAttr(name string, vs ...string) Attr {
-	return newAttr(name, 8, func(m *message) {
-		for _, v := range vs {
-			m.text(9, v)
 		}
 	})
 }

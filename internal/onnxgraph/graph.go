@@ -24,7 +24,6 @@ type Graph struct {
 	initializers []message
 	inputs       []message
 	outputs      []message
-	valueInfo    []message
 	metadata     []message
 }
 
@@ -74,12 +73,6 @@ func (g *Graph) Output(name string, dtype DType, dims ...any) *Graph {
 	return g
 }
 
-// ValueInfo declares the type of a tensor between two nodes; the dims are those of [Graph.Input].
-func (g *Graph) ValueInfo(name string, dtype DType, dims ...any) *Graph {
-	g.valueInfo = append(g.valueInfo, valueInfo(name, dtype, dims))
-	return g
-}
-
 // Node adds one operator of the standard domain. An empty input name leaves out an optional input.
 func (g *Graph) Node(op string, inputs, outputs []string, attrs ...Attr) *Graph {
 	return g.DomainNode("", op, inputs, outputs, attrs...)
@@ -114,7 +107,6 @@ func (g *Graph) Marshal() []byte {
 	graph.repeat(5, g.initializers)
 	graph.repeat(11, g.inputs)
 	graph.repeat(12, g.outputs)
-	graph.repeat(13, g.valueInfo)
 
 	var model message
 	model.int(1, g.irVersion)

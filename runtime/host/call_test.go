@@ -61,7 +61,7 @@ func TestConcurrentCalls(t *testing.T) {
 	for _, lanes := range []int{1, 3} {
 		w := newWorld(t, lanes)
 		w.add("m", 1, slowly(perRow(2, double)), nil)
-		v := w.load("m", 1)
+		v := w.load("m")
 		crowd(t, 2000, func(i int) (sharedsched.Outcome, error) {
 			rows := 1 + i%5
 			in := make([]float32, 2*rows)
@@ -90,7 +90,7 @@ func TestRowsInTheMiddle(t *testing.T) {
 	f := slowly(recurrent())
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	crowd(t, 1000, func(i int) (sharedsched.Outcome, error) {
 		rows, rate := 1+i%3, float32(i%4)
 		x, state := make([]float32, 2*rows), make([]float32, 6*rows)
@@ -148,7 +148,7 @@ func shouting() *fake {
 func TestStrings(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, slowly(shouting()), nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	if !v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
@@ -184,7 +184,7 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 		w := newWorld(t, lanes)
 		f := slowly(perRow(3, double))
 		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) })
-		v := w.load("m", 1)
+		v := w.load("m")
 		f.forget()
 		var wg sync.WaitGroup
 		for g := range 4 {
@@ -235,7 +235,7 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.Mode, m.Batching.MaxBatchSize = modelrepo.BatchOn, 2 })
-	v := w.load("m", 1)
+	v := w.load("m")
 	err := w.Predict(t.Context(), ask(v, 3, 1, 2, 3))
 	failed, is := errors.AsType[*catalog.ModelError](err)
 	if !is || !strings.Contains(failed.Error(), `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`) {
@@ -246,7 +246,7 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 func TestWantedOutputs(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, shouting(), nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	for _, rows := range []int{1, 100} {
 		in := words(tensor.Shape{int64(rows), 2}, slices.Repeat([]string{"a", "b"}, rows)...)
 		c := &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{in}, Wanted: []int{1}}
@@ -266,7 +266,7 @@ func TestWantedOutputs(t *testing.T) {
 func TestResultsAreTheCallers(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, perRow(2, double), nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	c := ask(v, 1, 1, 2)
 	for range 2 {
 		if err := w.Predict(t.Context(), c); err != nil {
@@ -294,7 +294,7 @@ func TestResultsAreTheCallers(t *testing.T) {
 func TestFixedBatchTakesItsRowsOnly(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, fixed(2, 1), nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	in := floats(tensor.Shape{2, 1}, 1, 10)
 	rows, err := v.Signature.Rows([]tensor.Tensor{in})
 	if err != nil || rows != 1 {
@@ -322,7 +322,7 @@ func TestUnprovenRunsWhole(t *testing.T) {
 	}))
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	if v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
@@ -361,7 +361,7 @@ func TestErrorsOfTheScheduler(t *testing.T) {
 		return run(b)
 	}
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxQueue, m.Batching.MaxRequestRows = 1, 100 })
-	v := w.load("m", 1)
+	v := w.load("m")
 	block = true
 
 	if err := w.Predict(t.Context(), ask(v, 101, make([]float32, 101)...)); !errors.Is(err, sharedsched.ErrTooManyRows) {

@@ -21,8 +21,9 @@ func tolerance(d tensor.DType) float64 {
 		return 2e-3
 	case tensor.BFloat16:
 		return 1.6e-2
+	default:
+		return 0
 	}
-	return 0
 }
 
 // magnitude returns the largest finite absolute value, and whether there is any finite value at all.
@@ -74,6 +75,7 @@ func floatAt(t tensor.Tensor, i int) float64 {
 		return float64(tensor.BFloat16Value(binary.LittleEndian.Uint16(t.Data[2*i:])))
 	case tensor.Float32:
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:])))
+	default:
+		return math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
 	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -149,7 +150,7 @@ func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Mani
 // add puts a version into the listing.
 func (w *world) add(name string, number int64, engine any, change func(*modelrepo.Manifest)) {
 	dir := filepath.Join("/models", name)
-	v := modelrepo.Version{Number: number, Dir: filepath.Join(dir, fmt.Sprint(number))}
+	v := modelrepo.Version{Number: number, Dir: filepath.Join(dir, strconv.FormatInt(number, 10))}
 	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
 	w.engines[v.Path] = engine
 	for i := range w.listing.Models {
@@ -167,12 +168,12 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 }
 
 // load loads the listing and returns the published version of name.
-func (w *world) load(name string, number int64) *catalog.Version {
+func (w *world) load(name string) *catalog.Version {
 	w.t.Helper()
 	if err := w.Load(w.t.Context(), w.listing); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.version(name, number)
+	return w.version(name, 1)
 }
 
 func (w *world) version(name string, number int64) *catalog.Version {

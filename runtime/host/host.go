@@ -59,7 +59,7 @@ type Host struct {
 	closed bool              // guarded by mu: Load does nothing any more
 	loads  sync.WaitGroup    // counts running Loads; Add is guarded by mu
 
-	stop    context.Context // ends when Close begins
+	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
 }
 

@@ -30,7 +30,8 @@ func (h *Host) Load(ctx context.Context, l modelrepo.Listing) error {
 	defer h.loads.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(h.stop, func() { cancel(context.Cause(h.stop)) })()
+	unhook := context.AfterFunc(h.stop, func() { cancel(context.Cause(h.stop)) })
+	defer unhook()
 
 	h.report(l)
 	fresh := h.announce(l)

@@ -41,7 +41,7 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 	b := &w.listing.Models[1]
 	b.Versions = append(b.Versions, modelrepo.Version{Number: 2, Dir: "/models/b/2", Err: errors.New("/models/b/2 has no model.onnx")})
 	w.listing.Models = append(w.listing.Models, modelrepo.Model{Name: "c", Dir: "/models/c", Err: errors.New("/models/c/model.yaml:3: unknown key wait")})
-	w.load("a", 1)
+	w.load("a")
 
 	want := []string{"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed", "c /models/c/model.yaml:3: unknown key wait"}
 	if diff := cmp.Diff(want, states(w.Snapshot())); diff != "" {
@@ -89,7 +89,7 @@ func TestPublishedWhileLoading(t *testing.T) {
 		early = w.Predict(t.Context(), ask(w.version("m", 1), 1, 1))
 		return host.Opened{Session: f, Device: "dev", Provider: "fake", Notes: []string{"no cuda here"}}, nil
 	}, func(m *modelrepo.Manifest) { m.Versions.Labels = map[string]int64{"stable": 1} })
-	v := w.load("m", 1)
+	v := w.load("m")
 	if diff := cmp.Diff([]string{"m/1 loading"}, during); diff != "" {
 		t.Errorf("while loading (-want +got):\n%s", diff)
 	}
@@ -121,7 +121,7 @@ func TestFairnessOwners(t *testing.T) {
 	w.add("each", 2, perRow(1, double), nil)
 	w.add("shared", 1, perRow(1, double), func(m *modelrepo.Manifest) { m.Fairness, m.Weight = modelrepo.FairModel, 3 })
 	w.add("shared", 2, perRow(1, double), nil)
-	w.load("each", 1)
+	w.load("each")
 	flows := func() map[string]float64 {
 		got := map[string]float64{}
 		for _, f := range w.sched.State().Flows {
@@ -150,9 +150,9 @@ func TestLoadAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("a", 1, perRow(1, double), nil)
 	w.add("b", 1, errors.New("cut short"), nil)
-	before := w.load("a", 1)
+	before := w.load("a")
 	w.engines[w.listing.Models[1].Versions[0].Path] = perRow(1, double)
-	if after := w.load("a", 1); after != before {
+	if after := w.load("a"); after != before {
 		t.Error("a version that serves was loaded again")
 	}
 	if v := w.version("b", 1); v.State != catalog.Ready || v.Cause != "" {
@@ -164,7 +164,7 @@ func TestUnknownDevice(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, double)
 	w.add("m", 1, func(context.Context) (host.Opened, error) { return host.Opened{Session: f, Device: "cuda:7"}, nil }, nil)
-	if v := w.load("m", 1); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
+	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
 	if f.closed != 1 {
@@ -177,7 +177,7 @@ func TestDeviceLostInWarmUp(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, func([]float32) error { return engineError{lost: true} })
 	w.add("m", 1, f, nil)
-	if v := w.load("m", 1); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
+	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
 	if f.closed != 1 {
@@ -201,7 +201,7 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 		return run(b)
 	}
 	w.add("m", 1, f, nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	block = true
 
 	answered := make(chan error, 1)
@@ -255,7 +255,7 @@ func TestCloseInterruptsLoading(t *testing.T) {
 	w := newWorld(t, 1)
 	opening := make(chan struct{})
 	w.add("ready", 1, perRow(1, double), nil)
-	w.load("ready", 1)
+	w.load("ready")
 	w.add("slow", 1, func(ctx context.Context) (host.Opened, error) {
 		close(opening)
 		<-ctx.Done()
@@ -286,7 +286,7 @@ func TestTrialWaitsForRoom(t *testing.T) {
 	b.sched.host = b.Host
 	b.Attach(full)
 	b.add("m", 1, perRow(1, double), nil)
-	if v := b.load("m", 1); !v.Batching.Batched {
+	if v := b.load("m"); !v.Batching.Batched {
 		t.Errorf("not batched: %s, %s", v.Batching.Reason, v.Cause)
 	}
 	if full.refusals != 0 {

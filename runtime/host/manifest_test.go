@@ -21,7 +21,7 @@ func TestManifestThatDoesNotFit(t *testing.T) {
 		w := newWorld(t, 1)
 		f := perRow(3, double)
 		w.add("m", 1, f, func(m *modelrepo.Manifest) { test.change(&m.Batching) })
-		v := w.load("m", 1)
+		v := w.load("m")
 		if v.State != catalog.Failed || !strings.Contains(v.Cause, test.want) || !strings.Contains(v.Cause, v.Path) {
 			t.Errorf("state %v, cause %q\nwant it to say %q and where", v.State, v.Cause, test.want)
 		}

@@ -167,16 +167,22 @@ func TestFailedRuns(t *testing.T) {
 	}{
 		{name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup}, want: all(4, "ok"), runs: []int{4, 2, 1, 1}},
 		{name: "device lost", rows: []int{1, 1, 1}, script: []error{lost}, want: all(3, device), runs: []int{3}},
-		{name: "device lost while isolating", rows: []int{1, 1, 1, 1}, script: []error{hiccup, nil, lost},
-			want: []string{"ok", "ok", device, device}, runs: []int{4, 2, 1}},
+		{
+			name: "device lost while isolating", rows: []int{1, 1, 1, 1}, script: []error{hiccup, nil, lost},
+			want: []string{"ok", "ok", device, device}, runs: []int{4, 2, 1},
+		},
 		{name: "terminated", rows: []int{1, 1}, script: []error{ended}, want: all(2, "batch"), runs: []int{2}},
 		{name: "terminated alone", rows: []int{1}, script: []error{ended}, want: all(1, "alone"), runs: []int{1}},
 		{name: "out of memory, halves fit", rows: []int{1, 1, 1, 1, 1}, script: []error{full}, want: all(5, "ok"), runs: []int{5, 3, 2}},
-		{name: "out of memory, one half does not fit", rows: []int{1, 1, 1, 1}, script: []error{full, full},
-			want: []string{"batch", "batch", "ok", "ok"}, runs: []int{4, 2, 2}},
+		{
+			name: "out of memory, one half does not fit", rows: []int{1, 1, 1, 1}, script: []error{full, full},
+			want: []string{"batch", "batch", "ok", "ok"}, runs: []int{4, 2, 2},
+		},
 		{name: "out of memory, cut through a request", rows: []int{1, 6, 1}, script: []error{full}, want: all(3, "ok"), runs: []int{8, 4, 4}},
-		{name: "out of memory, half of a request", rows: []int{1, 6, 1}, script: []error{full, nil, full},
-			want: []string{"ok", "batch", "batch"}, runs: []int{8, 4, 4}},
+		{
+			name: "out of memory, half of a request", rows: []int{1, 6, 1}, script: []error{full, nil, full},
+			want: []string{"ok", "batch", "batch"}, runs: []int{8, 4, 4},
+		},
 		{name: "out of memory for one row", rows: []int{1}, script: []error{full}, want: all(1, "alone"), runs: []int{1}},
 		{name: "padded", rows: []int{1, 1, 1}, padded: 8, want: all(3, "ok"), runs: []int{8}},
 	} {

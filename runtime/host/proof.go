@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,7 +96,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, compare comparison) (v
 		}
 		v.difference = max(v.difference, seen.difference)
 		v.most, smaller = size, size
-		sizes = append(sizes, fmt.Sprint(size))
+		sizes = append(sizes, strconv.Itoa(size))
 		if len(t.batching.AllowedBatchSizes) > 0 {
 			v.allowed = append(v.allowed, size)
 		}
@@ -141,14 +142,14 @@ func (t *trial) size(ctx context.Context, base *baseline, smaller, size int, com
 		runs++
 	}
 	for k := range runs {
-		real := size
+		different := size // rows; the rest is padding
 		if k == repeats {
-			real = smaller + 1
+			different = smaller + 1
 		}
 		rows := make([]int, size)
 		order := t.rng.Perm(len(base.sets))
 		for i := range rows {
-			rows[i] = order[min(i, real-1)%len(order)]
+			rows[i] = order[min(i, different-1)%len(order)]
 		}
 		outputs, cost, err := t.run(ctx, t.join(base, rows), size, k == 0)
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {

@@ -42,8 +42,10 @@ func TestProof(t *testing.T) {
 		reason  string
 	}{
 		{name: "independent rows", model: perRow(3, double), batched: true, most: 64, reason: "in batches of 2, 4, 8, 16, 32, 64 "},
-		{name: "no power of two", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 20 },
-			batched: true, most: 20, reason: "in batches of 2, 4, 8, 16, 20 "},
+		{
+			name: "no power of two", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 20 },
+			batched: true, most: 20, reason: "in batches of 2, 4, 8, 16, 20 ",
+		},
 		{name: "allowed sizes", model: perRow(3, double), change: allowed(1, 4, 12), batched: true, most: 12, reason: "in batches of 1, 4, 12 "},
 		{name: "normalises over the batch", model: overRows(3, func(rows [][]float32) error {
 			m := mean(rows)
@@ -115,12 +117,18 @@ func TestProof(t *testing.T) {
 			}
 			return nil
 		}), reason: "no made-up input but a constant one"},
-		{name: "takes nothing made up", model: perRow(3, func([]float32) error { return errors.New("not for me") }),
-			reason: "fails on made-up inputs even for one row: not for me"},
-		{name: "off", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
-			reason: "batching.mode is off"},
-		{name: "one row at most", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 1 },
-			reason: "one row is the most"},
+		{
+			name: "takes nothing made up", model: perRow(3, func([]float32) error { return errors.New("not for me") }),
+			reason: "fails on made-up inputs even for one row: not for me",
+		},
+		{
+			name: "off", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
+			reason: "batching.mode is off",
+		},
+		{
+			name: "one row at most", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 1 },
+			reason: "one row is the most",
+		},
 		{name: "on, though rows meddle", model: overRows(3, func(rows [][]float32) error {
 			rows[0][0] += mean(rows)
 			return nil
@@ -133,7 +141,7 @@ func TestProof(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.add("m", 1, test.model, test.change)
-			v := w.load("m", 1)
+			v := w.load("m")
 			if v.State != catalog.Ready {
 				t.Fatalf("state %v, cause %q", v.State, v.Cause)
 			}
@@ -172,7 +180,7 @@ func TestPaddingIsTriedWithMostRowsMadeUp(t *testing.T) {
 	})
 	w := newWorld(t, 1)
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{3, 8} })
-	w.load("m", 1)
+	w.load("m")
 	if diff := cmp.Diff(map[int]int{1: 1, 3: 3, 8: 5}, repeated); diff != "" {
 		t.Errorf("equal rows at the end, by size of the run (-want +got):\n%s", diff)
 	}
@@ -191,7 +199,7 @@ func TestRowsChangePlacesAndMates(t *testing.T) {
 	})
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	w.load("m", 1)
+	w.load("m")
 	for _, size := range []int{2, 4, 8, 16, 32, 64} {
 		if len(seen[size]) < 2 {
 			t.Errorf("every batch of %d rows had the same rows in front", size)
@@ -223,7 +231,7 @@ func TestIntegersOutOfRange(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	if v := w.load("m", 1); !v.Batching.Batched {
+	if v := w.load("m"); !v.Batching.Batched {
 		t.Errorf("not batched: %s", v.Batching.Reason)
 	}
 }
@@ -248,7 +256,7 @@ func TestOpenDimensionsOfOneNameAgree(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	if v := w.load("m", 1); !v.Batching.Batched {
+	if v := w.load("m"); !v.Batching.Batched {
 		t.Errorf("not batched: %s", v.Batching.Reason)
 	}
 }
@@ -290,7 +298,7 @@ func recurrent() *fake {
 func TestStateWithRowsInTheMiddle(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, recurrent(), nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	if !v.Batching.Batched {
 		t.Fatalf("not batched: %s", v.Batching.Reason)
 	}
@@ -323,7 +331,7 @@ func TestUnrelatedFirstDimensions(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	if v.Batching.Batched {
 		t.Fatalf("batched: %s", v.Batching.Reason)
 	}
@@ -363,7 +371,7 @@ func TestOutputWithoutRows(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("constant", 1, model(true), nil)
 	w.add("varying", 1, model(false), nil)
-	w.load("constant", 1)
+	w.load("constant")
 	if v := w.version("varying", 1); v.Batching.Batched || !strings.Contains(v.Batching.Reason, `output "classes"`) {
 		t.Errorf("varying: batched %v: %s", v.Batching.Batched, v.Batching.Reason)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// ErrUnknown: the host has no such version.
+// ErrUnknown says that the host has no such version.
 var ErrUnknown = errors.New("no such model version")
 
-// ErrBusy: the version is being loaded or unloaded.
+// ErrBusy says that the version is being loaded or unloaded.
 var ErrBusy = errors.New("the model version is being loaded or unloaded")
 
 // Unload publishes the version as unloading, waits until its last request ended, gives its memory back, and forgets it. The error

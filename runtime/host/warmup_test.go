@@ -20,7 +20,7 @@ func TestWarmUpRunsEverySizeFourTimes(t *testing.T) {
 	f := perRow(3, double)
 	w := newWorld(t, 1)
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 8 })
-	w.load("m", 1)
+	w.load("m")
 	// Of one row there are as many runs as the proof has rows.
 	want := []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8}
 	if diff := cmp.Diff(want, f.forget()); diff != "" {
@@ -48,7 +48,7 @@ func TestWarmUpOfUnbatchedModels(t *testing.T) {
 	} {
 		w := newWorld(t, 1)
 		w.add("m", 1, test.model, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) })
-		w.load("m", 1)
+		w.load("m")
 		if diff := cmp.Diff(test.want, test.model.forget()); diff != "" {
 			t.Errorf("%s: rows of each run at load (-want +got):\n%s", test.name, diff)
 		}
@@ -67,7 +67,7 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 		w.add("m", 1, f, func(m *modelrepo.Manifest) {
 			m.Batching.Mode, m.Batching.MaxBatchCost = mode, config.Duration(time.Millisecond)
 		})
-		v := w.load("m", 1)
+		v := w.load("m")
 		if largest := slices.Max(f.forget()); largest > 8 {
 			t.Errorf("mode %s: a batch of %d rows was run, though 8 take longer than a batch may", mode, largest)
 		}
@@ -93,7 +93,7 @@ func TestCostsOfAnUnprovenModelAreKnown(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	v := w.load("m", 1)
+	v := w.load("m")
 	if v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
@@ -122,7 +122,7 @@ func TestSettings(t *testing.T) {
 		b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
 		b.MaxQueue, b.MaxRequestRows, b.AllowedBatchSizes = 5, 40, []int{4, 16}
 	})
-	w.load("m", 1)
+	w.load("m")
 	want := sharedsched.Settings{
 		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5, MaxRequestRows: 40,
 		AllowedBatchSizes: []int{4, 16}, TargetLatency: 3 * time.Millisecond, MaxLatency: time.Second,
@@ -151,7 +151,7 @@ func TestWarmUpKeepsWithinMemory(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
-	if v := w.load("m", 1); v.State != catalog.Ready {
+	if v := w.load("m"); v.State != catalog.Ready {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
 	if largest < 64<<10 || largest > 32<<20 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,7 +68,7 @@ func show(l modelrepo.Listing, tmp string) string {
 func numbers(versions []modelrepo.Version) string {
 	var texts []string
 	for _, v := range versions {
-		texts = append(texts, fmt.Sprint(v.Number))
+		texts = append(texts, strconv.FormatInt(v.Number, 10))
 	}
 	return "[" + strings.Join(texts, " ") + "]"
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weftserve/weft/internal/config"
@@ -130,7 +131,7 @@ func (s *modelScan) readManifest() ([]byte, error) {
 func (s *modelScan) findVersions() []Version {
 	versions := make([]Version, len(s.versions))
 	for i, number := range s.versions {
-		dir := fmt.Sprint(number)
+		dir := strconv.FormatInt(number, 10)
 		v := Version{Number: number, Dir: filepath.Join(s.model.Dir, dir)}
 		if s.model.Manifest.Synth != nil {
 			v.Err = s.mustBe(v.Dir, directory, dir)

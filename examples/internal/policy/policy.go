@@ -44,7 +44,7 @@ func Scale(observation []float64, sizes ...int) []float64 {
 		for in := range sizes[i-1] {
 			unit := 1.0
 			if i == 1 {
-				unit = observation[in]
+				unit = observation[in] //nolint:gosec // the first size is that of an observation
 			}
 			for range sizes[i] {
 				scale = append(scale, 1/(unit*root))
