@@ -1,0 +1,56 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+const (
+	cpuDevice   = "cpu"
+	synthDevice = "synth"
+)
+
+// gpu is a CUDA device.
+type gpu struct {
+	name string // such as cuda:0
+	id   int
+}
+
+// devices are what batches run on.
+type devices struct {
+	cpu  bool
+	gpus []gpu
+}
+
+// parseDevices reads names that config.Server.Check has approved.
+func parseDevices(names []string) devices {
+	var d devices
+	for _, name := range names {
+		if name == cpuDevice {
+			d.cpu = true
+			continue
+		}
+		_, number, _ := strings.Cut(name, ":")
+		id, err := strconv.Atoi(number)
+		if err != nil {
+			id = 0 // plain cuda is the first one
+		}
+		d.gpus = append(d.gpus, gpu{name: "cuda:" + strconv.Itoa(id), id: id})
+	}
+	return d
+}
+
+// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing. Synthetic models have
+// a device of their own, so that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
+func (d devices) forScheduler() []sharedsched.Device {
+	all := []sharedsched.Device{{Name: synthDevice, Class: synthDevice, Lanes: 1}}
+	if d.cpu {
+		all = append(all, sharedsched.Device{Name: cpuDevice, Class: cpuDevice, Lanes: 1})
+	}
+	for _, g := range d.gpus {
+		all = append(all, sharedsched.Device{Name: g.name, Class: g.name, Lanes: 2})
+	}
+	return all
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+func TestDevicesAndLanes(t *testing.T) {
+	got := parseDevices([]string{"cuda", "cpu", "cuda:3"}).forScheduler()
+	want := []sharedsched.Device{
+		{Name: "synth", Class: "synth", Lanes: 1},
+		{Name: "cpu", Class: "cpu", Lanes: 1},
+		{Name: "cuda:0", Class: "cuda:0", Lanes: 2},
+		{Name: "cuda:3", Class: "cuda:3", Lanes: 2},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+func TestUsableProviders(t *testing.T) {
+	const (
+		cpu  = modelrepo.CPU
+		cuda = modelrepo.CUDA
+	)
+	noGPU, noCPU := "it asks for cuda, but --devices names no GPU", "it asks for cpu, but --devices does not name it"
+	for _, tt := range []struct {
+		devices string
+		asked   []modelrepo.Provider
+		want    []string
+		notes   []string
+	}{
+		{devices: "cpu", asked: []modelrepo.Provider{cpu}, want: []string{"cpu"}},
+		{devices: "cpu", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cpu"}, notes: []string{noGPU}},
+		{devices: "cpu", asked: []modelrepo.Provider{cuda}, notes: []string{noGPU}},
+		{devices: "cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda"}, notes: []string{noCPU}},
+		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
+	} {
+		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
+		got, notes := e.usable(tt.asked)
+		if !cmp.Equal(got, tt.want) || !cmp.Equal(notes, tt.notes) {
+			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes, tt.want, tt.notes)
+		}
+	}
+}
+
+// cartpole opens an example model.
+func cartpole(t *testing.T, devices string, onnx modelrepo.ONNX) (device string, notes []string, threadTime bool, err error) {
+	t.Helper()
+	if _, err := ortlib.Find(); err != nil {
+		t.Skip(err)
+	}
+	path, err := filepath.Abs("../../examples/models/cartpole/3/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngines(parseDevices(strings.Split(devices, ",")), &library{}, slog.New(slog.DiscardHandler))
+	m := modelrepo.Defaults()
+	m.ONNX = onnx
+	opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m)
+	if err != nil {
+		return "", nil, false, err
+	}
+	if err := opened.Session.Close(); err != nil {
+		t.Error(err)
+	}
+	return opened.Device, opened.Notes, opened.ThreadTime, nil
+}
+
+func TestONNXOnTheCPU(t *testing.T) {
+	for threads, measurable := range map[int]bool{1: true, 2: false} {
+		device, notes, threadTime, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CPU}, IntraOpThreads: threads})
+		if err != nil || device != "cpu" || len(notes) != 0 || threadTime != measurable {
+			t.Errorf("%d threads: on %q, notes %q, thread time %v, %v", threads, device, notes, threadTime, err)
+		}
+	}
+}
+
+func TestONNXWithoutItsDevice(t *testing.T) {
+	_, _, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CUDA}, IntraOpThreads: 1})
+	if err == nil || !strings.Contains(err.Error(), "cartpole/3/model.onnx: it asks for cuda, but --devices names no GPU; change onnx.providers") {
+		t.Errorf("error %v", err)
+	}
+	device, notes, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, IntraOpThreads: 1})
+	if err != nil || device != "cpu" || len(notes) != 1 {
+		t.Errorf("on %q, notes %q, %v; want the CPU and a note", device, notes, err)
+	}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/server"
+)
+
+// grpcOptions returns what the gRPC server is made with.
+func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
+	transport := server.Transport{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
+	options := append(transport.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+	return append(options, measured.ServerOptions()...)
+}
+
+// farewell is how long connections may take to close once every request was answered: their last answers are still on the way
+// out. Only those on which somebody watches the health need all of it.
+const farewell = time.Second
+
+// grpcPart serves predictions. Its stop refuses new requests and answers those that were accepted.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness) lifecycle.Part {
+	return lifecycle.Part{
+		Name: "gRPC server",
+		Run:  func() error { return g.Serve(l) },
+		Stop: func(ctx context.Context) error {
+			ready.set("draining")
+			err := s.Drain(ctx)
+			hurry, cancel := context.WithTimeout(ctx, farewell)
+			defer cancel()
+			finished := context.AfterFunc(hurry, g.Stop)
+			g.GracefulStop()
+			if !finished() {
+				g.Stop() // is on its way; it waits for the handlers
+			}
+			return err
+		},
+	}
+}
+
+// requestObserver hands what the server tells of requests to the metrics and, for debugging, to the log.
+type requestObserver struct {
+	measured *telemetry.Telemetry
+	log      *slog.Logger
+}
+
+// RequestDone implements server.Observer.
+func (o requestObserver) RequestDone(e server.RequestEvent) {
+	o.measured.RequestDone(telemetry.Request(e))
+	if o.log.Enabled(context.Background(), slog.LevelDebug) {
+		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
+	}
+}

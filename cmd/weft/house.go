@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// house is the models and the scheduler that feeds them.
+type house struct {
+	models    *host.Host
+	scheduler *sharedsched.Scheduler
+	library   *library
+}
+
+// newHouse returns a house without models. It must be closed. The observer and onChange may be nil.
+func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer, onChange func(*catalog.Snapshot)) (*house, error) {
+	h := &house{library: &library{named: s.ONNXRuntimeLib}}
+	available := parseDevices(s.Devices)
+	scheduled := available.forScheduler()
+	lanes := map[string]int{}
+	for _, d := range scheduled {
+		lanes[d.Name] = d.Lanes
+	}
+	h.models = host.New(host.Config{
+		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, OnChange: onChange,
+	})
+	var err error
+	h.scheduler, err = sharedsched.New(sharedsched.Config{Devices: scheduled, MaxQueuedBytes: int64(s.MaxQueuedBytes)}, h.models, observer)
+	if err != nil {
+		return nil, err
+	}
+	h.models.Attach(h.scheduler)
+	return h, nil
+}
+
+// drain ends the scheduler: what it has admitted is executed, as far as ctx leaves time for it.
+func (h *house) drain(ctx context.Context) error {
+	err := h.scheduler.Drain(ctx)
+	h.scheduler.Close()
+	return err
+}
+
+// close ends everything.
+func (h *house) close(ctx context.Context) error {
+	return errors.Join(h.drain(ctx), h.models.Close(ctx))
+}

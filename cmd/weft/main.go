@@ -1,0 +1,68 @@
+// Command weft serves machine learning models over gRPC, and checks model repositories.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/config/flagfile"
+)
+
+// commandLine is the commands and their flags.
+type commandLine struct {
+	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
+	Check   checkCommand   `cmd:"" help:"Print the effective configuration and everything that is wrong with it or with the models."`
+	Version versionCommand `cmd:"" help:"Print the version of this program."`
+}
+
+const description = `A gRPC model server that shares a device fairly among many models and versions.
+
+A repository is a directory of <model>/<version>/model.onnx and, if wanted, <model>/model.yaml.`
+
+// Exit statuses.
+const (
+	statusFailed = 1 // what was asked for could not be done
+	statusUsage  = 2 // the command line or the settings file is wrong
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run carries out a command line and returns the exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	var line commandLine
+	parser, err := kong.New(&line,
+		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Configuration(flagfile.Load), kong.Writers(stdout, stderr), kong.PostBuild(hideUnsupported),
+		kong.Bind(streams{out: stdout, err: stderr}),
+	)
+	if err != nil {
+		return fail(stderr, err, statusFailed)
+	}
+	command, err := parser.Parse(args)
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		if node := wrong.Context.Selected(); node != nil {
+			defer fmt.Fprintf(stderr, "Run \"weft %s --help\" for help.\n", node.Name)
+		} else {
+			defer fmt.Fprintln(stderr, `Run "weft --help" for help.`)
+		}
+	}
+	if err != nil {
+		return fail(stderr, err, statusUsage)
+	}
+	if err := command.Run(); err != nil {
+		return fail(stderr, err, statusFailed)
+	}
+	return 0
+}
+
+// streams are where a command writes: what it was asked for, and everything else.
+type streams struct{ out, err io.Writer }
+
+func fail(stderr io.Writer, err error, status int) int {
+	fmt.Fprintf(stderr, "weft: %v\n", err)
+	return status
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/weftserve/weft/internal/ortlib"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"weft":    main,
+		"predict": predictCommand,
+	})
+}
+
+// TestScripts runs testdata/script/*.txtar against the real program. Beyond the usual commands there are
+//
+//	freeport NAME...            sets each variable to an address of the loopback interface that nobody uses
+//	serving ADDRESS             waits until the server's health is SERVING
+//	waiting ADDRESS MODEL N     waits until N requests wait in the model's queues and one is being executed
+//	signal NAME...              sends the signals to the servers that run in the background
+//	exec predict ADDRESS MODEL N  sends N requests at once and prints how many ended with which code
+//
+// and the condition [onnxruntime]: the library was fetched.
+func TestScripts(t *testing.T) {
+	library, missing := ortlib.Find()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"freeport": freePort, "serving": serving, "waiting": waiting, "signal": sendSignals,
+		},
+		Condition: func(name string) (bool, error) { return name == "onnxruntime" && missing == nil, nil },
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("LIBRARY", library)
+			// Nothing is exported, nor found, on account of where the tests run.
+			for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"} {
+				env.Setenv(name, "none")
+			}
+			env.Setenv("GOCOVERDIR", os.Getenv("GOCOVERDIR"))
+			return nil
+		},
+	})
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// errFaults is the verdict where there was a fault.
+var errFaults = errors.New("there are faults, see above")
+
+// report prints what check finds, faults to the error stream.
+type report struct {
+	streams
+	faulty bool
+}
+
+func (r *report) fault(err error) {
+	r.faulty = true
+	fmt.Fprintln(r.err, err)
+}
+
+func (r *report) verdict() error {
+	if r.faulty {
+		return errFaults
+	}
+	return nil
+}
+
+// section prints settings below a heading.
+func (r *report) section(heading string, settings any) {
+	text, err := config.Print(settings)
+	if err != nil {
+		r.fault(err)
+		return
+	}
+	fmt.Fprintf(r.out, "# %s\n%s\n", heading, text)
+}
+
+// listing prints every model's effective settings.
+func (r *report) listing(l *modelrepo.Listing) {
+	for _, fault := range l.Faults {
+		r.fault(fault)
+	}
+	for i := range l.Models {
+		m := &l.Models[i]
+		if m.Err != nil {
+			r.fault(m.Err)
+			continue
+		}
+		source := m.ManifestPath
+		if source == "" {
+			source = m.Dir + " (it has no " + modelrepo.ManifestName + ": these are the defaults)"
+		}
+		r.section("model "+m.Name+", "+source, &m.Manifest)
+		for _, v := range m.Versions {
+			if v.Err != nil {
+				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, v.Err))
+			}
+		}
+		for _, note := range m.Notes {
+			fmt.Fprintln(r.err, "note: "+note)
+		}
+	}
+}
+
+// versions prints how each version that was loaded is served, and what it costs.
+func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sharedsched.State) {
+	for _, m := range l.Models {
+		for _, selected := range m.Selected {
+			v := s.Model(m.Name).Version(selected.Number)
+			if v.State != catalog.Ready {
+				r.fault(fmt.Errorf("model %s version %d: %s", v.Model, v.Number, v.Cause))
+				continue
+			}
+			printVersion(r.out, v)
+			for _, m := range measured.Versions {
+				if m.ID == sharedsched.VersionID(v.Scheduler) {
+					printCosts(r.out, m.Costs)
+				}
+			}
+			fmt.Fprintln(r.out)
+		}
+	}
+}
+
+func printVersion(w io.Writer, v *catalog.Version) {
+	fmt.Fprintf(w, "# model %s version %d, on %s by %s\n", v.Model, v.Number, v.Device, v.Provider)
+	for _, in := range v.Signature.Inputs {
+		fmt.Fprintf(w, "input   %s\n", describeTensor(&in))
+	}
+	for _, out := range v.Signature.Outputs {
+		fmt.Fprintf(w, "output  %s\n", describeTensor(&out))
+	}
+	served := "request by request"
+	if v.Batching.Batched {
+		served = fmt.Sprintf("in batches of up to %d rows", v.Batching.MaxBatchSize)
+	}
+	fmt.Fprintf(w, "served  %s: %s\n", served, v.Batching.Reason)
+	for _, note := range v.Signature.Notes {
+		fmt.Fprintf(w, "note    %s\n", note)
+	}
+}
+
+// printCosts prints the device time of executions that warm-up measured; of a model with open dimensions there are as many
+// lines as shapes were tried.
+func printCosts(w io.Writer, shapes []sharedsched.CostState) {
+	for _, shape := range shapes {
+		var sizes []string
+		for _, e := range shape.Entries {
+			if e.Trusted {
+				sizes = append(sizes, fmt.Sprintf("%d: %v", e.Rows, e.Median.Round(time.Microsecond)))
+			}
+		}
+		if len(sizes) > 0 {
+			fmt.Fprintf(w, "cost    by rows: %s\n", strings.Join(sizes, ", "))
+		}
+	}
+}
+
+func describeTensor(s *tensor.Spec) string {
+	text := fmt.Sprintf("%s %v %v", s.Name, s.DType, s.Shape)
+	if s.BatchDim != tensor.NoBatch {
+		text += fmt.Sprintf(", rows in dimension %d", s.BatchDim)
+	}
+	return text
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/server"
+)
+
+// serveCommand is `weft serve`.
+type serveCommand struct{ settings }
+
+// Run serves until a signal, or a part that fails, ends it.
+func (c *serveCommand) Run(s streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	// Before anything else: GPU libraries replace signal handlers while they load.
+	return c.serve(lifecycle.Signals(), newLogger(s.err, &c.Server))
+}
+
+// serve serves until a signal, or a part that fails, ends it.
+func (c *serveCommand) serve(signals <-chan os.Signal, log *slog.Logger) error {
+	stop := lifecycle.Config{Signals: signals, DrainTimeout: time.Duration(c.DrainTimeout), Logger: log}
+	err := lifecycle.Run(stop, func(ctx context.Context, g *lifecycle.Group) error { return c.start(ctx, g, log) })
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// start puts the server together, from the repository to the first answer. Each part is stopped before those above it.
+func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
+	began := time.Now()
+	listing, err := scan(c.Repositories, log)
+	if err != nil {
+		return err
+	}
+
+	// Listening comes first: what would be in the way of it is told before models are loaded for minutes.
+	grpcListener, err := listen(ctx, "listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	measured, err := telemetry.New(ctx, telemetry.Config{Version: buildVersion(), Slot: slotOf, Logger: log})
+	if err != nil {
+		return err
+	}
+	g.Start(telemetryPart(measured, log))
+	ready := newReadiness()
+	if c.HTTP != "" {
+		httpListener, err := listen(ctx, "http", c.HTTP)
+		if err != nil {
+			return err
+		}
+		log.Info("metrics and health are served", "http", httpListener.Addr().String())
+		g.Start(httpPart(httpListener, measured.MetricsHandler(), ready))
+	}
+
+	// The scheduler, the engines and the host of the models.
+	var edge *server.Server // below, since it serves what the house holds
+	announced := make(chan struct{})
+	announce := sync.OnceFunc(func() { close(announced) })
+	h, err := newHouse(&c.Server, log, measured, func(*catalog.Snapshot) {
+		edge.ModelsChanged()
+		announce()
+	})
+	if err != nil {
+		return err
+	}
+	g.Start(lifecycle.Part{Name: "scheduler and models", Stop: h.close})
+	models, err := measured.Watch(h.models, h.scheduler)
+	if err != nil {
+		return err
+	}
+
+	edge = server.New(server.Config{
+		MaxConcurrentRequests: c.MaxConcurrentRequests, Logger: log, Observer: requestObserver{measured, log},
+	}, models, h.scheduler)
+	transport := grpc.NewServer(grpcOptions(&c.Server, log, measured)...)
+	edge.Register(transport)
+
+	if err := h.library.loadFor(listing); err != nil {
+		return err
+	}
+	loaded := make(chan error, 1)
+	go func() { loaded <- h.models.Load(ctx, listing) }()
+	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
+	<-announced
+	g.Start(grpcPart(grpcListener, edge, transport, ready))
+	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
+	select {
+	case err := <-loaded:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		// A load that has begun is waited for by the house, as long as there is time.
+		return context.Cause(ctx)
+	}
+	serving, failed := tally(h.models.Snapshot())
+	if serving == 0 {
+		return &nothingLoadedError{failed}
+	}
+	ready.set("ready")
+	log.Info("ready", "grpc", grpcListener.Addr().String(), "versions", serving, "failed", len(failed), "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// scan lists the models, and logs what is odd about the repositories but keeps nothing from being served.
+func scan(paths []string, log *slog.Logger) (modelrepo.Listing, error) {
+	repository, err := modelrepo.Open(paths...)
+	if err != nil {
+		return modelrepo.Listing{}, err
+	}
+	listing := repository.Scan()
+	if len(listing.Models) == 0 {
+		return modelrepo.Listing{}, listing.Err()
+	}
+	for _, fault := range listing.Faults {
+		log.Error("a part of the repository cannot be served", "cause", fault)
+	}
+	for _, m := range listing.Models {
+		for _, note := range m.Notes {
+			log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
+		}
+	}
+	return listing, nil
+}
+
+// flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.
+const flushTimeout = 3 * time.Second
+
+// telemetryPart sends, at the end, what was not exported yet.
+func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
+	return lifecycle.Part{Name: "telemetry", Stop: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		// A collector that is away does not make the end a failure.
+		if err := t.Shutdown(ctx); err != nil {
+			log.Warn("the last telemetry could not be exported", "cause", err)
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// settings are the flags of every command that reads repositories.
+type settings struct {
+	Repositories []string        `arg:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
+	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file, whose keys are named like the flags here; a flag wins over its key."`
+	config.Server
+}
+
+// check returns everything that is wrong with the settings together, as config.Faults.
+func (s *settings) check() error {
+	faults := s.Server.Check()
+	if s.AdminListen != "" {
+		faults.Addf("admin-listen", "is not supported yet; remove it")
+	}
+	return faults.Err()
+}
+
+// hideUnsupported leaves flags out of the help that are known but refused.
+func hideUnsupported(k *kong.Kong) error {
+	for _, command := range k.Model.Children {
+		for _, flag := range command.Flags {
+			if flag.Name == "admin-listen" {
+				flag.Hidden = true
+			}
+		}
+	}
+	return nil
+}

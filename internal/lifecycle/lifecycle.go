@@ -1,0 +1,96 @@
+// Package lifecycle starts the parts of a program in order, waits for a reason to stop, and stops them in the opposite order.
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Config is what Run is made with.
+type Config struct {
+	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short. The [Signals] of the process, or a
+	// test's own.
+	Signals <-chan os.Signal
+	// DrainTimeout is how long the orderly stop may take before it is cut short. Zero: it is cut short at once. Too low breaks
+	// off what was promised; too high lets one hanging part delay a restart.
+	DrainTimeout time.Duration
+	// Logger hears why and how the program stops. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// ErrCutShort marks a stop that did not wait for everything that was begun.
+var ErrCutShort = errors.New("the stop was cut short")
+
+// Interrupted is the cause with which the context of Run's start function ends when a signal asks to stop.
+type Interrupted struct{ Signal os.Signal }
+
+func (i *Interrupted) Error() string { return "stopped by " + i.Signal.String() }
+
+// Signals returns the process's SIGINT and SIGTERM from now on. Call it before anything that may install handlers of its own,
+// as GPU libraries do while they load.
+func Signals() <-chan os.Signal {
+	c := make(chan os.Signal, 2) // two signals count; further ones may be lost
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	return c
+}
+
+// Run calls start, which starts the program's parts one after the other with Group.Start, and may block until the program is
+// ready. Then it waits for a signal or for a part that ends by itself, either of which ends start's context, and stops the
+// parts, the last one first. It returns when all parts have ended, or were given up.
+//
+// The error is nil after an orderly stop that a signal asked for. Otherwise it joins what start returned, the failure of the
+// part that ended by itself, ErrCutShort, and what went wrong in stopping.
+func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
+	log := cmp.Or(cfg.Logger, slog.Default())
+	ctx, stop := context.WithCancelCause(context.Background())
+	hurry, cut := context.WithCancelCause(context.Background())
+	ended := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case s := <-cfg.Signals:
+			log.Info("stopping", "signal", s.String(), "drain_timeout", cfg.DrainTimeout)
+			stop(&Interrupted{s})
+		case <-ctx.Done():
+		}
+		select {
+		case s := <-cfg.Signals:
+			cut(fmt.Errorf("%w by a further signal (%v)", ErrCutShort, s))
+		case <-ended:
+		}
+	}()
+
+	g := &Group{fail: stop}
+	err := start(ctx, g)
+	if err == nil {
+		<-ctx.Done()
+	}
+	stop(err)
+	cause := context.Cause(ctx)
+	_, asked := errors.AsType[*Interrupted](cause)
+	switch {
+	case asked && errors.Is(err, cause):
+		err = nil
+	case !asked && !errors.Is(err, cause):
+		log.Error("stopping", "cause", cause)
+		err = errors.Join(err, cause)
+	}
+
+	timer := time.AfterFunc(cfg.DrainTimeout, func() {
+		cut(fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, cfg.DrainTimeout))
+	})
+	err = errors.Join(err, g.stop(hurry, log))
+	timer.Stop()
+	close(ended)
+	<-watched
+	cut(nil)
+	return err
+}

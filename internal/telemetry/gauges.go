@@ -1,0 +1,61 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// observe adds the metrics that are looked up when somebody asks for them.
+func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Scheduler, versions *versions) error {
+	depth, err1 := meter.Int64ObservableGauge("weft_queue_depth",
+		metric.WithDescription("Requests that wait in the queues of a version."))
+	graphs, err2 := meter.Float64ObservableGauge("weft_captured_graph_hit_rate",
+		metric.WithDescription("Part of the executions that replayed a captured CUDA graph; 0 while graphs are not supported."))
+	count, err3 := meter.Int64ObservableGauge("weft_models",
+		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that failed."))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		queued := map[sharedsched.VersionID]int{}
+		for _, v := range scheduler.State().Versions {
+			queued[v.ID] = v.Queued
+		}
+		snapshot := models.Snapshot()
+		for _, m := range snapshot.Models {
+			for _, v := range m.Versions {
+				if v.State != catalog.Ready && v.State != catalog.Unloading {
+					continue
+				}
+				set := metric.WithAttributes(versions.identity(m, v)...)
+				o.ObserveInt64(depth, int64(queued[sharedsched.VersionID(v.Scheduler)]), set)
+				o.ObserveFloat64(graphs, 0, set)
+			}
+		}
+		for state, n := range countStates(snapshot) {
+			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
+		}
+		return nil
+	}, depth, graphs, count)
+	return err
+}
+
+// countStates counts versions by state. Every state is there, so that a query for one finds 0 rather than nothing.
+func countStates(s *catalog.Snapshot) map[catalog.State]int64 {
+	counts := map[catalog.State]int64{catalog.Loading: 0, catalog.Ready: 0, catalog.Failed: 0, catalog.Unloading: 0}
+	for _, m := range s.Models {
+		if m.Cause != "" && len(m.Versions) == 0 {
+			counts[catalog.Failed]++
+		}
+		for _, v := range m.Versions {
+			counts[v.State]++
+		}
+	}
+	return counts
+}

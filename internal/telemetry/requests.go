@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Request tells how one prediction ended. It has the fields of server.RequestEvent.
+type Request struct {
+	// Model, Version and Slot are zero when the request could not be routed.
+	Model   string
+	Version int64
+	Slot    string
+	// Code is the gRPC code's name, such as OK.
+	Code     string
+	Duration time.Duration
+	Stream   bool
+}
+
+// requests holds the labels of requests. There are as many as there are versions, times the ways in which a request can end.
+type requests struct {
+	mu     sync.RWMutex
+	labels map[requestKey]labels // guarded by mu
+}
+
+type requestKey struct {
+	model   string
+	version int64
+	slot    string
+	code    string
+	stream  bool
+}
+
+func (r *requests) of(k requestKey) labels {
+	r.mu.RLock()
+	l, ok := r.labels[k]
+	r.mu.RUnlock()
+	if ok {
+		return l
+	}
+	version, method := "", "Predict"
+	if k.model != "" {
+		version = strconv.FormatInt(k.version, 10)
+	}
+	if k.stream {
+		method = "PredictStream"
+	}
+	l = newLabels(identity(k.model, version, k.slot), attribute.String("method", method), attribute.String("code", k.code))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.labels == nil {
+		r.labels = map[requestKey]labels{}
+	}
+	r.labels[k] = l
+	return l
+}
+
+// RequestDone counts a request.
+func (t *Telemetry) RequestDone(r Request) {
+	l := t.requests.of(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
+	t.answered.Add(context.Background(), 1, l.add...)
+	t.duration.Record(context.Background(), r.Duration.Seconds(), l.record...)
+}
+
+// watched measures what its Models answer.
+type watched struct {
+	Models
+	telemetry *Telemetry
+}
+
+// Predict runs the call and tells what happened to it: metrics, and the call's span if it has one.
+func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
+	err := w.Models.Predict(ctx, call)
+	if err == nil {
+		s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
+		w.telemetry.queueWait.Record(ctx, call.Outcome.Queue.Seconds(), s.plain.record...)
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		describe(span, call)
+	}
+	return err
+}
+
+// describe adds an event to the span of the call, which on a stream is that of many requests.
+func describe(span trace.Span, call *catalog.Call) {
+	o := &call.Outcome
+	span.AddEvent("weft.execution", trace.WithAttributes(
+		attribute.String("weft.model", call.Version.Model),
+		attribute.Int64("weft.version", call.Version.Number),
+		attribute.Int("weft.rows", call.Rows),
+		attribute.String("weft.device", o.Device),
+		attribute.String("weft.flush_reason", o.Reason.String()),
+		attribute.Int("weft.batch_requests", o.BatchRequests),
+		attribute.Int("weft.batch_rows", o.BatchRows),
+		attribute.Int("weft.padded_rows", o.PaddedRows),
+		attribute.Int("weft.executions", o.Executions),
+		attribute.Int64("weft.queue_us", o.Queue.Microseconds()),
+		attribute.Int64("weft.compute_us", o.Compute.Microseconds()),
+		attribute.Int64("weft.device_us", o.DeviceTime.Microseconds()),
+	))
+}

@@ -1,0 +1,148 @@
+// Package telemetry turns what the house tells its observers into metrics and traces.
+//
+// Metrics are always there for Prometheus to fetch. Both are also exported wherever the standard OTEL_* variables say; without
+// them nothing is sent and nothing is traced.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/attribute"
+	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Models is what telemetry must know of the models, and whose answers it measures.
+type Models interface {
+	// Snapshot returns every known model. It must not block: it is asked for with every batch.
+	Snapshot() *catalog.Snapshot
+	// Predict runs the call, as server.Models has it.
+	Predict(ctx context.Context, call *catalog.Call) error
+}
+
+// Scheduler shows how long the queues are and what the versions are called that are not ready yet.
+type Scheduler interface {
+	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
+	State() sharedsched.State
+}
+
+// Config is what a Telemetry is made with.
+type Config struct {
+	// Version is the program's own, for traces and exported metrics.
+	Version string
+	// Slot returns the name of the traffic entry that leads to a version of m, "" for none. Required.
+	Slot func(m *catalog.Model, v *catalog.Version) string
+	// Logger hears of exports that fail. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Telemetry measures. It implements sharedsched.Observer. Its methods are safe for concurrent use, and those that observe
+// neither block nor, once they have seen a version, allocate.
+type Telemetry struct {
+	registry *prometheus.Registry
+	meters   *sdkmetric.MeterProvider
+	traces   *sdktrace.TracerProvider // nil: nothing is traced
+
+	instruments
+	versions versions
+	requests requests
+}
+
+// maxSeries bounds the label combinations of one metric; beyond it they are counted together, labelled otel_metric_overflow.
+// All labels have bounded values, so that only very many models come near.
+const maxSeries = 20_000
+
+// New prepares metrics, and exporters as the environment asks for them. Watch comes next. The error says which variable asks
+// for what cannot be done.
+func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
+	t := &Telemetry{registry: prometheus.NewRegistry(), versions: versions{slot: cfg.Slot}}
+	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	page, err := prometheusexporter.New(
+		prometheusexporter.WithRegisterer(t.registry),
+		// A name below is the name on the page: no suffixes for units and counters are added, no labels of the library's own.
+		prometheusexporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithoutSuffixes),
+		prometheusexporter.WithoutScopeInfo(),
+		prometheusexporter.WithoutTargetInfo(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	identity, err := resource.New(ctx,
+		resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", "weft"), attribute.String("service.version", cfg.Version)),
+		resource.WithFromEnv(), // last, so that it wins
+	)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	options := []sdkmetric.Option{
+		sdkmetric.WithReader(page), sdkmetric.WithResource(identity), sdkmetric.WithCardinalityLimit(maxSeries),
+		// No measurement is made inside a trace, so that there is nothing to link to.
+		sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter),
+	}
+	exported, err := metricExporter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if exported != nil {
+		options = append(options, sdkmetric.WithReader(exported))
+	}
+	t.meters = sdkmetric.NewMeterProvider(options...)
+	if t.traces, err = tracerProvider(ctx, identity); err != nil {
+		return nil, errors.Join(err, t.meters.Shutdown(ctx))
+	}
+	if exported != nil || t.traces != nil {
+		reportFailures(cfg.Logger)
+	}
+	if t.instruments, err = newInstruments(t.meters.Meter("github.com/weftserve/weft")); err != nil {
+		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
+	}
+	return t, nil
+}
+
+// Watch names what is observed, once and before the first batch. It returns m with its answers measured.
+func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
+	t.versions.watch(m, s)
+	if err := t.observe(t.meters.Meter("github.com/weftserve/weft"), m, s, &t.versions); err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	return &watched{Models: m, telemetry: t}, nil
+}
+
+// MetricsHandler serves the metrics as text for Prometheus.
+func (t *Telemetry) MetricsHandler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
+}
+
+// ServerOptions returns what a grpc.Server must be made with for its calls to be traced; nothing if no trace is exported, since
+// tracing costs about 10 us a call.
+func (t *Telemetry) ServerOptions() []grpc.ServerOption {
+	if t.traces == nil {
+		return nil
+	}
+	return []grpc.ServerOption{grpc.StatsHandler(traceCalls(t.traces))}
+}
+
+// Shutdown sends what was not exported yet. Nothing is measured afterwards.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	var err error
+	if t.traces != nil {
+		err = t.traces.Shutdown(ctx)
+	}
+	return errors.Join(err, t.meters.Shutdown(ctx))
+}

@@ -1,0 +1,368 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
+
+// house is a host and a scheduler in one.
+type house struct {
+	snapshot *catalog.Snapshot
+	state    sharedsched.State
+	err      error // of Predict
+}
+
+func (h *house) Snapshot() *catalog.Snapshot { return h.snapshot }
+func (h *house) State() sharedsched.State    { return h.state }
+func (h *house) Predict(_ context.Context, call *catalog.Call) error {
+	call.Outcome.Queue = 3 * time.Millisecond
+	return h.err
+}
+
+// newHouse has walker/3, ready, number 7 in the scheduler, and walker/4, loading, number 8.
+func newHouse() *house {
+	h := &house{state: sharedsched.State{Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 5}, {ID: 8, Name: "walker/4"}}}}
+	h.publish(
+		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7},
+		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
+	)
+	return h
+}
+
+func (h *house) publish(versions ...*catalog.Version) {
+	h.snapshot = &catalog.Snapshot{Models: []*catalog.Model{
+		{Name: "broken", Cause: "model.yaml: no"},
+		{Name: "empty"},
+		{Name: "walker", Versions: versions},
+	}}
+}
+
+func slot(m *catalog.Model, v *catalog.Version) string {
+	if m.Newest() == v {
+		return "prod"
+	}
+	return ""
+}
+
+func start(t *testing.T, h *house) (*telemetry.Telemetry, telemetry.Models) {
+	t.Helper()
+	tel, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Slot: slot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tel.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	models, err := tel.Watch(h, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tel, models
+}
+
+// page fetches the metrics.
+func page(t *testing.T, tel *telemetry.Telemetry) map[string]*dto.MetricFamily {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	tel.MetricsHandler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(rec.Body)
+	if err != nil || rec.Code != 200 {
+		t.Fatalf("status %d, %v", rec.Code, err)
+	}
+	return families
+}
+
+// values returns the samples of our metrics as "name{label=value,...}": a counter's or gauge's value, a histogram's count and sum.
+func values(t *testing.T, tel *telemetry.Telemetry) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	for name, family := range page(t, tel) {
+		if !strings.HasPrefix(name, "weft_") {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var pairs []string
+			for _, l := range m.GetLabel() {
+				pairs = append(pairs, l.GetName()+"="+l.GetValue())
+			}
+			slices.Sort(pairs)
+			value := fmt.Sprint(m.GetCounter().GetValue() + m.GetGauge().GetValue())
+			if h := m.GetHistogram(); h != nil {
+				value = fmt.Sprintf("%d, sum %g", h.GetSampleCount(), h.GetSampleSum())
+			}
+			got[name+"{"+strings.Join(pairs, ",")+"}"] = value
+		}
+	}
+	return got
+}
+
+var batch = sharedsched.BatchEvent{
+	Version: 7, Device: "cpu", Tasks: 2, Rows: 3, Padded: 4, Reason: sharedsched.FlushDeviceIdle,
+	Estimated: 10 * time.Millisecond, DeviceTime: 20 * time.Millisecond, Elapsed: 21 * time.Millisecond,
+}
+
+// exercise makes every metric appear once.
+func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house) {
+	t.Helper()
+	tel.BatchDone(batch)
+	tel.TaskRefused(7, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull})
+	tel.RequestDone(telemetry.Request{Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond})
+	if err := models.Predict(t.Context(), &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNamesTypesAndLabels(t *testing.T) {
+	h := newHouse()
+	tel, models := start(t, h)
+	exercise(t, tel, models, h)
+	var lines []string
+	families := page(t, tel)
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		family := families[name]
+		switch {
+		case strings.HasPrefix(name, "go_"), strings.HasPrefix(name, "process_"):
+			continue
+		case family.GetHelp() == "":
+			t.Errorf("%s has no description", name)
+		}
+		labels := map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = true
+			}
+		}
+		kind := strings.ToLower(family.GetType().String())
+		lines = append(lines, fmt.Sprintf("%s %s {%s}", name, kind, strings.Join(slices.Sorted(maps.Keys(labels)), ", ")))
+	}
+	got := strings.Join(lines, "\n") + "\n"
+	const golden = "testdata/metrics.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("the metrics page differs from %s (go test -update rewrites it):\n%s", golden, diff)
+	}
+}
+
+func TestValues(t *testing.T) {
+	h := newHouse()
+	tel, models := start(t, h)
+	exercise(t, tel, models, h)
+	want := map[string]string{
+		"weft_batch_cost_per_flush_ms{model=walker,slot=prod,version=3}":                         "1, sum 20",
+		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":                            "1, sum 3",
+		"weft_batch_flush_total{model=walker,reason=device_idle,slot=prod,version=3}":            "1",
+		"weft_padding_rows_total{model=walker,slot=prod,version=3}":                              "1",
+		"weft_cost_estimate_error_ratio{model=walker,slot=prod,version=3}":                       "1, sum 2",
+		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}":                      "0.02",
+		"weft_queue_wait_seconds{model=walker,slot=prod,version=3}":                              "1, sum 0.003",
+		"weft_rejected_total{model=walker,reason=QUEUE_FULL,slot=prod,version=3}":                "1",
+		"weft_requests_total{code=OK,method=Predict,model=walker,slot=prod,version=3}":           "1",
+		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
+		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
+		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0",
+		"weft_models{state=ready}": "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
+	}
+	if diff := cmp.Diff(want, values(t, tel)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnroutedRequestsHaveNoModel(t *testing.T) {
+	tel, _ := start(t, newHouse())
+	tel.RequestDone(telemetry.Request{Code: "NotFound", Stream: true})
+	if got := values(t, tel)["weft_requests_total{code=NotFound,method=PredictStream,model=,slot=,version=}"]; got != "1" {
+		t.Errorf("counted %q, want 1", got)
+	}
+}
+
+func TestProofAndWarmUpCountAsDeviceTimeOnly(t *testing.T) {
+	h := newHouse()
+	tel, _ := start(t, h)
+	warmUp := batch
+	warmUp.Version, warmUp.Device = 8, "synth"
+	tel.TaskRefused(8, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull})
+	tel.BatchDone(warmUp)
+	got := values(t, tel)
+	const busy = "weft_device_busy_seconds_total{device=synth,model=walker,version=4}"
+	if got[busy] != "0.02" {
+		t.Errorf("%s is %q, want 0.02 s", busy, got[busy])
+	}
+	for name := range got {
+		if strings.Contains(name, "version=4") && name != busy {
+			t.Errorf("%s = %s: what no request waits for is not counted as served", name, got[name])
+		}
+	}
+
+	ready := &catalog.Version{Model: "walker", Number: 4, State: catalog.Ready, Device: "synth", Scheduler: 8}
+	h.publish(h.snapshot.Model("walker").Version(3), ready)
+	tel.BatchDone(warmUp)
+	tel.BatchDone(batch) // of version 3, to which no traffic leads any more
+	got = values(t, tel)
+	for name, want := range map[string]string{
+		busy: "0.04",
+		"weft_batch_size_per_flush{model=walker,slot=prod,version=4}": "1, sum 3",
+		"weft_batch_size_per_flush{model=walker,slot=,version=3}":     "1, sum 3",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+}
+
+func TestVersionWithoutTrafficIsCountedOnceReady(t *testing.T) {
+	h := newHouse()
+	h.state.Versions = append(h.state.Versions, sharedsched.VersionState{ID: 9, Name: "walker/2"})
+	tel, _ := start(t, h)
+	older := batch
+	older.Version = 9
+	tel.BatchDone(older)
+	h.publish(&catalog.Version{Model: "walker", Number: 2, State: catalog.Ready, Device: "cpu", Scheduler: 9}, h.snapshot.Model("walker").Version(3))
+	tel.BatchDone(older)
+	const name = "weft_batch_size_per_flush{model=walker,slot=,version=2}"
+	if got := values(t, tel)[name]; got != "1, sum 3" {
+		t.Errorf("%s is %q, want the batch after it was ready", name, got)
+	}
+}
+
+func TestGoneVersionsAreStillCounted(t *testing.T) {
+	h := newHouse()
+	tel, _ := start(t, h)
+	tel.BatchDone(batch)
+	h.publish()
+	h.state.Versions = nil
+	tel.BatchDone(batch)
+	stranger := batch
+	stranger.Version = 99
+	tel.BatchDone(stranger)
+	got := values(t, tel)
+	for name, want := range map[string]string{
+		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":       "2, sum 6",
+		"weft_device_busy_seconds_total{device=cpu,model=,version=}":        "0.02",
+		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}": "0.04",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if depth, ok := got["weft_queue_depth{model=walker,slot=prod,version=3}"]; ok {
+		t.Errorf("a version that is gone has a queue of %s", depth)
+	}
+}
+
+func TestFailedAndUnmeasuredBatchesTeachNothing(t *testing.T) {
+	tel, _ := start(t, newHouse())
+	failed, unmeasured := batch, batch
+	failed.Failed, unmeasured.Estimated = true, 0
+	tel.BatchDone(failed)
+	tel.BatchDone(unmeasured)
+	got := values(t, tel)
+	if ratio, ok := got["weft_cost_estimate_error_ratio{model=walker,slot=prod,version=3}"]; ok {
+		t.Errorf("the ratio has %s", ratio)
+	}
+	if size := got["weft_batch_size_per_flush{model=walker,slot=prod,version=3}"]; size != "2, sum 6" {
+		t.Errorf("batches counted: %s, want both", size)
+	}
+}
+
+func TestRejectionReasons(t *testing.T) {
+	tel, _ := start(t, newHouse())
+	for _, err := range []error{
+		&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull},
+		&sharedsched.Refusal{Reason: sharedsched.RefusedDeadline},
+		fmt.Errorf("wrapped: %w", &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput}),
+		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed, sharedsched.ErrTooManyRows,
+		context.DeadlineExceeded, context.Canceled, errors.New("a newer request of this stream took over"),
+	} {
+		tel.TaskRefused(7, err)
+	}
+	got := map[string]string{}
+	for name, value := range values(t, tel) {
+		if rest, ok := strings.CutPrefix(name, "weft_rejected_total{model=walker,reason="); ok {
+			got[strings.TrimSuffix(rest, ",slot=prod,version=3}")] = value
+		}
+	}
+	want := map[string]string{
+		"QUEUE_FULL": "1", "DEADLINE_UNATTAINABLE": "1", "DROPPED_FOR_GOODPUT": "1", "EXPIRED": "2",
+		"REMOVED": "1", "DRAINING": "1", "CLOSED": "1", "TOO_MANY_ROWS": "1", "CANCELLED": "2",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rejections (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnansweredCallsHaveNoQueueWait(t *testing.T) {
+	h := newHouse()
+	h.err = sharedsched.ErrExpired
+	tel, models := start(t, h)
+	if err := models.Predict(t.Context(), &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(err, h.err) {
+		t.Errorf("error %v, want that of the models", err)
+	}
+	if wait, ok := values(t, tel)["weft_queue_wait_seconds{model=walker,slot=prod,version=3}"]; ok {
+		t.Errorf("queue wait %s", wait)
+	}
+}
+
+func TestObservingDoesNotAllocate(t *testing.T) {
+	h := newHouse()
+	tel, models := start(t, h)
+	refusal := &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
+	request := telemetry.Request{Model: "walker", Version: 3, Slot: "prod", Code: "OK"}
+	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
+	for name, observe := range map[string]func(){
+		"BatchDone":   func() { tel.BatchDone(batch) },
+		"TaskRefused": func() { tel.TaskRefused(7, refusal) },
+		"RequestDone": func() { tel.RequestDone(request) },
+		"Predict":     func() { _ = models.Predict(t.Context(), call) },
+	} {
+		if n := testing.AllocsPerRun(100, observe); n > 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func BenchmarkBatchDone(b *testing.B) {
+	h := newHouse()
+	tel, err := telemetry.New(b.Context(), telemetry.Config{Slot: slot})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := tel.Watch(h, h); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		tel.BatchDone(batch)
+	}
+}

@@ -1,0 +1,138 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// versions finds the labels of a version by its number in the scheduler. Labels are put together when a version is seen first.
+type versions struct {
+	slot      func(*catalog.Model, *catalog.Version) string
+	models    Models
+	scheduler Scheduler
+
+	table atomic.Pointer[versionTable]
+	mu    sync.Mutex // held to replace the table
+}
+
+// versionTable is immutable. It keeps versions that are gone, whose last events may still be on their way; their metrics stay
+// too.
+type versionTable struct {
+	snapshot *catalog.Snapshot
+	byID     map[sharedsched.VersionID]*series
+}
+
+// series are the labels of one version.
+type series struct {
+	// serving: the version was published as ready; before that its executions are proof and warm-up, which no request waits for.
+	serving bool
+	slot    string
+	plain   labels // model, version, slot
+	device  labels // device, model, version
+	flush   map[sharedsched.FlushReason]labels
+	reject  map[string]labels
+}
+
+func (vs *versions) watch(m Models, s Scheduler) {
+	vs.models, vs.scheduler = m, s
+	vs.table.Store(&versionTable{snapshot: &catalog.Snapshot{}})
+}
+
+// unknown stands for a version that is not published as ready and of which nothing else needs to be known.
+var unknown = &series{}
+
+// of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not matter.
+func (vs *versions) of(id sharedsched.VersionID, device string) *series {
+	table := vs.table.Load()
+	if s := table.byID[id]; s != nil && table.snapshot == vs.models.Snapshot() {
+		return s
+	}
+	return vs.refresh(id, device)
+}
+
+// refresh brings the table in step with the models and returns the labels of the version.
+func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	old := vs.table.Load()
+	next := &versionTable{snapshot: vs.models.Snapshot(), byID: maps.Clone(old.byID)}
+	if next.byID == nil {
+		next.byID = map[sharedsched.VersionID]*series{}
+	}
+	for _, m := range next.snapshot.Models {
+		for _, v := range m.Versions {
+			if v.State != catalog.Ready && v.State != catalog.Unloading {
+				continue // its number is not known yet
+			}
+			id, slot := sharedsched.VersionID(v.Scheduler), vs.slot(m, v)
+			if have := next.byID[id]; have == nil || !have.serving || have.slot != slot {
+				next.byID[id] = newSeries(v.Model, number(v), v.Device, slot, true)
+			}
+		}
+	}
+	if next.byID[id] == nil && device != "" {
+		model, version := vs.name(id)
+		next.byID[id] = newSeries(model, version, device, "", false)
+	}
+	vs.table.Store(next)
+	if s := next.byID[id]; s != nil {
+		return s
+	}
+	return unknown
+}
+
+// name asks the scheduler for the name of a version that is not published as ready; empty if it is gone already.
+func (vs *versions) name(id sharedsched.VersionID) (model, version string) {
+	for _, v := range vs.scheduler.State().Versions {
+		if v.ID == id {
+			at := max(strings.LastIndexByte(v.Name, '/'), 0)
+			return v.Name[:at], strings.TrimPrefix(v.Name[at:], "/")
+		}
+	}
+	return "", ""
+}
+
+// identity returns the labels that most metrics of a version have.
+func (vs *versions) identity(m *catalog.Model, v *catalog.Version) []attribute.KeyValue {
+	return identity(v.Model, number(v), vs.slot(m, v))
+}
+
+func number(v *catalog.Version) string { return strconv.FormatInt(v.Number, 10) }
+
+func identity(model, version, slot string) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("model", model), attribute.String("version", version), attribute.String("slot", slot)}
+}
+
+func newSeries(model, version, device, slot string, serving bool) *series {
+	common := identity(model, version, slot)
+	s := &series{
+		serving: serving, slot: slot,
+		plain:  newLabels(common),
+		device: newLabels(common[:2], attribute.String("device", device)),
+		flush:  map[sharedsched.FlushReason]labels{},
+		reject: map[string]labels{},
+	}
+	for reason := sharedsched.FlushUnspecified; reason <= sharedsched.FlushUnbatched; reason++ {
+		s.flush[reason] = newLabels(common, attribute.String("reason", reason.String()))
+	}
+	for _, reason := range rejections {
+		s.reject[reason] = newLabels(common, attribute.String("reason", reason))
+	}
+	return s
+}
+
+func newLabels(common []attribute.KeyValue, more ...attribute.KeyValue) labels {
+	// NewSet sorts what it gets, hence a copy.
+	option := metric.WithAttributeSet(attribute.NewSet(slices.Concat(common, more)...))
+	return labels{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
+}
