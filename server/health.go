@@ -10,7 +10,7 @@ import (
 )
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version of it is
-// ready. The server as a whole (service "") becomes SERVING once there is a model and no model still waits for its first
+// ready. The server as a whole (service "") becomes SERVING once some model is ready and none still waits for its first
 // version, and stays so until it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
@@ -41,18 +41,19 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 			h.server.SetServingStatus(name, healthgrpc.HealthCheckResponse_SERVICE_UNKNOWN)
 		}
 	}
-	settled := len(s.Models) > 0
+	anyReady, anyComing := false, false
 	for _, m := range s.Models {
 		h.models[m.Name] = true
 		status := healthgrpc.HealthCheckResponse_NOT_SERVING
 		if m.Newest() != nil {
 			status = healthgrpc.HealthCheckResponse_SERVING
+			anyReady = true
 		} else if isComing(m) {
-			settled = false
+			anyComing = true
 		}
 		h.server.SetServingStatus(m.Name, status)
 	}
-	if settled {
+	if anyReady && !anyComing {
 		h.server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_SERVING)
 	}
 }

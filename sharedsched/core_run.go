@@ -135,7 +135,9 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 	l.est = q.curve.Begin(b.Padded)
 	l.batch = BatchEvent{
 		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
-		Estimated: l.est.Cost,
+	}
+	if l.est.Source != cost.Unmeasured {
+		l.batch.Estimated = l.est.Cost
 	}
 	for i := range b.Spans {
 		if b.Spans[i].firstExecution {

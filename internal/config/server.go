@@ -23,7 +23,7 @@ type Server struct {
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty: nowhere."`
 	// AdminListen is where the calls that change something are served, as HOST:PORT; empty: nowhere. Whoever
 	// reaches it can unload models: keep it on loopback.
-	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"" placeholder:"ADDRESS" help:"Serve the calls that change something on this address; empty: nowhere."`
+	AdminListen string `yaml:"admin-listen,omitempty" name:"admin-listen" default:"" placeholder:"ADDRESS" help:"Serve the calls that change something on this address; empty: nowhere."`
 	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0: not at all. Too low breaks off

@@ -49,7 +49,6 @@ func (h *Host) Load(ctx context.Context, l modelrepo.Listing) error {
 
 // load brings one version from loading to ready or failed.
 func (h *Host) load(ctx context.Context, c candidate) {
-	start := time.Now()
 	v, err := h.open(ctx, c)
 	if err == nil {
 		if err = h.admit(ctx, c, v); err != nil {
@@ -66,10 +65,7 @@ func (h *Host) load(ctx context.Context, c candidate) {
 			e.resident = nil
 			public.State, public.Cause = catalog.Failed, err.Error()
 		})
-		return
 	}
-	h.log.Info("a model version is ready", "model", c.model, "version", c.version.Number,
-		"device", v.opened.Device, "provider", v.opened.Provider, "took", time.Since(start).Round(time.Millisecond))
 }
 
 // open opens the model in its engine.
@@ -97,6 +93,7 @@ func (h *Host) open(ctx context.Context, c candidate) (v *version, err error) {
 // admit decides how the version is served, adds it to the scheduler, proves and warms it up, and publishes it as ready. After an
 // error the version is out of the scheduler.
 func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
+	start := time.Now()
 	declared := v.opened.Session.Signature().Clone()
 	declared.Notes = append(declared.Notes, v.opened.Notes...)
 	batching := &c.manifest.Batching
@@ -136,16 +133,18 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 		return err
 	}
 	h.publishReady(c, v, d, judged)
+	level := slog.LevelInfo
+	if !judged.batched && d.against == "" {
+		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
+	}
+	h.log.Log(ctx, level, "a model version is ready", "model", v.model, "version", v.number, "device", v.opened.Device,
+		"provider", v.opened.Provider, "batched", judged.batched, "reason", judged.reason,
+		"warm_up", t.spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
 func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict) {
 	b := &c.manifest.Batching
-	level := slog.LevelInfo
-	if !judged.batched && d.against == "" {
-		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
-	}
-	h.log.Log(context.Background(), level, "batching decided", "model", v.model, "version", v.number, "batched", judged.batched, "reason", judged.reason)
 	v.ready.Store(true)
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
 		e.resident = v

@@ -11,7 +11,7 @@ type Device struct {
 func NewDevice() *Device { return &Device{busy: make(chan struct{}, 1)} }
 
 // occupy waits for the device, holds it for as long as duration says, and reports true; or false as soon as stop closes.
-// Duration is called while the device is held. The wait is a timer's: on real time some tens of microseconds longer than
+// Duration is called while the device is held. The wait is a timer's: on real time up to about a millisecond longer than
 // asked for, and exact in a testing/synctest bubble.
 func (d *Device) occupy(stop <-chan struct{}, duration func() time.Duration) bool {
 	select {
