@@ -4,7 +4,7 @@ package sharedsched
 type Action struct {
 	Kind    ActionKind
 	Version VersionID
-	// For TaskEnded. Outcome is valid until the next call of a Core method.
+	// For TaskEnded. Outcome is valid until the next Submit.
 	Task    Handle
 	End     End
 	Outcome *Outcome

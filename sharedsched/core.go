@@ -32,7 +32,8 @@ type Core struct {
 
 	maxQueuedBytes int64
 	queuedBytes    int64
-	seq            uint64
+	seq            uint64   // tasks ever submitted
+	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
 	draining       bool
 	log            decisionLog
 }
@@ -87,14 +88,21 @@ type version struct {
 	name     string
 	flow     FlowID
 	settings Settings
-	revision uint64           // counts changes of settings
-	queues   map[string]int32 // by Task.Key
-	latest   *queue           // the one asked for last, which is the likeliest to be asked for next; may be nil
-	curves   map[string]*cost.Curve
-	queued   int // tasks with rows that were not started
-	live     int // tasks that have not ended
+	revision uint64            // counts changes of settings
+	queues   map[string]int32  // by Task.Key
+	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
+	shapes   map[string]*shape // by Task.ShapeKey
+	queued   int               // tasks with rows that were not started
+	live     int               // tasks that have not ended
 	closing  bool
-	// refusing is since when tasks are refused on an estimate alone, with nothing executed in between; Never: not so.
+}
+
+// shape is what is known of the cost of one shape of a version. Its queues share it.
+type shape struct {
+	cost.Curve
+	queues int    // live queues of this shape
+	used   uint64 // when a queue asked for it last, in tasks ever submitted
+	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
 	refusing Time
 }
 
@@ -103,13 +111,14 @@ type queue struct {
 	local   int32 // its id within the flow
 	version *version
 	key     string
-	curve   *cost.Curve
+	shape   *shape
 	ring    ring
 	waiting int // rows in the ring that were not started
 	running int // batches in flight
-	// oldest is the earliest arrival in the ring. Kept only where there is a batch timeout.
-	oldest Time
-	idleAt Time // when it last became empty, to choose what to evict
+	// oldest is the earliest arrival in the ring, and soonest the earliest limit. Kept only where there is a batch timeout.
+	oldest, soonest Time
+	idleAt          Time // when it last became empty, to choose what to evict
+	touched         bool // in Core.touched
 
 	ready bool // in the flow's ready heap of class
 	class class
@@ -141,6 +150,9 @@ func NewCore(cfg Config) (*Core, error) {
 
 // AddFlow adds a flow on the named device.
 func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) {
+	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
+		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight, float64(fairq.MaxWeight))
+	}
 	for i := range c.devices {
 		d := &c.devices[i]
 		if d.Name != deviceName {
@@ -174,10 +186,13 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	if err := s.validate(); err != nil {
 		return 0, fmt.Errorf("%w (version %s)", err, name)
 	}
+	if f < 0 || int(f) >= len(c.flows) || c.flows[f].removed {
+		return 0, fmt.Errorf("sharedsched: version %s is to belong to flow %d, which does not exist", name, f)
+	}
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
-		id: id, name: name, flow: f, settings: s, refusing: Never,
-		queues: map[string]int32{}, curves: map[string]*cost.Curve{},
+		id: id, name: name, flow: f, settings: s,
+		queues: map[string]int32{}, shapes: map[string]*shape{},
 	})
 	return id, nil
 }
@@ -193,7 +208,8 @@ func (c *Core) Configure(now Time, id VersionID, s Settings) error {
 	}
 	v.settings = s
 	v.revision++
-	c.refreshVersion(now, v)
+	c.touchVersion(v)
+	c.refreshTouched(now)
 	return nil
 }
 
@@ -205,7 +221,8 @@ func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
 		return acts
 	}
 	v.closing = true
-	c.refreshVersion(now, v)
+	c.touchVersion(v)
+	c.refreshTouched(now)
 	return c.retire(v, acts)
 }
 
@@ -214,9 +231,10 @@ func (c *Core) Drain(now Time) {
 	c.draining = true
 	for _, v := range c.versions {
 		if v != nil {
-			c.refreshVersion(now, v)
+			c.touchVersion(v)
 		}
 	}
+	c.refreshTouched(now)
 }
 
 // Live returns the number of tasks that have not ended.
@@ -254,7 +272,8 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 	if len(v.queues) == maxQueues && !c.evictQueue(v) {
 		return nil
 	}
-	q := &queue{version: v, key: t.Key, curve: v.curve(t.ShapeKey), curveRevision: ^uint64(0)}
+	q := &queue{version: v, key: t.Key, shape: v.shape(t.ShapeKey, c.seq), curveRevision: ^uint64(0)}
+	q.shape.queues++
 	if n := len(c.freeIDs); n > 0 {
 		q.id = c.freeIDs[n-1]
 		c.freeIDs = c.freeIDs[:n-1]
@@ -292,6 +311,7 @@ func (c *Core) dropQueue(q *queue) {
 	v := q.version
 	delete(v.queues, q.key)
 	v.latest = nil
+	q.shape.queues--
 	f := &c.flows[v.flow]
 	f.locals[q.local] = -1
 	c.queues[q.id] = nil
@@ -309,16 +329,26 @@ func (f *flow) take(queue int32) int32 {
 	return int32(len(f.locals) - 1)
 }
 
-// curve returns the cost curve for a shape. Curves outlive queues, for the cost of a shape is dear to learn; past maxQueues of
-// them all are forgotten, which costs a few cold batches.
-func (v *version) curve(shapeKey string) *cost.Curve {
-	if curve, ok := v.curves[shapeKey]; ok {
-		return curve
+// shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past maxQueues of
+// them the one that was not asked for longest and has no queue is forgotten.
+func (v *version) shape(key string, now uint64) *shape {
+	if s, ok := v.shapes[key]; ok {
+		s.used = now
+		return s
 	}
-	if len(v.curves) == maxQueues {
-		clear(v.curves)
+	if len(v.shapes) >= maxQueues {
+		victim := ""
+		var oldest *shape
+		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same task, so
+		// that the order of iteration does not matter.
+		for k, s := range v.shapes {
+			if s.queues == 0 && (oldest == nil || s.used < oldest.used) {
+				victim, oldest = k, s
+			}
+		}
+		delete(v.shapes, victim)
 	}
-	curve := &cost.Curve{}
-	v.curves[shapeKey] = curve
-	return curve
+	s := &shape{refusing: Never, used: now}
+	v.shapes[key] = s
+	return s
 }

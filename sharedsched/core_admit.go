@@ -18,7 +18,10 @@ const (
 // ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal.
 func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, error) {
 	v := c.version(id)
+	c.seq++
 	switch {
+	case t.Rows < 1:
+		return 0, ErrNoRows
 	case c.draining:
 		return 0, ErrDraining
 	case v == nil || v.closing:
@@ -32,18 +35,18 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, erro
 	if limit <= now {
 		return 0, ErrExpired
 	}
+	full := &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}
 	if v.queued >= v.settings.MaxQueue {
-		return 0, c.refuse(now, v, &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}, t)
+		return 0, c.refuse(now, v, full, t)
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return 0, c.refuse(now, v, &Refusal{
-			Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
-			QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes,
-		}, t)
+		full.Bytes, full.QueuedBytes, full.MaxQueuedBytes = t.Bytes, c.queuedBytes, c.maxQueuedBytes
+		return 0, c.refuse(now, v, full, t)
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		return 0, c.refuse(now, v, &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}, t)
+		full.Keys = maxQueues
+		return 0, c.refuse(now, v, full, t)
 	}
 	if refusal := c.unattainable(now, q, t, limit); refusal != nil {
 		return 0, refusal
@@ -67,11 +70,11 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
 	if !known || now.Add(predicted) <= limit {
 		return nil
 	}
-	switch {
-	case v.refusing == Never:
-		v.refusing = now
-	case now.Sub(v.refusing) >= probeAfter:
-		v.refusing = now
+	switch since := &q.shape.refusing; {
+	case *since == Never:
+		*since = now
+	case now.Sub(*since) >= probeAfter:
+		*since = now
 		return nil
 	}
 	r := &Refusal{
@@ -82,25 +85,32 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
 	return r
 }
 
-// serviceTime is the least device time of a task that has the device to itself. It reports false where that was never measured.
+// serviceTime is the least time that a task takes which has all lanes of the device to itself. It reports false where that was
+// never measured.
 func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 	s := &q.version.settings
 	if t.Alone || !s.Batched {
-		return q.curve.AtLeast(t.Rows)
+		return q.shape.AtLeast(t.Rows)
 	}
 	most, _ := q.fullBatch()
-	first, known := q.curve.AtLeast(s.padded(min(most, t.Rows)))
-	last, _ := q.curve.AtLeast(s.padded(t.Rows % most))
-	if t.Rows < most {
-		last = 0
+	if t.Rows <= most {
+		return q.shape.AtLeast(s.padded(t.Rows))
 	}
-	return first*time.Duration(max(1, t.Rows/most)) + last, known
+	full, known := q.shape.AtLeast(s.padded(most))
+	total := full * time.Duration(t.Rows/most)
+	if rest := t.Rows % most; rest > 0 {
+		last, _ := q.shape.AtLeast(s.padded(rest))
+		total += last
+	}
+	return max(full, total/time.Duration(c.device(q).Lanes)), known
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
 func (c *Core) refuse(now Time, v *version, r *Refusal, t *Task) *Refusal {
 	r.RetryAfter = time.Millisecond
-	if id, ok := v.queues[t.Key]; ok {
+	if r.Bytes > c.maxQueuedBytes {
+		r.RetryAfter = -1 // not even an empty server has that room
+	} else if id, ok := v.queues[t.Key]; ok {
 		_, full := c.queues[id].fullBatch()
 		r.RetryAfter = max(r.RetryAfter, full)
 	}
@@ -111,7 +121,6 @@ func (c *Core) refuse(now Time, v *version, r *Refusal, t *Task) *Refusal {
 func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	v := q.version
 	slot, k := c.take()
-	c.seq++
 	k.state = taskQueued
 	k.order = order{rank: t.Priority.rank(), target: min(now.Add(q.target(t)), limit), seq: c.seq}
 	k.queue = q.id
@@ -120,8 +129,9 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	k.arrival, k.limit = now, limit
 
 	if q.ring.n == 0 {
-		q.oldest = now
+		q.oldest, q.soonest = now, Never
 	}
+	q.soonest = min(q.soonest, limit)
 	q.ring.insert(entry{k.order, slot})
 	q.waiting += t.Rows
 	v.queued++
@@ -154,11 +164,11 @@ func (q *queue) target(t *Task) time.Duration {
 // change only with the curve and the settings, far less often than they are asked for.
 func (q *queue) fullBatch() (rows int, cost time.Duration) {
 	v := q.version
-	if q.curveRevision != q.curve.Revision() || q.settingRevision != v.revision {
+	if q.curveRevision != q.shape.Revision() || q.settingRevision != v.revision {
 		s := &v.settings
-		q.curveRevision, q.settingRevision = q.curve.Revision(), v.revision
-		q.most = q.curve.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded)
-		q.fullCost = q.curve.Estimate(s.padded(q.most)).Cost
+		q.curveRevision, q.settingRevision = q.shape.Revision(), v.revision
+		q.most = q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded)
+		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
 	}
 	return q.most, q.fullCost
 }

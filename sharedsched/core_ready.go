@@ -5,7 +5,8 @@ import "github.com/weftserve/weft/sharedsched/fairq"
 // A queue is ready when a batch of it may start: it has tasks, and it is not holding a partial batch for its timeout nor
 // waiting for a first measurement. Ready queues make their flow active in the fair queue of their class.
 
-// refresh brings the queue's place among the ready ones up to date. Whatever changes a queue ends with it.
+// refresh brings the queue's place among the ready ones up to date. Every change of a queue is followed by it, at the latest at
+// the end of the event.
 func (c *Core) refresh(now Time, q *queue) {
 	ready, until := c.readiness(now, q)
 	if until != Never {
@@ -14,10 +15,7 @@ func (c *Core) refresh(now Time, q *queue) {
 		c.holds.Remove(q.id)
 	}
 	f := &c.flows[q.version.flow]
-	k := background
-	if q.ring.n > 0 {
-		k = classOf(q.ring.at(0).order)
-	}
+	k := c.classNow(q)
 	if q.ready && (!ready || q.class != k) {
 		q.ready = false
 		f.ready[q.class].Remove(q.local)
@@ -32,50 +30,86 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 }
 
+// classNow returns the class in which the queue is served: that of its head, but what is draining is waited for.
+func (c *Core) classNow(q *queue) class {
+	if q.ring.n == 0 || q.version.closing || c.draining {
+		return foreground
+	}
+	return classOf(q.ring.at(0).order)
+}
+
 // readiness reports whether a batch may start, and if not, the time at which waiting alone will make it so.
 func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	if q.ring.n == 0 {
 		return false, Never
 	}
-	v := q.version
-	if q.curve.ColdInFlight() {
+	if q.shape.ColdInFlight() {
 		// Its first measurements are being taken; more of the unknown would only hold the device for longer.
 		return false, Never
 	}
-	s := &v.settings
-	if s.BatchTimeout == 0 || !s.Batched || v.closing || c.draining || c.tasks[q.ring.at(0).task].alone {
+	s := &q.version.settings
+	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
 	if most, _ := q.fullBatch(); q.waiting >= most {
 		return true, Never
 	}
-	if end := q.oldest.Add(s.BatchTimeout); end > now {
+	if end := q.holdEnd(); end > now {
 		return false, end
 	}
 	return true, Never
 }
 
-func (c *Core) refreshVersion(now Time, v *version) {
-	// Refreshing one queue does not affect another, so the order does not matter.
-	for _, id := range v.queues {
-		q := c.queues[id]
-		c.findOldest(q)
-		c.refresh(now, q)
+// holdEnd returns when a partial batch stops being held: at the batch timeout, or so early that the task with the soonest limit
+// can still meet it.
+func (q *queue) holdEnd() Time {
+	end := q.oldest.Add(q.version.settings.BatchTimeout)
+	if q.soonest == Never {
+		return end
+	}
+	_, full := q.fullBatch()
+	return min(end, q.soonest-Time(full))
+}
+
+// touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.
+func (c *Core) touch(q *queue) {
+	if !q.touched {
+		q.touched = true
+		c.touched = append(c.touched, q)
 	}
 }
 
-// findOldest recomputes the earliest arrival after tasks left, where a batch timeout makes it matter.
-func (c *Core) findOldest(q *queue) {
+// refreshTouched ends an event.
+func (c *Core) refreshTouched(now Time) {
+	for _, q := range c.touched {
+		q.touched = false
+		c.rescan(q)
+		c.refresh(now, q)
+	}
+	clear(c.touched)
+	c.touched = c.touched[:0]
+}
+
+func (c *Core) touchVersion(v *version) {
+	// In which order queues are refreshed makes no difference: none looks at another, and heaps order equal keys by id.
+	for _, id := range v.queues {
+		c.touch(c.queues[id])
+	}
+}
+
+// rescan finds the earliest arrival and limit again after tasks left, where a batch timeout makes them matter.
+func (c *Core) rescan(q *queue) {
 	if q.version.settings.BatchTimeout == 0 {
 		return
 	}
-	q.oldest = Never
+	q.oldest, q.soonest = Never, Never
 	for i := range q.ring.n {
-		q.oldest = min(q.oldest, c.tasks[q.ring.at(i).task].arrival)
+		t := &c.tasks[q.ring.at(i).task]
+		q.oldest, q.soonest = min(q.oldest, t.arrival), min(q.soonest, t.limit)
 	}
 }
 
-// Advance lets time pass: tasks whose limit has come are dropped and queues whose timeout has ended become ready.
+// Advance lets time pass: tasks whose limit has come are dropped and queues that were held long enough become ready.
 func (c *Core) Advance(now Time, acts []Action) []Action {
 	for {
 		slot, at, ok := c.limits.Min()
@@ -92,6 +126,7 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		}
 		c.refresh(now, c.queues[id])
 	}
+	c.refreshTouched(now)
 	return acts
 }
 

@@ -17,7 +17,7 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	}
 	c.form(now, q, b)
 	c.start(now, id, q, k, b)
-	c.refresh(now, q)
+	c.refreshTouched(now)
 	return true, acts
 }
 
@@ -45,15 +45,16 @@ func (c *Core) pick(dev int32) (*queue, class) {
 }
 
 // form takes a prefix of the queue into b: as many tasks as fit the rows that one batch may have. A task that fits no batch
-// whole is split, one that would fit the next batch whole is left for it.
+// whole is split, one that would fit the next batch whole is left for it. Behind foreground tasks, background ones only take the
+// place of padding: nobody waits longer for them.
 func (c *Core) form(now Time, q *queue, b *Batch) {
 	v := q.version
 	s := &v.settings
 	b.Version, b.Spans, b.Rows = v.id, b.Spans[:0], 0
-	head := &c.tasks[q.ring.at(0).task]
-	if head.alone || !s.Batched {
+	head := q.ring.at(0).order
+	if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
-		c.takeRows(now, q, head.rows-head.next, b)
+		c.takeRows(now, q, t.rows-t.next, b)
 		b.Padded = b.Rows
 		return
 	}
@@ -65,20 +66,27 @@ func (c *Core) form(now Time, q *queue, b *Batch) {
 			break
 		}
 		left, room := t.rows-t.next, most-b.Rows
+		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.order) == background
+		if behind {
+			room = min(room, s.padded(b.Rows)-b.Rows)
+			if left > room {
+				break
+			}
+		}
 		if left <= room || left > most {
 			c.takeRows(now, q, min(left, room), b)
 		}
-		full = left >= room
+		full = !behind && left >= room
 	}
 	b.Alone = false
 	b.Padded = s.padded(b.Rows)
-	b.Reason = c.flushReason(q, full, most)
+	b.Reason = c.flushReason(now, q, full, most)
 }
 
-func (c *Core) flushReason(q *queue, full bool, most int) FlushReason {
+func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
-	case full && most == 1 && s.MaxBatchCost > 0 && q.curve.Estimate(s.padded(1)).Cost > s.MaxBatchCost:
+	case full && most == 1 && s.MaxBatchCost > 0 && q.shape.Estimate(s.padded(1)).Cost > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
 	case full && most < s.MaxBatchSize:
 		return FlushBudgetReached
@@ -86,6 +94,8 @@ func (c *Core) flushReason(q *queue, full bool, most int) FlushReason {
 		return FlushFull
 	case q.version.closing || c.draining:
 		return FlushDrain
+	case s.BatchTimeout > 0 && q.oldest.Add(s.BatchTimeout) > now:
+		return FlushDeadline
 	case s.BatchTimeout > 0:
 		return FlushTimeout
 	}
@@ -132,7 +142,7 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q.id, k, now, 0
-	l.est = q.curve.Begin(b.Padded)
+	l.est = q.shape.Begin(b.Padded)
 	l.batch = BatchEvent{
 		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
 	}
@@ -149,7 +159,10 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 	}
 	q.running++
 	d.fair[k].Charge(fairq.Flow(q.version.flow), l.est.Cost)
-	c.findOldest(q)
+	c.touch(q)
+	if l.est.Source == cost.Unmeasured {
+		c.touchVersion(q.version) // the other queues of this shape wait for the measurement
+	}
 	c.log.batch(now, q, b, l, &d.fair[k])
 }
 
@@ -187,12 +200,13 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 	if r.DeviceTime > 0 {
 		used = r.DeviceTime
 	}
+	revision := q.shape.Revision()
 	if r.Unusable || c.get(b.Spans[0].task).unmeasured {
-		q.curve.Abandon(l.est)
+		q.shape.Abandon(l.est)
 	} else {
-		q.curve.Settle(l.est, used)
+		q.shape.Settle(l.est, used)
+		q.shape.refusing = Never
 	}
-	v.refusing = Never
 	c.flows[v.flow].served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow), used-l.est.Cost)
 
@@ -204,12 +218,10 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		ev.Failed = ev.Failed || s.Err != nil
 		acts = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), acts)
 	}
-	// The curve is shared by the version's queues of equal shape: any of them may have waited for this measurement.
-	if l.est.Source != cost.Measured {
-		c.refreshVersion(now, v)
-	} else {
-		c.refresh(now, q)
+	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
+		c.touchVersion(v) // queues of equal shape share what was learnt
 	}
+	c.refreshTouched(now)
 	return ev, c.retire(v, acts)
 }
 
@@ -245,8 +257,7 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 		q := c.queues[t.queue]
 		q.waiting -= t.rows - t.next
 		c.unqueue(now, q, slot, t)
-		c.findOldest(q)
-		c.refresh(now, q)
+		c.touch(q)
 	}
 	if t.state != taskEnding || end == EndFailed {
 		t.end = end
@@ -276,7 +287,9 @@ func (c *Core) Cancel(now Time, h Handle, acts []Action) (bool, []Action) {
 	if t == nil || t.state != taskQueued {
 		return false, acts
 	}
-	return true, c.stop(now, h.slot(), EndCancelled, acts)
+	acts = c.stop(now, h.slot(), EndCancelled, acts)
+	c.refreshTouched(now)
+	return true, acts
 }
 
 // Close ends every task that has rows waiting.
@@ -287,5 +300,6 @@ func (c *Core) Close(now Time, acts []Action) []Action {
 			acts = c.stop(now, int32(slot), EndClosed, acts)
 		}
 	}
+	c.refreshTouched(now)
 	return acts
 }

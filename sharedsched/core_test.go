@@ -3,6 +3,7 @@ package sharedsched
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -44,8 +45,8 @@ func TestQueuesAndCurvesAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if q, k := len(c.version(v).queues), len(c.version(v).curves); q > maxQueues || k > maxQueues {
-		t.Errorf("%d queues and %d curves are kept, at most %d of each are allowed", q, k, maxQueues)
+	if q, k := len(c.version(v).queues), len(c.version(v).shapes); q > maxQueues || k > maxQueues {
+		t.Errorf("%d queues and %d shapes are kept, at most %d of each are allowed", q, k, maxQueues)
 	}
 	if len(c.queues) > maxQueues || len(c.flows[0].locals) > maxQueues {
 		t.Errorf("%d places for queues, %d in the flow, for at most %d live ones", len(c.queues), len(c.flows[0].locals), maxQueues)
@@ -91,6 +92,17 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 	if _, err := c.AddFlow("m", "elsewhere", 1); err == nil {
 		t.Error("an unknown device: no error")
 	}
+	for _, weight := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := c.AddFlow("m", "d", weight); err == nil {
+			t.Errorf("weight %v: no error", weight)
+		}
+	}
+	if _, err := c.AddVersion("m/2", 7, Settings{MaxBatchSize: 1, MaxQueue: 1}); err == nil {
+		t.Error("an unknown flow: no error")
+	}
+	if _, err := c.Submit(0, v, &Task{}, Never); !errors.Is(err, ErrNoRows) {
+		t.Errorf("a task without rows: %v", err)
+	}
 	for name, s := range map[string]Settings{
 		"no batch size":        {MaxQueue: 1},
 		"no queue":             {MaxBatchSize: 1},
@@ -102,5 +114,21 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 		if err := c.Configure(0, v, s); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestFarTargetsAreLast: a target beyond all time is later than every other.
+func TestFarTargetsAreLast(t *testing.T) {
+	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 10, MaxLatency: math.MaxInt64, BatchTimeout: math.MaxInt64})
+	far, err := c.Submit(1, v, &Task{Rows: 1, Target: math.MaxInt64}, Never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Submit(2, v, &Task{Rows: 1, Target: time.Second}, Never); err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	if ok, _ := c.Next(3, 0, &b, nil); !ok || b.Spans[0].task == far {
+		t.Errorf("the task with a target of 292 years was started first")
 	}
 }

@@ -8,14 +8,16 @@ import (
 
 // Errors that end a task without an answer. Refusal and the error of an execution are the other two ways.
 var (
-	// ErrExpired: the limit passed while the task was queued. It was never executed.
-	ErrExpired = errors.New("the deadline passed while the request was queued; it was not executed")
+	// ErrExpired: the limit passed while rows of the task were queued. They were not executed.
+	ErrExpired = errors.New("the deadline passed while the request was queued")
 	// ErrRemoved: the version is being unloaded and takes no more work.
 	ErrRemoved = errors.New("the model version is being unloaded")
 	// ErrDraining: the server is shutting down and takes no more work.
 	ErrDraining = errors.New("the server is draining")
 	// ErrClosed: the scheduler stopped before the task could run.
 	ErrClosed = errors.New("the scheduler is closed")
+	// ErrNoRows: the task has no row.
+	ErrNoRows = errors.New("a request needs at least one row")
 	// ErrTooManyRows: the task has more rows than the version may ever take.
 	ErrTooManyRows = errors.New("more rows than the model takes in one request")
 )
@@ -46,9 +48,11 @@ func (r RefusalReason) String() string {
 // Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
 type Refusal struct {
 	Reason RefusalReason
-	// Queued and MaxQueue are tasks of the version. QueuedBytes and MaxQueuedBytes are set instead when bytes were the limit.
-	Queued, MaxQueue            int
-	QueuedBytes, MaxQueuedBytes int64
+	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this task, of
+	// all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
+	Queued, MaxQueue                   int
+	Bytes, QueuedBytes, MaxQueuedBytes int64
+	Keys                               int
 	// Predicted and Limit are set for RefusedDeadline: the time until an answer, and the time there is.
 	Predicted, Limit time.Duration
 	// RetryAfter is when room can be expected; negative: a retry is pointless.
@@ -62,7 +66,9 @@ func (r *Refusal) Error() string {
 	case r.Reason == RefusedForGoodput:
 		return "dropped in overload so that other requests meet their deadlines"
 	case r.MaxQueuedBytes > 0:
-		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait", r.QueuedBytes, r.MaxQueuedBytes)
+		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait, and the request brings %d", r.QueuedBytes, r.MaxQueuedBytes, r.Bytes)
+	case r.Keys > 0:
+		return fmt.Sprintf("the queue is full: requests of %d different shapes or unbatched values wait, which is the most", r.Keys)
 	}
 	return fmt.Sprintf("the queue is full: %d of %d requests wait", r.Queued, r.MaxQueue)
 }

@@ -102,27 +102,29 @@ func (k *checker) invariants(c *Core) error {
 	return k.devices(c, foregroundTasks)
 }
 
+// checkReady compares a queue's place among the ready ones with what it should be.
 func (c *Core) checkReady(q *queue) error {
 	f := &c.flows[q.version.flow]
 	d := &c.devices[f.device]
+	// Time that passes without an event makes queues ready only in Advance, so what is held may be due.
+	if ready, until := c.readiness(0, q); ready != q.ready && until == Never {
+		return fmt.Errorf("queue %d: ready %v, want %v", q.id, q.ready, ready)
+	} else if until != Never && q.ready == c.holds.Has(q.id) {
+		return fmt.Errorf("queue %d is to be held until %v: ready %v, watched %v", q.id, until, q.ready, c.holds.Has(q.id))
+	}
+	if q.ready && q.class != c.classNow(q) {
+		return fmt.Errorf("queue %d is ready as class %d, want %d", q.id, q.class, c.classNow(q))
+	}
 	for k := range f.ready {
 		if got, want := f.ready[k].Has(q.local), q.ready && q.class == class(k); got != want {
 			return fmt.Errorf("queue %d: in the ready heap %v, want %v", q.id, got, want)
 		}
-		active := false
-		d.fair[k].Start(fairq.Flow(q.version.flow))
-		if next, ok := d.fair[k].Next(); ok {
-			active = c.flows[next].ready[k].Len() > 0
-			if !active {
-				return fmt.Errorf("flow %s is active and has no ready queue", c.flows[next].name)
-			}
-		}
-		if f.ready[k].Len() > 0 && !active {
-			return fmt.Errorf("flow %s has a ready queue and no flow is active", f.name)
+		if got, want := d.fair[k].IsActive(fairq.Flow(q.version.flow)), f.ready[k].Len() > 0; got != want {
+			return fmt.Errorf("flow %s: active %v, want %v", f.name, got, want)
 		}
 	}
-	if q.ready && q.ring.n == 0 {
-		return fmt.Errorf("queue %d is ready and empty", q.id)
+	if len(c.touched) > 0 {
+		return fmt.Errorf("%d queues were not refreshed at the end of the event", len(c.touched))
 	}
 	return nil
 }

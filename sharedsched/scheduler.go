@@ -100,8 +100,9 @@ func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (Versio
 func (s *Scheduler) Configure(v VersionID, settings Settings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.core.Configure(s.nowLocked(s.now()), v, settings)
-	s.wakeThreadsLocked()
+	now := s.nowLocked(s.now())
+	err := s.core.Configure(now, v, settings)
+	s.afterEventLocked(now, nil)
 	return err
 }
 
@@ -119,9 +120,9 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 		s.gone[v] = gone
 	}
 	var sc scratch
-	sc.acts = s.core.RemoveVersion(s.nowLocked(s.now()), v, sc.acts)
-	s.settleLocked(&sc)
-	s.wakeThreadsLocked()
+	now := s.nowLocked(s.now())
+	sc.acts = s.core.RemoveVersion(now, v, sc.acts)
+	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()
 	select {
@@ -137,6 +138,9 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 // running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, and what the Executor set on
 // a span.
 func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
 	o := s.ops.Get().(*op)
 	defer s.recycle(o)
 	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
@@ -157,8 +161,7 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 		return Outcome{}, err
 	}
 	s.wait(h, o, t.Payload)
-	s.wakeThreadsLocked()
-	s.rearmLocked(now)
+	s.afterEventLocked(now, nil)
 	s.mu.Unlock()
 
 	select {
@@ -205,8 +208,9 @@ func (s *Scheduler) wait(h Handle, o *op, payload any) {
 func (s *Scheduler) cancel(h Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()
-	_, o.scratch.acts = s.core.Cancel(s.nowLocked(s.now()), h, o.scratch.acts)
-	s.settleLocked(&o.scratch)
+	now := s.nowLocked(s.now())
+	_, o.scratch.acts = s.core.Cancel(now, h, o.scratch.acts)
+	s.afterEventLocked(now, &o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()
 }
@@ -214,13 +218,13 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 // Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.
 func (s *Scheduler) Drain(ctx context.Context) error {
 	s.mu.Lock()
-	s.core.Drain(s.nowLocked(s.now()))
+	now := s.nowLocked(s.now())
+	s.core.Drain(now)
 	if s.empty == nil {
 		s.empty = make(chan struct{})
 	}
 	empty := s.empty
-	s.checkEmptyLocked()
-	s.wakeThreadsLocked()
+	s.afterEventLocked(now, nil)
 	s.mu.Unlock()
 	select {
 	case <-empty:
@@ -237,8 +241,9 @@ func (s *Scheduler) Close() {
 	var sc scratch
 	if !s.closed {
 		s.closed = true
-		sc.acts = s.core.Close(s.nowLocked(s.now()), sc.acts)
-		s.settleLocked(&sc)
+		now := s.nowLocked(s.now())
+		sc.acts = s.core.Close(now, sc.acts)
+		s.afterEventLocked(now, &sc)
 		s.timer.Stop()
 		for _, t := range s.threads {
 			t.signal()

@@ -20,22 +20,21 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			s.keepErrorsLocked(&batch)
 			event, sc.acts = s.core.Settle(now, t.lane, &batch, report, sc.acts)
+			clear(batch.Spans) // the payloads are their callers' again
 		}
 		if s.closed {
 			running = false
 		} else {
 			running, sc.acts = s.core.Next(now, t.lane, &batch, sc.acts)
 		}
-		s.settleLocked(&sc)
+		s.setIdleLocked(t, !running)
+		// What this thread settled may have made room for another lane of its device.
+		s.afterEventLocked(now, &sc)
 		if running {
 			for i := range batch.Spans {
 				batch.Spans[i].Payload = s.waiting[batch.Spans[i].task.slot()].payload
 			}
 		}
-		s.setIdleLocked(t, !running)
-		// What this thread settled may have made room for another lane of its device.
-		s.wakeThreadsLocked()
-		s.rearmLocked(now)
 		closed := s.closed
 		s.mu.Unlock()
 
@@ -47,7 +46,6 @@ func (s *Scheduler) run(t *batchThread) {
 		case closed && !running:
 			return
 		case !running:
-			clear(batch.Spans[:cap(batch.Spans)]) // the payloads are their callers' again
 			<-t.wake
 		}
 	}
@@ -102,6 +100,17 @@ func (sc *scratch) reset() {
 	sc.acts, sc.ended = sc.acts[:0], sc.ended[:0]
 }
 
+// afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are woken, and
+// the timer is set. sc may be nil where no action can have come.
+func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
+	if sc != nil {
+		s.settleLocked(sc)
+	}
+	s.checkEmptyLocked()
+	s.wakeThreadsLocked()
+	s.rearmLocked(now)
+}
+
 // settleLocked carries out what needs the lock: it finds the callers of ended tasks before their slots are used again.
 func (s *Scheduler) settleLocked(sc *scratch) {
 	for i := range sc.acts {
@@ -118,7 +127,6 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 			}
 		}
 	}
-	s.checkEmptyLocked()
 }
 
 func (s *Scheduler) checkEmptyLocked() {
@@ -156,9 +164,7 @@ func (s *Scheduler) onTimer() {
 	now := s.nowLocked(s.now())
 	s.armed = Never
 	sc.acts = s.core.Advance(now, sc.acts)
-	s.settleLocked(&sc)
-	s.wakeThreadsLocked()
-	s.rearmLocked(now)
+	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()
 }

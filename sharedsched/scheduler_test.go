@@ -215,6 +215,74 @@ func TestBatchTimeoutHoldsAPartialBatch(t *testing.T) {
 	})
 }
 
+// TestConfigureCutsAHoldShort: new settings apply to what is held already.
+func TestConfigureCutsAHoldShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := batched()
+		set.BatchTimeout = time.Hour
+		s, v := shell(t, 1, &curve{}, set)
+		begin := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); err != nil || time.Since(begin) != 5*time.Millisecond {
+				t.Errorf("%v after %v, want an answer after 5ms", err, time.Since(begin))
+			}
+		})
+		synctest.Wait()
+		set.BatchTimeout = 5 * time.Millisecond
+		if err := s.Configure(v, set); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		s.Close()
+	})
+}
+
+// TestCancelFreesWhatWaitedBehind: a background task waits for a held foreground task; once that is cancelled it may run.
+func TestCancelFreesWhatWaitedBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := batched()
+		set.BatchTimeout = time.Hour
+		s, held := shell(t, 1, &curve{}, set)
+		f, _ := s.AddFlow("other", "d", 1)
+		other, err := s.AddVersion("other/1", f, batched())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { s.Do(ctx, held, &Task{Rows: 1}) })
+		synctest.Wait()
+		wg.Go(func() {
+			if _, err := s.Do(t.Context(), other, &Task{Rows: 1, Priority: Sheddable}); err != nil || time.Since(begin) != time.Millisecond {
+				t.Errorf("%v after %v, want an answer after 1ms", err, time.Since(begin))
+			}
+		})
+		wg.Wait()
+		s.Close()
+	})
+}
+
+func TestDoneContextIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exec := &curve{}
+		s, v := shell(t, 1, exec, batched())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 1000 {
+			if _, err := s.Do(ctx, v, &Task{Rows: 1}); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		}
+		if len(exec.batches) > 0 {
+			t.Errorf("%d executions for a caller that had gone", len(exec.batches))
+		}
+		s.Close()
+	})
+}
+
 func TestDrainAnswersWhatWasAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := batched()

@@ -172,7 +172,7 @@ func (s *script) step(line string) {
 			s.printf("error: %v", err)
 		}
 	case "cost":
-		curve := s.core.version(s.ids[words[1]]).curve(kv["shape"])
+		curve := s.core.version(s.ids[words[1]]).shape(kv["shape"], 0)
 		for range 3 {
 			curve.Settle(curve.Begin(s.int(kv["rows"])), s.duration(words[2]))
 		}

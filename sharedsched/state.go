@@ -96,13 +96,14 @@ func (c *Core) State(now Time) State {
 
 func (c *Core) versionState(v *version) VersionState {
 	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow, Settings: v.settings, Queued: v.queued, Live: v.live, Closing: v.closing}
+	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := c.queues[v.queues[key]]
 		most, _ := q.fullBatch()
 		s.Queues = append(s.Queues, QueueState{key, q.ring.n, q.waiting, q.running, most})
 	}
-	for _, key := range slices.Sorted(maps.Keys(v.curves)) {
-		s.Costs = append(s.Costs, CostState{key, v.curves[key].Entries()})
+	for _, key := range slices.Sorted(maps.Keys(v.shapes)) {
+		s.Costs = append(s.Costs, CostState{key, v.shapes[key].Entries()})
 	}
 	return s
 }

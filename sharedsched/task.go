@@ -12,9 +12,9 @@ type Time int64
 // Never is later than every event.
 const Never Time = 1<<63 - 1
 
-// Add returns t shifted by d. Never stays Never.
+// Add returns t shifted by d, which must not be negative; Never where that is beyond all time.
 func (t Time) Add(d time.Duration) Time {
-	if t == Never {
+	if Time(d) > Never-t {
 		return Never
 	}
 	return t + Time(d)
@@ -28,7 +28,7 @@ func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
 type Priority uint8
 
 // The priorities. CriticalPlus goes before Critical before SheddablePlus; all three are foreground work. Sheddable is
-// background: it fills padding and time that no foreground task wants.
+// background: it fills what would be padding, and time that no foreground task wants.
 const (
 	Critical Priority = iota
 	CriticalPlus
@@ -53,7 +53,7 @@ type Task struct {
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than run
 	// after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
-	// Target is when the answer is wanted, counted from arrival. It only orders. Zero: the version's default.
+	// Target is when the answer is wanted, counted from arrival. It only orders. Zero or less: the version's default.
 	Target   time.Duration
 	Priority Priority
 	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need. The task

@@ -3,6 +3,7 @@ package cost
 
 import (
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (s Source) String() string { return [...]string{"measured", "interpolated",
 // Each execution calls Begin once, then exactly one of Settle and Abandon.
 type Curve struct {
 	sizes    []*size // ascending by rows
-	trusted  []point // sizes with MinSamples, their medians made non-decreasing
+	trusted  []point // sizes with MinSamples, their medians made non-decreasing by rebuild
 	inFlight int     // executions begun while the curve was cold
 	clock    uint64  // counts settlements, to find the size that was not used for longest
 	revision uint64  // counts changes of trusted
@@ -55,6 +56,7 @@ type size struct {
 type point struct {
 	rows int
 	cost time.Duration
+	used uint64 // when a size that has this cost was measured last
 }
 
 // Estimate is a prediction, and the token that ends with Settle or Abandon.
@@ -108,27 +110,22 @@ func (c *Curve) IsCold() bool { return len(c.trusted) == 0 }
 // ColdInFlight reports whether an execution begun while the curve was cold has not ended yet.
 func (c *Curve) ColdInFlight() bool { return c.inFlight > 0 }
 
-// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least 1. A cold curve
-// allows ColdRows; a measured one, at most twice the largest size it has seen. padded maps rows to the size they execute as,
-// and must not decrease.
+// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least as many as cost no
+// more than one. A cold curve allows ColdRows; a measured one, at most twice the largest size it has seen. padded maps rows to
+// the size they execute as, and must not decrease.
 func (c *Curve) MaxRows(budget time.Duration, limit int, padded func(int) int) int {
 	if c.IsCold() {
 		return max(1, min(limit, ColdRows))
 	}
-	limit = min(limit, 2*c.trusted[len(c.trusted)-1].rows)
-	if budget <= 0 || c.Estimate(padded(limit)).Cost <= budget {
-		return max(1, limit)
+	limit = max(1, min(limit, 2*c.trusted[len(c.trusted)-1].rows))
+	if budget <= 0 {
+		return limit
 	}
-	lo, hi := 1, limit // hi is over budget
-	for lo+1 < hi {
-		mid := (lo + hi) / 2
-		if c.Estimate(padded(mid)).Cost <= budget {
-			lo = mid
-		} else {
-			hi = mid
-		}
+	fits := func(rows int) bool {
+		size := padded(rows)
+		return size == padded(1) || c.Estimate(size).Cost <= budget
 	}
-	return lo
+	return sort.Search(limit, func(i int) bool { return !fits(i + 1) })
 }
 
 // Begin returns the estimate of an execution that starts now.
@@ -165,40 +162,64 @@ func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	}
 }
 
-// size finds the record of a size or makes one, in place of the one not used for longest if there are too many.
+// size finds the record of a size or makes one. If there are too many it takes the place of one that is not trusted yet, the
+// newest of those, so that the others get their samples together; if all are trusted, of the one not used for longest.
 func (c *Curve) size(rows int) *size {
 	i, ok := slices.BinarySearchFunc(c.sizes, rows, func(s *size, r int) int { return s.rows - r })
 	if ok {
 		return c.sizes[i]
 	}
 	if len(c.sizes) == maxSizes {
-		oldest := 0
+		out := 0
 		for j, s := range c.sizes {
-			if s.used < c.sizes[oldest].used {
-				oldest = j
+			if s.givesWayBefore(c.sizes[out]) {
+				out = j
 			}
 		}
-		c.sizes = slices.Delete(c.sizes, oldest, oldest+1)
-		if oldest < i {
+		trusted := c.sizes[out].n >= MinSamples
+		c.sizes = slices.Delete(c.sizes, out, out+1)
+		if out < i {
 			i--
 		}
-		c.rebuild()
+		if trusted {
+			c.rebuild()
+		}
 	}
 	s := &size{rows: rows}
 	c.sizes = slices.Insert(c.sizes, i, s)
 	return s
 }
 
-// rebuild derives the trusted points. More rows never cost less: where noise says otherwise the larger size is raised, which
-// keeps the search in MaxRows sound.
+func (s *size) givesWayBefore(t *size) bool {
+	if s.n != t.n && (s.n < MinSamples || t.n < MinSamples) {
+		return s.n < t.n
+	}
+	if s.n < MinSamples {
+		return s.used > t.used
+	}
+	return s.used < t.used
+}
+
+// rebuild derives the trusted points. More rows never cost less: where medians say otherwise, by noise or because the device has
+// become faster or slower since, the size that was measured last is believed, and the others take its cost.
 func (c *Curve) rebuild() {
 	c.revision++
 	c.trusted = c.trusted[:0]
-	highest := time.Duration(0)
 	for _, s := range c.sizes {
-		if s.n >= MinSamples {
-			highest = max(highest, s.median)
-			c.trusted = append(c.trusted, point{s.rows, highest})
+		if s.n < MinSamples {
+			continue
+		}
+		p := point{s.rows, s.median, s.used}
+		from := len(c.trusted) // the first point that takes p's cost
+		for from > 0 && c.trusted[from-1].cost > p.cost {
+			from--
+			if before := c.trusted[from]; before.used > p.used {
+				p.cost, p.used = before.cost, before.used
+			}
+		}
+		c.trusted = append(c.trusted, point{rows: s.rows})
+		for i := from; i < len(c.trusted); i++ {
+			c.trusted[i].cost, c.trusted[i].used = p.cost, p.used
 		}
 	}
 }

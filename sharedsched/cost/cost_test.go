@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -97,11 +98,17 @@ func TestMaxRows(t *testing.T) {
 }
 
 func TestMoreRowsNeverCostLess(t *testing.T) {
-	var c Curve
-	measure(&c, 1, 5*ms, 5*ms, 5*ms)
-	measure(&c, 2, 3*ms, 3*ms, 3*ms)
-	if got := c.Estimate(2).Cost; got != 5*ms {
-		t.Errorf("Estimate(2) = %v, want at least that of one row, 5ms", got)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var c Curve
+		for range 300 {
+			measure(&c, 1+rng.IntN(20), time.Duration(1+rng.IntN(100))*ms)
+		}
+		for rows := 2; rows <= 50; rows++ {
+			if less, more := c.Estimate(rows-1).Cost, c.Estimate(rows).Cost; less > more {
+				t.Fatalf("%d rows cost %v, %d cost %v", rows-1, less, rows, more)
+			}
+		}
 	}
 }
 
@@ -131,5 +138,51 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 	if got := c.Estimate(1000).Source; got != Measured {
 		t.Errorf("the newest size is %v", got)
+	}
+}
+
+func TestTheLatestMeasurementIsBelieved(t *testing.T) {
+	var c Curve
+	measure(&c, 1, 100*ms, 100*ms, 100*ms) // stale: the device was slow then
+	measure(&c, 8, 10*ms, 10*ms, 10*ms)
+	if at1, at8 := c.Estimate(1).Cost, c.Estimate(8).Cost; at1 != 10*ms || at8 != 10*ms {
+		t.Errorf("estimates %v and %v, want 10ms both", at1, at8)
+	}
+	if least, ok := c.AtLeast(8); least != 10*ms || !ok {
+		t.Errorf("AtLeast(8) = %v, %v", least, ok)
+	}
+	measure(&c, 4, 30*ms, 30*ms, 30*ms) // slow again
+	for rows, want := range map[int]time.Duration{1: 30 * ms, 4: 30 * ms, 8: 30 * ms} {
+		if got := c.Estimate(rows).Cost; got != want {
+			t.Errorf("Estimate(%d) = %v, want %v", rows, got, want)
+		}
+	}
+}
+
+// TestSizesTakenInTurnAreLearnt uses one size more than are kept, again and again: all but one become known.
+func TestSizesTakenInTurnAreLearnt(t *testing.T) {
+	var c Curve
+	for range 2 * MinSamples {
+		for rows := 1; rows <= maxSizes+1; rows++ {
+			measure(&c, rows, ms)
+		}
+	}
+	known := 0
+	for _, e := range c.Entries() {
+		if e.Trusted {
+			known++
+		}
+	}
+	if known < maxSizes-1 {
+		t.Errorf("%d of %d sizes are known", known, maxSizes)
+	}
+}
+
+func TestAPaddedRowOverBudgetIsFilled(t *testing.T) {
+	var c Curve
+	measure(&c, 8, 50*ms, 50*ms, 50*ms)
+	toEight := func(rows int) int { return (rows + 7) / 8 * 8 }
+	if got := c.MaxRows(20*ms, 64, toEight); got != 8 {
+		t.Errorf("MaxRows = %d: eight rows cost what one costs, so all eight belong in the batch", got)
 	}
 }

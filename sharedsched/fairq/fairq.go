@@ -8,7 +8,7 @@
 // Between two flows i and j that both have work throughout an interval, the difference of the weighted service they receive in
 // it is at most C_i/w_i + C_j/w_j, where C is the largest cost of a single piece of work: when i is served its tag is the
 // smallest, so it never leads a competitor by more than that one piece, and the same holds for j. With D pieces in flight, C
-// becomes D*C; an estimate's error adds to it until the correction.
+// becomes D*C, counting for each piece the larger of estimate and measurement.
 package fairq
 
 import (
@@ -71,6 +71,9 @@ func (q *Queue) Activate(f Flow) {
 // Deactivate says that f has no more work.
 func (q *Queue) Deactivate(f Flow) { q.active.Remove(int32(f)) }
 
+// IsActive reports whether f has work.
+func (q *Queue) IsActive(f Flow) bool { return q.active.Has(int32(f)) }
+
 // Next returns the active flow with the smallest start tag. It reports false when no flow is active.
 func (q *Queue) Next() (Flow, bool) {
 	f, _, ok := q.active.Min()
@@ -83,13 +86,14 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 	q.advance(f, int64(cost))
 }
 
-// Correct settles a charge: delta is the measured cost less the estimate. A tag never falls below the virtual time, which
-// therefore never has to run backwards.
+// Correct settles a charge: delta is the measured cost less the estimate. A refund may take the tag below the virtual time while
+// the flow has work: it is owed that service. (To hold tags at the virtual time instead loses refunds for good whenever other
+// flows were served meanwhile, and with them the bound.)
 func (q *Queue) Correct(f Flow, delta time.Duration) { q.advance(f, int64(delta)) }
 
 func (q *Queue) advance(f Flow, cost int64) {
 	fl := &q.flows[f]
-	fl.start = max(fl.start+Tag(cost*weightUnit/fl.weight), q.now)
+	fl.start += Tag(cost * weightUnit / fl.weight)
 	if q.active.Has(int32(f)) {
 		q.active.Set(int32(f), int64(fl.start))
 	}

@@ -71,14 +71,23 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 	}
 }
 
-func TestCorrectionNeverTurnsVirtualTimeBack(t *testing.T) {
+// TestRefundsAreNotLost charges one flow too much while another is served: what it was charged too much comes back to it.
+func TestRefundsAreNotLost(t *testing.T) {
 	var q Queue
-	q.Set(0, 1)
-	q.Activate(0)
+	for f := range Flow(2) {
+		q.Set(f, 1)
+		q.Activate(f)
+	}
 	q.Charge(0, 10*time.Millisecond)
-	q.Charge(0, 10*time.Millisecond)
-	q.Correct(0, -20*time.Millisecond)
-	if q.Start(0) != q.Now() {
-		t.Errorf("start tag %d after a correction, want the virtual time %d", q.Start(0), q.Now())
+	for range 10 {
+		q.Charge(1, time.Millisecond)
+	}
+	q.Charge(1, time.Millisecond) // virtual time is at 10 ms
+	q.Correct(0, -9*time.Millisecond)
+	if q.Start(0) != Tag(time.Millisecond) || q.Now() != Tag(10*time.Millisecond) {
+		t.Errorf("start tag %d, virtual time %d; want 1 ms and 10 ms", q.Start(0), q.Now())
+	}
+	if f, _ := q.Next(); f != 0 {
+		t.Errorf("flow %d is next, want the one that was charged too much", f)
 	}
 }
