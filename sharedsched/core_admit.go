@@ -35,18 +35,15 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, erro
 	if limit <= now {
 		return 0, ErrExpired
 	}
-	full := &Refusal{Reason: RefusedQueueFull, Queued: v.queued, MaxQueue: v.settings.MaxQueue}
 	if v.queued >= v.settings.MaxQueue {
-		return 0, c.refuse(now, v, full, t)
+		return 0, c.refuse(now, v, t, Refusal{})
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		full.Bytes, full.QueuedBytes, full.MaxQueuedBytes = t.Bytes, c.queuedBytes, c.maxQueuedBytes
-		return 0, c.refuse(now, v, full, t)
+		return 0, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		full.Keys = maxQueues
-		return 0, c.refuse(now, v, full, t)
+		return 0, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	if refusal := c.unattainable(now, q, t, limit); refusal != nil {
 		return 0, refusal
@@ -106,7 +103,8 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
-func (c *Core) refuse(now Time, v *version, r *Refusal, t *Task) *Refusal {
+func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
+	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued, v.settings.MaxQueue
 	r.RetryAfter = time.Millisecond
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
@@ -114,15 +112,15 @@ func (c *Core) refuse(now Time, v *version, r *Refusal, t *Task) *Refusal {
 		_, full := c.queues[id].fullBatch()
 		r.RetryAfter = max(r.RetryAfter, full)
 	}
-	c.log.refusal(now, v, r, t.Rows)
-	return r
+	c.log.refusal(now, v, &r, t.Rows)
+	return &r
 }
 
 func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	v := q.version
 	slot, k := c.take()
 	k.state = taskQueued
-	k.order = order{rank: t.Priority.rank(), target: min(now.Add(q.target(t)), limit), seq: c.seq}
+	k.order = order{rank: ranks[t.Priority], target: min(now.Add(q.target(t)), limit), seq: c.seq}
 	k.queue = q.id
 	k.alone, k.unmeasured = t.Alone, t.Unmeasured
 	k.rows, k.bytes = t.Rows, t.Bytes
@@ -182,7 +180,7 @@ func (d *device) count(o order, delta int) {
 }
 
 func classOf(o order) class {
-	if o.rank == Sheddable.rank() {
+	if o.rank == backgroundRank {
 		return background
 	}
 	return foreground

@@ -132,3 +132,35 @@ func TestFarTargetsAreLast(t *testing.T) {
 		t.Errorf("the task with a target of 292 years was started first")
 	}
 }
+
+// TestSteadyStateDoesNotAllocate covers a task's way through Core; BenchmarkHandOff shows the same of the shell.
+func TestSteadyStateDoesNotAllocate(t *testing.T) {
+	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 100, MaxLatency: time.Second, BatchTimeout: time.Millisecond})
+	task := Task{Rows: 1, Bytes: 10}
+	var now Time
+	var b Batch
+	var acts []Action
+	cycle := func() {
+		for range 10 {
+			now += 1000
+			if _, err := c.Submit(now, v, &task, Never); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now += Time(2 * time.Millisecond)
+		for {
+			ok := false
+			if ok, acts = c.Next(now, 0, &b, acts[:0]); !ok {
+				return
+			}
+			now += 1000
+			_, acts = c.Settle(now, 0, &b, Report{}, acts[:0])
+		}
+	}
+	for range 100 {
+		cycle()
+	}
+	if n := testing.AllocsPerRun(100, cycle); n != 0 {
+		t.Errorf("%v allocations for ten tasks, want none", n)
+	}
+}

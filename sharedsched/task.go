@@ -36,10 +36,10 @@ const (
 	SheddablePlus
 )
 
-// rank maps a priority to its place in a queue, the most urgent first.
-func (p Priority) rank() uint8 {
-	return [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: 3, SheddablePlus: 2}[p]
-}
+// ranks maps a priority to its place in a queue, the most urgent first.
+var ranks = [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: backgroundRank, SheddablePlus: 2}
+
+const backgroundRank = 3
 
 // Task is the work of one request as the scheduler sees it: features, no tensors.
 type Task struct {
