@@ -120,7 +120,7 @@ func faultOf(err error) fault {
 		return fault{code: codes.Internal, reason: "MODEL_FAILED"}
 	}
 	switch {
-	case errors.Is(err, sharedsched.ErrTooManyRows):
+	case errors.Is(err, sharedsched.ErrTooManyRows), errors.Is(err, sharedsched.ErrNoRows):
 		return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
 			Field: "inputs", Description: clip(err.Error()),
 		}}}}

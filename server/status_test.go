@@ -116,8 +116,8 @@ func TestErrorTable(t *testing.T) {
 			pushback: "1",
 		},
 		{
-			name: "queues full by bytes", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, QueuedBytes: 90, MaxQueuedBytes: 100},
-			code: codes.ResourceExhausted, message: "the server's queues are full: 90 of 100 bytes wait",
+			name: "queues full by bytes", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 20, QueuedBytes: 90, MaxQueuedBytes: 100},
+			code: codes.ResourceExhausted, message: "the server's queues are full: 90 of 100 bytes wait, and the request brings 20",
 			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "90"), retry(100 * time.Millisecond)},
 			pushback: "100",
 		},
