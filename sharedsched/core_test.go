@@ -149,7 +149,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		}
 		now += Time(2 * time.Millisecond)
 		for {
-			ok := false
+			var ok bool
 			if ok, acts = c.Next(now, 0, &b, acts[:0]); !ok {
 				return
 			}
