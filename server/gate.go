@@ -75,6 +75,12 @@ func (g *gate) checkEmptyLocked() {
 	}
 }
 
+func (g *gate) inside() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.requests
+}
+
 // drain closes the gate and waits until nothing is inside, or ctx ends.
 func (g *gate) drain(ctx context.Context) error {
 	g.mu.Lock()

@@ -109,5 +109,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return s.gate.drain(ctx)
 }
 
+// Unanswered returns the number of predictions in the server.
+func (s *Server) Unanswered() int { return s.gate.inside() }
+
 // table returns the routing table of this moment.
 func (s *Server) table() *routing.Table { return s.router.Table(s.models.Snapshot()) }

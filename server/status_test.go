@@ -85,9 +85,9 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "unknown version", err: resolve("policy", routing.Choice{Version: new(int64(7))}),
-			code: codes.NotFound, message: `model "policy" has no version 7; there is 2 (failed), 1 (loading)`,
+			code: codes.NotFound, message: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml decides which are served)`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "version", ResourceName: "7", Owner: "policy", Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading)`,
+				ResourceType: "version", ResourceName: "7", Owner: "policy", Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml decides which are served)`,
 			}},
 		},
 		{

@@ -234,9 +234,14 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	}
 }
 
-// Close ends tasks that have rows waiting with ErrClosed, waits for the batches in flight, and ends the batch threads. It may be
-// called more than once.
+// Close abandons what waits, waits for the batches in flight, and ends the batch threads. It may be called more than once.
 func (s *Scheduler) Close() {
+	s.Abandon()
+	s.done.Wait()
+}
+
+// Abandon ends tasks that have rows waiting with ErrClosed and takes no more. Batches in flight go on. Close must follow.
+func (s *Scheduler) Abandon() {
 	s.mu.Lock()
 	var sc scratch
 	if !s.closed {
@@ -251,7 +256,6 @@ func (s *Scheduler) Close() {
 	}
 	s.mu.Unlock()
 	sc.answer()
-	s.done.Wait()
 }
 
 // State returns a copy of what the scheduler knows.

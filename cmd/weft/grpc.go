@@ -21,19 +21,24 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 	return append(options, measured.ServerOptions()...)
 }
 
-// farewell is how long connections may take to close once every request was answered: their last answers are still on the way
-// out. Only those on which somebody watches the health need all of it.
+// farewell is how long connections may take to close once every request was answered, or abandoned: their last answers are still
+// on the way out. Only those on which somebody watches the health, or whose request is running, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests and answers those that were accepted.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness) lifecycle.Part {
+// grpcPart serves predictions. Its stop refuses new requests and answers those that were accepted. If it is cut short, abandon must
+// end what is queued, so that those callers are told; what runs has the farewell to end.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, abandon func(), log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
 		Run:  func() error { return g.Serve(l) },
 		Stop: func(ctx context.Context) error {
 			ready.set("draining")
 			err := s.Drain(ctx)
-			hurry, cancel := context.WithTimeout(ctx, farewell)
+			if err != nil {
+				log.Warn("accepted requests are abandoned", "requests", s.Unanswered())
+				abandon()
+			}
+			hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			defer cancel()
 			finished := context.AfterFunc(hurry, g.Stop)
 			g.GracefulStop()

@@ -96,7 +96,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	go func() { loaded <- h.models.Load(ctx, listing) }()
 	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
 	<-announced
-	g.Start(grpcPart(grpcListener, edge, transport, ready))
+	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
 	select {
 	case err := <-loaded:

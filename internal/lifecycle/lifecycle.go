@@ -15,8 +15,8 @@ import (
 
 // Config is what Run is made with.
 type Config struct {
-	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short. The [Signals] of the process, or a
-	// test's own.
+	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short unless it is the echo of the first. The
+	// [Signals] of the process, or a test's own.
 	Signals <-chan os.Signal
 	// DrainTimeout is how long the orderly stop may take before it is cut short. Zero: it is cut short at once. Too low breaks
 	// off what was promised; too high lets one hanging part delay a restart.
@@ -24,6 +24,9 @@ type Config struct {
 	// Logger hears why and how the program stops. Nil: slog.Default().
 	Logger *slog.Logger
 }
+
+// echo is how long after the first signal the same one says nothing new: supervisors signal a process and its group.
+const echo = 500 * time.Millisecond
 
 // ErrCutShort marks a stop that did not wait for everything that was begun.
 var ErrCutShort = errors.New("the stop was cut short")
@@ -55,16 +58,24 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
+		var first os.Signal
 		select {
-		case s := <-cfg.Signals:
-			log.Info("stopping", "signal", s.String(), "drain_timeout", cfg.DrainTimeout)
-			stop(&Interrupted{s})
+		case first = <-cfg.Signals:
+			log.Info("stopping", "signal", first.String(), "drain_timeout", cfg.DrainTimeout)
+			stop(&Interrupted{first})
 		case <-ctx.Done():
 		}
-		select {
-		case s := <-cfg.Signals:
-			cut(fmt.Errorf("%w by a further signal (%v)", ErrCutShort, s))
-		case <-ended:
+		begin := time.Now()
+		for {
+			select {
+			case s := <-cfg.Signals:
+				if s == first && time.Since(begin) < echo {
+					continue
+				}
+				cut(fmt.Errorf("%w by a further signal (%v)", ErrCutShort, s))
+			case <-ended:
+			}
+			return
 		}
 	}()
 

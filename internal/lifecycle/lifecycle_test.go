@@ -119,6 +119,30 @@ func TestSecondSignalCutsShort(t *testing.T) {
 	})
 }
 
+// TestEchoOfTheFirstSignal: supervisors signal a process and its group, which is one wish and not two.
+func TestEchoOfTheFirstSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := run(time.Hour, nil, drains("server", time.Minute))
+		p.signals <- syscall.SIGTERM
+		time.Sleep(100 * time.Millisecond)
+		p.signals <- syscall.SIGTERM
+		if err := <-p.result; err != nil {
+			t.Errorf("error %v, want an orderly stop", err)
+		}
+		p.expect(t, "server finished")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := run(time.Hour, nil, drains("server", time.Minute))
+		p.signals <- syscall.SIGTERM
+		time.Sleep(time.Second)
+		p.signals <- syscall.SIGTERM
+		if err := <-p.result; !errors.Is(err, lifecycle.ErrCutShort) {
+			t.Errorf("error %v, want the stop cut short by a later signal", err)
+		}
+		p.expect(t, "server gave up")
+	})
+}
+
 func TestDrainTimeoutCutsShort(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

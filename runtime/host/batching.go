@@ -46,6 +46,9 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 	switch {
 	case !batched:
 		d.against = "no input has an open batch dimension, so every request is an execution of its own"
+		if len(b.Unbatched) > 0 {
+			d.against = "no input but those that batching.unbatched names has an open batch dimension, so every request is an execution of its own"
+		}
 		d.forgetRows()
 	case b.Mode == modelrepo.BatchOff:
 		d.against = "batching.mode is off"
@@ -53,6 +56,16 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 		d.against = "one row is the most that the manifest allows in an execution"
 	}
 	return d, nil
+}
+
+// sharedOutput returns the name of an output that has no row per request, "" if all have.
+func (d *decision) sharedOutput() string {
+	for i := range d.signature.Outputs {
+		if d.signature.Outputs[i].BatchDim == tensor.NoBatch {
+			return d.signature.Outputs[i].Name
+		}
+	}
+	return ""
 }
 
 // batchDim returns what the manifest or the declaration says.

@@ -396,3 +396,24 @@ func expired(t *testing.T) context.Context {
 	cancel()
 	return ctx
 }
+
+// TestSharedOutputIsNotTrusted: an output without rows would go from one caller to another, whatever the manifest says.
+func TestSharedOutputIsNotTrusted(t *testing.T) {
+	f := &fake{
+		signature: tensor.Signature{
+			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown)},
+			Outputs: []tensor.Spec{spec("y", tensor.Float32, 2)},
+		},
+		run: func(b *tensor.Batch) error {
+			y := floats(tensor.Shape{2}, values(b.Inputs[0])[0], 1)
+			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
+			return nil
+		},
+	}
+	w := newWorld(t, 1)
+	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+	v := w.load("m")
+	if v.State != catalog.Failed || !strings.Contains(v.Cause, `output "y" has no batch dimension`) {
+		t.Errorf("state %v, cause %q", v.State, v.Cause)
+	}
+}

@@ -41,11 +41,15 @@ func (t *trial) judge(ctx context.Context) (v verdict, base *baseline, err error
 		v, err = t.grow(ctx, base, nil)
 		v.batched, v.most, v.allowed = true, t.batching.RowCap(), t.batching.AllowedBatchSizes
 		v.reason = "batching.mode is on: rows are joined without proof"
+		if shared := t.decision.sharedOutput(); err == nil && shared != "" {
+			err = fmt.Errorf("batching.mode is on, but output %q has no batch dimension, so that callers would get each other's answers: "+
+				"state it in batching.batch_dim.outputs if it has one, or use mode auto or off", shared)
+		}
 		return v, base, err
 	case base == nil:
-		return unproven("the model fails on made-up inputs even for one row: %v", refused.Err), nil, nil
+		return undecided("the model fails on made-up inputs even for one row: %v", refused.Err), nil, nil
 	case base.against != "":
-		return unproven("%s", base.against), base, nil
+		return undecided("%s", base.against), base, nil
 	case budget > 0 && base.cost > budget:
 		v.reason = fmt.Sprintf("one row takes %v, more than batching.max_batch_cost (%v) allows for an execution",
 			base.cost.Round(time.Microsecond), budget)
@@ -53,15 +57,21 @@ func (t *trial) judge(ctx context.Context) (v verdict, base *baseline, err error
 	}
 	v, err = t.grow(ctx, base, t.compare)
 	if v.batched && base.alike {
-		v = unproven("the model gives every made-up input the same answer, which shows nothing")
+		v = undecided("the model gives every made-up input the same answer, which shows nothing")
 	}
 	return v, base, err
 }
 
 // unproven is the verdict for a model that needs the proof and fails it.
 func unproven(format string, args ...any) verdict {
-	return verdict{reason: "batching is not proven harmless: " + fmt.Sprintf(format, args...) +
-		"; batching.mode: on joins rows all the same"}
+	return verdict{reason: "batching is not proven harmless: " + fmt.Sprintf(format, args...)}
+}
+
+// undecided is the verdict for a model of which the proof shows nothing, for want of data that mean something to it.
+func undecided(format string, args ...any) verdict {
+	v := unproven(format, args...)
+	v.reason += "; if you know that rows do not influence each other, batching.mode: on joins them"
+	return v
 }
 
 // comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or what is wrong.

@@ -151,13 +151,35 @@ const (
 	directory             = fs.ModeDir
 )
 
+// beside tells of a model file that lies where one is missed, under another name.
+func (s *modelScan) beside(elements []string) string {
+	if elements[len(elements)-1] != ModelFile {
+		return ""
+	}
+	folder, err := s.root.Open(s.path(elements[:len(elements)-1]...))
+	if err != nil {
+		return ""
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(100)
+	if err != nil {
+		return ""
+	}
+	for _, name := range names {
+		if name != ModelFile && filepath.Ext(name) == filepath.Ext(ModelFile) {
+			return fmt.Sprintf(" (%q lies beside it: rename that to %s)", name, ModelFile)
+		}
+	}
+	return ""
+}
+
 // mustBe returns nil when the elements below the model directory lead to something of the given type; a model
 // file must also have content. full is its absolute path, for the message.
 func (s *modelScan) mustBe(full string, want fs.FileMode, elements ...string) error {
 	info, err := s.root.Stat(s.path(elements...))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist, or is a link to nothing; put it there, or remove what should hold it", full)
+		return fmt.Errorf("%s does not exist, or is a link to nothing; put it there, or remove what should hold it%s", full, s.beside(elements))
 	case err != nil:
 		return unreadable(full, err)
 	case info.Mode().Type() != want && want == directory:

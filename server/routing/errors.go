@@ -48,6 +48,9 @@ func (e *NotFoundError) Error() string {
 	}
 	b.WriteString("; there is ")
 	b.WriteString(e.exists)
+	if e.Kind == KindVersion {
+		b.WriteString(" (versions.policy in model.yaml decides which are served)")
+	}
 	return b.String()
 }
 
