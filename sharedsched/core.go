@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
@@ -13,6 +14,10 @@ import (
 
 // maxQueues bounds the live queues (distinct keys) of one version. Idle ones make room for new ones.
 const maxQueues = 256
+
+// maxIdleKey is the longest key, in bytes, of a queue that is kept while it is idle: a key may hold the whole value of an unbatched
+// input, and the queue is quickly made anew.
+const maxIdleKey = 256
 
 // Core is the scheduler as a value: every method takes the present time and what happened, changes the state, and appends what
 // must be done about it to the caller's slice. It owns no goroutine, reads no clock, draws no random number, and no decision
@@ -349,6 +354,6 @@ func (v *version) shape(key string, now uint64) *shape {
 		delete(v.shapes, victim)
 	}
 	s := &shape{refusing: Never, used: now}
-	v.shapes[key] = s
+	v.shapes[strings.Clone(key)] = s // the caller's may be part of a longer one
 	return s
 }

@@ -46,6 +46,8 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, erro
 		return 0, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	if refusal := c.unattainable(now, q, t, limit); refusal != nil {
+		c.touch(q) // it may have been made for this task
+		c.refreshTouched(now)
 		return 0, refusal
 	}
 	return c.enqueue(now, q, t, limit), nil

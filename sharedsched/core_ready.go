@@ -85,6 +85,9 @@ func (c *Core) refreshTouched(now Time) {
 		q.touched = false
 		c.rescan(q)
 		c.refresh(now, q)
+		if q.ring.n == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {
+			c.dropQueue(q)
+		}
 	}
 	clear(c.touched)
 	c.touched = c.touched[:0]

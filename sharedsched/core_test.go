@@ -164,3 +164,29 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations for ten tasks, want none", n)
 	}
 }
+
+// TestLongKeysAreNotKept: a queue whose key holds a large value goes as soon as it is idle.
+func TestLongKeysAreNotKept(t *testing.T) {
+	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 10})
+	long := string(make([]byte, maxIdleKey+1))
+	var check checker
+	for range 3 {
+		if _, err := c.Submit(0, v, &Task{Rows: 1, Key: long}, Never); err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		if ok, _ := c.Next(0, 0, &b, nil); !ok {
+			t.Fatal("nothing to start")
+		}
+		c.Settle(1, 0, &b, Report{}, nil)
+		if err := check.invariants(c); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.version(v).queues); n != 0 {
+			t.Fatalf("%d idle queues are kept", n)
+		}
+	}
+	if len(c.version(v).shapes) != 1 {
+		t.Errorf("what was learnt of the shape is gone: %d shapes", len(c.version(v).shapes))
+	}
+}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &house{host: host.New(host.Config{Open: open})}
+	h := &house{host: host.New(host.Config{Open: open, Logger: slog.New(slog.DiscardHandler)})}
 	h.sched, err = sharedsched.New(sharedsched.Config{
 		Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}},
 	}, h.host, &h.counts)

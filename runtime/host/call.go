@@ -56,7 +56,7 @@ func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) 
 	t.Key, t.ShapeKey = j.version.plan.Load().keys(j.inputs)
 	t.Rows = j.rows
 	t.Payload = j
-	t.Bytes = 0
+	t.Bytes = int64(len(t.Key))
 	for i := range j.inputs {
 		t.Bytes += int64(len(j.inputs[i].Data))
 	}

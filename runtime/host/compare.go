@@ -39,9 +39,59 @@ func magnitude(t tensor.Tensor) (largest float64, finite bool) {
 	return largest, finite
 }
 
-// deviation returns the largest difference between two tensors relative to scale, +Inf where no number can say how different
-// they are. NaN equals NaN, and an infinity itself. The error tells of another type or shape.
-func deviation(got, want tensor.Tensor, scale float64) (float64, error) {
+// scales returns, by element, the magnitude that differences of an output are relative to: the largest that the element has in any
+// of the rows, so that a small quantity does not hide behind a large one beside it. Rows of different shape are not comparable
+// by element; the result is then nil.
+func scales(rows []tensor.Tensor) []float64 {
+	var largest []float64
+	for k, t := range rows {
+		if !t.DType.IsFloat() || !slices.Equal(t.Shape, rows[0].Shape) {
+			return nil
+		}
+		n := len(t.Data) / t.DType.Size()
+		if k == 0 {
+			largest = make([]float64, n)
+		}
+		for i := range n {
+			if v := math.Abs(floatAt(t, i)); !math.IsInf(v, 0) && !math.IsNaN(v) {
+				largest[i] = max(largest[i], v)
+			}
+		}
+	}
+	return largest
+}
+
+// varying counts the elements of an output that differ between any two rows, and those that do not. Rows that differ in shape, and
+// strings, are taken as a whole.
+func varying(rows []tensor.Tensor) (varied, same int) {
+	size := rows[0].DType.Size()
+	for _, t := range rows[1:] {
+		if size == 0 || len(t.Data) != len(rows[0].Data) {
+			size = max(1, len(rows[0].Data))
+			if !bytes.Equal(t.Data, rows[0].Data) {
+				return 1, 0
+			}
+		}
+	}
+	for at := 0; at < len(rows[0].Data); at += size {
+		end := min(at+size, len(rows[0].Data))
+		if slices.ContainsFunc(rows, func(t tensor.Tensor) bool { return !bytes.Equal(t.Data[at:end], rows[0].Data[at:end]) }) {
+			varied++
+		} else {
+			same++
+		}
+	}
+	return varied, same
+}
+
+// floor is how far below the largest magnitude of its row the scale of an element is taken to lie at most: sums of large numbers
+// that cancel out leave errors in proportion to those, and not to what is left.
+const floor = 1e-2
+
+// deviation returns the largest difference between two tensors relative to the scale of the element (nil: of the whole tensor
+// want), +Inf where no number can say how different they are. NaN equals NaN, and an infinity itself. The error tells of another
+// type or shape.
+func deviation(got, want tensor.Tensor, scale []float64) (float64, error) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return 0, fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape, want.DType, want.Shape)
 	}
@@ -52,12 +102,17 @@ func deviation(got, want tensor.Tensor, scale float64) (float64, error) {
 		return math.Inf(1), nil
 	}
 	worst := 0.0
+	largest, _ := magnitude(want)
 	for i := range len(got.Data) / got.DType.Size() {
 		g, w := floatAt(got, i), floatAt(want, i)
 		if g == w || math.IsNaN(g) && math.IsNaN(w) {
 			continue
 		}
-		d := math.Abs(g-w) / scale
+		s := largest
+		if scale != nil {
+			s = max(scale[i], floor*largest)
+		}
+		d := math.Abs(g-w) / s
 		if math.IsNaN(d) {
 			d = math.Inf(1)
 		}

@@ -42,9 +42,18 @@ func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
 		MaxBatchCost:      time.Duration(b.MaxBatchCost),
 		BatchTimeout:      time.Duration(b.BatchTimeout),
 		MaxQueue:          b.MaxQueue,
-		MaxRequestRows:    b.MaxRequestRows,
+		MaxRequestRows:    requestRows(b, v),
 		AllowedBatchSizes: v.allowed,
 		TargetLatency:     time.Duration(m.TargetLatency),
 		MaxLatency:        time.Duration(m.MaxLatency),
 	}
+}
+
+// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks like rows may
+// be something else, such as the samples of a recording.
+func requestRows(b *modelrepo.Batching, v verdict) int {
+	if !v.batched {
+		return 0
+	}
+	return b.MaxRequestRows
 }

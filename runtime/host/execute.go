@@ -53,9 +53,15 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 func (x *execution) run(parts []part, size int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The stack helps nobody but the operator, so it does not travel with the error.
-			x.log.Error("a run panicked", "model", x.v.model, "version", x.v.number, "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("the run panicked: %v", p)
+			if e, is := p.(error); is {
+				err = fmt.Errorf("the run panicked: %w", e)
+			} else {
+				err = fmt.Errorf("the run panicked: %v", p)
+			}
+			if !outOfMemory(err) {
+				// The stack helps nobody but the operator, so it does not travel with the error.
+				x.log.Error("a run panicked", "model", x.v.model, "version", x.v.number, "panic", p, "stack", string(debug.Stack()))
+			}
 		}
 		x.failed = x.failed || err != nil
 		if deviceLost(err) {

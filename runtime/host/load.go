@@ -153,7 +153,7 @@ func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict
 		public.Batching = catalog.Batching{
 			Batched: judged.batched, Reason: judged.reason, MaxDifference: judged.difference,
 			MaxBatchSize: max(judged.most, 1), AllowedBatchSizes: judged.allowed,
-			MaxRequestRows: b.MaxRequestRows, MaxQueue: b.MaxQueue,
+			MaxRequestRows: requestRows(b, judged), MaxQueue: b.MaxQueue,
 		}
 		public.Device, public.Provider = v.opened.Device, v.opened.Provider
 		public.LoadedAt = time.Now()

@@ -56,7 +56,7 @@ func (t *trial) judge(ctx context.Context) (v verdict, base *baseline, err error
 		return v, base, nil
 	}
 	v, err = t.grow(ctx, base, t.compare)
-	if v.batched && base.alike {
+	if v.batched && base.telling == 0 {
 		v = undecided("the model gives every made-up input the same answer, which shows nothing")
 	}
 	return v, base, err

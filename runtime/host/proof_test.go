@@ -106,7 +106,25 @@ func TestProof(t *testing.T) {
 				}
 			}
 			return nil
-		}), reason: "hold no finite number"},
+		}), reason: `output "y" has no finite number`},
+		{name: "a small quantity beside a large one", model: overRows(3, func(rows [][]float32) error {
+			m := mean(rows)
+			for _, r := range rows {
+				r[1] -= m
+				r[2] *= 1e6
+			}
+			return nil
+		}), reason: `output "y" of a row differs by`},
+		{name: "a threshold that ordinary numbers do not reach", model: overRows(3, func(rows [][]float32) error {
+			most := float32(0)
+			for _, r := range rows {
+				most = max(most, r[0])
+			}
+			for _, r := range rows {
+				r[0] = max(0, most-100)
+			}
+			return nil
+		}), reason: `output "y" of a row differs by`},
 		{name: "answers everybody alike", model: perRow(3, func(row []float32) error {
 			clear(row)
 			return nil

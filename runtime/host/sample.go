@@ -20,9 +20,14 @@ type palette struct {
 
 var palettes = []palette{
 	{ints: 8, words: true, float: (*rand.Rand).NormFloat64},
+	{ints: 8, words: true, float: wide},
 	{ints: 2, words: true, float: (*rand.Rand).Float64},
 	{ints: 1, float: func(*rand.Rand) float64 { return 0 }},
 }
+
+// wide draws numbers of very different magnitude, about one in forty beyond a thousand: what a threshold hides from ordinary
+// numbers shows on these.
+func wide(rng *rand.Rand) float64 { return rng.NormFloat64() * math.Exp(3.5*rng.NormFloat64()) }
 
 // extents are the sizes tried for open dimensions other than the batch: some models want a minimum, some a power of two.
 var extents = []int64{4, 1, 16, 64, 256, 512}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,13 +42,14 @@ type trial struct {
 type baseline struct {
 	sets    [][]tensor.Tensor // inputs, one row each
 	outputs [][]tensor.Tensor
-	scale   []float64     // by output: the largest magnitude over all rows
+	scale   [][]float64   // by output; see scales
 	cost    time.Duration // the least device time of a row
 	bytes   int           // inputs and outputs of the largest row
 	// against is why comparing with this baseline proves nothing; "" when it does.
 	against string
-	// alike: every row has the same answer. A batch that answers otherwise still tells; one that does not, proves nothing.
-	alike bool
+	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise than rows
+	// alone always tells; one that does not, tells nothing of the silent ones.
+	telling, silent int
 }
 
 func (h *Host) newTrial(v *version, d *decision, b *modelrepo.Batching) *trial {
@@ -68,16 +70,19 @@ func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.Mo
 				return found, refused, nil
 			}
 			b, err := t.baseline(ctx, samples(t.decision.signature, rows, extent, p, t.rng))
-			switch failed, is := errors.AsType[*catalog.ModelError](err); {
-			case is:
+			if failed, is := errors.AsType[*catalog.ModelError](err); is {
 				refused = failed
+				continue
+			}
+			switch {
 			case err != nil:
 				return nil, nil, err
-			case t.decision.against != "" || b.against == "" && !b.alike:
+			case t.decision.against != "" || b.against == "" && b.silent == 0:
 				return b, nil, nil
-			case found == nil:
+			case found == nil || b.betterThan(found):
 				found = b
 			}
+			break // the model takes this extent; other data may tell more
 		}
 	}
 	return found, refused, nil
@@ -95,8 +100,7 @@ func (t *trial) extents() []int64 {
 
 // baseline runs every set alone.
 func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline, error) {
-	b := &baseline{sets: sets, scale: make([]float64, len(t.decision.signature.Outputs))}
-	finite := false
+	b := &baseline{sets: sets}
 	for k, set := range sets {
 		outputs, cost, err := t.run(ctx, set, 1, k == 0)
 		if err != nil {
@@ -109,10 +113,7 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 		for _, in := range set {
 			size += len(in.Data)
 		}
-		for o, out := range outputs {
-			m, ok := magnitude(out)
-			b.scale[o] = max(b.scale[o], m)
-			finite = finite || ok
+		for _, out := range outputs {
 			size += len(out.Data)
 		}
 		b.bytes = max(b.bytes, size)
@@ -123,14 +124,34 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 			break
 		}
 	}
-	switch {
-	case !differ(b.sets):
+	if !differ(b.sets) {
 		b.against = "the model takes no made-up input but a constant one, which shows nothing"
-	case !finite:
-		b.against = "the model's answers to made-up inputs hold no finite number, which shows nothing"
 	}
-	b.alike = !differ(b.outputs)
+	for o := range t.decision.signature.Outputs {
+		rows := make([]tensor.Tensor, len(b.outputs))
+		finite := false
+		for k := range rows {
+			rows[k] = b.outputs[k][o]
+			_, ok := magnitude(rows[k])
+			finite = finite || ok
+		}
+		b.scale = append(b.scale, scales(rows))
+		if !finite {
+			b.against = cmp.Or(b.against, fmt.Sprintf("output %q has no finite number for any made-up input, which shows nothing", t.decision.signature.Outputs[o].Name))
+		}
+		telling, silent := varying(rows)
+		b.telling += telling
+		b.silent += silent
+	}
 	return b, nil
+}
+
+// betterThan reports whether b can prove what c cannot.
+func (b *baseline) betterThan(c *baseline) bool {
+	if (b.against == "") != (c.against == "") {
+		return b.against == ""
+	}
+	return b.telling > c.telling
 }
 
 // repeat runs some of the baseline's rows alone once more. Costs are kept by shape: a version whose inputs turned out to have no
@@ -161,14 +182,11 @@ func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmea
 			}
 			continue
 		}
+		cost := cmp.Or(outcome.DeviceTime, outcome.Compute)
+		t.spent += cost
 		if err != nil {
 			return nil, 0, err
 		}
-		cost := outcome.DeviceTime
-		if cost == 0 {
-			cost = outcome.Compute
-		}
-		t.spent += cost
 		outputs, err := j.join()
 		return outputs, cost, err
 	}

@@ -88,19 +88,28 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 	if err := take(s.api, C.weft_run(s.c, &f.values[0], f.firstDim())); err != nil {
 		return err
 	}
-	var err error
-	for i := range s.signature.Outputs {
-		v := &f.values[len(b.Inputs)+i]
-		if v.value == nil {
-			continue
+	outputs := f.values[len(b.Inputs):]
+	// Deferred, because collect panics where the batch has no memory for an output.
+	defer s.release(outputs)
+	for i := range outputs {
+		if v := &outputs[i]; v.value != nil {
+			if err := s.collect(b, i, v.value); err != nil {
+				return err
+			}
+			s.release(outputs[i : i+1]) // at once: all outputs need not be held twice
 		}
-		if err == nil {
-			err = s.collect(b, i, v.value)
-		}
-		C.weft_release(s.api, v.value)
-		v.value = nil
 	}
-	return err
+	return nil
+}
+
+// release gives the values that ONNX Runtime allocated back to it.
+func (s *Session) release(values []C.weft_value) {
+	for i := range values {
+		if v := &values[i]; v.value != nil {
+			C.weft_release(s.api, v.value)
+			v.value = nil
+		}
+	}
 }
 
 // place declares output i where its shape is predictable for this batch.

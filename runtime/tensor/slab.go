@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,18 +14,20 @@ type Slab struct{ mem []byte }
 
 const minSlab = 4096
 
-// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results. It panics when
-// the system has no memory left; the host turns that into the failure of the batch.
+// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results. It panics with
+// an *OutOfMemoryError when the system has no memory left, and the slab is then empty; the host turns that into the failure of
+// the batch.
 func (s *Slab) Bytes(n int) []byte {
 	if n > len(s.mem) {
 		size := max(minSlab, len(s.mem))
-		for size < n {
+		for size < n && size <= math.MaxInt/2 {
 			size *= 2
 		}
+		size = max(size, n)
 		s.Free()
 		mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
-			panic(fmt.Sprintf("out of memory: no %d bytes for a batch buffer: %v", size, err))
+			panic(&OutOfMemoryError{Bytes: size, Err: err})
 		}
 		s.mem = mem
 	}
@@ -42,3 +45,22 @@ func (s *Slab) Free() {
 
 // Cap returns the bytes that the slab holds on to.
 func (s *Slab) Cap() int { return len(s.mem) }
+
+// OutOfMemoryError is what Slab.Bytes panics with when the system refuses memory. A smaller batch may fit.
+type OutOfMemoryError struct {
+	// Bytes is what the slab asked the system for: at least what its owner asked for, and up to twice that.
+	Bytes int
+	// Err is the system's own error.
+	Err error
+}
+
+func (e *OutOfMemoryError) Error() string {
+	return fmt.Sprintf("out of memory: the system gave no %d bytes for a batch buffer (%v); allow smaller batches "+
+		"(batching.max_batch_size) or give the server more memory", e.Bytes, e.Err)
+}
+
+// Unwrap returns the system's own error.
+func (e *OutOfMemoryError) Unwrap() error { return e.Err }
+
+// OutOfMemory reports true: the host runs the batch again in smaller parts.
+func (e *OutOfMemoryError) OutOfMemory() bool { return true }
