@@ -15,6 +15,9 @@ const (
 	maxTensorBytes = 1 << 31
 	// maxRank bounds the dimensions of a tensor, so that messages can repeat a shape. Models have a handful.
 	maxRank = 32
+	// maxEmptyExtent bounds the product of the other dimensions of a tensor without elements: no bytes back such a claim, and
+	// models loop over those dimensions and allocate by them. Models do get empty tensors, such as a cache of [1,4,0,64].
+	maxEmptyExtent = 1 << 20
 )
 
 // decodeInput turns the message of the named input into a tensor of the element type that the model takes, and tells how the
@@ -39,6 +42,10 @@ func decodeInput(name string, dtype tensor.DType, t *weftv1.Tensor) (tensor.Tens
 	}
 	if size := int64(max(1, dtype.Size())); count > (maxTensorBytes-1)/size {
 		return fault("shape", "less than 2 GiB of elements", fmt.Sprintf("%v, %d elements of %d bytes", out.Shape, count, size))
+	}
+
+	if count == 0 && !emptyExtentIsSmall(out.Shape) {
+		return fault("shape", fmt.Sprintf("dimensions other than 0 whose product is at most %d, as no elements come with them", maxEmptyExtent), out.Shape.String())
 	}
 
 	sizes := formSizes(t)
@@ -72,6 +79,21 @@ func decodeInput(name string, dtype tensor.DType, t *weftv1.Tensor) (tensor.Tens
 	}
 	out.Data = data
 	return out, used, nil
+}
+
+// emptyExtentIsSmall reports whether the dimensions that are not 0 keep to maxEmptyExtent. None is negative.
+func emptyExtentIsSmall(shape tensor.Shape) bool {
+	product := int64(1)
+	for _, d := range shape {
+		if d == 0 {
+			continue
+		}
+		if d > maxEmptyExtent/product {
+			return false
+		}
+		product *= d
+	}
+	return true
 }
 
 // formOf returns the form that carries the elements, and complains unless it is the only one, fits the element type, and is

@@ -92,7 +92,8 @@ func TestEmptyAndScalarTensors(t *testing.T) {
 	}{
 		{"no rows, no elements", &weftv1.Tensor{Shape: []int64{0, 4}}, tensor.Tensor{Shape: tensor.Shape{0, 4}}},
 		{"scalar", &weftv1.Tensor{FloatValues: []float32{0}}, tensor.Tensor{Data: make([]byte, 4)}},
-		{"zero times huge", &weftv1.Tensor{Shape: []int64{0, 1 << 60}}, tensor.Tensor{Shape: tensor.Shape{0, 1 << 60}}},
+		{"empty cache", &weftv1.Tensor{Shape: []int64{1, 4, 0, 64}}, tensor.Tensor{Shape: tensor.Shape{1, 4, 0, 64}}},
+		{"zero times the most", &weftv1.Tensor{Shape: []int64{0, 1 << 10, 1 << 10, 0}}, tensor.Tensor{Shape: tensor.Shape{0, 1 << 10, 1 << 10, 0}}},
 	} {
 		tt.in.Dtype, tt.want.DType = weftv1.DataType_DATA_TYPE_FP32, tensor.Float32
 		got, _, err := decodeInput("x", tensor.Float32, tt.in)
@@ -132,6 +133,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"2 GiB", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: []int64{1 << 29}}, `inputs["x"].shape: expected less than 2 GiB of elements, got [536870912], 536870912 elements of 4 bytes`},
 		{"2 Gi strings", tensor.String, &weftv1.Tensor{Dtype: str, Shape: []int64{1 << 31}}, `inputs["x"].shape: expected less than 2 GiB of elements, got [2147483648], 2147483648 elements of 1 bytes`},
 		{"rank", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: make([]int64, 33)}, `inputs["x"].shape: expected at most 32 dimensions, got 33`},
+		{"zero times huge", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: []int64{1 << 60, 1, 0}}, `inputs["x"].shape: expected dimensions other than 0 whose product is at most 1048576, as no elements come with them, got [1152921504606846976,1,0]`},
+		{"zero times just too much", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: []int64{1<<20 + 1, 0}}, `inputs["x"].shape: expected dimensions other than 0 whose product is at most 1048576, as no elements come with them, got [1048577,0]`},
+		{"zero times a product", tensor.String, &weftv1.Tensor{Dtype: str, Shape: []int64{1 << 20, 0, 2}}, `inputs["x"].shape: expected dimensions other than 0 whose product is at most 1048576, as no elements come with them, got [1048576,0,2]`},
 		{"nothing", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: []int64{4}}, `inputs["x"]: expected 4 elements in raw or float_values, got none`},
 		{"no strings", tensor.String, &weftv1.Tensor{Dtype: str, Shape: []int64{4}}, `inputs["x"]: expected 4 elements in string_values, got none`},
 		{"two representations", tensor.Float32, &weftv1.Tensor{Dtype: fp32, Shape: []int64{4}, Raw: make([]byte, 16), FloatValues: four}, `inputs["x"]: expected one representation of the elements, got raw and float_values`},

@@ -160,7 +160,7 @@ func seedRequests() []*weftv1.PredictRequest {
 
 	const fp32 = weftv1.DataType_DATA_TYPE_FP32
 	for _, shape := range [][]int64{
-		{math.MaxInt64}, {1 << 29}, {1 << 31}, {1 << 32, 1 << 32}, {-1}, {math.MinInt64}, {0, math.MaxInt64}, {2, -2, 0}, make([]int64, 1000),
+		{math.MaxInt64}, {1 << 29}, {1 << 31}, {1 << 32, 1 << 32}, {-1}, {math.MinInt64}, {0, math.MaxInt64}, {1 << 60, 1, 0}, {1 << 26, 0}, {2, -2, 0}, make([]int64, 1000),
 	} {
 		one(&weftv1.Tensor{Dtype: fp32, Shape: shape})
 		one(&weftv1.Tensor{Dtype: fp32, Shape: shape, Raw: make([]byte, 16)})
@@ -188,6 +188,7 @@ func TestAllocationIsBounded(t *testing.T) {
 		{"fp32", tensor.Float32, map[string]*weftv1.Tensor{"x": {Shape: []int64{many}, FloatValues: make([]float32, many)}}, false},
 		{"raw", tensor.Float32, map[string]*weftv1.Tensor{"x": {Shape: []int64{many}, Raw: make([]byte, 4*many)}}, false},
 		{"empty strings", tensor.String, map[string]*weftv1.Tensor{"x": {Shape: []int64{many}, StringValues: make([][]byte, many)}}, false},
+		{"long shape", tensor.Float32, map[string]*weftv1.Tensor{"x": {Shape: make([]int64, many)}}, true},
 		{"evil names", tensor.Float32, names, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,7 +16,7 @@ func (e *serverFullError) Error() string {
 }
 
 // gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits for
-// its last answer to be sent; its requests count as requests.
+// it to end; its requests count as requests until their answers were sent.
 type gate struct {
 	limit  int           // requests; 0: no bound
 	closed chan struct{} // closed when draining begins

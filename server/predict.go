@@ -3,7 +3,10 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -30,16 +33,21 @@ type RequestEvent struct {
 // Predict implements weftv1.PredictionServiceServer.
 func (s *Server) Predict(ctx context.Context, req *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
 	limit, _ := ctx.Deadline()
-	resp, at, err := s.predict(ctx, req, limit, false)
+	admission := s.gate.enterRequest()
+	if admission == nil {
+		defer s.gate.leaveRequest()
+	}
+	resp, at, err := s.predict(ctx, req, limit, false, admission)
 	if err != nil {
 		return nil, fail(ctx, err, at)
 	}
 	return resp, nil
 }
 
-// predict takes one request all the way, for every protocol and stream. A zero limit leaves it to the model. at says what an
+// predict takes one request all the way, for every protocol and stream. A zero limit leaves it to the model. admission is what
+// the gate said; the caller enters and leaves it, since the request is in the server until its answer was sent. at says what an
 // error is about.
-func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, stream bool) (resp *weftv1.PredictResponse, at place, err error) {
+func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, stream bool, admission error) (resp *weftv1.PredictResponse, at place, err error) {
 	if observer := s.config.Observer; observer != nil {
 		arrival := time.Now()
 		defer func() {
@@ -51,19 +59,44 @@ func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit 
 	}
 	defer func() { recovery{s.log}.handle(ctx, "Predict", recover(), &err) }()
 
-	if err := s.gate.enterRequest(); err != nil {
-		return nil, at, err
+	if admission != nil {
+		return nil, at, admission
 	}
-	defer s.gate.leaveRequest()
 	if err := checkRequest(req); err != nil {
 		return nil, at, err
 	}
 	for tries := 0; ; tries++ {
 		resp, err = s.routeAndRun(ctx, req, limit, &at)
 		if !stoppedBeingReady(err) || tries == maxReroutes {
-			return resp, at, err
+			break
 		}
 	}
+	if err == nil {
+		err = s.checkAnswer(resp, stream)
+	}
+	if err != nil {
+		return nil, at, err
+	}
+	return resp, at, nil
+}
+
+// answerTooLargeError: the answer is larger than a message may be.
+type answerTooLargeError struct{ bytes, limit int }
+
+func (e *answerTooLargeError) Error() string {
+	return fmt.Sprintf("the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, or raise --max-message-bytes", e.bytes, e.limit)
+}
+
+// checkAnswer refuses an answer that gRPC would refuse to send, which on a stream would end it for every request.
+func (s *Server) checkAnswer(resp *weftv1.PredictResponse, stream bool) error {
+	size := proto.Size(resp)
+	if stream {
+		size = proto.Size(streamAnswer(resp.GetRequestId(), resp))
+	}
+	if size > s.config.MaxMessageBytes {
+		return &answerTooLargeError{bytes: size, limit: s.config.MaxMessageBytes}
+	}
+	return nil
 }
 
 // stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.

@@ -90,8 +90,9 @@ func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call
 		return nil, came, err
 	}
 	for i, spec := range v.Signature.Inputs {
-		// Before the elements are counted against it: a forgotten shape is the likelier mistake than forgotten elements.
-		if t := req.GetInputs()[spec.Name]; t.GetDtype() == wireDTypes[spec.DType] && !spec.Shape.Accepts(t.GetShape()) {
+		// Before the elements are counted against it: a forgotten shape is the likelier mistake than forgotten elements. One of
+		// too many dimensions is left to decodeInput, which does not repeat it.
+		if t := req.GetInputs()[spec.Name]; t.GetDtype() == wireDTypes[spec.DType] && len(t.GetShape()) <= maxRank && !spec.Shape.Accepts(t.GetShape()) {
 			return nil, came, &tensor.FieldError{
 				Field: fmt.Sprintf("inputs[%q].shape", spec.Name), Want: spec.Shape.String(), Got: tensor.Shape(t.GetShape()).String(),
 			}

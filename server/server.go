@@ -47,6 +47,9 @@ type Config struct {
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it. Zero: 64.
 	// Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
 	MaxInFlightPerStream int
+	// MaxMessageBytes is the largest answer in bytes, what it takes on a stream included; larger ones become errors
+	// (ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be above what the grpc.Server sends.
+	MaxMessageBytes int
 	// Logger hears of panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
@@ -75,6 +78,9 @@ func New(config Config, models Models, scheduler SchedulerState) *Server {
 	if config.MaxInFlightPerStream <= 0 {
 		config.MaxInFlightPerStream = defaultInFlightPerStream
 	}
+	if config.MaxMessageBytes <= 0 {
+		config.MaxMessageBytes = defaultMaxMessageBytes
+	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
@@ -92,7 +98,7 @@ func New(config Config, models Models, scheduler SchedulerState) *Server {
 func (s *Server) Register(g *grpc.Server) {
 	weftv1.RegisterPredictionServiceServer(g, s)
 	weftv1.RegisterModelServiceServer(g, s)
-	healthgrpc.RegisterHealthServer(g, s.health.server)
+	healthgrpc.RegisterHealthServer(g, &drainingHealth{Server: s.health.server, draining: s.gate.closed})
 	reflection.Register(g)
 }
 
@@ -100,8 +106,8 @@ func (s *Server) Register(g *grpc.Server) {
 // without it.
 func (s *Server) ModelsChanged() { s.health.follow(s.models.Snapshot()) }
 
-// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING, ends the reading of streams, and waits until every
-// accepted request was answered and every stream has ended, or ctx has. The error is then ctx's. Stop the grpc.Server
+// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends the reading
+// of streams, and waits until every accepted request was answered and every stream has ended, or ctx has. The error is then ctx's. Stop the grpc.Server
 // gracefully afterwards, which sends the last answers; until then callers learn that the server is draining. Drain may be
 // called again.
 func (s *Server) Drain(ctx context.Context) error {

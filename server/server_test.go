@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 	reflectiongrpc "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -151,6 +153,70 @@ func TestMessageLimit(t *testing.T) {
 	h := newHouse(t, server.Config{}, server.Transport{MaxMessageBytes: 1024})
 	_, err := h.predict.Predict(t.Context(), observation("", make([]float32, 1024)...))
 	wantCode(t, err, codes.ResourceExhausted, "larger than max")
+}
+
+// TestAnswerLimit: an answer as large as a message may be is sent, one of a byte more is an error, on a stream too.
+func TestAnswerLimit(t *testing.T) {
+	var size [2]int // of the answer to Predict, and on a stream
+	probe := newHouse(t, server.Config{}, server.Transport{})
+	resp, err := probe.predict.Predict(t.Context(), observation("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	size[0] = proto.Size(resp)
+	size[1] = proto.Size(&weftv1.PredictStreamResponse{RequestId: "a", Result: &weftv1.PredictStreamResponse_Response{Response: resp}})
+
+	h := newHouse(t, server.Config{MaxMessageBytes: size[0]}, server.Transport{})
+	if _, err := h.predict.Predict(t.Context(), observation("a")); err != nil {
+		t.Error(err)
+	}
+	_, err = h.predict.Predict(t.Context(), observation("ab"))
+	wantCode(t, err, codes.ResourceExhausted, fmt.Sprintf("the answer takes %d bytes, of at most %d", size[0]+1, size[0]))
+
+	h = newHouse(t, server.Config{MaxMessageBytes: size[1] - 1}, server.Transport{})
+	s := h.openStream(t)
+	s.request("a")
+	s.want(fmt.Sprintf("a: ResourceExhausted the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, or raise --max-message-bytes", size[1], size[1]-1))
+	s.request("")
+	s.want(": InvalidArgument request_id: expected an id, because answers on a stream come in any order, got none")
+	small := observation("a")
+	small.Outputs = []string{"value"}
+	s.send(&weftv1.PredictStreamRequest{Request: small})
+	s.want("a: version 2")
+	s.end()
+}
+
+// TestWatchersDoNotHoldUpTheStop: they are told NOT_SERVING, and their call ends.
+func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.snapshot.Store(snapshotOf(1, &catalog.Model{Name: "policy", Versions: []*catalog.Version{policyVersion(1, catalog.Ready)}}))
+	h.ModelsChanged()
+	watch, err := healthgrpc.NewHealthClient(h.conn).Watch(t.Context(), &healthgrpc.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := watch.Recv(); err != nil || resp.GetStatus() != healthgrpc.HealthCheckResponse_SERVING {
+		t.Fatalf("status %v, %v", resp, err)
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		err := h.Drain(t.Context())
+		h.grpc.GracefulStop()
+		stopped <- err
+	}()
+	if resp, err := watch.Recv(); err != nil || resp.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("status %v, %v while draining", resp, err)
+	}
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stop waits for the watcher")
+	}
+	_, err = watch.Recv()
+	wantCode(t, err, codes.Unavailable, "draining")
 }
 
 func TestGetModelMetadata(t *testing.T) {

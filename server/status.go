@@ -99,6 +99,12 @@ func faultOf(err error) fault {
 			numbers: []string{"max_concurrent_requests", strconv.Itoa(e.limit)},
 		}
 	}
+	if e, ok := errors.AsType[*answerTooLargeError](err); ok {
+		return fault{
+			code: codes.ResourceExhausted, reason: "ANSWER_TOO_LARGE", retry: -1, pushback: true,
+			numbers: []string{"bytes", strconv.Itoa(e.bytes), "max_message_bytes", strconv.Itoa(e.limit)},
+		}
+	}
 	if _, ok := errors.AsType[*routing.FailedError](err); ok {
 		return fault{code: codes.FailedPrecondition}
 	}

@@ -173,6 +173,12 @@ func TestErrorTable(t *testing.T) {
 			pushback: "100",
 		},
 		{
+			name: "answer too large", err: &answerTooLargeError{bytes: 2000, limit: 1024},
+			code: codes.ResourceExhausted, message: "the answer takes 2000 bytes, of at most 1024; ask for fewer outputs or rows, or raise --max-message-bytes",
+			details:  []proto.Message{info("ANSWER_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")},
+			pushback: "-1",
+		},
+		{
 			name: "poisoned", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("NaN")},
 			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`, details: []proto.Message{info("MODEL_FAILED")},
 		},

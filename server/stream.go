@@ -112,7 +112,12 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 			st.send(id, nil, place{}, err)
 			return
 		}
-		resp, at, err := st.server.predict(ctx, m.GetRequest(), limit, true)
+		// Held until the answer was sent: one that its caller does not read is in the server still.
+		admission := st.server.gate.enterRequest()
+		if admission == nil {
+			defer st.server.gate.leaveRequest()
+		}
+		resp, at, err := st.server.predict(ctx, m.GetRequest(), limit, true, admission)
 		// The caller may use the id again as soon as it has the answer.
 		st.leave(id)
 		st.send(id, resp, at, err)
@@ -160,14 +165,18 @@ func (st *stream) leave(id string) {
 
 // send answers one request. It blocks while the caller does not read.
 func (st *stream) send(id string, resp *weftv1.PredictResponse, at place, err error) {
-	answer := &weftv1.PredictStreamResponse{RequestId: id}
+	answer := streamAnswer(id, resp)
 	if err != nil {
 		answer.Result = &weftv1.PredictStreamResponse_Error{Error: inBand(err, at)}
-	} else {
-		answer.Result = &weftv1.PredictStreamResponse_Response{Response: resp}
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
-	// A failure means that the stream is broken: nobody is left to be answered, and the reader learns of it too.
+	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of it too.
+	// Answers that are too large to send have become errors before (checkAnswer).
 	_ = st.rpc.Send(answer)
+}
+
+// streamAnswer returns the message that carries a response on a stream.
+func streamAnswer(id string, resp *weftv1.PredictResponse) *weftv1.PredictStreamResponse {
+	return &weftv1.PredictStreamResponse{RequestId: id, Result: &weftv1.PredictStreamResponse_Response{Response: resp}}
 }

@@ -21,11 +21,12 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 	return append(options, measured.ServerOptions()...)
 }
 
-// farewell is how long connections may take to close once every request was answered, or abandoned: their last answers are still
-// on the way out. Only those on which somebody watches the health, or whose request is running, need all of it.
+// farewell is how long connections may take to close after the stop was cut short and what was queued is abandoned: the last
+// answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests and answers those that were accepted. If it is cut short, abandon must
+// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has
+// all the time there is for the answers to arrive. If it is cut short, abandon must
 // end what is queued, so that those callers are told; what runs has the farewell to end.
 func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, abandon func(), log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{
@@ -38,11 +39,16 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 				log.Warn("accepted requests are abandoned", "requests", s.Unanswered())
 				abandon()
 			}
-			hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-			defer cancel()
-			finished := context.AfterFunc(hurry, g.Stop)
+			sending := ctx
+			if err != nil {
+				hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+				defer cancel()
+				sending = hurry
+			}
+			finished := context.AfterFunc(sending, g.Stop)
 			g.GracefulStop()
 			if !finished() {
+				log.Warn("connections are closed although calls are open")
 				g.Stop() // is on its way; it waits for the handlers
 			}
 			return err

@@ -84,7 +84,8 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 
 	edge = server.New(server.Config{
-		MaxConcurrentRequests: c.MaxConcurrentRequests, Logger: log, Observer: requestObserver{measured, log},
+		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
+		Logger: log, Observer: requestObserver{measured, log},
 	}, models, h.scheduler)
 	transport := grpc.NewServer(grpcOptions(&c.Server, log, measured)...)
 	edge.Register(transport)

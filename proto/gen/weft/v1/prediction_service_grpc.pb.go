@@ -36,8 +36,10 @@ const (
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
-//	                     certainly cannot be met; do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it never ran
+//	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
+//	                     ask for fewer outputs or rows; do not retry
+//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or what
+//	                     remained of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
 //	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost
@@ -114,8 +116,10 @@ func (c *predictionServiceClient) GetModelMetadata(ctx context.Context, in *GetM
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
-//	                     certainly cannot be met; do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it never ran
+//	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
+//	                     ask for fewer outputs or rows; do not retry
+//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or what
+//	                     remained of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
 //	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost

@@ -184,7 +184,8 @@ type Tensor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Dtype DataType               `protobuf:"varint,1,opt,name=dtype,proto3,enum=weft.v1.DataType" json:"dtype,omitempty"`
 	// Extent of each dimension, outermost first; none may be negative. Empty is a
-	// scalar (one element). The elements take less than 2 GiB.
+	// scalar (one element). The elements take less than 2 GiB; of a tensor with zero
+	// elements, the dimensions that are not 0 have a product of at most 2^20.
 	Shape []int64 `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"`
 	// The elements in row-major order, little-endian, without padding:
 	// product(shape) x element size bytes. Not for strings.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/weftserve/weft/server"
+)
+
+// TestStopWaitsForAnswersOnTheWay: an orderly stop leaves answers all of its time to arrive.
+func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := make(chan struct{})
+		g := grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnknownServiceHandler(func(_ any, rpc grpc.ServerStream) error {
+			close(began)
+			select {
+			case <-time.After(5 * farewell): // is how long the answer is on the way
+				return rpc.SendMsg(&emptypb.Empty{})
+			case <-rpc.Context().Done():
+				return rpc.Context().Err()
+			}
+		}))
+		listener := bufconn.Listen(1 << 16)
+		log := slog.New(slog.DiscardHandler)
+		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() { t.Error("abandoned") }, log)
+		served := make(chan error, 1)
+		go func() { served <- part.Run() }()
+		conn, err := grpc.NewClient("passthrough:part",
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan error, 1)
+		go func() { answered <- conn.Invoke(t.Context(), "/some/Method", &emptypb.Empty{}, &emptypb.Empty{}) }()
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 10*farewell)
+		defer cancel()
+		if err := part.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-answered; err != nil {
+			t.Errorf("the answer on the way: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/health"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// watchFarewell is how long watchers of the health have, once the server drains, to be told NOT_SERVING.
+const watchFarewell = 100 * time.Millisecond
+
+// drainingHealth is grpc.health.v1 whose Watch ends when the server drains: watchers stay for as long as there is a server, and
+// a graceful stop would wait for them.
+type drainingHealth struct {
+	*health.Server
+	draining <-chan struct{} // closed when draining has begun, after the statuses were set
+}
+
+// Watch implements healthgrpc.HealthServer.
+func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrpc.Health_WatchServer) error {
+	ctx, cancel := context.WithCancelCause(rpc.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-h.draining:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(watchFarewell):
+			cancel(sharedsched.ErrDraining)
+		case <-ctx.Done():
+		}
+	}()
+	err := h.Server.Watch(req, &watch{Health_WatchServer: rpc, ctx: ctx})
+	if cause := context.Cause(ctx); errors.Is(cause, sharedsched.ErrDraining) {
+		return fail(ctx, cause, place{})
+	}
+	return err
+}
+
+// watch is a Watch call with a context of its own.
+type watch struct {
+	healthgrpc.Health_WatchServer
+	ctx context.Context //nolint:containedctx // gRPC's interface asks for it
+}
+
+// Context implements grpc.ServerStream.
+func (w *watch) Context() context.Context { return w.ctx }
