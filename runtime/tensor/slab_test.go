@@ -16,7 +16,6 @@ import (
 func TestSlabOutOfMemory(t *testing.T) {
 	for _, n := range []int{1 << 62, 1<<62 + 1, math.MaxInt} {
 		var s tensor.Slab
-		defer s.Free()
 		s.Bytes(1)
 		err := refusal(t, &s, n)
 		if !err.OutOfMemory() || err.Bytes < n || !errors.Is(err, unix.ENOMEM) {
@@ -31,6 +30,7 @@ func TestSlabOutOfMemory(t *testing.T) {
 			t.Errorf("%d bytes: holds %d bytes after the refusal", n, s.Cap())
 		}
 		s.Bytes(10)[9] = 1
+		s.Free()
 	}
 }
 
@@ -39,7 +39,7 @@ func refusal(t *testing.T, s *tensor.Slab, n int) (err *tensor.OutOfMemoryError)
 	t.Helper()
 	defer func() {
 		p := recover()
-		is := false
+		var is bool
 		if err, is = p.(*tensor.OutOfMemoryError); !is {
 			t.Fatalf("%d bytes: panicked with %v, want an *OutOfMemoryError", n, p)
 		}
