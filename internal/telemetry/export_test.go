@@ -73,7 +73,8 @@ func (p predicting) List(ctx context.Context, _ *healthgrpc.HealthListRequest) (
 func callAll(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, call *catalog.Call) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(tel.ServerOptions()...)
+	// A call's span ends after its answer was sent: Stop must wait for that.
+	server := grpc.NewServer(append(tel.ServerOptions(), grpc.WaitForHandlers(true))...)
 	defer server.Stop()
 	desc := healthgrpc.Health_ServiceDesc
 	desc.ServiceName = "weft.test.Models"
