@@ -2,8 +2,10 @@ package sharedsched
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -71,84 +73,103 @@ func (n *nothing) Execute(*Batch) Report {
 // BenchmarkHandOff compares a call through the shell with the least that any such shell must do: hand a value to another
 // goroutine through a mutex-guarded queue, in batches of up to 16, and get the answer through a channel unless a context ends.
 func BenchmarkHandOff(b *testing.B) {
-	b.Run("scheduler", func(b *testing.B) {
-		exec := &nothing{}
-		s, err := New(Config{Devices: []Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, exec, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		f, _ := s.AddFlow("a", "cpu", 1)
-		v, err := s.AddVersion("a/1", f, Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 1000, MaxLatency: 10 * time.Second})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		b.SetParallelism(32)
-		b.RunParallel(func(pb *testing.PB) {
-			task := &Task{Rows: 1, Bytes: 192}
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("scheduler/callers=%d", callers), func(b *testing.B) { handOffThroughScheduler(b, callers) })
+		b.Run(fmt.Sprintf("mutex-and-channel/callers=%d", callers), func(b *testing.B) { handOffBare(b, callers) })
+	}
+}
+
+// share has b.N calls made by some callers, each with a context that it may end.
+func share(b *testing.B, callers int, call func(context.Context)) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			for pb.Next() {
-				if _, err := s.Do(ctx, v, task); err != nil {
-					b.Error(err)
-				}
+			for left.Add(-1) >= 0 {
+				call(ctx)
 			}
 		})
-		s.Close()
-		b.ReportMetric(float64(b.N)/float64(exec.batches), "tasks/batch")
+	}
+	wg.Wait()
+	b.StopTimer()
+}
+
+func handOffThroughScheduler(b *testing.B, callers int) {
+	exec := &nothing{}
+	s, err := New(Config{Devices: []Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, exec, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := s.AddFlow("a", "cpu", 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	v, err := s.AddVersion("a/1", f, Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 1000, MaxLatency: 10 * time.Second})
+	if err != nil {
+		b.Fatal(err)
+	}
+	task := &Task{Rows: 1, Bytes: 192}
+	share(b, callers, func(ctx context.Context) {
+		if _, err := s.Do(ctx, v, task); err != nil {
+			b.Error(err)
+		}
 	})
-	b.Run("mutex-and-channel", func(b *testing.B) {
-		var (
-			mu    sync.Mutex
-			queue []chan struct{}
-			wake  = make(chan struct{}, 1)
-			stop  = make(chan struct{})
-			done  = make(chan struct{})
-		)
-		go func() {
-			defer close(done)
-			var batch []chan struct{}
-			for {
-				runtime.Gosched()
-				mu.Lock()
-				n := min(16, len(queue))
-				batch = append(batch[:0], queue[:n]...)
-				queue = queue[:copy(queue, queue[n:])]
-				mu.Unlock()
+	s.Close()
+	b.ReportMetric(float64(b.N)/float64(exec.batches), "tasks/batch")
+}
+
+func handOffBare(b *testing.B, callers int) {
+	var (
+		mu    sync.Mutex
+		queue []chan struct{}
+		wake  = make(chan struct{}, 1)
+		stop  = make(chan struct{})
+		pool  = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
+		done  sync.WaitGroup
+	)
+	done.Go(func() {
+		var batch []chan struct{}
+		for {
+			mu.Lock()
+			n := min(16, len(queue))
+			batch = append(batch[:0], queue[:n]...)
+			queue = queue[:copy(queue, queue[n:])]
+			mu.Unlock()
+			if n > 0 {
+				runtime.Gosched() // as nothing does
 				for _, c := range batch {
 					c <- struct{}{}
 				}
-				if len(batch) > 0 {
-					continue
-				}
-				select {
-				case <-wake:
-				case <-stop:
-					return
-				}
+				continue
 			}
-		}()
-		b.ReportAllocs()
-		b.SetParallelism(32)
-		b.RunParallel(func(pb *testing.PB) {
-			answer := make(chan struct{}, 1)
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			for pb.Next() {
-				mu.Lock()
-				queue = append(queue, answer)
-				mu.Unlock()
-				select {
-				case wake <- struct{}{}:
-				default:
-				}
-				select {
-				case <-answer:
-				case <-ctx.Done():
-				}
+			select {
+			case <-wake:
+			case <-stop:
+				return
 			}
-		})
-		close(stop)
-		<-done
+		}
 	})
+	share(b, callers, func(ctx context.Context) {
+		answer := pool.Get().(chan struct{})
+		mu.Lock()
+		queue = append(queue, answer)
+		mu.Unlock()
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+		select {
+		case <-answer:
+		case <-ctx.Done():
+		}
+		pool.Put(answer)
+	})
+	close(stop)
+	done.Wait()
 }
