@@ -1,11 +1,9 @@
 package sharedsched
 
-import (
-	"time"
-)
+import "time"
 
 const (
-	// probeAfter is how long a version may refuse on estimates alone before one task is let through to check them.
+	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check them.
 	probeAfter = 100 * time.Millisecond
 
 	minTarget = 20 * time.Millisecond
@@ -15,7 +13,7 @@ const (
 )
 
 // Submit admits a task or refuses it at once. limit is Task.Limit on the scheduler's clock, Never for none. The error is
-// ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal.
+// ErrNoRows, ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal.
 func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, error) {
 	v := c.version(id)
 	c.seq++

@@ -106,12 +106,11 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	slot := q.ring.at(0).task
 	t := &c.tasks[slot]
-	first := t.next == 0
-	if first {
+	if t.next == 0 {
 		t.started = now
 		t.outcome.Queue = now.Sub(t.arrival)
 	}
-	b.Spans = append(b.Spans, Span{First: t.next, Rows: rows, task: c.handle(slot), firstExecution: first})
+	b.Spans = append(b.Spans, Span{First: t.next, Rows: rows, task: c.handle(slot)})
 	b.Rows += rows
 	t.next += rows
 	t.running += rows
@@ -148,14 +147,6 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 	}
 	if l.est.Source != cost.Unmeasured {
 		l.batch.Estimated = l.est.Cost
-	}
-	for i := range b.Spans {
-		if b.Spans[i].firstExecution {
-			wait := c.get(b.Spans[i].task).outcome.Queue
-			l.batch.Started++
-			l.batch.QueueSum += wait
-			l.batch.LongestQueue = max(l.batch.LongestQueue, wait)
-		}
 	}
 	q.running++
 	d.fair[k].Charge(fairq.Flow(q.version.flow), l.est.Cost)

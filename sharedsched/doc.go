@@ -63,10 +63,9 @@
 // one lane and exact estimates: let S be the start tags. When i is served S_i is the smallest, so S_i ≤ S_j before the batch and
 // S_i ≤ S_j + C_i/w_i after it; while i is not served S_i stays and S_j only grows. So S_i - S_j ≤ C_i/w_i at every time, and by
 // symmetry S_j - S_i ≤ C_j/w_j. Service received in an interval is w times the growth of S, hence the bound. With D lanes and
-// estimates that may be wrong, write S = M + P: M is what was measured of batches that ended, P the estimates of those in flight,
-// at most D of them. A batch of i starts only while S_i ≤ S_j; what its end and that of the others then in flight add to M_i is
-// at most D·C_i/w_i beyond what S_i held, which is how far M_i can lead M_j at the time. Corrections are never lost (fairq), so
-// that errors do not add up: TestLagBoundHoldsAfterEveryDecision drives estimates that are a hundredfold wrong half the time.
+// estimates that may be wrong the bound is argued, not proven: a tag is what was measured of batches that ended plus the estimates
+// of those in flight, at most D; a batch of i starts only while S_i ≤ S_j, and corrections are never lost (fairq), so that errors
+// do not add up. TestLagBoundHoldsAfterEveryDecision drives two lanes with estimates that are a hundredfold wrong half the time.
 //
 // A flow that is not ready is owed nothing, and gains nothing by it: it comes back at the virtual time.
 //

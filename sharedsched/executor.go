@@ -23,11 +23,10 @@ type Batch struct {
 
 // Span is a range of one task's rows.
 type Span struct {
-	Payload        any // the task's
-	First, Rows    int
-	Err            error // set by the Executor: why this span has no answer
-	task           Handle
-	firstExecution bool
+	Payload     any // the task's
+	First, Rows int
+	Err         error // set by the Executor: why this span has no answer
+	task        Handle
 }
 
 // Report tells what an execution cost.
@@ -53,13 +52,11 @@ type Observer interface {
 
 // BatchEvent describes one execution.
 type BatchEvent struct {
-	Version                VersionID
-	Device                 string
-	Tasks, Rows, Padded    int
-	Reason                 FlushReason
-	Estimated              time.Duration // what the cost model predicted; 0 if it had never measured it
-	Elapsed, DeviceTime    time.Duration
-	Failed                 bool
-	LongestQueue, QueueSum time.Duration // time in queue over the tasks that this execution started
-	Started                int           // how many tasks that is
+	Version             VersionID
+	Device              string
+	Tasks, Rows, Padded int
+	Reason              FlushReason
+	Estimated           time.Duration // what the cost model predicted; 0 if it had never measured it
+	Elapsed, DeviceTime time.Duration
+	Failed              bool
 }

@@ -424,7 +424,7 @@ func TestObserverHearsEverything(t *testing.T) {
 			}
 		}
 		for _, e := range obs.batches {
-			tasks += e.Started
+			tasks += e.Tasks
 			if e.Padded != 4 || e.Elapsed != 2*time.Millisecond || e.DeviceTime != e.Elapsed {
 				t.Errorf("batch %+v", e)
 			}

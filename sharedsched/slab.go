@@ -5,11 +5,12 @@ type Handle uint64
 
 func (h Handle) slot() int32 { return int32(uint32(h)) }
 
-// taskState is where a task is in its life. Every transition goes through Core.become.
+// taskState is where a task is in its life: queued by enqueue, running by takeRows, ending by stop, free by finish.
 //
 //	queued → running → (free)     all rows started, then all ended
-//	queued → (free)               cancelled, expired, or drained before any row started
+//	queued → (free)               cancelled, expired or closed before any row started
 //	queued → ending → (free)      the same after some rows started, or one of them failed: the rest is never started
+//	running → ending → (free)     an execution failed while others of its rows were running
 type taskState uint8
 
 const (

@@ -56,7 +56,7 @@ func TestUsableProviders(t *testing.T) {
 func cartpole(t *testing.T, devices string, onnx modelrepo.ONNX) (device string, notes []string, threadTime bool, err error) {
 	t.Helper()
 	if _, err := ortlib.Find(); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	path, err := filepath.Abs("../../examples/models/cartpole/3/model.onnx")
 	if err != nil {

@@ -25,9 +25,9 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 // answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has
-// all the time there is for the answers to arrive. If it is cut short, abandon must
-// end what is queued, so that those callers are told; what runs has the farewell to end.
+// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time there is for
+// the answers to arrive. If it is cut short, abandon must end what is queued, so that those callers are told; what runs has the
+// farewell to end.
 func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, abandon func(), log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",

@@ -317,3 +317,31 @@ func (c *crowded) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsche
 	}
 	return c.Scheduler.Do(ctx, v, t)
 }
+
+// narrow is a scheduler that has no room for more than some bytes, ever.
+type narrow struct {
+	host.Scheduler
+	most int64
+}
+
+func (n *narrow) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	if t.Bytes > n.most {
+		return sharedsched.Outcome{}, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: t.Bytes, MaxQueuedBytes: n.most, RetryAfter: -1}
+	}
+	return n.Scheduler.Do(ctx, v, t)
+}
+
+// TestTrialLargerThanAllQueues: room that there will never be is not waited for; batches stay below it.
+func TestTrialLargerThanAllQueues(t *testing.T) {
+	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{}}
+	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
+	b.sched.host = b.Host
+	b.Attach(&narrow{Scheduler: b.sched, most: 40}) // ten rows of one fp32
+	b.add("m", 1, perRow(1, double), nil)
+	if v := b.load("m"); !v.Batching.Batched || v.Batching.MaxBatchSize != 8 {
+		t.Errorf("batched %v, at most %d rows, want 8: %s, %s", v.Batching.Batched, v.Batching.MaxBatchSize, v.Batching.Reason, v.Cause)
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

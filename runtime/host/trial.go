@@ -176,6 +176,9 @@ func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmea
 	for {
 		outcome, err := t.host.submit(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
+			if refusal.RetryAfter < 0 {
+				return nil, 0, &catalog.ModelError{Model: t.version.model, Version: t.version.number, Err: &noRoomError{refusal}}
+			}
 			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
 			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {
 				return nil, 0, err
@@ -191,6 +194,12 @@ func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmea
 		return outputs, cost, err
 	}
 }
+
+// noRoomError says that a made-up request is larger than all that may ever wait. For a trial that is a limit of memory like others.
+type noRoomError struct{ *sharedsched.Refusal }
+
+// OutOfMemory is always true.
+func (*noRoomError) OutOfMemory() bool { return true }
 
 // join returns the inputs of a request with these rows of the baseline.
 func (t *trial) join(b *baseline, rows []int) []tensor.Tensor {
