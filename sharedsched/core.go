@@ -32,7 +32,7 @@ type Core struct {
 	queues   []*queue   // by queue id; nil when free
 	freeIDs  []int32    // of queues
 
-	limits iheap.Heap // tasks that wait, by limit
+	limits limits     // of tasks that wait
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
 	maxQueuedBytes int64

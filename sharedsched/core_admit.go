@@ -137,7 +137,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	c.queuedBytes += t.Bytes
 	c.device(q).count(k.order, 1)
 	if limit != Never {
-		c.limits.Set(slot, int64(limit))
+		c.limits.add(limit, c.handle(slot))
 	}
 	if !q.ready || q.ring.at(0).task == slot { // one more task behind the head changes nothing for a queue that is ready
 		c.refresh(now, q)

@@ -89,7 +89,6 @@ func (c *Core) refreshTouched(now Time) {
 			c.dropQueue(q)
 		}
 	}
-	clear(c.touched)
 	c.touched = c.touched[:0]
 }
 
@@ -115,8 +114,8 @@ func (c *Core) rescan(q *queue) {
 // Advance lets time pass: tasks whose limit has come are dropped and queues that were held long enough become ready.
 func (c *Core) Advance(now Time, acts []Action) []Action {
 	for {
-		slot, at, ok := c.limits.Min()
-		if !ok || Time(at) > now {
+		slot, ok := c.limits.due(now, &c.slab)
+		if !ok {
 			break
 		}
 		c.log.drop(now, c.queues[c.tasks[slot].queue].version, &c.tasks[slot])
@@ -133,12 +132,9 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 	return acts
 }
 
-// NextWake returns when Advance will have something to do if nothing else happens, or Never.
+// NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
 func (c *Core) NextWake() Time {
-	wake := Never
-	if _, at, ok := c.limits.Min(); ok {
-		wake = min(wake, Time(at))
-	}
+	wake := c.limits.earliest()
 	if _, at, ok := c.holds.Min(); ok {
 		wake = min(wake, Time(at))
 	}

@@ -23,8 +23,8 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 
 // HasWork reports whether Next would find a batch for the device of the lane.
 func (c *Core) HasWork(id LaneID) bool {
-	q, _ := c.pick(c.lanes[id].device)
-	return q != nil
+	d := &c.devices[c.lanes[id].device]
+	return d.fair[foreground].HasActive() || d.foreground == 0 && d.fair[background].HasActive()
 }
 
 // pick chooses the queue to serve: the flow that is furthest behind its share of device time, and of its queues the one whose
@@ -116,13 +116,13 @@ func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	t.running += rows
 	q.waiting -= rows
 	if t.next == t.rows {
-		c.unqueue(now, q, slot, t)
-		t.state = taskRunning
+		c.unqueue(now, q, t, taskRunning)
 	}
 }
 
 // unqueue takes a task off everything that waits: it has no rows left to start, or will start none.
-func (c *Core) unqueue(now Time, q *queue, slot int32, t *task) {
+func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
+	t.state = next
 	q.ring.remove(t.order)
 	if q.ring.n == 0 {
 		q.idleAt = now
@@ -130,7 +130,9 @@ func (c *Core) unqueue(now Time, q *queue, slot int32, t *task) {
 	q.version.queued--
 	c.queuedBytes -= t.bytes
 	c.device(q).count(t.order, -1)
-	c.limits.Remove(slot)
+	if t.limit != Never {
+		c.limits.left(&c.slab)
+	}
 }
 
 // start puts the batch in flight: the flow is charged its estimate.
@@ -244,14 +246,14 @@ func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []A
 // of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the caller more.
 func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
+	if t.state != taskEnding || end == EndFailed {
+		t.end = end
+	}
 	if t.state == taskQueued {
 		q := c.queues[t.queue]
 		q.waiting -= t.rows - t.next
-		c.unqueue(now, q, slot, t)
+		c.unqueue(now, q, t, taskEnding)
 		c.touch(q)
-	}
-	if t.state != taskEnding || end == EndFailed {
-		t.end = end
 	}
 	t.state = taskEnding
 	if t.running > 0 {

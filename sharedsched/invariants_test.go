@@ -66,6 +66,10 @@ func (k *checker) invariants(c *Core) error {
 			return err
 		}
 	}
+	watched, err := c.limits.check(&c.slab)
+	if err != nil {
+		return err
+	}
 	live := 0
 	queued := map[*version]int{}
 	alive := map[*version]int{}
@@ -86,7 +90,7 @@ func (k *checker) invariants(c *Core) error {
 		if t.state != taskQueued && t.running == 0 {
 			return fmt.Errorf("task %d in state %d has nothing running and has not ended", slot, t.state)
 		}
-		if wants := t.state == taskQueued && t.limit != Never; c.limits.Has(int32(slot)) != wants {
+		if wants := t.state == taskQueued && t.limit != Never; watched[int32(slot)] != wants {
 			return fmt.Errorf("task %d: limit watched %v, want %v", slot, !wants, wants)
 		}
 	}
@@ -100,6 +104,26 @@ func (k *checker) invariants(c *Core) error {
 		}
 	}
 	return k.devices(c, foregroundTasks)
+}
+
+// check returns the tasks whose limits are watched.
+func (l *limits) check(s *slab) (map[int32]bool, error) {
+	watched := map[int32]bool{}
+	for i, m := range l.heap {
+		if i > 0 && m.before(l.heap[(i-1)/limitsArity]) {
+			return nil, fmt.Errorf("limit %d of task %x is earlier than the one above it", i, m.task)
+		}
+		if s.waits(m.task) {
+			if at := s.get(m.task).limit; at != m.at || watched[m.task.slot()] {
+				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", m.task, at, m.at, watched[m.task.slot()])
+			}
+			watched[m.task.slot()] = true
+		}
+	}
+	if gone := len(l.heap) - len(watched); gone != l.gone || (gone >= 64 && 2*gone >= len(l.heap)) {
+		return nil, fmt.Errorf("limits count %d gone of %d, a recount gives %d", l.gone, len(l.heap), gone)
+	}
+	return watched, nil
 }
 
 // checkReady compares a queue's place among the ready ones with what it should be.

@@ -76,6 +76,12 @@ func (s *slab) handle(slot int32) Handle {
 	return Handle(uint64(s.tasks[slot].gen)<<32 | uint64(uint32(slot)))
 }
 
+// waits reports whether h names a task that has rows waiting.
+func (s *slab) waits(h Handle) bool {
+	t := s.get(h)
+	return t != nil && t.state == taskQueued
+}
+
 // get returns the task that h names, or nil if it has ended.
 func (s *slab) get(h Handle) *task {
 	slot := h.slot()

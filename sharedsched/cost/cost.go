@@ -47,8 +47,9 @@ type Curve struct {
 
 type size struct {
 	rows   int
-	ring   [window]time.Duration
-	n      int // samples ever taken
+	ring   [window]time.Duration // samples by age
+	sorted [window]time.Duration // the same by value
+	n      int                   // samples ever taken
 	median time.Duration
 	used   uint64
 }
@@ -152,11 +153,9 @@ func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	}
 	c.clock++
 	s := c.size(e.Rows)
-	s.ring[s.n%window] = measured
-	s.n++
 	s.used = c.clock
 	before := s.median
-	s.median = median(s.ring[:min(s.n, window)])
+	s.take(measured)
 	if s.n >= MinSamples && (s.n == MinSamples || s.median != before) {
 		c.rebuild()
 	}
@@ -241,10 +240,25 @@ func (c *Curve) Entries() []Entry {
 	return entries
 }
 
-// median returns the middle of 1 to window samples, the lower of two middles.
-func median(samples []time.Duration) time.Duration {
-	var sorted [window]time.Duration
-	n := copy(sorted[:], samples)
-	slices.Sort(sorted[:n])
-	return sorted[(n-1)/2]
+// take adds a sample, in the place of the oldest if the window is full, and brings the median up to date: the lower of two
+// middles. The values stay sorted, for sorting them anew each time cost more than all the rest of a settlement.
+func (s *size) take(sample time.Duration) {
+	n := min(s.n, window)
+	out := n // where a value leaves the sorted ones
+	if n == window {
+		out, _ = slices.BinarySearch(s.sorted[:], s.ring[s.n%window])
+	} else {
+		n++
+	}
+	i := out
+	for ; i > 0 && s.sorted[i-1] > sample; i-- {
+		s.sorted[i] = s.sorted[i-1]
+	}
+	for ; i < n-1 && s.sorted[i+1] < sample; i++ {
+		s.sorted[i] = s.sorted[i+1]
+	}
+	s.sorted[i] = sample
+	s.ring[s.n%window] = sample
+	s.n++
+	s.median = s.sorted[(n-1)/2]
 }

@@ -74,6 +74,9 @@ func (q *Queue) Deactivate(f Flow) { q.active.Remove(int32(f)) }
 // IsActive reports whether f has work.
 func (q *Queue) IsActive(f Flow) bool { return q.active.Has(int32(f)) }
 
+// HasActive reports whether any flow has work.
+func (q *Queue) HasActive() bool { return q.active.Len() > 0 }
+
 // Next returns the active flow with the smallest start tag. It reports false when no flow is active.
 func (q *Queue) Next() (Flow, bool) {
 	f, _, ok := q.active.Min()
