@@ -1,5 +1,7 @@
 package sharedsched
 
+import "time"
+
 // Action is something that Core wants done.
 type Action struct {
 	Kind    ActionKind
@@ -8,6 +10,8 @@ type Action struct {
 	Task    Handle
 	End     End
 	Outcome *Outcome
+	// RetryAfter is when a task that was dropped may be tried again: about when the next batch ends.
+	RetryAfter time.Duration
 }
 
 // ActionKind tells what an Action asks for.
@@ -29,9 +33,10 @@ const (
 	EndCancelled                // its caller gave up; no row was started after that
 	EndExpired                  // its limit passed while rows waited
 	EndClosed                   // the scheduler was closed
+	EndDropped                  // it could not meet its limit, or was given up so that others meet theirs
 )
 
-// String returns done, failed, cancelled, expired or closed.
+// String returns done, failed, cancelled, expired, closed or dropped.
 func (e End) String() string {
-	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed"}[e]
+	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed", "dropped"}[e]
 }

@@ -35,6 +35,7 @@ type Core struct {
 	limits limits     // of tasks that wait
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
+	variant        Variant
 	maxQueuedBytes int64
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
@@ -53,10 +54,14 @@ type device struct {
 	Device
 	index      int32
 	fair       [2]fairq.Queue // by class
-	foreground int            // tasks of class foreground that wait
-	inFlight   int            // lanes with a batch
-	since      Time           // when the in-flight set last changed
-	busy       time.Duration  // time with at least one batch in flight
+	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
+	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
+	cap        batchCap
+	work       time.Duration // that the waiting foreground tasks are expected to cost
+	foreground int           // tasks of class foreground that wait
+	inFlight   int           // lanes with a batch
+	since      Time          // when the in-flight set last changed
+	busy       time.Duration // time with at least one batch in flight
 }
 
 // class separates work that someone waits for from work that uses what is left.
@@ -65,6 +70,15 @@ type class uint8
 const (
 	foreground class = iota
 	background
+)
+
+// stage is where a queue stands on its way to the device.
+type stage uint8
+
+const (
+	resting   stage = iota // no batch may start
+	pending                // a batch may start, but nothing is lost by letting others go first
+	demanding              // the batch is full, or must start soon to meet its target: now fairness is owed
 )
 
 type lane struct {
@@ -83,8 +97,10 @@ type flow struct {
 	device  int32
 	weight  float64
 	served  time.Duration // device time, ever
-	ready   [2]iheap.Heap // local ids of its ready queues, by the target of their heads
+	work    time.Duration // that its waiting foreground tasks are expected to cost
+	demand  [2]iheap.Heap // local ids of its demanding queues, by latest start
 	locals  []int32       // local id → queue id, -1 when free
+	recent  recent
 	removed bool
 }
 
@@ -125,14 +141,21 @@ type queue struct {
 	idleAt          Time // when it last became empty, to choose what to evict
 	touched         bool // in Core.touched
 
-	ready bool // in the flow's ready heap of class
-	class class
+	stage  stage
+	class  class         // unless resting
+	served bool          // a batch was started since the last refresh
+	cost   time.Duration // of the next batch, as of the last refresh
+	due    Time          // when its first task wants to be answered, as of the last refresh
+	latest Time          // by when the batch must start for that, as of the last refresh
+	work   time.Duration // that its waiting foreground tasks are expected to cost
 
-	// What a full batch is, as of these revisions of curve and settings. See fullBatch.
+	// What a full batch is, as of these revisions of curve, settings and device. See fullBatch.
 	most            int
 	fullCost        time.Duration
+	fullHigh        time.Duration
 	curveRevision   uint64
 	settingRevision uint64
+	capRevision     uint64
 }
 
 // NewCore returns a core with the devices of the configuration and nothing to do.
@@ -140,12 +163,13 @@ func NewCore(cfg Config) (*Core, error) {
 	if len(cfg.Devices) == 0 {
 		return nil, fmt.Errorf("sharedsched: no device configured; name at least one")
 	}
-	c := &Core{slab: newSlab(), maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, 1<<30)}
+	c := &Core{slab: newSlab(), variant: cfg.Variant, maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, 1<<30)}
 	for i, d := range cfg.Devices {
 		if d.Lanes < 1 {
 			return nil, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", d.Name, d.Lanes)
 		}
 		c.devices = append(c.devices, device{Device: d, index: int32(i)})
+		c.devices[i].fair[foreground].Window = fairq.Tag(cfg.FairnessWindow)
 		for range d.Lanes {
 			c.lanes = append(c.lanes, lane{device: int32(i)})
 		}

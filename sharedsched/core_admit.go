@@ -1,6 +1,11 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
 
 const (
 	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check them.
@@ -43,43 +48,85 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, erro
 	if q == nil {
 		return 0, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
-	if refusal := c.unattainable(now, q, t, limit); refusal != nil {
+	probe, refusal := c.unattainable(now, q, t, limit)
+	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return 0, refusal
 	}
-	return c.enqueue(now, q, t, limit), nil
+	return c.enqueue(now, q, t, limit, probe), nil
 }
 
-// unattainable refuses a task that misses its limit even if the device served nothing else. An estimate that was never measured
-// refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through, lest a wrong estimate keep
-// itself alive by refusing everything that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) *Refusal {
-	if limit == Never {
-		return nil
+// unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its queue, or
+// that its flow's share of a contended device cannot serve in time. An estimate that was never measured refuses nothing, and one
+// that nothing has confirmed for probeAfter lets a single task through, lest a wrong estimate keep itself alive by refusing
+// everything that would correct it.
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool, _ *Refusal) {
+	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
+		return false, nil
 	}
-	v := q.version
+	v, d, f := q.version, c.device(q), &c.flows[q.version.flow]
+	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	if most, full := q.fullBatch(); !t.Alone && v.settings.Batched && t.Rows <= most && now.Add(full) <= limit {
-		return nil
+	most, full, _ := c.fullBatch(q)
+	if !t.Alone && v.settings.Batched && t.Rows <= most && d.work+2*full <= left {
+		return false, nil
 	}
-	predicted, known := c.serviceTime(q, t)
-	if !known || now.Add(predicted) <= limit {
-		return nil
+	own, known := c.serviceTime(q, t)
+	if !known {
+		return false, nil
+	}
+	wait := c.freeIn(now, d)
+	before := q.work / time.Duration(d.Lanes)
+	if q.ring.n > 0 && (order{rank: ranks[t.Priority], target: limit, seq: c.seq}).before(q.ring.at(q.ring.n-1).order) {
+		before = 0 // it may go first
+	}
+	reason := RefusedDeadline
+	predicted := wait + before + own
+	if predicted <= left && d.work > left {
+		// The device cannot serve all that waits by then, so that the flow may count on its share only.
+		fair := &d.fair[foreground]
+		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(v.flow)) / shareSlack)
+		if wait+asked > left {
+			reason, predicted = RefusedForGoodput, wait+asked
+		}
+	}
+	if predicted <= left {
+		return false, nil
 	}
 	switch since := &q.shape.refusing; {
 	case *since == Never:
 		*since = now
 	case now.Sub(*since) >= probeAfter:
 		*since = now
-		return nil
+		return true, nil
 	}
 	r := &Refusal{
-		Reason: RefusedDeadline, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
-		Predicted: predicted, Limit: limit.Sub(now), RetryAfter: -1,
+		Reason: reason, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
+		Predicted: predicted, Limit: left, RetryAfter: -1,
+	}
+	if reason == RefusedForGoodput {
+		r.RetryAfter = predicted - left
 	}
 	c.log.refusal(now, v, r, t.Rows)
-	return r
+	return false, r
+}
+
+// shareSlack is by how much a flow may ask for more than its share can serve in time: others may want less than theirs.
+const shareSlack = 1.5
+
+// freeIn returns in what time a lane of the device is expected to be free.
+func (c *Core) freeIn(now Time, d *device) time.Duration {
+	if d.inFlight < d.Lanes {
+		return 0
+	}
+	least := time.Duration(Never)
+	for i := range c.lanes {
+		if l := &c.lanes[i]; l.device == d.index {
+			least = min(least, l.est.Cost-now.Sub(l.started))
+		}
+	}
+	return max(0, least)
 }
 
 // serviceTime is the least time that a task takes which has all lanes of the device to itself. It reports false where that was
@@ -89,7 +136,7 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 	if t.Alone || !s.Batched {
 		return q.shape.AtLeast(t.Rows)
 	}
-	most, _ := q.fullBatch()
+	most, _, _ := c.fullBatch(q)
 	if t.Rows <= most {
 		return q.shape.AtLeast(s.padded(t.Rows))
 	}
@@ -109,20 +156,20 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
 	} else if id, ok := v.queues[t.Key]; ok {
-		_, full := c.queues[id].fullBatch()
+		_, full, _ := c.fullBatch(c.queues[id])
 		r.RetryAfter = max(r.RetryAfter, full)
 	}
 	c.log.refusal(now, v, &r, t.Rows)
 	return &r
 }
 
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Handle {
 	v := q.version
 	slot, k := c.take()
 	k.state = taskQueued
-	k.order = order{rank: ranks[t.Priority], target: min(now.Add(q.target(t)), limit), seq: c.seq}
+	k.order = order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit), seq: c.seq}
 	k.queue = q.id
-	k.alone, k.unmeasured = t.Alone, t.Unmeasured
+	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
 	k.arrival, k.limit = now, limit
 
@@ -135,18 +182,20 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time) Handle {
 	v.queued++
 	v.live++
 	c.queuedBytes += t.Bytes
-	c.device(q).count(k.order, 1)
+	c.expect(now, q, k)
 	if limit != Never {
 		c.limits.add(limit, c.handle(slot))
 	}
-	if !q.ready || q.ring.at(0).task == slot { // one more task behind the head changes nothing for a queue that is ready
+	if q.stage == resting || q.ring.at(0).task == slot {
 		c.refresh(now, q)
+	} else {
+		c.touch(q) // one more task behind the head of a queue that is ready matters at the next pick, not before
 	}
 	return c.handle(slot)
 }
 
 // target returns how long after its arrival the answer to t is wanted.
-func (q *queue) target(t *Task) time.Duration {
+func (c *Core) target(q *queue, t *Task) time.Duration {
 	s := &q.version.settings
 	switch {
 	case t.Target > 0:
@@ -154,30 +203,66 @@ func (q *queue) target(t *Task) time.Duration {
 	case s.TargetLatency > 0:
 		return s.TargetLatency
 	}
-	_, full := q.fullBatch()
+	_, full, _ := c.fullBatch(q)
 	return min(max(targetBatches*full, minTarget), maxTarget)
 }
 
-// fullBatch returns the most rows that one batch of the queue may have now, and what such a batch is expected to cost. Both
-// change only with the curve and the settings, far less often than they are asked for.
-func (q *queue) fullBatch() (rows int, cost time.Duration) {
-	v := q.version
-	if q.curveRevision != q.shape.Revision() || q.settingRevision != v.revision {
+// fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
+// will hardly exceed. They change only with the curve, the settings and the device cap, far less often than they are asked for.
+func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
+	v, d := q.version, c.device(q)
+	if q.curveRevision != q.shape.Revision() || q.settingRevision != v.revision || q.capRevision != d.cap.revision {
 		s := &v.settings
-		q.curveRevision, q.settingRevision = q.shape.Revision(), v.revision
-		q.most = q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded)
+		q.curveRevision, q.settingRevision, q.capRevision = q.shape.Revision(), v.revision, d.cap.revision
+		budget := s.MaxBatchCost
+		if s.Adaptive && d.cap.limit > 0 && (budget == 0 || d.cap.limit < budget) {
+			budget = d.cap.limit
+		}
+		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
 		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
+		q.fullHigh = q.high(q.most)
 	}
-	return q.most, q.fullCost
+	return q.most, q.fullCost, q.fullHigh
+}
+
+// high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not known must
+// not turn anything away.
+func (q *queue) high(rows int) time.Duration {
+	e := q.shape.Estimate(q.version.settings.padded(rows))
+	if e.Source == cost.Unmeasured {
+		return 0
+	}
+	return e.Cost + e.Cost/margin
+}
+
+// expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
+func (c *Core) expect(now Time, q *queue, k *task) {
+	d, f := c.device(q), &c.flows[q.version.flow]
+	most, full, _ := c.fullBatch(q)
+	k.work = full * time.Duration(k.rows) / time.Duration(most)
+	if classOf(k.order) == foreground {
+		q.work += k.work
+		d.foreground++
+		d.work += k.work
+		f.work += k.work
+		if !k.alone { // proof and warm-up want no answer by any time
+			f.recent.arrived(now, k.target.Sub(now), k.work, q.shape.Estimate(q.version.settings.padded(1)).Cost)
+		}
+	}
+}
+
+// forget takes back what expect counted.
+func (c *Core) forget(q *queue, k *task) {
+	d, f := c.device(q), &c.flows[q.version.flow]
+	if classOf(k.order) == foreground {
+		q.work -= k.work
+		d.foreground--
+		d.work -= k.work
+		f.work -= k.work
+	}
 }
 
 func (c *Core) device(q *queue) *device { return &c.devices[c.flows[q.version.flow].device] }
-
-func (d *device) count(o order, delta int) {
-	if classOf(o) == foreground {
-		d.foreground += delta
-	}
-}
 
 func classOf(o order) class {
 	if o.rank == backgroundRank {

@@ -327,6 +327,6 @@ func forgetCharges(q *fairq.Queue, weights []float64) {
 	*q = fairq.Queue{}
 	for f, w := range weights {
 		q.Set(fairq.Flow(f), w)
-		q.Activate(fairq.Flow(f))
+		q.Demand(fairq.Flow(f), 0)
 	}
 }

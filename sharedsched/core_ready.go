@@ -1,12 +1,16 @@
 package sharedsched
 
-import "github.com/weftserve/weft/sharedsched/fairq"
+import (
+	"time"
 
-// A queue is ready when a batch of it may start: it has tasks, and it is not holding a partial batch for its timeout nor
-// waiting for a first measurement. Ready queues make their flow active in the fair queue of their class.
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
 
-// refresh brings the queue's place among the ready ones up to date. Every change of a queue is followed by it, at the latest at
-// the end of the event.
+// A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a first
+// measurement. Else it is pending, and becomes demanding when its batch is full or, at a pick, when the batch must start before
+// the dearest batch that could go first would end. Demanding queues make their flow one that fairness is owed to.
+
+// refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next pick.
 func (c *Core) refresh(now Time, q *queue) {
 	ready, until := c.readiness(now, q)
 	if until != Never {
@@ -14,19 +18,106 @@ func (c *Core) refresh(now Time, q *queue) {
 	} else {
 		c.holds.Remove(q.id)
 	}
-	f := &c.flows[q.version.flow]
+	served := q.served
+	q.served = false
+	if !ready {
+		c.rest(q)
+		return
+	}
 	k := c.classNow(q)
-	if q.ready && (!ready || q.class != k) {
-		q.ready = false
-		f.ready[q.class].Remove(q.local)
-		if f.ready[q.class].Len() == 0 {
-			c.device(q).fair[q.class].Deactivate(fairq.Flow(q.version.flow))
+	if q.stage != resting && q.class != k {
+		c.rest(q)
+	}
+	d := c.device(q)
+	q.class = k
+	full := c.plan(q)
+	if k == foreground {
+		d.blocks.Set(q.id, -int64(q.cost))
+	}
+	switch s := &q.version.settings; {
+	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
+		q.latest <= now.Add(d.block()), c.variant.AllDemand:
+		c.demand(d, q)
+	default:
+		c.rest(q)
+		q.stage = pending
+		d.blocks.Set(q.id, -int64(q.cost))
+		d.pending.Set(q.id, int64(q.latest))
+	}
+}
+
+// plan works out what the queue's next batch costs and by when it must start so that its first task meets its target. It reports
+// whether waiting would not make the batch larger.
+func (c *Core) plan(q *queue) (full bool) {
+	head := q.ring.at(0)
+	s := &q.version.settings
+	if t := &c.tasks[head.task]; t.alone || !s.Batched {
+		q.cost, full = q.shape.Estimate(t.rows).Cost, true
+	} else {
+		most, cost, _ := c.fullBatch(q)
+		if full = q.waiting >= most; full {
+			q.cost = cost
+		} else {
+			q.cost = q.shape.Estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	if ready {
-		q.ready, q.class = true, k
-		f.ready[k].Set(q.local, int64(q.ring.at(0).target))
-		c.device(q).fair[k].Activate(fairq.Flow(q.version.flow))
+	q.due = head.target
+	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin
+	if c.variant.LeastSlack {
+		q.due = q.latest
+	}
+	return full
+}
+
+// margin is the part of an estimate by which a batch should start earlier than it says.
+const margin = 20
+
+// block returns what the dearest batch that may start next on the device costs.
+func (d *device) block() time.Duration {
+	_, key, _ := d.blocks.Min()
+	return -time.Duration(key)
+}
+
+// demand makes the queue demanding, or moves it among those that are.
+func (c *Core) demand(d *device, q *queue) {
+	if q.stage == pending {
+		d.pending.Remove(q.id)
+	}
+	q.stage = demanding
+	f := &c.flows[q.version.flow]
+	f.demand[q.class].Set(q.local, int64(q.due))
+	_, due, _ := f.demand[q.class].Min()
+	d.fair[q.class].Demand(fairq.Flow(q.version.flow), due)
+}
+
+// rest takes the queue out of everything that batches are picked from.
+func (c *Core) rest(q *queue) {
+	d := c.device(q)
+	d.blocks.Remove(q.id)
+	switch q.stage {
+	case pending:
+		d.pending.Remove(q.id)
+	case demanding:
+		f := &c.flows[q.version.flow]
+		f.demand[q.class].Remove(q.local)
+		if _, due, ok := f.demand[q.class].Min(); ok {
+			d.fair[q.class].Demand(fairq.Flow(q.version.flow), due)
+		} else {
+			d.fair[q.class].Rest(fairq.Flow(q.version.flow))
+		}
+	}
+	q.stage = resting
+}
+
+// promote makes pending queues demanding whose batch must start before the dearest one that could go first would end.
+func (c *Core) promote(now Time, d *device) {
+	soon := now.Add(d.block())
+	for {
+		id, latest, ok := d.pending.Min()
+		if !ok || Time(latest) > soon {
+			return
+		}
+		c.demand(d, c.queues[id])
 	}
 }
 
@@ -51,10 +142,10 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
-	if most, _ := q.fullBatch(); q.waiting >= most {
+	if most, _, _ := c.fullBatch(q); q.waiting >= most {
 		return true, Never
 	}
-	if end := q.holdEnd(); end > now {
+	if end := c.holdEnd(q); end > now {
 		return false, end
 	}
 	return true, Never
@@ -62,13 +153,13 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 
 // holdEnd returns when a partial batch stops being held: at the batch timeout, or so early that the task with the soonest limit
 // can still meet it.
-func (q *queue) holdEnd() Time {
+func (c *Core) holdEnd(q *queue) Time {
 	end := q.oldest.Add(q.version.settings.BatchTimeout)
 	if q.soonest == Never {
 		return end
 	}
-	_, full := q.fullBatch()
-	return min(end, q.soonest-Time(full))
+	_, full, high := c.fullBatch(q)
+	return min(end, q.soonest-Time(max(full, high)))
 }
 
 // touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.

@@ -7,58 +7,92 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// Next gives a free lane its next batch. It reports false when there is nothing to start; the lane then stays free. Expired
-// tasks are dropped first. b is filled but for the payloads; its slice of spans is reused.
+// Next gives a free lane its next batch. It reports false when there is nothing to start; the lane then stays free. Tasks that
+// expired are dropped first, and so are those that must be given up for the sake of the batch. b is filled but for the payloads;
+// its slice of spans is reused.
 func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
 	acts = c.Advance(now, acts)
-	q, k := c.pick(c.lanes[id].device)
-	if q == nil {
-		return false, acts
+	d := &c.devices[c.lanes[id].device]
+	c.sweep(now, d)
+	for {
+		q, k := c.pick(now, d)
+		if q == nil {
+			return false, acts
+		}
+		waiting := q.ring.n
+		if acts = c.dropHopeless(now, q, acts); q.ring.n < waiting {
+			c.refreshTouched(now) // without them another queue may be more urgent
+			continue
+		}
+		acts = c.form(now, q, b, acts)
+		c.start(now, id, q, k, b)
+		c.refreshTouched(now)
+		return true, acts
 	}
-	c.form(now, q, b)
-	c.start(now, id, q, k, b)
-	c.refreshTouched(now)
-	return true, acts
 }
 
-// HasWork reports whether Next would find a batch for the device of the lane.
+// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up.
 func (c *Core) HasWork(id LaneID) bool {
 	d := &c.devices[c.lanes[id].device]
-	return d.fair[foreground].HasActive() || d.foreground == 0 && d.fair[background].HasActive()
+	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
 }
 
-// pick chooses the queue to serve: the flow that is furthest behind its share of device time, and of its queues the one whose
-// head is wanted first. Background work is looked at only when no foreground task waits on the device, ready or not.
-func (c *Core) pick(dev int32) (*queue, class) {
-	d := &c.devices[dev]
-	for k := range d.fair {
-		if class(k) == background && d.foreground > 0 {
-			break
+// pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready or not.
+func (c *Core) pick(now Time, d *device) (*queue, class) {
+	c.promote(now, d)
+	fair := &d.fair[foreground]
+	f, ok := fair.First()
+	if !ok {
+		// Nobody is owed anything yet: rather than idle, serve the queue with the least slack.
+		if id, _, ok := d.pending.Min(); ok {
+			return c.queues[id], foreground
 		}
-		if id, ok := d.fair[k].Next(); ok {
-			f := &c.flows[id]
-			local, _, _ := f.ready[k].Min()
-			return c.queues[f.locals[local]], class(k)
+		if f, ok := d.fair[background].First(); ok && d.foreground == 0 {
+			return c.urgent(f, background), background
 		}
+		return nil, foreground
 	}
-	return nil, 0
+	q := c.urgent(f, foreground)
+	if q.latest > now.Add(d.block()) {
+		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes first.
+		f, _ = fair.Behind(int64(Never))
+		return c.urgent(f, foreground), foreground
+	}
+	// Those that are due before another batch of that cost could end after this one would be late, and the further the flow is
+	// ahead already, the longer it keeps them waiting: between these fairness decides.
+	conflict := now.Add(2*q.cost + time.Duration(fair.Lead(f)))
+	if rival, ok := fair.Behind(int64(conflict)); ok && q.due < conflict && !c.variant.NoConflictRule {
+		f = rival
+	}
+	return c.urgent(f, foreground), foreground
 }
 
-// form takes a prefix of the queue into b: as many tasks as fit the rows that one batch may have. A task that fits no batch
-// whole is split, one that would fit the next batch whole is left for it. Behind foreground tasks, background ones only take the
-// place of padding: nobody waits longer for them.
-func (c *Core) form(now Time, q *queue, b *Batch) {
+// urgent returns the demanding queue of a flow that is due first.
+func (c *Core) urgent(id fairq.Flow, k class) *queue {
+	f := &c.flows[id]
+	local, _, _ := f.demand[k].Min()
+	return c.queues[f.locals[local]]
+}
+
+// form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows that one
+// batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left for it. Behind
+// foreground tasks, background ones only take the place of padding: nobody waits longer for them.
+func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	v := q.version
 	s := &v.settings
-	b.Version, b.Spans, b.Rows = v.id, b.Spans[:0], 0
-	head := q.ring.at(0).order
+	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
+	b.Alone, b.Reason = false, FlushUnspecified
+	room, acts := c.giveUp(now, q, acts)
 	if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
 		c.takeRows(now, q, t.rows-t.next, b)
 		b.Padded = b.Rows
-		return
+		return acts
 	}
-	most, _ := q.fullBatch()
+	most, _, _ := c.fullBatch(q)
+	hurried := room < min(most, q.waiting)
+	most = room
+	head := q.ring.at(0).order
 	full := false
 	for q.ring.n > 0 && !full {
 		t := &c.tasks[q.ring.at(0).task]
@@ -78,9 +112,12 @@ func (c *Core) form(now Time, q *queue, b *Batch) {
 		}
 		full = !behind && left >= room
 	}
-	b.Alone = false
 	b.Padded = s.padded(b.Rows)
 	b.Reason = c.flushReason(now, q, full, most)
+	if hurried {
+		b.Reason = FlushDeadline
+	}
+	return acts
 }
 
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
@@ -129,7 +166,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	}
 	q.version.queued--
 	c.queuedBytes -= t.bytes
-	c.device(q).count(t.order, -1)
+	c.forget(q, t)
 	if t.limit != Never {
 		c.limits.left(&c.slab)
 	}
@@ -151,6 +188,7 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 		l.batch.Estimated = l.est.Cost
 	}
 	q.running++
+	q.served = true
 	d.fair[k].Charge(fairq.Flow(q.version.flow), l.est.Cost)
 	c.touch(q)
 	if l.est.Source == cost.Unmeasured {

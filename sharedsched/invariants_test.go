@@ -62,7 +62,7 @@ func (k *checker) invariants(c *Core) error {
 		if rows != q.waiting {
 			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)
 		}
-		if err := c.checkReady(q); err != nil {
+		if err := c.checkStage(q); err != nil {
 			return err
 		}
 	}
@@ -126,29 +126,32 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 	return watched, nil
 }
 
-// checkReady compares a queue's place among the ready ones with what it should be.
-func (c *Core) checkReady(q *queue) error {
+// checkStage compares a queue's place among those that batches are picked from with what it should be.
+func (c *Core) checkStage(q *queue) error {
 	f := &c.flows[q.version.flow]
 	d := &c.devices[f.device]
 	// Time that passes without an event makes queues ready only in Advance, so what is held may be due.
-	if ready, until := c.readiness(0, q); ready != q.ready && until == Never {
-		return fmt.Errorf("queue %d: ready %v, want %v", q.id, q.ready, ready)
-	} else if until != Never && q.ready == c.holds.Has(q.id) {
-		return fmt.Errorf("queue %d is to be held until %v: ready %v, watched %v", q.id, until, q.ready, c.holds.Has(q.id))
+	if ready, until := c.readiness(0, q); ready != (q.stage != resting) && until == Never {
+		return fmt.Errorf("queue %d: stage %d, ready %v", q.id, q.stage, ready)
+	} else if until != Never && (q.stage != resting) == c.holds.Has(q.id) {
+		return fmt.Errorf("queue %d is to be held until %v: stage %d, watched %v", q.id, until, q.stage, c.holds.Has(q.id))
 	}
-	if q.ready && q.class != c.classNow(q) {
-		return fmt.Errorf("queue %d is ready as class %d, want %d", q.id, q.class, c.classNow(q))
+	if q.stage != resting && q.class != c.classNow(q) {
+		return fmt.Errorf("queue %d stands in class %d, want %d", q.id, q.class, c.classNow(q))
 	}
-	for k := range f.ready {
-		if got, want := f.ready[k].Has(q.local), q.ready && q.class == class(k); got != want {
-			return fmt.Errorf("queue %d: in the ready heap %v, want %v", q.id, got, want)
+	if got, want := d.pending.Has(q.id), q.stage == pending; got != want {
+		return fmt.Errorf("queue %d: among the pending %v, want %v", q.id, got, want)
+	}
+	if got, want := d.blocks.Has(q.id), q.stage != resting && q.class == foreground; got != want {
+		return fmt.Errorf("queue %d: among those that block %v, want %v", q.id, got, want)
+	}
+	for k := range f.demand {
+		if got, want := f.demand[k].Has(q.local), q.stage == demanding && q.class == class(k); got != want {
+			return fmt.Errorf("queue %d: among the demanding %v, want %v", q.id, got, want)
 		}
-		if got, want := d.fair[k].IsActive(fairq.Flow(q.version.flow)), f.ready[k].Len() > 0; got != want {
-			return fmt.Errorf("flow %s: active %v, want %v", f.name, got, want)
+		if got, want := d.fair[k].Demands(fairq.Flow(q.version.flow)), f.demand[k].Len() > 0; got != want {
+			return fmt.Errorf("flow %s: demands service %v, want %v", f.name, got, want)
 		}
-	}
-	if len(c.touched) > 0 {
-		return fmt.Errorf("%d queues were not refreshed at the end of the event", len(c.touched))
 	}
 	return nil
 }

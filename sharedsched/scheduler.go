@@ -35,8 +35,10 @@ type op struct {
 	end     End
 	err     error // for EndFailed
 	outcome Outcome
-	payload any // the task's
-	scratch scratch
+	// retryAfter is for EndDropped.
+	retryAfter time.Duration
+	payload    any // the task's
+	scratch    scratch
 }
 
 // scratch is memory for the actions of one event.
@@ -181,6 +183,8 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 		err = ErrExpired
 	case EndClosed:
 		err = ErrClosed
+	case EndDropped:
+		err = &Refusal{Reason: RefusedForGoodput, RetryAfter: o.retryAfter}
 	}
 	s.refused(v, err)
 	return o.outcome, err

@@ -9,9 +9,24 @@ import (
 // Config is what a Scheduler is made with. All of it is fixed for its life.
 type Config struct {
 	Devices []Device
+	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as well,
+	// so that urgent work goes first. Zero: whoever is furthest behind goes first. Too low costs batches and deadlines, too
+	// high lets a burst of one model delay the others for that long.
+	FairnessWindow time.Duration
 	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts that
 	// memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
 	MaxQueuedBytes int64
+	Variant        Variant
+}
+
+// Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero value is the
+// algorithm.
+type Variant struct {
+	LeastSlack     bool // order by latest start instead of target
+	NoConflictRule bool // the earliest target goes first even if others are late for it
+	AllDemand      bool // fairness is owed to every queue with work, urgent or not
+	NoWindowDrop   bool // only what is hopeless is given up
+	NoAdmission    bool // only full queues refuse
 }
 
 // Device is one processor that executes batches.
@@ -35,6 +50,8 @@ type Settings struct {
 	// BatchTimeout holds a partial batch until its oldest task has waited this long. Zero, the default: a free device takes
 	// what there is, which wins unless arrivals are about to fill the batch anyway.
 	BatchTimeout time.Duration
+	// Adaptive lets the device's cap on batches follow the targets of those who wait, beyond MaxBatchCost.
+	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int
 	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows. Zero: no bound.

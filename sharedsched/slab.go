@@ -1,5 +1,7 @@
 package sharedsched
 
+import "time"
+
 // Handle names a task: its place in the slab and the generation of that place, so that a handle kept too long names nothing.
 type Handle uint64
 
@@ -27,18 +29,28 @@ type task struct {
 	queue int32
 
 	alone, unmeasured bool
-	end               End // for taskEnding: how it will end
+	probe             bool // admitted against the estimate, to check it
+	end               End  // for taskEnding: how it will end
 
 	rows    int // in all
 	next    int // first row that was not started
 	running int // rows started and not ended
 	bytes   int64
+	work    time.Duration // it is expected to cost
 	arrival Time
 	limit   Time // Never for none
 
 	started Time // of the first execution
 	outcome Outcome
 	nextGap int32 // for taskFree: the next free slot, -1 for none
+}
+
+// deadline returns when an answer stops being worth anything, as far as estimates may decide on that.
+func (t *task) deadline() Time {
+	if t.probe {
+		return Never
+	}
+	return t.limit
 }
 
 // slab is the memory of all tasks. Slots are reused, the generation tells their occupants apart.

@@ -99,7 +99,7 @@ func (c *Core) versionState(v *version) VersionState {
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := c.queues[v.queues[key]]
-		most, _ := q.fullBatch()
+		most, _, _ := c.fullBatch(q)
 		s.Queues = append(s.Queues, QueueState{key, q.ring.n, q.waiting, q.running, most})
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.shapes)) {

@@ -1,21 +1,22 @@
-// Package fairq shares a device among flows in proportion to their weights, measured in device time.
+// Package fairq shares a device among flows in proportion to their weights, measured in device time, and serves the most urgent
+// flow among those that are not too far ahead.
 //
-// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with the cost of each piece of work charged by estimate
-// when it starts and corrected by measurement when it ends. Each flow has a start tag: the device time it was charged so far,
-// divided by its weight. The flow with the smallest tag goes next. The virtual time is the largest tag that was ever served;
-// a flow that comes back from idleness continues at the virtual time, so that idling earns no credit.
+// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with a window within which urgency decides (as in MQFQ,
+// Hedayati et al., USENIX ATC 2019, where locality does), and with the cost of each piece of work charged by estimate when it
+// starts and corrected by measurement when it ends. Each flow has a start tag: the device time it was charged so far, divided by
+// its weight. A flow that demands service is eligible while its tag is at most the window above the least tag of all that do. The
+// virtual time is the largest such least tag there ever was; a flow that comes back continues there, so that resting earns no
+// credit.
 //
-// Between two flows i and j that both have work throughout an interval, the difference of the weighted service they receive in
-// it is at most C_i/w_i + C_j/w_j, where C is the largest cost of a single piece of work: when i is served its tag is the
-// smallest, so it never leads a competitor by more than that one piece, and the same holds for j. With D pieces in flight, C
-// becomes D*C, counting for each piece the larger of estimate and measurement.
+// Between two flows i and j that both demand service throughout an interval, the weighted service they receive in it differs by
+// at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single piece of work: when i is
+// served its tag is at most W above the least, so never more than W + C_i/w_i above that of j, and the same holds for j. With D
+// pieces in flight C becomes D*C, counting for each piece the larger of estimate and measurement.
 package fairq
 
 import (
 	"math"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
 // Flow names a flow of a Queue.
@@ -24,11 +25,16 @@ type Flow int32
 // Tag is virtual time: nanoseconds of device time per unit of weight.
 type Tag int64
 
-// Queue is the set of flows that share a device. The zero value is empty.
+// Queue is the set of flows that share a device. The zero value is empty and has no window: strictly the flow furthest behind is
+// served.
 type Queue struct {
+	// Window is how far a flow may be ahead of the one furthest behind and still be served first. Fixed before the first use.
+	Window Tag
+
 	flows  []flow
-	active iheap.Heap // flows with work, by start tag
-	now    Tag        // the virtual time; never decreases
+	demand tree  // flows that demand service
+	weight int64 // of all flows in demand
+	now    Tag   // the virtual time; never decreases
 }
 
 type flow struct {
@@ -49,43 +55,68 @@ func (q *Queue) Set(f Flow, weight float64) {
 	for int(f) >= len(q.flows) {
 		q.flows = append(q.flows, flow{weight: weightUnit})
 	}
+	before := q.flows[f].weight
 	q.flows[f].weight = int64(math.Round(min(max(weight, MinWeight), MaxWeight) * weightUnit))
+	if q.demand.has(int32(f)) {
+		q.weight += q.flows[f].weight - before
+	}
 }
 
 // Remove forgets f.
 func (q *Queue) Remove(f Flow) {
-	q.active.Remove(int32(f))
+	q.Rest(f)
 	q.flows[f] = flow{weight: weightUnit}
 }
 
-// Activate says that f has work. A flow that had none continues at the virtual time if its tag is behind it.
-func (q *Queue) Activate(f Flow) {
-	if q.active.Has(int32(f)) {
-		return
-	}
+// Demand says that f demands service, which is due by a time. A flow that did not demand any continues at the virtual time if its
+// tag is behind it.
+func (q *Queue) Demand(f Flow, due int64) {
 	fl := &q.flows[f]
-	fl.start = max(fl.start, q.now)
-	q.active.Set(int32(f), int64(fl.start))
+	if !q.demand.has(int32(f)) {
+		fl.start = max(fl.start, q.now)
+		q.weight += fl.weight
+	}
+	q.demand.set(int32(f), due, fl.start)
 }
 
-// Deactivate says that f has no more work.
-func (q *Queue) Deactivate(f Flow) { q.active.Remove(int32(f)) }
-
-// IsActive reports whether f has work.
-func (q *Queue) IsActive(f Flow) bool { return q.active.Has(int32(f)) }
-
-// HasActive reports whether any flow has work.
-func (q *Queue) HasActive() bool { return q.active.Len() > 0 }
-
-// Next returns the active flow with the smallest start tag. It reports false when no flow is active.
-func (q *Queue) Next() (Flow, bool) {
-	f, _, ok := q.active.Min()
-	return Flow(f), ok
+// Rest says that f demands no service.
+func (q *Queue) Rest(f Flow) {
+	if q.demand.has(int32(f)) {
+		q.weight -= q.flows[f].weight
+		q.demand.remove(int32(f))
+	}
 }
 
-// Charge serves f: the virtual time reaches its start tag, and the tag advances by the estimated cost over the weight.
+// Demands reports whether f demands service.
+func (q *Queue) Demands(f Flow) bool { return q.demand.has(int32(f)) }
+
+// Len returns how many flows demand service.
+func (q *Queue) Len() int { return q.demand.size }
+
+// First returns the eligible flow that is due first. It reports false when no flow demands service.
+func (q *Queue) First() (Flow, bool) {
+	if q.demand.size == 0 {
+		return 0, false
+	}
+	return Flow(q.demand.first(q.demand.least() + q.Window)), true
+}
+
+// Behind returns the flow with the least tag among those that are due before a time. It reports false when there is none.
+func (q *Queue) Behind(before int64) (Flow, bool) {
+	f := q.demand.behind(before)
+	return Flow(f), f != none
+}
+
+// Lead returns how far f, which demands service, is ahead of the flow that is furthest behind.
+func (q *Queue) Lead(f Flow) Tag { return q.flows[f].start - q.demand.least() }
+
+// Charge serves f: the virtual time follows, and the tag of f advances by the estimated cost over the weight.
 func (q *Queue) Charge(f Flow, cost time.Duration) {
-	q.now = max(q.now, q.flows[f].start)
+	if q.demand.size > 0 {
+		q.now = max(q.now, q.demand.least())
+	} else {
+		q.now = max(q.now, q.flows[f].start) // served although nobody demanded it
+	}
 	q.advance(f, int64(cost))
 }
 
@@ -97,13 +128,22 @@ func (q *Queue) Correct(f Flow, delta time.Duration) { q.advance(f, int64(delta)
 func (q *Queue) advance(f Flow, cost int64) {
 	fl := &q.flows[f]
 	fl.start += Tag(cost * weightUnit / fl.weight)
-	if q.active.Has(int32(f)) {
-		q.active.Set(int32(f), int64(fl.start))
+	if q.demand.has(int32(f)) {
+		q.demand.set(int32(f), q.demand.nodes[f].due, fl.start)
 	}
 }
 
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }
+
+// ShareWith returns the part of the device that f gets beside the flows that demand service now: more than 0, at most 1.
+func (q *Queue) ShareWith(f Flow) float64 {
+	all := q.weight
+	if !q.demand.has(int32(f)) {
+		all += q.flows[f].weight
+	}
+	return float64(q.flows[f].weight) / float64(all)
+}
 
 // Now returns the virtual time.
 func (q *Queue) Now() Tag { return q.now }

@@ -13,7 +13,7 @@ func serve(pick func(*Queue) Flow, weights []float64, n int) (lead, bound float6
 	var q Queue
 	for i, w := range weights {
 		q.Set(Flow(i), w)
-		q.Activate(Flow(i))
+		q.Demand(Flow(i), 0)
 	}
 	service := make([]float64, len(weights))
 	largest := make([]float64, len(weights))
@@ -36,7 +36,7 @@ func serve(pick func(*Queue) Flow, weights []float64, n int) (lead, bound float6
 }
 
 func TestLagStaysWithinTheBound(t *testing.T) {
-	sfq := func(q *Queue) Flow { f, _ := q.Next(); return f }
+	sfq := func(q *Queue) Flow { f, _ := q.First(); return f }
 	// 1 µs of slack for the rounding of tags to whole nanoseconds over the run.
 	if lead, bound := serve(sfq, []float64{1, 2, 0.5, 8}, 50_000); lead > bound+1e3*50 {
 		t.Errorf("a flow leads another by %.0f ns of weighted service, the bound is %.0f", lead, bound)
@@ -53,14 +53,14 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 	var q Queue
 	q.Set(0, 1)
 	q.Set(1, 1)
-	q.Activate(0)
+	q.Demand(0, 0)
 	for range 100 {
 		q.Charge(0, time.Millisecond)
 	}
-	q.Activate(1)
+	q.Demand(1, 0)
 	first := 0
 	for range 10 {
-		f, _ := q.Next()
+		f, _ := q.First()
 		if f == 1 {
 			first++
 		}
@@ -76,7 +76,7 @@ func TestRefundsAreNotLost(t *testing.T) {
 	var q Queue
 	for f := range Flow(2) {
 		q.Set(f, 1)
-		q.Activate(f)
+		q.Demand(f, 0)
 	}
 	q.Charge(0, 10*time.Millisecond)
 	for range 10 {
@@ -87,7 +87,7 @@ func TestRefundsAreNotLost(t *testing.T) {
 	if q.Start(0) != Tag(time.Millisecond) || q.Now() != Tag(10*time.Millisecond) {
 		t.Errorf("start tag %d, virtual time %d; want 1 ms and 10 ms", q.Start(0), q.Now())
 	}
-	if f, _ := q.Next(); f != 0 {
+	if f, _ := q.First(); f != 0 {
 		t.Errorf("flow %d is next, want the one that was charged too much", f)
 	}
 }

@@ -1,0 +1,140 @@
+package sharedsched
+
+import (
+	"math/bits"
+	"time"
+)
+
+// The device cap bounds the device time of one batch by what the most impatient flow can wait for: a batch that runs cannot be
+// taken back, so everybody who comes meanwhile waits for its end. It is capShare of the least, over the flows that ask for no
+// more than their share, of each one's tenth percentile of targets. One impatient caller among many does not move that
+// percentile, an aggressor is beyond its share, and what could not be met even if every batch were one row is left out, so that
+// none of them can make everybody run at batch size 1.
+const (
+	capShareNum, capShareDen = 3, 4
+	// minCap is the least device cap: below it batching would end on most models.
+	minCap = 10 * time.Millisecond
+	// capSteps is how many flows are looked at per pick: the cap follows after a whole round, at constant cost.
+	capSteps = 8
+	// recently is how long a flow counts after its latest arrival.
+	recently = time.Second
+)
+
+type batchCap struct {
+	limit    time.Duration // of the device time of one batch; 0: none
+	revision uint64        // counts changes of limit
+
+	next int // flow to look at next
+	// What the round has found so far, and what the one before it found.
+	round, last capRound
+}
+
+type capRound struct {
+	least   time.Duration // target; 0: none
+	weights float64       // of the flows that were active
+	asked   time.Duration // device time per second
+	row     time.Duration // the dearest execution of a single row
+}
+
+// recent is what a flow asked for lately.
+type recent struct {
+	seen    Time
+	targets histogram
+	asked   time.Duration // device time asked for, forgotten over recently
+	row     time.Duration // what an execution of a single row costs
+}
+
+func (r *recent) arrived(now Time, target, work, row time.Duration) {
+	r.fade(now)
+	r.seen = now
+	r.asked += work
+	r.row = row
+	r.targets.add(target)
+}
+
+// fade forgets what was asked for in proportion to the time since.
+func (r *recent) fade(now Time) {
+	passed := min(now.Sub(r.seen), recently)
+	r.asked -= r.asked / 1024 * (passed / (recently / 1024))
+}
+
+// sweep looks at the next few flows of the device, and sets the cap when all have been looked at.
+func (c *Core) sweep(now Time, d *device) {
+	b := &d.cap
+	for range min(capSteps, len(c.flows)) {
+		if b.next >= len(c.flows) {
+			b.next = 0
+			b.close()
+			return
+		}
+		f := &c.flows[b.next]
+		b.next++
+		r := &f.recent
+		if f.removed || f.device != d.index || r.targets.n == 0 || now.Sub(r.seen) > recently {
+			continue
+		}
+		asked := r.asked - r.asked/1024*(now.Sub(r.seen)/(recently/1024))
+		b.round.weights += f.weight
+		b.round.asked += asked
+		b.round.row = max(b.round.row, r.row)
+		target := r.targets.low()
+		contended := b.last.asked > recently
+		beyond := contended && float64(asked)*b.last.weights > f.weight*float64(recently)
+		if target < r.row+b.last.row || beyond {
+			continue
+		}
+		if b.round.least == 0 || target < b.round.least {
+			b.round.least = target
+		}
+	}
+}
+
+func (b *batchCap) close() {
+	b.last, b.round = b.round, capRound{}
+	limit := time.Duration(0)
+	if b.last.least > 0 {
+		limit = max(minCap, b.last.least*capShareNum/capShareDen)
+	}
+	if limit != b.limit {
+		b.limit = limit
+		b.revision++
+	}
+}
+
+// histogram counts durations in four buckets per octave from shortest on, and slowly forgets.
+type histogram struct {
+	counts [72]uint16
+	n      int
+}
+
+const (
+	shortest    = 17   // log2 of the least duration told apart, 131 µs
+	histogramOf = 1024 // counts are halved when there are so many
+)
+
+func (h *histogram) add(d time.Duration) {
+	i := 0
+	if log := bits.Len64(uint64(d)) - 1; log >= shortest {
+		i = min(4*(log-shortest)+int(d>>(log-2)&3), len(h.counts)-1)
+	}
+	h.counts[i]++
+	if h.n++; h.n < histogramOf {
+		return
+	}
+	h.n = 0
+	for i := range h.counts {
+		h.counts[i] /= 2
+		h.n += int(h.counts[i])
+	}
+}
+
+// low returns the tenth percentile, rounded down to its bucket.
+func (h *histogram) low() time.Duration {
+	left := h.n / 10
+	for i, n := range h.counts {
+		if left -= int(n); left < 0 {
+			return time.Duration(4+i%4) << (shortest + i/4 - 2)
+		}
+	}
+	return 0
+}
