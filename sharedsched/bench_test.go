@@ -45,7 +45,7 @@ func throughCore(b *testing.B, batch int) {
 	cycle := func(turn int) {
 		for range batch {
 			now += 1000
-			if _, err := c.Submit(now, versions[turn%len(versions)], &task, Never); err != nil {
+			if _, _, err := c.Submit(now, versions[turn%len(versions)], &task, Never, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -56,7 +56,9 @@ type device struct {
 	fair       [2]fairq.Queue // by class
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
+	state      cost.Device    // as far as it changes what executions cost
 	cap        batchCap
+	guard      guard
 	work       time.Duration // that the waiting foreground tasks are expected to cost
 	foreground int           // tasks of class foreground that wait
 	inFlight   int           // lanes with a batch
@@ -113,7 +115,8 @@ type version struct {
 	queues   map[string]int32  // by Task.Key
 	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
 	shapes   map[string]*shape // by Task.ShapeKey
-	queued   int               // tasks with rows that were not started
+	previous map[string]*shape // what is known of another version's costs, to begin with
+	queued   [2]int            // tasks with rows that were not started, by class
 	live     int               // tasks that have not ended
 	closing  bool
 }
@@ -128,14 +131,15 @@ type shape struct {
 }
 
 type queue struct {
-	id      int32
-	local   int32 // its id within the flow
-	version *version
-	key     string
-	shape   *shape
-	ring    ring
-	waiting int // rows in the ring that were not started
-	running int // batches in flight
+	id         int32
+	local      int32 // its id within the flow
+	version    *version
+	key        string
+	shape      *shape
+	ring       ring
+	foreground int // tasks of that class in the ring; they come before the others
+	waiting    int // rows in the ring that were not started
+	running    int // batches in flight
 	// oldest is the earliest arrival in the ring, and soonest the earliest limit. Kept only where there is a batch timeout.
 	oldest, soonest Time
 	idleAt          Time // when it last became empty, to choose what to evict
@@ -226,6 +230,32 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	return id, nil
 }
 
+// Inherit has a version begin with what is known of the costs of another on the same device, until its own are measured.
+func (c *Core) Inherit(id, from VersionID) {
+	v, p := c.version(id), c.version(from)
+	if v == nil || p == nil || c.flows[v.flow].device != c.flows[p.flow].device {
+		return
+	}
+	v.previous = p.shapes
+	// In which order shapes inherit makes no difference.
+	for key, s := range v.shapes {
+		if q := p.shapes[key]; q != nil {
+			s.Inherit(&q.Curve)
+		}
+	}
+	c.touchVersion(v)
+}
+
+// Observe takes what telemetry says about a device. What executions cost is expected to change with it.
+func (c *Core) Observe(now Time, device string, s cost.Sample) {
+	for i := range c.devices {
+		if d := &c.devices[i]; d.Name == device {
+			d.state.Observe(s)
+		}
+	}
+	c.refreshTouched(now)
+}
+
 // Configure changes a version's settings from the next batch on.
 func (c *Core) Configure(now Time, id VersionID, s Settings) error {
 	v := c.version(id)
@@ -301,7 +331,7 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 	if len(v.queues) == maxQueues && !c.evictQueue(v) {
 		return nil
 	}
-	q := &queue{version: v, key: t.Key, shape: v.shape(t.ShapeKey, c.seq), curveRevision: ^uint64(0)}
+	q := &queue{version: v, key: t.Key, shape: v.shape(t.ShapeKey, c.seq, &c.devices[c.flows[v.flow].device].state), curveRevision: ^uint64(0)}
 	q.shape.queues++
 	if n := len(c.freeIDs); n > 0 {
 		q.id = c.freeIDs[n-1]
@@ -360,7 +390,7 @@ func (f *flow) take(queue int32) int32 {
 
 // shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past maxQueues of
 // them the one that was not asked for longest and has no queue is forgotten.
-func (v *version) shape(key string, now uint64) *shape {
+func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if s, ok := v.shapes[key]; ok {
 		s.used = now
 		return s
@@ -378,6 +408,10 @@ func (v *version) shape(key string, now uint64) *shape {
 		delete(v.shapes, victim)
 	}
 	s := &shape{refusing: Never, used: now}
+	s.On(state)
+	if p := v.previous[key]; p != nil {
+		s.Inherit(&p.Curve)
+	}
 	v.shapes[strings.Clone(key)] = s // the caller's may be part of a longer one
 	return s
 }

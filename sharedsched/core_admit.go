@@ -3,7 +3,6 @@ package sharedsched
 import (
 	"time"
 
-	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
@@ -18,43 +17,72 @@ const (
 )
 
 // Submit admits a task or refuses it at once. limit is Task.Limit on the scheduler's clock, Never for none. The error is
-// ErrNoRows, ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal.
-func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time) (Handle, error) {
+// ErrNoRows, ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal. Where there is no room, a task that matters less
+// may end for its sake.
+func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
 	v := c.version(id)
 	c.seq++
 	switch {
 	case t.Rows < 1:
-		return 0, ErrNoRows
+		return 0, acts, ErrNoRows
 	case c.draining:
-		return 0, ErrDraining
+		return 0, acts, ErrDraining
 	case v == nil || v.closing:
-		return 0, ErrRemoved
+		return 0, acts, ErrRemoved
 	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows:
-		return 0, ErrTooManyRows
+		return 0, acts, ErrTooManyRows
 	}
 	if limit == Never && v.settings.MaxLatency > 0 {
 		limit = now.Add(v.settings.MaxLatency)
 	}
 	if limit <= now {
-		return 0, ErrExpired
-	}
-	if v.queued >= v.settings.MaxQueue {
-		return 0, c.refuse(now, v, t, Refusal{})
+		return 0, acts, ErrExpired
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return 0, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
+		return 0, acts, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
+	}
+	k := classOf(order{rank: ranks[t.Priority]})
+	if v.queued[k] >= v.settings.MaxQueue {
+		var made bool
+		if made, acts = c.makeRoom(now, v, t, acts); !made {
+			return 0, acts, c.refuse(now, v, t, Refusal{})
+		}
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		return 0, c.refuse(now, v, t, Refusal{Keys: maxQueues})
+		c.refreshTouched(now)
+		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	probe, refusal := c.unattainable(now, q, t, limit)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
-		return 0, refusal
+		return 0, acts, refusal
 	}
-	return c.enqueue(now, q, t, limit, probe), nil
+	return c.enqueue(now, q, t, limit, probe), acts, nil
+}
+
+// makeRoom gives up a task of the same queue for one that finds its class full: the oldest for background work, whose newest
+// sample is worth the most; one that is to be dropped first for foreground work that is not.
+func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []Action) {
+	id, ok := v.queues[t.Key]
+	if !ok {
+		return false, acts
+	}
+	q := c.queues[id]
+	at := q.foreground // the first background task, if any
+	if t.Priority != Sheddable {
+		at--
+	}
+	if at < 0 || at >= q.ring.n {
+		return false, acts
+	}
+	e := q.ring.at(at)
+	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
+		return false, acts
+	}
+	c.log.drop(now, v, &c.tasks[e.task])
+	return true, c.stop(now, e.task, EndDropped, acts)
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its queue, or
@@ -102,7 +130,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool
 		return true, nil
 	}
 	r := &Refusal{
-		Reason: reason, Queued: v.queued, MaxQueue: v.settings.MaxQueue,
+		Reason: reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
 		Predicted: predicted, Limit: left, RetryAfter: -1,
 	}
 	if reason == RefusedForGoodput {
@@ -151,7 +179,7 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
 func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
-	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued, v.settings.MaxQueue
+	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[classOf(order{rank: ranks[t.Priority]})], v.settings.MaxQueue
 	r.RetryAfter = time.Millisecond
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
@@ -179,7 +207,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 	q.soonest = min(q.soonest, limit)
 	q.ring.insert(entry{k.order, slot})
 	q.waiting += t.Rows
-	v.queued++
+	v.queued[classOf(k.order)]++
 	v.live++
 	c.queuedBytes += t.Bytes
 	c.expect(now, q, k)
@@ -229,10 +257,10 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 // not turn anything away.
 func (q *queue) high(rows int) time.Duration {
 	e := q.shape.Estimate(q.version.settings.padded(rows))
-	if e.Source == cost.Unmeasured {
+	if !e.Known() {
 		return 0
 	}
-	return e.Cost + e.Cost/margin
+	return max(e.High, e.Cost+e.Cost/margin)
 }
 
 // expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
@@ -241,12 +269,14 @@ func (c *Core) expect(now Time, q *queue, k *task) {
 	most, full, _ := c.fullBatch(q)
 	k.work = full * time.Duration(k.rows) / time.Duration(most)
 	if classOf(k.order) == foreground {
+		q.foreground++
 		q.work += k.work
 		d.foreground++
 		d.work += k.work
 		f.work += k.work
 		if !k.alone { // proof and warm-up want no answer by any time
 			f.recent.arrived(now, k.target.Sub(now), k.work, q.shape.Estimate(q.version.settings.padded(1)).Cost)
+			d.guard.saw(now, k.target.Sub(now))
 		}
 	}
 }
@@ -255,6 +285,7 @@ func (c *Core) expect(now Time, q *queue, k *task) {
 func (c *Core) forget(q *queue, k *task) {
 	d, f := c.device(q), &c.flows[q.version.flow]
 	if classOf(k.order) == foreground {
+		q.foreground--
 		q.work -= k.work
 		d.foreground--
 		d.work -= k.work

@@ -5,7 +5,7 @@ package sharedsched
 // next batch slides forward until the batch is worth its cost, and the tasks before it are given up at once (early drop: Nexus,
 // Shen et al., SOSP 2019).
 
-// dropHopeless gives up tasks at the head of the queue that would miss their limits even if they ran alone now.
+// dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone now.
 func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 	most, _, high := c.fullBatch(q)
 	if high == 0 {
@@ -20,7 +20,8 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 		if !t.alone && q.version.settings.Batched {
 			rows = min(rows, most)
 		}
-		if t.deadline() >= now.Add(q.high(rows)) {
+		least := q.shape.Estimate(q.version.settings.padded(rows)).Cost
+		if t.deadline() >= now.Add(least+least/margin) {
 			break
 		}
 		acts = c.drop(now, q, acts)
@@ -103,9 +104,10 @@ func (c *Core) fit(now Time, q *queue, most int) int {
 func (c *Core) drop(now Time, q *queue, acts []Action) []Action {
 	slot := q.ring.at(0).task
 	c.log.drop(now, q.version, &c.tasks[slot])
+	before := len(acts)
 	acts = c.stop(now, slot, EndDropped, acts)
-	if last := &acts[len(acts)-1]; last.Kind == TaskEnded {
-		last.RetryAfter = q.fullCost
+	if len(acts) > before { // else some of its rows are running
+		acts[before].RetryAfter = q.fullCost
 	}
 	return acts
 }

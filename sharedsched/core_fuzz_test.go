@@ -187,7 +187,8 @@ func (x *trial) submit(v VersionID) {
 	if x.byte()%2 == 0 {
 		limit = x.now + Time(x.byte())*Time(time.Millisecond)
 	}
-	h, err := x.core.Submit(x.now, v, &task, limit)
+	h, acts, err := x.core.Submit(x.now, v, &task, limit, nil)
+	x.note(acts)
 	if err == nil {
 		if x.admitted[h] {
 			x.t.Fatalf("handle %x names two tasks", h)
@@ -268,14 +269,14 @@ func lag(t *testing.T, lanes int, forget bool) (lead, bound time.Duration) {
 		}
 		ids = append(ids, v)
 		for range 3 { // measured beforehand, lest being cold make the flow wait
-			curve := c.version(v).shape("", 0)
+			curve := c.version(v).shape("", 0, &c.devices[0].state)
 			curve.Settle(curve.Begin(4), 5*time.Millisecond)
 		}
 	}
 	refill := func() {
 		for _, v := range ids {
-			for c.version(v).queued < 50 {
-				if _, err := c.Submit(0, v, &Task{Rows: 1}, Never); err != nil {
+			for c.version(v).queued[foreground] < 50 {
+				if _, _, err := c.Submit(0, v, &Task{Rows: 1}, Never, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

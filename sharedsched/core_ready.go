@@ -18,6 +18,10 @@ func (c *Core) refresh(now Time, q *queue) {
 	} else {
 		c.holds.Remove(q.id)
 	}
+	if ready && c.classNow(q) == background && c.mayBlock(now, q) == 0 {
+		ready = false // until the guard opens, or what comes meanwhile has been forgotten
+		c.holds.Set(q.id, int64(now.Add(guardStep)))
+	}
 	served := q.served
 	q.served = false
 	if !ready {
@@ -151,6 +155,9 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	return true, Never
 }
 
+// timerSlack is by how much earlier a hold for a limit ends, since timers fire late.
+const timerSlack = 200 * time.Microsecond
+
 // holdEnd returns when a partial batch stops being held: at the batch timeout, or so early that the task with the soonest limit
 // can still meet it.
 func (c *Core) holdEnd(q *queue) Time {
@@ -159,7 +166,7 @@ func (c *Core) holdEnd(q *queue) Time {
 		return end
 	}
 	_, full, high := c.fullBatch(q)
-	return min(end, q.soonest-Time(max(full, high)))
+	return min(end, q.soonest-Time(max(full, high)+full/10+timerSlack))
 }
 
 // touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.

@@ -47,10 +47,7 @@ func (c *Core) pick(now Time, d *device) (*queue, class) {
 		if id, _, ok := d.pending.Min(); ok {
 			return c.queues[id], foreground
 		}
-		if f, ok := d.fair[background].First(); ok && d.foreground == 0 {
-			return c.urgent(f, background), background
-		}
-		return nil, foreground
+		return c.pickBackground(now, d), background
 	}
 	q := c.urgent(f, foreground)
 	if q.latest > now.Add(d.block()) {
@@ -65,6 +62,21 @@ func (c *Core) pick(now Time, d *device) (*queue, class) {
 		f = rival
 	}
 	return c.urgent(f, foreground), foreground
+}
+
+// pickBackground chooses among background work, nil if there is none that may run now.
+func (c *Core) pickBackground(now Time, d *device) *queue {
+	for d.foreground == 0 {
+		f, ok := d.fair[background].First()
+		if !ok {
+			break
+		}
+		q := c.urgent(f, background)
+		if c.refresh(now, q); q.stage != resting { // it may block for longer than it may have before
+			return q
+		}
+	}
+	return nil
 }
 
 // urgent returns the demanding queue of a flow that is due first.
@@ -89,9 +101,9 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 		b.Padded = b.Rows
 		return acts
 	}
-	most, _, _ := c.fullBatch(q)
-	hurried := room < min(most, q.waiting)
-	most = room
+	cap, _, _ := c.fullBatch(q)
+	most := c.size(q, min(room, c.mayBlock(now, q)))
+	hurried := room < min(cap, q.waiting)
 	head := q.ring.at(0).order
 	full := false
 	for q.ring.n > 0 && !full {
@@ -113,11 +125,28 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 		full = !behind && left >= room
 	}
 	b.Padded = s.padded(b.Rows)
-	b.Reason = c.flushReason(now, q, full, most)
-	if hurried {
+	if b.Reason = c.flushReason(now, q, full && most == cap, most); hurried {
 		b.Reason = FlushDeadline
 	}
 	return acts
+}
+
+// size returns how many rows the next batch takes of those it could have, as the padding policy says.
+func (c *Core) size(q *queue, most int) int {
+	s := &q.version.settings
+	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
+		return most
+	}
+	rows := min(most, q.waiting)
+	up, down := s.padded(rows), s.trimmed(rows)
+	if down == 0 || down == rows {
+		return most
+	}
+	if s.Padding == MinimizeCost &&
+		int64(q.shape.Estimate(up).Cost)*int64(down) <= int64(q.shape.Estimate(down).Cost)*int64(rows) {
+		return most
+	}
+	return down
 }
 
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
@@ -164,7 +193,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	if q.ring.n == 0 {
 		q.idleAt = now
 	}
-	q.version.queued--
+	q.version.queued[classOf(t.order)]--
 	c.queuedBytes -= t.bytes
 	c.forget(q, t)
 	if t.limit != Never {

@@ -33,7 +33,7 @@ func TestQueuesAndCurvesAreBounded(t *testing.T) {
 	// One key after the other: idle queues make room.
 	for i := range 3 * maxQueues {
 		key := fmt.Sprint("shape ", i)
-		if _, err := c.Submit(Time(i), v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never); err != nil {
+		if _, _, err := c.Submit(Time(i), v, &Task{Rows: 1, Key: key, ShapeKey: key}, Never, nil); err != nil {
 			t.Fatal(err)
 		}
 		var b Batch
@@ -53,11 +53,11 @@ func TestQueuesAndCurvesAreBounded(t *testing.T) {
 	}
 	// All at once: a key too many is refused.
 	for i := range maxQueues {
-		if _, err := c.Submit(0, v, &Task{Rows: 1, Key: fmt.Sprint("all ", i)}, Never); err != nil {
+		if _, _, err := c.Submit(0, v, &Task{Rows: 1, Key: fmt.Sprint("all ", i)}, Never, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := c.Submit(0, v, &Task{Rows: 1, Key: "one more"}, Never)
+	_, _, err := c.Submit(0, v, &Task{Rows: 1, Key: "one more"}, Never, nil)
 	if r, ok := errors.AsType[*Refusal](err); !ok || r.Reason != RefusedQueueFull {
 		t.Errorf("key %d too many: %v, want QUEUE_FULL", maxQueues+1, err)
 	}
@@ -100,7 +100,7 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 	if _, err := c.AddVersion("m/2", 7, Settings{MaxBatchSize: 1, MaxQueue: 1}); err == nil {
 		t.Error("an unknown flow: no error")
 	}
-	if _, err := c.Submit(0, v, &Task{}, Never); !errors.Is(err, ErrNoRows) {
+	if _, _, err := c.Submit(0, v, &Task{}, Never, nil); !errors.Is(err, ErrNoRows) {
 		t.Errorf("a task without rows: %v", err)
 	}
 	for name, s := range map[string]Settings{
@@ -120,11 +120,11 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 // TestFarTargetsAreLast: a target beyond all time is later than every other.
 func TestFarTargetsAreLast(t *testing.T) {
 	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 10, MaxLatency: math.MaxInt64, BatchTimeout: math.MaxInt64})
-	far, err := c.Submit(1, v, &Task{Rows: 1, Target: math.MaxInt64}, Never)
+	far, _, err := c.Submit(1, v, &Task{Rows: 1, Target: math.MaxInt64}, Never, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Submit(2, v, &Task{Rows: 1, Target: time.Second}, Never); err != nil {
+	if _, _, err := c.Submit(2, v, &Task{Rows: 1, Target: time.Second}, Never, nil); err != nil {
 		t.Fatal(err)
 	}
 	var b Batch
@@ -143,7 +143,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	cycle := func() {
 		for range 10 {
 			now += 1000
-			if _, err := c.Submit(now, v, &task, Never); err != nil {
+			if _, _, err := c.Submit(now, v, &task, Never, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestLongKeysAreNotKept(t *testing.T) {
 	long := string(make([]byte, maxIdleKey+1))
 	var check checker
 	for range 3 {
-		if _, err := c.Submit(0, v, &Task{Rows: 1, Key: long}, Never); err != nil {
+		if _, _, err := c.Submit(0, v, &Task{Rows: 1, Key: long}, Never, nil); err != nil {
 			t.Fatal(err)
 		}
 		var b Batch

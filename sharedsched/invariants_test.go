@@ -42,7 +42,7 @@ func (k *checker) invariants(c *Core) error {
 		if q == nil {
 			continue
 		}
-		rows := 0
+		rows, front := 0, 0
 		for i := range q.ring.n {
 			e := q.ring.at(i)
 			if i > 0 && !q.ring.at(i-1).before(e.order) {
@@ -56,8 +56,12 @@ func (k *checker) invariants(c *Core) error {
 			rows += t.rows - t.next
 			bytes += t.bytes
 			if classOf(t.order) == foreground {
+				front++
 				foregroundTasks[c.flows[q.version.flow].device]++
 			}
+		}
+		if front != q.foreground {
+			return fmt.Errorf("queue %d counts %d foreground tasks, has %d", q.id, q.foreground, front)
 		}
 		if rows != q.waiting {
 			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)
@@ -71,7 +75,7 @@ func (k *checker) invariants(c *Core) error {
 		return err
 	}
 	live := 0
-	queued := map[*version]int{}
+	queued := map[*version][2]int{}
 	alive := map[*version]int{}
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
@@ -82,7 +86,9 @@ func (k *checker) invariants(c *Core) error {
 		v := c.queues[t.queue].version
 		alive[v]++
 		if t.state == taskQueued {
-			queued[v]++
+			n := queued[v]
+			n[classOf(t.order)]++
+			queued[v] = n
 		}
 		if (t.state == taskQueued) != inRing[int32(slot)] {
 			return fmt.Errorf("task %d in state %d: in a ring: %v", slot, t.state, inRing[int32(slot)])
@@ -99,7 +105,7 @@ func (k *checker) invariants(c *Core) error {
 	}
 	for _, v := range c.versions {
 		if v != nil && (v.queued != queued[v] || v.live != alive[v] || len(v.queues) > maxQueues) {
-			return fmt.Errorf("version %s counts %d queued and %d live, a recount gives %d and %d (%d queues)",
+			return fmt.Errorf("version %s counts %v queued and %d live, a recount gives %v and %d (%d queues)",
 				v.name, v.queued, v.live, queued[v], alive[v], len(v.queues))
 		}
 	}
@@ -130,6 +136,9 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 func (c *Core) checkStage(q *queue) error {
 	f := &c.flows[q.version.flow]
 	d := &c.devices[f.device]
+	if q.stage == resting && c.holds.Has(q.id) && q.ring.n > 0 && classOf(q.ring.at(0).order) == background {
+		return nil // it might block others for too long
+	}
 	// Time that passes without an event makes queues ready only in Advance, so what is held may be due.
 	if ready, until := c.readiness(0, q); ready != (q.stage != resting) && until == Never {
 		return fmt.Errorf("queue %d: stage %d, ready %v", q.id, q.stage, ready)

@@ -156,15 +156,22 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 		s.mu.Unlock()
 		return Outcome{}, ErrClosed
 	}
-	h, err := s.core.Submit(now, v, t, limit)
+	var (
+		h   Handle
+		err error
+	)
+	o.scratch.reset()
+	h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
+	if err == nil {
+		s.wait(h, o, t.Payload)
+	}
+	s.afterEventLocked(now, &o.scratch)
+	s.mu.Unlock()
+	o.scratch.answer()
 	if err != nil {
-		s.mu.Unlock()
 		s.refused(v, err)
 		return Outcome{}, err
 	}
-	s.wait(h, o, t.Payload)
-	s.afterEventLocked(now, nil)
-	s.mu.Unlock()
 
 	select {
 	case <-o.done:

@@ -253,7 +253,7 @@ func TestCancelFreesWhatWaitedBehind(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
-		wg.Go(func() { s.Do(ctx, held, &Task{Rows: 1}) })
+		wg.Go(func() { s.Do(ctx, held, &Task{Rows: 1, Target: time.Second}) })
 		synctest.Wait()
 		wg.Go(func() {
 			if _, err := s.Do(t.Context(), other, &Task{Rows: 1, Priority: Sheddable}); err != nil || time.Since(begin) != time.Millisecond {

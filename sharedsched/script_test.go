@@ -172,7 +172,7 @@ func (s *script) step(line string) {
 			s.printf("error: %v", err)
 		}
 	case "cost":
-		curve := s.core.version(s.ids[words[1]]).shape(kv["shape"], 0)
+		curve := s.core.version(s.ids[words[1]]).shape(kv["shape"], 0, &s.core.devices[0].state)
 		for range 3 {
 			curve.Settle(curve.Begin(s.int(kv["rows"])), s.duration(words[2]))
 		}
@@ -277,7 +277,8 @@ func (s *script) submit(words []string, kv map[string]string) {
 		if many {
 			label = fmt.Sprint(name, i+1)
 		}
-		h, err := s.core.Submit(s.now, s.ids[words[1]], &task, limit)
+		h, acts, err := s.core.Submit(s.now, s.ids[words[1]], &task, limit, nil)
+		s.actions(acts)
 		if err != nil {
 			if r, ok := errors.AsType[*Refusal](err); ok {
 				s.printf("%s refused: %v: %v; retry after %v", label, r.Reason, r, r.RetryAfter)

@@ -59,6 +59,10 @@ type Settings struct {
 	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
 	// padded up. Empty: any size.
 	AllowedBatchSizes []int
+	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
+	Padding PaddingPolicy
+	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue tasks wait.
+	WaitWhenFull bool
 	// TargetLatency orders tasks that bring no target. Zero: five times the cost of a full batch, within 20 ms and 1 s.
 	TargetLatency time.Duration
 	// MaxLatency is the limit of tasks that bring none. Zero: none.
@@ -75,12 +79,36 @@ func (s *Settings) validate() error {
 		return fmt.Errorf("sharedsched: durations must not be negative: %+v", *s)
 	case !slices.IsSorted(s.AllowedBatchSizes):
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must ascend", s.AllowedBatchSizes)
+	case s.Padding > MinimizeCost:
+		return fmt.Errorf("sharedsched: padding policy %d does not exist", s.Padding)
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[0] < 1:
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must be at least 1", s.AllowedBatchSizes)
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[len(s.AllowedBatchSizes)-1] < s.MaxBatchSize:
 		return fmt.Errorf("sharedsched: the largest of AllowedBatchSizes %v is below MaxBatchSize %d", s.AllowedBatchSizes, s.MaxBatchSize)
 	}
 	return nil
+}
+
+// PaddingPolicy chooses between padding a batch and leaving some of its rows for the next one.
+type PaddingPolicy uint8
+
+// The padding policies.
+const (
+	PadUp        PaddingPolicy = iota // pad to the next allowed size
+	BatchDown                         // take no more rows than the allowed size below
+	MinimizeCost                      // whichever costs less device time per row
+)
+
+// trimmed returns the largest allowed size of at most rows, 0 if there is none.
+func (s *Settings) trimmed(rows int) int {
+	i, exact := slices.BinarySearch(s.AllowedBatchSizes, rows)
+	switch {
+	case exact:
+		return rows
+	case i == 0:
+		return 0
+	}
+	return s.AllowedBatchSizes[i-1]
 }
 
 // padded returns the size that an execution of rows rows has.

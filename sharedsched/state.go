@@ -40,15 +40,16 @@ type FlowState struct {
 
 // VersionState describes a version and its queues.
 type VersionState struct {
-	ID       VersionID
-	Name     string
-	Flow     FlowID
-	Settings Settings
-	Queued   int // tasks that wait
-	Live     int // tasks that wait or run
-	Closing  bool
-	Queues   []QueueState // by key
-	Costs    []CostState  // by shape key
+	ID         VersionID
+	Name       string
+	Flow       FlowID
+	Settings   Settings
+	Queued     int // foreground tasks that wait
+	Background int // background tasks that wait
+	Live       int // tasks that wait or run
+	Closing    bool
+	Queues     []QueueState // by key
+	Costs      []CostState  // by shape key
 }
 
 // QueueState describes a queue: the tasks of one version that may share an execution.
@@ -95,7 +96,7 @@ func (c *Core) State(now Time) State {
 }
 
 func (c *Core) versionState(v *version) VersionState {
-	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow, Settings: v.settings, Queued: v.queued, Live: v.live, Closing: v.closing}
+	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := c.queues[v.queues[key]]

@@ -1,7 +1,6 @@
 package cost
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -50,27 +49,6 @@ func TestMedianFollowsTheWindow(t *testing.T) {
 	}
 }
 
-func TestBetweenAndBeyondMeasuredSizes(t *testing.T) {
-	var c Curve
-	measure(&c, 4, 10*ms, 10*ms, 10*ms)
-	measure(&c, 8, 20*ms, 20*ms, 20*ms)
-	for _, tc := range []struct {
-		rows   int
-		want   time.Duration
-		source Source
-	}{
-		{1, 10 * ms, Interpolated},
-		{4, 10 * ms, Measured},
-		{6, 15 * ms, Interpolated},
-		{8, 20 * ms, Measured},
-		{16, 40 * ms, Interpolated},
-	} {
-		if got := c.Estimate(tc.rows); got.Cost != tc.want || got.Source != tc.source {
-			t.Errorf("Estimate(%d) = %+v, want %v, %v", tc.rows, got, tc.want, tc.source)
-		}
-	}
-}
-
 func TestMaxRows(t *testing.T) {
 	var c Curve
 	for _, rows := range []int{1, 2, 4, 8, 16} {
@@ -93,21 +71,6 @@ func TestMaxRows(t *testing.T) {
 	} {
 		if got := c.MaxRows(tc.budget, tc.limit, tc.padded); got != tc.want {
 			t.Errorf("%s: MaxRows = %d, want %d", tc.name, got, tc.want)
-		}
-	}
-}
-
-func TestMoreRowsNeverCostLess(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		var c Curve
-		for range 300 {
-			measure(&c, 1+rng.IntN(20), time.Duration(1+rng.IntN(100))*ms)
-		}
-		for rows := 2; rows <= 50; rows++ {
-			if less, more := c.Estimate(rows-1).Cost, c.Estimate(rows).Cost; less > more {
-				t.Fatalf("%d rows cost %v, %d cost %v", rows-1, less, rows, more)
-			}
 		}
 	}
 }

@@ -1,0 +1,185 @@
+// Package cost predicts the device time of an execution from measurements of earlier ones.
+//
+// What was measured is kept per size as if the device had been in its reference state, and a prediction scales it to the state
+// that the device is in:
+//
+//	estimate = reference(rows) × clock × cotenant × residual of the device × residual of the curve
+//
+// reference is the median of a size that was measured, a line between or beyond such sizes where this one was not, another
+// curve's estimate where nothing was, and Cold where there is nothing at all. See Device for the other factors.
+//
+// A recorded trace of events must lead to the same decisions on any processor. All arithmetic is therefore on integers or is
+// float64 with + - * / alone, which IEEE 754 rounds alike everywhere; a product that is added to something is converted to
+// float64 first, which keeps compilers from fusing the two into one instruction with another rounding; and logarithms are our
+// own, for those of package math are assembly on some processors.
+package cost
+
+import (
+	"sort"
+	"time"
+)
+
+const (
+	// Cold is the estimate for a model and shape of which nothing is known.
+	Cold = 50 * time.Millisecond
+	// MinSamples is how many measurements of a size make its median worth trusting.
+	MinSamples = 3
+	// ColdRows is the most rows an execution may have while the curve is cold.
+	ColdRows = 4
+
+	// longest is the longest time that is told apart from longer ones, so that no sum or product here overflows. It is a day.
+	longest = 24 * time.Hour
+)
+
+// Curve is the device time of one (model, version, shape, device class) as a function of the rows in an execution. Cost is a
+// function of the batch size and never "elapsed over n" of a batch, which would credit a lone request with its mates'
+// economies. The zero value is a cold curve on a device that never changes.
+//
+// Each execution calls Begin once, then exactly one of Settle and Abandon.
+type Curve struct {
+	sizes    []*size // ascending by rows
+	own      table   // of the sizes with MinSamples
+	given    table   // another curve's, until there is an own one
+	inFlight int     // executions begun while the curve was cold
+	clock    uint64  // counts settlements, to tell how long ago a size was measured
+	revision uint64  // counts changes of estimates but for those that the device counts
+	drifts   int     // windows restarted because the cost had changed
+	link     link    // to the device
+}
+
+// Estimate predicts the device time of an execution of so many rows. Neither Cost nor High ever decreases with rows.
+func (c *Curve) Estimate(rows int) Estimate {
+	t := &c.own
+	if len(t.points) == 0 {
+		t = &c.given
+		if len(t.points) == 0 {
+			return Estimate{Rows: rows, Cost: Cold, High: Cold, Source: Unmeasured}
+		}
+	}
+	cost, high, source := t.at(rows)
+	if t == &c.given {
+		source = Inherited
+	}
+	if c.link.device != nil {
+		scale, caution := c.link.published()
+		cost *= scale
+		high *= float64(scale * caution)
+	}
+	return Estimate{Rows: rows, Cost: duration(cost), High: duration(high), Source: source}
+}
+
+// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured size that
+// is no larger. It reports false where there is none; what was inherited does not count.
+func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
+	i := c.own.search(rows + 1)
+	if i == 0 {
+		return 0, false
+	}
+	least := float64(c.own.points[i-1].cost)
+	if c.link.device != nil {
+		scale, _ := c.link.published()
+		least *= scale
+	}
+	return duration(least), true
+}
+
+// Revision changes whenever an estimate may have changed, be it that something was measured or that the device's published
+// state is another.
+func (c *Curve) Revision() uint64 {
+	if c.link.device == nil {
+		return c.revision
+	}
+	return c.revision + c.link.device.revision
+}
+
+// IsCold reports whether nothing is known: no size was measured often enough and nothing was inherited.
+func (c *Curve) IsCold() bool { return c.largest() == 0 }
+
+// largest returns the largest size that the estimates rest on, 0 if there is none.
+func (c *Curve) largest() int {
+	for _, t := range [...]*table{&c.own, &c.given} {
+		if n := len(t.points); n > 0 {
+			return t.points[n-1].rows
+		}
+	}
+	return 0
+}
+
+// ColdInFlight reports whether an execution begun while the curve was cold has not ended yet.
+func (c *Curve) ColdInFlight() bool { return c.inFlight > 0 }
+
+// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least as many as cost no
+// more than one. A cold curve allows ColdRows; another, at most maxReach times the largest size it knows. padded maps rows to
+// the size they execute as, and must not decrease.
+func (c *Curve) MaxRows(budget time.Duration, limit int, padded func(int) int) int {
+	if c.IsCold() {
+		return max(1, min(limit, ColdRows))
+	}
+	limit = max(1, min(limit, maxReach*c.largest()))
+	if budget <= 0 {
+		return limit
+	}
+	fits := func(rows int) bool {
+		size := padded(rows)
+		return size == padded(1) || c.Estimate(size).Cost <= budget
+	}
+	return sort.Search(limit, func(i int) bool { return !fits(i + 1) })
+}
+
+// Begin returns the estimate of an execution that starts now.
+func (c *Curve) Begin(rows int) Estimate {
+	e := c.Estimate(rows)
+	if e.Source == Unmeasured {
+		c.inFlight++
+	}
+	return e
+}
+
+// Abandon ends an execution that taught nothing: it failed, or was not representative.
+func (c *Curve) Abandon(e Estimate) {
+	if e.Source == Unmeasured {
+		c.inFlight--
+	}
+}
+
+// Settle ends an execution with its measured device time. A measurement that is not positive is ignored.
+//
+// What it teaches is divided between the size, the curve and the device: residuals follow within a few executions and carry the
+// change over to sizes and models that have not run since, medians take over later. Both learn from what the other left
+// unexplained, for a sample is divided by all factors before it enters its window; learning both from the raw time would count
+// every change twice.
+func (c *Curve) Settle(e Estimate, measured time.Duration) {
+	c.Abandon(e)
+	if measured <= 0 {
+		return
+	}
+	c.clock++
+	s := c.size(e.Rows)
+	s.used = c.clock
+	sample, learn := min(measured, longest), true
+	if c.link.device != nil {
+		sample, learn = c.observe(s, sample)
+	}
+	if !learn {
+		return
+	}
+	if s.take(sample) {
+		c.drifts++
+	}
+	if s.isNews() {
+		c.rebuild()
+	}
+}
+
+// observe teaches the device and the link to it with an execution, and returns the time that it would have taken on the device
+// in its reference state. It reports false where the device was not in a state to learn that from, unless the size is so new
+// that a doubtful sample is better than none.
+func (c *Curve) observe(s *size, measured time.Duration) (reference time.Duration, learn bool) {
+	scale := c.link.exact()
+	if i := c.own.search(s.rows); i < len(c.own.points) && c.own.points[i].rows == s.rows {
+		if c.link.settle(float64(measured)/float64(c.own.points[i].cost), scale) {
+			c.revision++
+		}
+	}
+	return duration(float64(measured) / scale), c.link.device.now.isClean() || s.n < settled
+}

@@ -1,0 +1,176 @@
+package cost
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Device is the state of one device as far as it makes executions faster or slower than in the reference state, which is: at
+// the reference clock, with no one else on the device. All curves of a device share it. The zero value is in the reference
+// state, and stays there as far as telemetry is concerned if Observe is never called.
+//
+// Telemetry tells of a change at once but only of the causes it knows, and not how much each model suffers. The residual is what
+// is left of the measurements: it needs no telemetry, and a score of executions. That time goes with the inverse of the clock is
+// Clockwork's observation (Gujarati et al., OSDI 2020), where it is the whole model.
+//
+// Estimates follow in steps of 1 %, so that callers can keep what they derived from them until Revision changes.
+type Device struct {
+	now, shown state // as known, and as published
+	revision   uint64
+	clock      float64 // smoothed, as a share of the reference; 0 while unknown
+
+	curves int32            // curves ever on the device, to name them
+	recent [recent]surprise // the latest executions, by age
+	n      int              // executions ever
+}
+
+// Sample is what telemetry says of a device at one moment.
+type Sample struct {
+	Clock    int // of the multiprocessors, in MHz; 0 if unknown
+	MaxClock int // the clock that Clock is compared with, the same in every sample, in MHz; 0 if unknown
+	// Idle: nothing was running, so that the clock means nothing.
+	Idle bool
+	// Throttled: the hardware holds the clock down, because of heat, power or a fault.
+	Throttled bool
+	// CoTenant is the share of the device that other processes use, in per mille.
+	CoTenant int
+	// Expired: there is no recent sample. The others do not count, and the device is taken to be in the reference state.
+	Expired bool
+}
+
+const (
+	step      = 0.01 // of the published state
+	clockStep = 0.05 // by so much a clock changes, not only its reading
+
+	recent       = 8
+	deviceGain   = 0.10
+	keep         = 127. / 128 // of a residual, per execution
+	maxResidual  = 1.4        // a factor of 4
+	maxCoTenancy = 0.05       // below, the device counts as ours alone
+)
+
+// surprise is by how much an execution took longer than estimated, as a logarithm.
+type surprise struct {
+	curve int32
+	error float64
+}
+
+// state is the state of a device. The zero value is the reference state.
+type state struct {
+	slow      float64 // 1/clock - 1, the clock as a share of the reference
+	coTenant  float64 // the share of the device that others use
+	residual  float64 // what clock and co-tenants do not explain, as a logarithm
+	throttled bool
+}
+
+// isClean reports whether the state is good for learning reference costs.
+func (s *state) isClean() bool { return !s.throttled && s.coTenant < maxCoTenancy }
+
+// clockFactor is by how much work takes longer for the clock. share is that part of it which goes with the clock.
+func (s *state) clockFactor(share float64) float64 { return 1 + float64(share*s.slow) }
+
+// coTenantFactor is by how much work takes longer for the others on the device, at most as much as if they took turns with us.
+func (s *state) coTenantFactor(gain float64) float64 {
+	if s.coTenant == 0 {
+		return 1
+	}
+	return min(1+float64(gain*s.coTenant), 1/(1-min(s.coTenant, 0.8)))
+}
+
+func (s *state) factor(share, gain, residual float64) float64 {
+	return float64(s.clockFactor(share) * s.coTenantFactor(gain) * exp(s.residual+residual))
+}
+
+// Observe takes a telemetry sample.
+func (d *Device) Observe(s Sample) {
+	if s.Expired {
+		d.clock = 0
+		d.now = state{residual: d.now.residual}
+	} else {
+		d.take(s)
+	}
+	now, shown := &d.now, &d.shown
+	if now.throttled != shown.throttled ||
+		stepped(now.clockFactor(clockShare), shown.clockFactor(clockShare)) ||
+		stepped(now.coTenantFactor(coTenantGain), shown.coTenantFactor(coTenantGain)) {
+		d.publish()
+	}
+}
+
+func (d *Device) take(s Sample) {
+	if s.Clock > 0 && s.MaxClock > 0 && !s.Idle {
+		clock := float64(s.Clock) / float64(s.MaxClock)
+		if change := clock - d.clock; max(change, -change) < clockStep {
+			clock = d.clock + change/4
+		}
+		d.clock = clock
+		d.now.slow = 1/min(max(clock, 0.2), 1.3) - 1
+	}
+	d.now.throttled = s.Throttled
+	d.now.coTenant = min(max(float64(s.CoTenant)/1000, 0), 1)
+}
+
+// publish shows the state as it is now.
+func (d *Device) publish() {
+	d.shown = d.now
+	d.revision++
+}
+
+// stepped reports whether a differs enough from b to be published in its place.
+func stepped(a, b float64) bool { return max(a-b, b-a) >= step*b }
+
+// settle learns from an execution that took longer than estimated by e, a logarithm, and returns which part of that is the
+// device's doing: the median of the latest executions, provided that they are of at least two curves. One alone may have
+// changed for reasons of its own.
+func (d *Device) settle(curve int32, e float64) float64 {
+	d.recent[d.n%recent] = surprise{curve, e}
+	d.n++
+	common := d.common()
+	d.now.residual = follow(d.now.residual, deviceGain, common)
+	if change := d.now.residual - d.shown.residual; max(change, -change) >= step {
+		d.publish()
+	}
+	return common
+}
+
+// common returns the median surprise of the latest executions, or 0 where they are of one curve or do not agree on a direction.
+// Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however strong.
+func (d *Device) common() float64 {
+	if d.n < recent {
+		return 0
+	}
+	up, down, others := 0, 0, 0
+	for i := range d.recent {
+		s := &d.recent[i]
+		if s.error > 0 {
+			up++
+		}
+		if s.error < 0 {
+			down++
+		}
+		if s.curve != d.recent[0].curve {
+			others++
+		}
+	}
+	if max(up, down) < recent-1 || others == 0 {
+		return 0
+	}
+	errors := d.recent
+	slices.SortFunc(errors[:], func(s, t surprise) int { return cmp.Compare(s.error, t.error) })
+	return (errors[recent/2-1].error + errors[recent/2].error) / 2
+}
+
+// follow moves a residual by a part of an error. It forgets a little every time: medians learn what lasts, and without
+// forgetting, residual and medians would drift apart, in opposite directions, for good.
+func follow(residual, gain, e float64) float64 {
+	return min(max(float64((residual+float64(gain*e))*keep), -maxResidual), maxResidual)
+}
+
+// Revision changes with the published state.
+func (d *Device) Revision() uint64 { return d.revision }
+
+// Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock, for
+// other processes on the device, and for what neither explains.
+func (d *Device) Factors() (clock, coTenant, residual float64) {
+	return d.shown.clockFactor(clockShare), d.shown.coTenantFactor(coTenantGain), exp(d.shown.residual)
+}

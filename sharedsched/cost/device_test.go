@@ -1,0 +1,114 @@
+package cost
+
+import (
+	"testing"
+	"time"
+)
+
+// on returns a curve on d of which one row takes 100 ms in the reference state.
+func on(d *Device) *Curve {
+	c := new(Curve)
+	c.On(d)
+	repeat(c, 1, 5, 100*ms)
+	return c
+}
+
+func TestEstimatesGoWithTheDevice(t *testing.T) {
+	reference := Sample{Clock: 1000, MaxClock: 1000}
+	for _, tc := range []struct {
+		name       string
+		sample     Sample
+		cost, high time.Duration
+	}{
+		{"reference", reference, 100 * ms, 102 * ms},
+		{"half of the clock", Sample{Clock: 500, MaxClock: 1000}, 170 * ms, 173400 * time.Microsecond},
+		{"a clock too low to be true", Sample{Clock: 1, MaxClock: 1000}, 380 * ms, 387600 * time.Microsecond},
+		{"idle", Sample{Clock: 200, MaxClock: 1000, Idle: true}, 100 * ms, 102 * ms},
+		{"unknown clock", Sample{MaxClock: 1000}, 100 * ms, 102 * ms},
+		{"throttled", Sample{Clock: 1000, MaxClock: 1000, Throttled: true}, 100 * ms, 117300 * time.Microsecond},
+		{"co-tenant", Sample{Clock: 1000, MaxClock: 1000, CoTenant: 300}, 130 * ms, 132600 * time.Microsecond},
+		{"expired", Sample{Clock: 500, MaxClock: 1000, CoTenant: 300, Throttled: true, Expired: true}, 100 * ms, 102 * ms},
+	} {
+		var d Device
+		d.Observe(reference)
+		c := on(&d)
+		d.Observe(tc.sample)
+		got := c.Estimate(1)
+		if got.Cost.Round(time.Microsecond) != tc.cost || got.High.Round(time.Microsecond) != tc.high {
+			t.Errorf("%s: %+v, want %v and %v", tc.name, got, tc.cost, tc.high)
+		}
+		if least, _ := c.AtLeast(1); least != got.Cost {
+			t.Errorf("%s: AtLeast is %v and the estimate %v", tc.name, least, got.Cost)
+		}
+	}
+}
+
+func TestExpiredTelemetryLeavesTheReferenceState(t *testing.T) {
+	var d Device
+	d.Observe(Sample{Clock: 500, MaxClock: 1000, CoTenant: 500, Throttled: true})
+	d.Observe(Sample{Expired: true})
+	if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.shown.throttled {
+		t.Errorf("factors %v, %v, %v, throttled: %v", clock, coTenant, residual, d.shown.throttled)
+	}
+	d.Observe(Sample{Clock: 520, MaxClock: 1000}) // near enough to the last one to be smoothed, had it not expired
+	if clock, _, _ := d.Factors(); clock != 1+clockShare*(1/0.52-1) {
+		t.Errorf("clock factor %v when telemetry is back", clock)
+	}
+}
+
+// TestFactorsArePublishedInSteps has a clock whose reading wavers, then goes down steadily.
+func TestFactorsArePublishedInSteps(t *testing.T) {
+	var d Device
+	d.Observe(Sample{Clock: 1000, MaxClock: 1000})
+	c := on(&d)
+	before := c.Revision()
+	for i := range 100 {
+		d.Observe(Sample{Clock: 1020 - 40*(i%2), MaxClock: 1000})
+	}
+	if c.Revision() != before || d.Revision() != 0 {
+		t.Error("published a wavering clock")
+	}
+	cost, revisions := c.Estimate(1).Cost, 0
+	for i := range 300 {
+		d.Observe(Sample{Clock: 1000 - i, MaxClock: 1000})
+		now := c.Estimate(1).Cost
+		changed := c.Revision() != before
+		if (now != cost) != changed {
+			t.Fatalf("estimate %v after %v, revision changed: %v", now, cost, changed)
+		}
+		if changed {
+			if now < cost*101/100 || now > cost*103/100 {
+				t.Errorf("a step from %v to %v", cost, now)
+			}
+			revisions++
+		}
+		before, cost = c.Revision(), now
+	}
+	if revisions < 15 || revisions > 30 {
+		t.Errorf("%d steps of 1 %% on the way to a factor of 1.3", revisions)
+	}
+}
+
+func TestCoTenantsTakeTurnsAtWorst(t *testing.T) {
+	for share, want := range map[float64]float64{0.2: 1.25, 0.5: 2, 1: 5} {
+		if got := (&state{coTenant: share}).coTenantFactor(4); got < 0.999*want || got > 1.001*want {
+			t.Errorf("beside others with %v of the device everything takes %v times as long, want %v", share, got, want)
+		}
+	}
+}
+
+func TestRevisionsNeverRepeat(t *testing.T) {
+	var a, b Device
+	for i := range 10 {
+		a.Observe(Sample{Clock: 500 + 100*(i%2), MaxClock: 1000})
+	}
+	var c Curve
+	last := c.Revision()
+	for _, d := range []*Device{&a, &b, nil, &a} {
+		c.On(d)
+		if c.Revision() <= last {
+			t.Errorf("revision %d after %d", c.Revision(), last)
+		}
+		last = c.Revision()
+	}
+}

@@ -1,0 +1,43 @@
+package cost
+
+// line is alpha + beta × rows, in nanoseconds.
+type line struct{ alpha, beta float64 }
+
+func (l *line) at(rows int) float64 { return l.alpha + float64(l.beta*float64(rows)) }
+
+// halfLife is how many settlements of the curve ago a size was measured last if it weighs half as much as the latest one.
+const halfLife = 50
+
+// regress fits a line to two or more points by least squares. Neither an execution as such nor a row of it takes less than no
+// time. The weights fall hyperbolically with age: unlike powers they need no rounding of their own and leave, however old most
+// points are, two that count.
+func regress(points []point, now uint64) line {
+	var sum, rows, cost float64 // of the weights, and weighted
+	for i := range points {
+		p := &points[i]
+		w := p.weight(now)
+		sum += w
+		rows += float64(w * float64(p.rows))
+		cost += float64(w * float64(p.cost))
+	}
+	rows /= sum
+	cost /= sum
+	var square, product float64 // about the means
+	for i := range points {
+		p := &points[i]
+		w, r := p.weight(now), float64(p.rows)-rows
+		square += float64(w * r * r)
+		product += float64(w * r * (float64(p.cost) - cost))
+	}
+	l := line{beta: max(0, product/square)}
+	l.alpha = cost - float64(l.beta*rows)
+	if l.alpha < 0 {
+		// The best line with alpha 0 goes through the origin.
+		square += float64(sum * rows * rows)
+		product += float64(sum * rows * cost)
+		l = line{beta: product / square}
+	}
+	return l
+}
+
+func (p *point) weight(now uint64) float64 { return halfLife / (halfLife + float64(now-p.used)) }

@@ -1,0 +1,99 @@
+package cost
+
+const (
+	clockShare   = 0.7 // until it is learnt
+	coTenantGain = 1
+	curveGain    = 0.05
+	caution      = 1.15 // of High while the hardware holds the clock down
+)
+
+// link is how a curve's costs go with the state of its device.
+type link struct {
+	device   *Device // nil: it never changes
+	id       int32   // of the curve, to the device
+	residual float64 // what is left of the curve's own executions, as a logarithm
+	clock    slope   // of the costs over state.slow
+	coTenant slope   // of the costs over state.coTenant
+	scale    float64 // published, as of revision seen of the device
+	seen     uint64
+}
+
+// On puts the curve on a device, nil for one that never changes. Curves of the same model count as different ones.
+func (c *Curve) On(d *Device) {
+	c.revision = c.Revision() + 1 // before and after are told apart whatever the devices' revisions are
+	c.link = link{device: d, clock: c.link.clock, coTenant: c.link.coTenant}
+	if d != nil {
+		d.curves++
+		c.link.id = d.curves
+		c.link.show()
+	}
+}
+
+// factor is by how much the curve's executions take longer in a state of the device than in the reference state.
+func (l *link) factor(s *state) float64 {
+	return s.factor(l.clockShare(), l.coTenantGain(), l.residual)
+}
+
+// clockShare is the part of the time that goes with the inverse of the clock.
+func (l *link) clockShare() float64 { return l.clock.of(clockShare, 1) }
+
+// coTenantGain is by how much the time grows with the share of the device that others use.
+func (l *link) coTenantGain() float64 { return l.coTenant.of(coTenantGain, 4) }
+
+// exact is the factor of now, to learn with.
+func (l *link) exact() float64 { return l.factor(&l.device.now) }
+
+// published is the factor to predict with, and that of High besides.
+func (l *link) published() (scale, high float64) {
+	if l.seen != l.device.revision {
+		l.show()
+	}
+	if l.device.shown.throttled {
+		return l.scale, caution
+	}
+	return l.scale, 1
+}
+
+func (l *link) show() { l.scale, l.seen = l.factor(&l.device.shown), l.device.revision }
+
+// settle learns from an execution of a measured size that took ratio times its reference cost, where exact was expected. It
+// reports whether the published factor changed but for the device's revision.
+func (l *link) settle(ratio, exact float64) bool {
+	now := &l.device.now
+	e := ln(ratio / exact)
+	// A slope learns from the whole of the ratio, not from what residuals leave of it: they are to explain what it cannot.
+	if now.slow > clockStep || now.slow < -clockStep {
+		l.clock.learn(now.slow, ratio/now.coTenantFactor(l.coTenantGain())-1, clockShare)
+	}
+	if now.coTenant > maxCoTenancy {
+		l.coTenant.learn(now.coTenant, ratio/now.clockFactor(l.clockShare())-1, coTenantGain)
+	}
+	common := l.device.settle(l.id, e)
+	l.residual = follow(l.residual, curveGain, e-common)
+	before, _ := l.published()
+	after := l.factor(&l.device.shown)
+	if !stepped(after, before) {
+		return false
+	}
+	l.show()
+	return true
+}
+
+// slope is that of a line through the origin, by least squares over the latest samples and what it was said to be beforehand. The
+// zero value is the latter.
+type slope struct {
+	product, square float64 // of the samples' deviations from what was said beforehand
+	change          float64 // of the slope from that
+}
+
+// prior is what the slope said beforehand weighs: as much as some samples with x = 0.4.
+const prior = 0.5
+
+func (s *slope) learn(x, y, beforehand float64) {
+	const forget = 0.98
+	s.product = float64(forget*s.product) + float64(x*(y-float64(beforehand*x)))
+	s.square = float64(forget*s.square) + float64(x*x)
+	s.change = s.product / (s.square + prior)
+}
+
+func (s *slope) of(beforehand, most float64) float64 { return min(max(beforehand+s.change, 0), most) }
