@@ -83,6 +83,8 @@ const (
 	demanding              // the batch is full, or must start soon to meet its target: now fairness is owed
 )
 
+func (s stage) String() string { return [...]string{"resting", "pending", "demanding"}[s] }
+
 type lane struct {
 	device  int32
 	running bool

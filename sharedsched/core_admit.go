@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"math"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -32,8 +33,8 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows:
 		return 0, acts, ErrTooManyRows
 	}
-	if limit == Never && v.settings.MaxLatency > 0 {
-		limit = now.Add(v.settings.MaxLatency)
+	if limit == Never {
+		limit = c.limit(id, now)
 	}
 	if limit <= now {
 		return 0, acts, ErrExpired
@@ -62,6 +63,24 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	return c.enqueue(now, q, t, limit, probe), acts, nil
 }
 
+// limit returns the limit of a task that brings none.
+func (c *Core) limit(id VersionID, arrival Time) Time {
+	if v := c.version(id); v != nil && v.settings.MaxLatency > 0 {
+		return arrival.Add(v.settings.MaxLatency)
+	}
+	return Never
+}
+
+// Room returns how many more foreground tasks of a version may wait; as many as one likes where none is admitted any more, for
+// then none needs to wait to hear so.
+func (c *Core) Room(id VersionID) int {
+	v := c.version(id)
+	if v == nil || v.closing || c.draining {
+		return math.MaxInt
+	}
+	return v.settings.MaxQueue - v.queued[foreground]
+}
+
 // makeRoom gives up a task of the same queue for one that finds its class full: the oldest for background work, whose newest
 // sample is worth the most; one that is to be dropped first for foreground work that is not.
 func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []Action) {
@@ -81,7 +100,7 @@ func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []A
 	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
 		return false, acts
 	}
-	c.log.drop(now, v, &c.tasks[e.task])
+	c.log.drop(now, v, &c.tasks[e.task], DropRoom, 0)
 	return true, c.stop(now, e.task, EndDropped, acts)
 }
 

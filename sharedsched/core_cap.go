@@ -14,8 +14,9 @@ const (
 	capShareNum, capShareDen = 3, 4
 	// minCap is the least device cap: below it batching would end on most models.
 	minCap = 10 * time.Millisecond
-	// capSteps is how many flows are looked at per pick: the cap follows after a whole round, at constant cost.
-	capSteps = 8
+	// capSteps is how many flows are looked at, at most each capStep: the cap follows after a whole round, at constant cost.
+	capSteps = 16
+	capStep  = time.Millisecond
 	// recently is how long a flow counts after its latest arrival.
 	recently = time.Second
 )
@@ -24,7 +25,8 @@ type batchCap struct {
 	limit    time.Duration // of the device time of one batch; 0: none
 	revision uint64        // counts changes of limit
 
-	next int // flow to look at next
+	next int  // flow to look at next
+	at   Time // when flows were looked at last
 	// What the round has found so far, and what the one before it found.
 	round, last capRound
 }
@@ -61,6 +63,10 @@ func (r *recent) fade(now Time) {
 // sweep looks at the next few flows of the device, and sets the cap when all have been looked at.
 func (c *Core) sweep(now Time, d *device) {
 	b := &d.cap
+	if now.Sub(b.at) < capStep {
+		return
+	}
+	b.at = now
 	for range min(capSteps, len(c.flows)) {
 		if b.next >= len(c.flows) {
 			b.next = 0

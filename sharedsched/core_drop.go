@@ -1,5 +1,7 @@
 package sharedsched
 
+import "time"
+
 // In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches of the
 // few that still make it, and the device would be wasted on their fixed costs. Instead the window of tasks that goes into the
 // next batch slides forward until the batch is worth its cost, and the tasks before it are given up at once (early drop: Nexus,
@@ -24,7 +26,7 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 		if t.deadline() >= now.Add(least+least/margin) {
 			break
 		}
-		acts = c.drop(now, q, acts)
+		acts = c.drop(now, q, DropHopeless, least, acts)
 	}
 	return acts
 }
@@ -42,7 +44,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	}
 	skip, rows := c.window(now, q, most)
 	for range skip {
-		acts = c.drop(now, q, acts)
+		acts = c.drop(now, q, DropWindow, q.high(rows), acts)
 	}
 	return rows, acts
 }
@@ -101,9 +103,9 @@ func (c *Core) fit(now Time, q *queue, most int) int {
 }
 
 // drop gives up the task at the head of the queue.
-func (c *Core) drop(now Time, q *queue, acts []Action) []Action {
+func (c *Core) drop(now Time, q *queue, why DropReason, needs time.Duration, acts []Action) []Action {
 	slot := q.ring.at(0).task
-	c.log.drop(now, q.version, &c.tasks[slot])
+	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
 	before := len(acts)
 	acts = c.stop(now, slot, EndDropped, acts)
 	if len(acts) > before { // else some of its rows are running

@@ -216,7 +216,7 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		if !ok {
 			break
 		}
-		c.log.drop(now, c.queues[c.tasks[slot].queue].version, &c.tasks[slot])
+		c.log.drop(now, c.queues[c.tasks[slot].queue].version, &c.tasks[slot], DropExpired, 0)
 		acts = c.stop(now, slot, EndExpired, acts)
 	}
 	for {

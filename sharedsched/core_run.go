@@ -15,7 +15,8 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	d := &c.devices[c.lanes[id].device]
 	c.sweep(now, d)
 	for {
-		q, k := c.pick(now, d)
+		p := c.pick(now, d)
+		q := p.queue
 		if q == nil {
 			return false, acts
 		}
@@ -24,8 +25,9 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 			c.refreshTouched(now) // without them another queue may be more urgent
 			continue
 		}
+		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
 		acts = c.form(now, q, b, acts)
-		c.start(now, id, q, k, b)
+		c.start(now, id, p, b)
 		c.refreshTouched(now)
 		return true, acts
 	}
@@ -37,31 +39,39 @@ func (c *Core) HasWork(id LaneID) bool {
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
 }
 
+// pick is the choice of a queue, and why.
+type pick struct {
+	queue     *queue
+	rule      PickRule
+	slack     time.Duration
+	demanding int
+}
+
 // pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready or not.
-func (c *Core) pick(now Time, d *device) (*queue, class) {
+func (c *Core) pick(now Time, d *device) pick {
 	c.promote(now, d)
 	fair := &d.fair[foreground]
 	f, ok := fair.First()
 	if !ok {
 		// Nobody is owed anything yet: rather than idle, serve the queue with the least slack.
 		if id, _, ok := d.pending.Min(); ok {
-			return c.queues[id], foreground
+			return pick{queue: c.queues[id], rule: PickIdle}
 		}
-		return c.pickBackground(now, d), background
+		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}
 	q := c.urgent(f, foreground)
 	if q.latest > now.Add(d.block()) {
 		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes first.
 		f, _ = fair.Behind(int64(Never))
-		return c.urgent(f, foreground), foreground
+		return pick{queue: c.urgent(f, foreground), rule: PickFull}
 	}
 	// Those that are due before another batch of that cost could end after this one would be late, and the further the flow is
 	// ahead already, the longer it keeps them waiting: between these fairness decides.
 	conflict := now.Add(2*q.cost + time.Duration(fair.Lead(f)))
-	if rival, ok := fair.Behind(int64(conflict)); ok && q.due < conflict && !c.variant.NoConflictRule {
-		f = rival
+	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f && q.due < conflict && !c.variant.NoConflictRule {
+		return pick{queue: c.urgent(rival, foreground), rule: PickBehind}
 	}
-	return c.urgent(f, foreground), foreground
+	return pick{queue: q, rule: PickEarliest}
 }
 
 // pickBackground chooses among background work, nil if there is none that may run now.
@@ -202,7 +212,11 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 }
 
 // start puts the batch in flight: the flow is charged its estimate.
-func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
+func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
+	q, k := p.queue, foreground
+	if p.rule == PickBackground {
+		k = background
+	}
 	l := &c.lanes[id]
 	d := &c.devices[l.device]
 	d.accrue(now, c.lanes)
@@ -223,7 +237,7 @@ func (c *Core) start(now Time, id LaneID, q *queue, k class, b *Batch) {
 	if l.est.Source == cost.Unmeasured {
 		c.touchVersion(q.version) // the other queues of this shape wait for the measurement
 	}
-	c.log.batch(now, q, b, l, &d.fair[k])
+	c.log.batch(now, q, b, l, &d.fair[k], p)
 }
 
 // accrue divides the time since the last change equally among the batches in flight on the device, so that the shares sum to

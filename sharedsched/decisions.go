@@ -21,11 +21,53 @@ type Decision struct {
 	Tasks, Rows, Padded int
 	Left                int
 	Estimate            cost.Estimate
-	Lead                fairq.Tag // of the flow's tag over the virtual time, after the charge
+	Lead                fairq.Tag     // of the flow's tag over the virtual time, after the charge
+	Rule                PickRule      // why this queue
+	Slack               time.Duration // from now to the latest start that meets the first target; negative: too late
+	Demanding           int           // flows that demanded service, this one included if it did
 
-	Refused Refusal       // for Refused
-	Waited  time.Duration // for Dropped
+	Refused Refusal // for Refused
+
+	// For Dropped: why, how long the task had waited, the time it had left, and the time that an execution of it takes.
+	Drop               DropReason
+	Waited, Had, Needs time.Duration
 }
+
+// PickRule says why a queue was served and not another.
+type PickRule uint8
+
+// The rules of the pick.
+const (
+	PickEarliest   PickRule = iota // its target is the earliest among the flows within the fairness window
+	PickBehind                     // of those that could not all be in time its flow is furthest behind
+	PickFull                       // nobody is in a hurry: of the flows with full batches its is furthest behind
+	PickIdle                       // nobody demands service: its slack is the least
+	PickBackground                 // no foreground task waits
+)
+
+var pickRules = [...]string{
+	PickEarliest: "earliest target", PickBehind: "furthest behind of those in conflict", PickFull: "furthest behind, no hurry",
+	PickIdle: "least slack, device idle", PickBackground: "background",
+}
+
+// String names the rule.
+func (r PickRule) String() string { return pickRules[r] }
+
+// DropReason says why a waiting task was given up.
+type DropReason uint8
+
+// The drop reasons.
+const (
+	DropExpired  DropReason = iota // its limit passed
+	DropHopeless                   // it could not have met its limit any more
+	DropWindow                     // for the sake of a larger batch of those behind it
+	DropRoom                       // to make room for a task that matters more, or is newer
+)
+
+var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room"}
+
+// String returns expired, hopeless, window or room.
+func (r DropReason) String() string { return dropReasons[r] }
 
 // DecisionKind tells what was decided.
 type DecisionKind uint8
@@ -46,11 +88,19 @@ func (k DecisionKind) String() string {
 func (d Decision) String() string {
 	switch d.Kind {
 	case Ran:
-		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; expected %v (%v), %d rows left waiting, flow %v ahead of virtual time",
-			d.Tasks, d.Rows, d.Padded, d.Flush, d.Estimate.Cost, d.Estimate.Source, d.Left, time.Duration(d.Lead))
+		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows left waiting, flow %v ahead of virtual time",
+			d.Tasks, d.Rows, d.Padded, d.Flush, d.Rule, d.Slack, d.Demanding, d.Estimate.Cost, d.Estimate.Source, d.Left, time.Duration(d.Lead))
 	case Refused:
 		return fmt.Sprintf("refused %d rows: %v", d.Rows, &d.Refused)
 	case Dropped:
+		switch d.Drop {
+		case DropHopeless:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, an execution takes %v", d.Rows, d.Waited, d.Had, d.Needs)
+		case DropWindow:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, a batch of those behind takes %v and is worth more", d.Rows, d.Waited, d.Had, d.Needs)
+		case DropRoom:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters more", d.Rows, d.Waited)
+		}
 		return fmt.Sprintf("dropped %d rows: the limit passed after %v in the queue", d.Rows, d.Waited)
 	}
 	return "nothing"
@@ -72,12 +122,13 @@ func (l *decisionLog) next() *Decision {
 	return d
 }
 
-func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.Queue) {
+func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.Queue, p pick) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, b.Version, q.version.name, Ran
 	d.Flush, d.Tasks, d.Rows, d.Padded, d.Left = b.Reason, len(b.Spans), b.Rows, b.Padded, q.waiting
 	d.Estimate = ln.est
 	d.Lead = fair.Start(fairq.Flow(q.version.flow)) - fair.Now()
+	d.Rule, d.Slack, d.Demanding = p.rule, p.slack, p.demanding
 }
 
 func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
@@ -86,10 +137,11 @@ func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
 	d.Refused, d.Rows = *r, rows
 }
 
-func (l *decisionLog) drop(now Time, v *version, t *task) {
+func (l *decisionLog) drop(now Time, v *version, t *task, why DropReason, needs time.Duration) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Dropped
 	d.Rows, d.Waited = t.rows, now.Sub(t.arrival)
+	d.Drop, d.Had, d.Needs = why, t.limit.Sub(now), needs
 }
 
 // latest returns the remembered decisions, the newest first.

@@ -19,6 +19,7 @@ type Scheduler struct {
 	core    *Core                       // guarded by mu
 	waiting []*op                       // guarded by mu; by task slot: who waits for the task
 	gone    map[VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
+	rooms   map[VersionID]*room         // guarded by mu; where callers wait for room
 	empty   chan struct{}               // guarded by mu; closed when a draining core has no task left. Nil: not draining
 	timer   *time.Timer                 // guarded by mu
 	armed   Time                        // guarded by mu; when the timer fires
@@ -35,10 +36,10 @@ type op struct {
 	end     End
 	err     error // for EndFailed
 	outcome Outcome
-	// retryAfter is for EndDropped.
-	retryAfter time.Duration
-	payload    any // the task's
-	scratch    scratch
+	// retryAfter is for EndDropped, waited the time until there was room.
+	retryAfter, waited time.Duration
+	payload            any // the task's
+	scratch            scratch
 }
 
 // scratch is memory for the actions of one event.
@@ -62,7 +63,7 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		exec: exec, obs: obs, epoch: time.Now(), core: core,
-		gone: map[VersionID]chan struct{}{}, armed: Never,
+		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never,
 	}
 	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
@@ -145,29 +146,7 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	}
 	o := s.ops.Get().(*op)
 	defer s.recycle(o)
-	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
-	s.mu.Lock()
-	now := s.nowLocked(read)
-	limit := Never
-	if !t.Limit.IsZero() {
-		limit = Time(t.Limit.Sub(s.epoch))
-	}
-	if s.closed {
-		s.mu.Unlock()
-		return Outcome{}, ErrClosed
-	}
-	var (
-		h   Handle
-		err error
-	)
-	o.scratch.reset()
-	h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
-	if err == nil {
-		s.wait(h, o, t.Payload)
-	}
-	s.afterEventLocked(now, &o.scratch)
-	s.mu.Unlock()
-	o.scratch.answer()
+	h, err := s.admit(ctx, v, t, o)
 	if err != nil {
 		s.refused(v, err)
 		return Outcome{}, err
@@ -179,6 +158,7 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 		s.cancel(h, o)
 		<-o.done
 	}
+	o.outcome.Queue += o.waited
 	switch o.end {
 	case EndDone:
 		return o.outcome, nil
@@ -195,6 +175,54 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	}
 	s.refused(v, err)
 	return o.outcome, err
+}
+
+// admit hands the task to Core, after waiting for room if need be.
+func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Handle, error) {
+	o.waited = 0
+	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
+	s.mu.Lock()
+	now := s.nowLocked(read)
+	limit := Never
+	if !t.Limit.IsZero() {
+		limit = Time(t.Limit.Sub(s.epoch))
+	}
+	for arrival, called := now, false; ; called = true {
+		if s.closed {
+			s.mu.Unlock()
+			return 0, ErrClosed
+		}
+		o.scratch.reset()
+		if !s.mustWaitLocked(v, t, called) {
+			var h Handle
+			var err error
+			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
+			if err == nil {
+				s.wait(h, o, t.Payload)
+			}
+			s.afterEventLocked(now, &o.scratch)
+			s.mu.Unlock()
+			o.scratch.answer()
+			return h, err
+		}
+		line := s.lineUpLocked(v, called)
+		if limit == Never {
+			limit = s.core.limit(v, arrival)
+		}
+		s.mu.Unlock()
+		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {
+			return 0, err
+		}
+		read = s.now()
+		s.mu.Lock()
+		now = s.nowLocked(read)
+		o.waited = now.Sub(arrival)
+		if t.Target > 0 { // it counts from the arrival
+			late := *t
+			late.Target = max(1, t.Target-o.waited)
+			t = &late
+		}
+	}
 }
 
 func (s *Scheduler) refused(v VersionID, err error) {

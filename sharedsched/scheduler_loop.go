@@ -106,6 +106,9 @@ func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
 	if sc != nil {
 		s.settleLocked(sc)
 	}
+	if len(s.rooms) > 0 {
+		s.callLocked()
+	}
 	s.checkEmptyLocked()
 	s.wakeThreadsLocked()
 	s.rearmLocked(now)

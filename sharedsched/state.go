@@ -26,6 +26,13 @@ type DeviceState struct {
 	InFlight    int
 	Busy        time.Duration // time with a batch in flight, ever
 	VirtualTime fairq.Tag     // of foreground work
+	Demanding   int           // flows that demand service
+	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
+	Work        time.Duration // device time that the waiting foreground tasks are expected to take
+	Cap         time.Duration // most device time of one batch for the sake of those who wait; 0: none
+	// By how much longer executions take than in the device's reference state: for its clock, for others who use it, and for
+	// what neither explains.
+	Clock, CoTenant, Residual float64
 }
 
 // FlowState describes a flow.
@@ -36,6 +43,10 @@ type FlowState struct {
 	Weight float64
 	Start  fairq.Tag     // start tag of its foreground work
 	Served time.Duration // device time, ever
+	// Demanding tells that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest behind.
+	Demanding bool
+	Lead      fairq.Tag
+	Work      time.Duration // device time that its waiting foreground tasks are expected to take
 }
 
 // VersionState describes a version and its queues.
@@ -54,16 +65,20 @@ type VersionState struct {
 
 // QueueState describes a queue: the tasks of one version that may share an execution.
 type QueueState struct {
-	Key         string // not printable in general
-	Tasks, Rows int    // waiting
-	Running     int    // batches in flight
-	MaxRows     int    // of one batch, now
+	Key         string        // not printable in general
+	Tasks, Rows int           // waiting
+	Running     int           // batches in flight
+	MaxRows     int           // of one batch, now
+	Stage       string        // resting, pending or demanding
+	NextCost    time.Duration // of the next batch, unless resting
+	Slack       time.Duration // until it must start to meet its first target, unless resting
 }
 
 // CostState is what is known of the cost of one shape.
 type CostState struct {
 	ShapeKey string // not printable in general
 	Entries  []cost.Entry
+	cost.Explanation
 }
 
 // State returns a copy of the state.
@@ -75,7 +90,13 @@ func (c *Core) State(now Time) State {
 		if d.inFlight > 0 {
 			busy += now.Sub(d.since)
 		}
-		s.Devices = append(s.Devices, DeviceState{d.Device, d.inFlight, busy, d.fair[foreground].Now()})
+		fair := &d.fair[foreground]
+		ds := DeviceState{
+			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(), Work: d.work,
+			Cap: d.cap.limit,
+		}
+		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
+		s.Devices = append(s.Devices, ds)
 	}
 	for i := range c.flows {
 		f := &c.flows[i]
@@ -83,28 +104,38 @@ func (c *Core) State(now Time) State {
 			continue
 		}
 		d := &c.devices[f.device]
-		s.Flows = append(s.Flows, FlowState{
-			FlowID(i), f.name, d.Name, f.weight, d.fair[foreground].Start(fairq.Flow(i)), f.served,
-		})
+		fs := FlowState{
+			ID: FlowID(i), Name: f.name, Device: d.Name, Weight: f.weight, Start: d.fair[foreground].Start(fairq.Flow(i)),
+			Served: f.served, Work: f.work,
+		}
+		if fs.Demanding = d.fair[foreground].Demands(fairq.Flow(i)); fs.Demanding {
+			fs.Lead = d.fair[foreground].Lead(fairq.Flow(i))
+			s.Devices[f.device].Lag = max(s.Devices[f.device].Lag, fs.Lead)
+		}
+		s.Flows = append(s.Flows, fs)
 	}
 	for _, v := range c.versions {
 		if v != nil {
-			s.Versions = append(s.Versions, c.versionState(v))
+			s.Versions = append(s.Versions, c.versionState(now, v))
 		}
 	}
 	return s
 }
 
-func (c *Core) versionState(v *version) VersionState {
+func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := c.queues[v.queues[key]]
 		most, _, _ := c.fullBatch(q)
-		s.Queues = append(s.Queues, QueueState{key, q.ring.n, q.waiting, q.running, most})
+		qs := QueueState{Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most, Stage: q.stage.String()}
+		if q.stage != resting {
+			qs.NextCost, qs.Slack = q.cost, q.latest.Sub(now)
+		}
+		s.Queues = append(s.Queues, qs)
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.shapes)) {
-		s.Costs = append(s.Costs, CostState{key, v.shapes[key].Entries()})
+		s.Costs = append(s.Costs, CostState{key, v.shapes[key].Entries(), v.shapes[key].Explain()})
 	}
 	return s
 }

@@ -69,8 +69,8 @@ func TestNewSizesLearnInBadTimes(t *testing.T) {
 // TestWhatIsKnownOfAModelGoesAlong with inheritance, and to another device except for what may be the device's doing.
 func TestWhatIsKnownOfAModelGoesAlong(t *testing.T) {
 	w := newWorld(1, 0, 1)
+	w.models[0].share = 1
 	m := w.models[0]
-	m.share = 1
 	w.Observe(Sample{Clock: 1000, MaxClock: 1000})
 	w.run(20)
 	w.clock = 0.5

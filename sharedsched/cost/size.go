@@ -9,6 +9,9 @@ const (
 	window  = 11 // samples kept per size: a median over it follows a change after six
 	settled = 5  // samples from which a size's spread is believed
 
+	// outlierWeight is how many ordinary samples an outlier must come with, in the long run, to be one.
+	outlierWeight = 4
+
 	// The two-sided CUSUM test (Page, "Continuous inspection schemes", Biometrika 1954) sums by how much logarithms of
 	// sample/median exceed the slack, each way. A change of 20 % is found in four samples, one of 10 % not before the median
 	// itself has followed. Where the standard deviation is more than 10 %, noise would do for a change, and logarithms are
@@ -33,6 +36,7 @@ type size struct {
 	aside    [MinSamples]time.Duration // the latest samples, while they are outliers on the same side
 	nAside   int
 	outliers int     // ever set aside
+	recent   int     // of late: each adds outlierWeight, and each other sample takes 1 off
 	up, down float64 // the sums of the drift test
 }
 
@@ -52,26 +56,31 @@ func (s *size) isOutlier(sample time.Duration) bool {
 // take learns from a sample. It reports whether the window was restarted.
 //
 // An outlier is set aside. Several in a row on the same side are no outliers: the cost has changed, and the window restarts with
-// them. So it does, with the latest samples, when the drift test finds a change that is too small for that.
+// them. So it does, with the latest samples, when the drift test finds a change that is too small for that. Nor are they outliers
+// that keep coming among others: that is how the size is.
 func (s *size) take(sample time.Duration) (restarted bool) {
-	switch {
-	case s.isOutlier(sample):
-		s.outliers++
+	if s.isOutlier(sample) {
 		if s.nAside > 0 && (s.aside[0] > s.median) != (sample > s.median) {
 			s.nAside = 0
 		}
 		s.aside[s.nAside] = sample
 		s.nAside++
-		if s.nAside < len(s.aside) {
+		if s.nAside == len(s.aside) {
+			s.outliers++
+			s.restart(s.aside)
+			return true
+		}
+		if s.recent = min(s.recent+outlierWeight, 3*outlierWeight); s.recent <= 2*outlierWeight {
+			s.outliers++
 			return false
 		}
-		s.restart(s.aside)
-		return true
-	case s.isDrift(sample):
-		s.restart([...]time.Duration{s.ring[(s.n-2)%window], s.ring[(s.n-1)%window], sample})
-		return true
+	} else {
+		s.nAside, s.recent = 0, max(0, s.recent-1)
+		if s.isDrift(sample) {
+			s.restart([...]time.Duration{s.ring[(s.n-2)%window], s.ring[(s.n-1)%window], sample})
+			return true
+		}
 	}
-	s.nAside = 0
 	s.add(sample)
 	return false
 }
@@ -90,7 +99,7 @@ func (s *size) isDrift(sample time.Duration) bool {
 }
 
 func (s *size) restart(samples [MinSamples]time.Duration) {
-	s.n, s.nAside, s.up, s.down = 0, 0, 0, 0
+	s.n, s.nAside, s.recent, s.up, s.down = 0, 0, 0, 0, 0
 	for _, sample := range samples {
 		s.add(sample)
 	}

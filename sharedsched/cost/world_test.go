@@ -63,15 +63,14 @@ func TestNothingDriftsOnAConstantDevice(t *testing.T) {
 	for _, models := range []int{1, 2, 10} {
 		w := newWorld(models, 0.015, 1, 2, 4, 8)
 		w.run(100 * models)
-		before, worst, residuals, factor := w.Revision(), 0., 0., w.models[0].Explain().Factor
+		worst, residuals, published, factor := 0., 0., 0, w.models[0].Explain().Factor
 		for range 20000 {
 			w.run(1)
 			worst = max(worst, w.worst())
 			_, _, residual := w.Factors()
-			if now := w.models[0].Explain().Factor; now != factor && math.Abs(now/factor-1) < 0.009 {
-				t.Fatalf("published a change from %v to %v", factor, now)
-			} else {
+			if now := w.models[0].Explain().Factor; now != factor {
 				factor = now
+				published++
 			}
 			for _, m := range w.models {
 				residuals = max(residuals, math.Abs(math.Log(residual)), math.Abs(math.Log(m.Explain().Residual)))
@@ -80,8 +79,8 @@ func TestNothingDriftsOnAConstantDevice(t *testing.T) {
 		if worst > 0.04 || residuals > 0.02 {
 			t.Errorf("%d models: estimates are wrong by up to %.1f %%, residuals by %.1f %%", models, 100*worst, 100*residuals)
 		}
-		if published := w.Revision() - before; published > 100 {
-			t.Errorf("%d models: the device published %d changes in 20000 executions", models, published)
+		if published > 200 {
+			t.Errorf("%d models: %d changes of a factor published in 20000 executions", models, published)
 		}
 	}
 }
