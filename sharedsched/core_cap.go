@@ -47,17 +47,17 @@ type recent struct {
 }
 
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
-	r.fade(now)
+	r.asked = r.left(now) + work
 	r.seen = now
-	r.asked += work
 	r.row = row
 	r.targets.add(target)
 }
 
-// fade forgets what was asked for in proportion to the time since.
-func (r *recent) fade(now Time) {
-	passed := min(now.Sub(r.seen), recently)
-	r.asked -= r.asked / 1024 * (passed / (recently / 1024))
+// left returns what of asked is not forgotten yet, in proportion to the time since.
+func (r *recent) left(now Time) time.Duration {
+	const grains = 1024
+	kept := int64((recently - min(now.Sub(r.seen), recently)) / (recently / grains))
+	return time.Duration(int64(r.asked) / grains * kept)
 }
 
 // sweep looks at the next few flows of the device, and sets the cap when all have been looked at.
@@ -79,7 +79,7 @@ func (c *Core) sweep(now Time, d *device) {
 		if f.removed || f.device != d.index || r.targets.n == 0 || now.Sub(r.seen) > recently {
 			continue
 		}
-		asked := r.asked - r.asked/1024*(now.Sub(r.seen)/(recently/1024))
+		asked := r.left(now)
 		b.round.weights += f.weight
 		b.round.asked += asked
 		b.round.row = max(b.round.row, r.row)

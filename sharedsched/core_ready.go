@@ -99,6 +99,7 @@ func (c *Core) rest(q *queue) {
 	d := c.device(q)
 	d.blocks.Remove(q.id)
 	switch q.stage {
+	case resting:
 	case pending:
 		d.pending.Remove(q.id)
 	case demanding:

@@ -111,9 +111,9 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 		b.Padded = b.Rows
 		return acts
 	}
-	cap, _, _ := c.fullBatch(q)
+	largest, _, _ := c.fullBatch(q)
 	most := c.size(q, min(room, c.mayBlock(now, q)))
-	hurried := room < min(cap, q.waiting)
+	hurried := room < min(largest, q.waiting)
 	head := q.ring.at(0).order
 	full := false
 	for q.ring.n > 0 && !full {
@@ -135,7 +135,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 		full = !behind && left >= room
 	}
 	b.Padded = s.padded(b.Rows)
-	if b.Reason = c.flushReason(now, q, full && most == cap, most); hurried {
+	if b.Reason = c.flushReason(now, q, full && most == largest, most); hurried {
 		b.Reason = FlushDeadline
 	}
 	return acts

@@ -94,6 +94,8 @@ func (d Decision) String() string {
 		return fmt.Sprintf("refused %d rows: %v", d.Rows, &d.Refused)
 	case Dropped:
 		switch d.Drop {
+		case DropExpired:
+			return fmt.Sprintf("dropped %d rows: the limit passed after %v in the queue", d.Rows, d.Waited)
 		case DropHopeless:
 			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, an execution takes %v", d.Rows, d.Waited, d.Had, d.Needs)
 		case DropWindow:
@@ -101,7 +103,6 @@ func (d Decision) String() string {
 		case DropRoom:
 			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters more", d.Rows, d.Waited)
 		}
-		return fmt.Sprintf("dropped %d rows: the limit passed after %v in the queue", d.Rows, d.Waited)
 	}
 	return "nothing"
 }

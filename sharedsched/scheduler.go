@@ -17,6 +17,7 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	core    *Core                       // guarded by mu
+	trace   *trace                      // guarded by mu; nil: none
 	waiting []*op                       // guarded by mu; by task slot: who waits for the task
 	gone    map[VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
 	rooms   map[VersionID]*room         // guarded by mu; where callers wait for room
@@ -65,6 +66,8 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 		exec: exec, obs: obs, epoch: time.Now(), core: core,
 		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never,
 	}
+	s.trace = newTrace(cfg.Trace)
+	s.trace.config(&cfg)
 	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
@@ -82,7 +85,9 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.AddFlow(name, device, weight)
+	id, err := s.core.AddFlow(name, device, weight)
+	s.trace.addFlow(name, device, weight, id, err)
+	return id, err
 }
 
 // RemoveFlow forgets a flow. Its versions must be gone.
@@ -90,13 +95,25 @@ func (s *Scheduler) RemoveFlow(f FlowID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.core.RemoveFlow(f)
+	s.trace.removeFlow(f)
 }
 
 // AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people.
 func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (VersionID, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.AddVersion(name, f, settings)
+	id, err := s.core.AddVersion(name, f, settings)
+	s.trace.addVersion(name, f, &settings, id, err)
+	return id, err
+}
+
+// Inherit has a version begin with what is known of the costs of another on the same device, such as the version before it,
+// until its own are measured.
+func (s *Scheduler) Inherit(v, from VersionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Inherit(v, from)
+	s.trace.inherit(v, from)
 }
 
 // Configure changes a version's settings from the next batch on.
@@ -105,6 +122,7 @@ func (s *Scheduler) Configure(v VersionID, settings Settings) error {
 	defer s.mu.Unlock()
 	now := s.nowLocked(s.now())
 	err := s.core.Configure(now, v, settings)
+	s.trace.configure(now, v, &settings, err)
 	s.afterEventLocked(now, nil)
 	return err
 }
@@ -125,6 +143,7 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 	var sc scratch
 	now := s.nowLocked(s.now())
 	sc.acts = s.core.RemoveVersion(now, v, sc.acts)
+	s.trace.event("removeVersion", now, v, sc.acts)
 	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()
@@ -197,6 +216,7 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			var h Handle
 			var err error
 			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
+			s.trace.submit(now, v, t, limit, h, o.scratch.acts, err)
 			if err == nil {
 				s.wait(h, o, t.Payload)
 			}
@@ -249,6 +269,7 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 	o.scratch.reset()
 	now := s.nowLocked(s.now())
 	_, o.scratch.acts = s.core.Cancel(now, h, o.scratch.acts)
+	s.trace.cancel(now, h, o.scratch.acts)
 	s.afterEventLocked(now, &o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()
@@ -259,6 +280,7 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.nowLocked(s.now())
 	s.core.Drain(now)
+	s.trace.event("drain", now, 0, nil)
 	if s.empty == nil {
 		s.empty = make(chan struct{})
 	}
@@ -287,6 +309,7 @@ func (s *Scheduler) Abandon() {
 		s.closed = true
 		now := s.nowLocked(s.now())
 		sc.acts = s.core.Close(now, sc.acts)
+		s.trace.event("close", now, 0, sc.acts)
 		s.afterEventLocked(now, &sc)
 		s.timer.Stop()
 		for _, t := range s.threads {

@@ -20,12 +20,15 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			s.keepErrorsLocked(&batch)
 			event, sc.acts = s.core.Settle(now, t.lane, &batch, report, sc.acts)
+			s.trace.settle(now, t.lane, &batch, report, event, sc.acts)
 			clear(batch.Spans) // the payloads are their callers' again
 		}
 		if s.closed {
 			running = false
 		} else {
+			settledActs := len(sc.acts)
 			running, sc.acts = s.core.Next(now, t.lane, &batch, sc.acts)
+			s.trace.next(now, t.lane, running, &batch, sc.acts[settledActs:])
 		}
 		s.setIdleLocked(t, !running)
 		// What this thread settled may have made room for another lane of its device.
@@ -167,6 +170,7 @@ func (s *Scheduler) onTimer() {
 	now := s.nowLocked(s.now())
 	s.armed = Never
 	sc.acts = s.core.Advance(now, sc.acts)
+	s.trace.event("advance", now, 0, sc.acts)
 	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()

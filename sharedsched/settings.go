@@ -2,6 +2,7 @@ package sharedsched
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"time"
 )
@@ -16,7 +17,10 @@ type Config struct {
 	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts that
 	// memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
 	MaxQueuedBytes int64
-	Variant        Variant
+	// Trace is given a line of JSON for every event and what was decided, so that Replay can decide it again. It is written to
+	// with the lock held and should be buffered. Nil: none.
+	Trace   io.Writer `json:"-"`
+	Variant Variant
 }
 
 // Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero value is the

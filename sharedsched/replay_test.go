@@ -1,0 +1,134 @@
+package sharedsched
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// flaky executes batches in times that depend on their rows, and fails some.
+type flaky struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (f *flaky) Execute(b *Batch) Report {
+	f.mu.Lock()
+	took := time.Duration(b.Padded)*100*time.Microsecond + time.Duration(f.rng.IntN(1000))*time.Microsecond
+	fails := f.rng.IntN(20) == 0
+	f.mu.Unlock()
+	time.Sleep(took)
+	if fails {
+		b.Spans[0].Err = errors.New("bad input")
+	}
+	return Report{DeviceTime: took, Unusable: fails}
+}
+
+// record has many callers ask a scheduler for everything that it can do, and returns the trace.
+func record(t *testing.T) string {
+	t.Helper()
+	var out bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		s, err := New(Config{
+			Devices: []Device{{Name: "one", Lanes: 2}, {Name: "two", Lanes: 1}}, FairnessWindow: 20 * time.Millisecond, Trace: &out,
+		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var versions []VersionID
+		for i, device := range []string{"one", "one", "two"} {
+			f, err := s.AddFlow(fmt.Sprint("flow ", i), device, float64(i)+0.5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := Settings{Batched: i != 2, MaxBatchSize: 8, MaxQueue: 20, MaxRequestRows: 12, MaxLatency: 30 * time.Millisecond, Adaptive: true}
+			v, err := s.AddVersion(fmt.Sprintf("m%d/1", i), f, set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			versions = append(versions, v)
+		}
+		s.Inherit(versions[1], versions[0])
+		var wg sync.WaitGroup
+		for range 400 {
+			v := versions[rng.IntN(3)]
+			task := Task{Rows: 1 + rng.IntN(14), Key: string([]byte{byte(rng.IntN(3)), 0xff}), Priority: Priority(rng.IntN(4))}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(50))*time.Millisecond)
+			wg.Go(func() {
+				defer cancel()
+				_, _ = s.Do(ctx, v, &task) // however it ends
+			})
+			time.Sleep(time.Duration(rng.IntN(600)) * time.Microsecond)
+		}
+		if err := s.Configure(versions[0], Settings{MaxBatchSize: 4, MaxQueue: 10, Batched: true}); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if err := s.RemoveVersion(t.Context(), versions[2]); err != nil {
+			t.Error(err)
+		}
+		if err := s.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	return out.String()
+}
+
+func TestReplayDecidesTheSame(t *testing.T) {
+	trace := record(t)
+	sum, err := Replay(strings.NewReader(trace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 || sum.Dropped < 5 {
+		t.Errorf("a trace with little in it: %+v", sum)
+	}
+}
+
+// TestReplayFindsDifferences: another time of one event, another configuration, a missing event, a cut file.
+func TestReplayFindsDifferences(t *testing.T) {
+	trace := record(t)
+	lines := strings.SplitAfter(trace, "\n")
+	first := func(op string) int {
+		for i, l := range lines {
+			if strings.HasPrefix(l, `{"op":"`+op+`"`) {
+				return i
+			}
+		}
+		t.Fatalf("the trace has no %s", op)
+		return 0
+	}
+	change := func(i int, line string) string {
+		out := append([]string(nil), lines...)
+		out[i] = line
+		return strings.Join(out, "")
+	}
+	submit, settle := first("submit"), first("settle")
+	for name, changed := range map[string]string{
+		"another window":  change(0, strings.Replace(lines[0], `"FairnessWindow":20000000`, `"FairnessWindow":0`, 1)),
+		"a missing task":  change(submit, ""),
+		"another cost":    change(settle, strings.Replace(lines[settle], `"DeviceTime":`, `"DeviceTime":1`, 1)),
+		"another variant": change(0, strings.Replace(lines[0], `"NoAdmission":false`, `"NoAdmission":true`, 1)),
+		"cut off":         strings.TrimSuffix(trace, "}\n"),
+		"no such lane":    change(settle, `{"op":"next","at":1,"lane":99,"out":{}}`+"\n"),
+		"no settings":     lines[0] + `{"op":"addVersion","name":"m/1","out":{}}` + "\n",
+		"not a trace":     "hello\n",
+		"empty":           "",
+	} {
+		if changed == trace {
+			t.Errorf("%s: the trace was not changed", name)
+		}
+		if _, err := Replay(strings.NewReader(changed)); err == nil {
+			t.Errorf("%s: the replay found no difference", name)
+		}
+	}
+}
