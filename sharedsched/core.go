@@ -159,6 +159,7 @@ type queue struct {
 	most            int
 	fullCost        time.Duration
 	fullHigh        time.Duration
+	rowCost         time.Duration // of a batch of one row
 	curveRevision   uint64
 	settingRevision uint64
 	capRevision     uint64

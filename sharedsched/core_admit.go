@@ -268,6 +268,7 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
 		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
 		q.fullHigh = q.high(q.most)
+		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
 	}
 	return q.most, q.fullCost, q.fullHigh
 }
@@ -294,7 +295,7 @@ func (c *Core) expect(now Time, q *queue, k *task) {
 		d.work += k.work
 		f.work += k.work
 		if !k.alone { // proof and warm-up want no answer by any time
-			f.recent.arrived(now, k.target.Sub(now), k.work, q.shape.Estimate(q.version.settings.padded(1)).Cost)
+			f.recent.arrived(now, k.target.Sub(now), k.work, q.rowCost)
 			d.guard.saw(now, k.target.Sub(now))
 		}
 	}

@@ -205,7 +205,7 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 			return most
 		}
 	}
-	if q.shape.Estimate(s.padded(1)).Cost > limit {
+	if q.rowCost > limit {
 		return 0
 	}
 	return min(most, q.shape.MaxRows(limit, s.MaxBatchSize, s.padded))

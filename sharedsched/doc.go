@@ -2,17 +2,18 @@
 //
 // # Goals
 //
-//   - Share each device fairly among flows, in device time, by weight.
+//   - Meet the targets and limits of as many tasks as the device can serve, in batches as large as that allows.
+//   - When not everybody can be served in time, share each device fairly among flows, in device time, by weight.
 //   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it.
-//   - Batch as much as device time allows; refuse what certainly misses its limit, and never start a row after it.
-//   - Answer overload at once, with the numbers that decided it.
+//   - Refuse or give up at once what would miss its limit anyway, with the numbers that decided it; start no row after its limit.
 //   - Be explainable (every decision is kept with its reason), bounded (every queue states its limit) and deterministic.
 //
 // # Parts
 //
 // Core is a value: events with their time go in, actions come out. Scheduler is the shell around it: a mutex, a timer, and one
-// batch thread per lane of each device. The same Core runs in production, in tests and under simulated time. Three small
-// packages hold the mathematics: fairq (who is behind its share), cost (what an execution will take), iheap (a priority queue).
+// batch thread per lane of each device. The same Core runs in production, in tests and in the simulator (package sim); a trace of
+// its events replays bit for bit (Replay). Three small packages hold the mathematics: fairq (who is due, and who is behind its
+// share), cost (what an execution will take), iheap (a priority queue).
 //
 // # Words
 //
@@ -33,44 +34,86 @@
 //	        Submit                  last row started              last row ended
 //	(new) ────────▶ queued ──────────────────────▶ running ─────────────────▶ done
 //	  │               │                               │
-//	  │ refused       │ cancelled, expired, closed,   │ an execution failed
-//	  ▼               ▼ or an execution failed        ▼
-//	(error)         ending ── last started row ended ──▶ cancelled | expired | closed | failed
+//	  │ refused       │ cancelled, expired, dropped,  │ an execution failed
+//	  ▼               ▼ closed, or a run failed       ▼
+//	(error)         ending ── last started row ended ──▶ cancelled | expired | dropped | closed | failed
 //
-// A queue is ready when a batch of it may start. It is not ready when it is empty, when it holds a partial batch for its batch
-// timeout, or while the first measurements of its shape's cost are being taken. A partial batch is held until its oldest task has
-// waited the timeout, or until its soonest limit could no longer be met. A version is open, then closing (no new tasks, no
-// holding), then gone.
+// A queue:
+//
+//	resting    no batch may start: it is empty, holds a partial batch for its batch timeout, or waits for the first
+//	           measurements of its shape's cost
+//	pending    a batch may start, but nothing is lost by letting others go first
+//	demanding  its batch is full, or must start before the dearest batch that may go first on the device would end, if its first
+//	           task is to meet its target; or its batch timeout has passed; or it is draining
+//
+// A partial batch is held until its oldest task has waited the timeout, or until its soonest limit could no longer be met. A
+// version is open, then closing (no new tasks, no holding), then gone. A flow demands service while one of its queues does.
+//
+// Why the middle state: to serve the most urgent first means to leave queues waiting on purpose, so that nearly every queue has
+// work nearly always. Fair queueing over queues that merely have work would then serve them in turn, in small batches, whatever
+// their urgency; in the simulator that carries three quarters of the load. Fairness is owed to those who demand.
 //
 // # The pick
 //
 // When a lane is free:
 //
-//  1. Tasks whose limit has come are dropped.
-//  2. Among the flows with a ready queue whose head is foreground work, the one with the smallest start tag is served
-//     (start-time fair queueing, see fairq). If no foreground task waits on the device at all, the same is done for background.
-//     What is draining counts as foreground, lest a busy device keep a version from going.
-//  3. Of its ready queues, the one whose head has the earliest target.
-//  4. Of that queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize and MaxBatchCost allow. A
-//     task that fits no batch is split over several; one that would fit the next batch whole waits for it. Behind foreground
-//     tasks, background ones only take the place of padding.
-//  5. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
+//  1. Tasks whose limit has come are dropped, and pending queues that have become urgent are made demanding.
+//  2. Of the flows that demand service, those are eligible whose start tag (device time received, over the weight; see fairq) is
+//     at most the fairness window above the least. The eligible flow that is due first, by the target of its first task, is the
+//     candidate: the earliest deadline first.
+//  3. If not even the candidate is in a hurry, all of them demand only because their batches are full: the flow furthest behind
+//     goes first.
+//  4. Otherwise the conflict rule: if others are due before two batches like the candidate's could end, and so much sooner as the
+//     candidate's flow is ahead already, not all can be in time; of these the flow furthest behind goes first. Where there is no
+//     conflict, fairness costs nothing.
+//  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground task
+//     waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in the last
+//     second, so that whoever comes next is hardly delayed.
+//  6. Of the chosen queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize, MaxBatchCost and the
+//     device cap allow. A task that fits no batch is split over several; one that would fit the next batch whole waits for it.
+//     Behind foreground tasks, background ones only take the place of padding.
+//  7. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
+//
+// Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones would make
+// the batch so small that it is worth less than seven tenths of a batch of those behind them, in rows per device time, they are
+// given up too: in overload every task would else be served at its last moment, in batches of two, and the device be spent on
+// fixed costs.
+//
+// The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: three quarters of
+// the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (core_cap.go).
+//
+// Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its limit; and
+// where more waits than the device can do by then, when one and a half times its flow's share would. An estimate that was never
+// measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task through.
+//
+// This is bounded-lag least slack in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and Symphony (2023) for deadlines and
+// batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for fairness. docs/SCHEDULER.md derives it, shows
+// what each part is worth, and compares it with those systems.
 //
 // # Bounds
 //
-// Between two flows that have ready work throughout an interval, the weighted device time they receive in it differs by at most
-// D·(C_i/w_i + C_j/w_j): C is the largest cost of one batch, estimated or measured, w the weight, D the number of lanes. Proof, for
-// one lane and exact estimates: let S be the start tags. When i is served S_i is the smallest, so S_i ≤ S_j before the batch and
-// S_i ≤ S_j + C_i/w_i after it; while i is not served S_i stays and S_j only grows. So S_i - S_j ≤ C_i/w_i at every time, and by
-// symmetry S_j - S_i ≤ C_j/w_j. Service received in an interval is w times the growth of S, hence the bound. With D lanes and
-// estimates that may be wrong the bound is argued, not proven: a tag is what was measured of batches that ended plus the estimates
-// of those in flight, at most D; a batch of i starts only while S_i ≤ S_j, and corrections are never lost (fairq), so that errors
-// do not add up. TestLagBoundHoldsAfterEveryDecision drives two lanes with estimates that are a hundredfold wrong half the time.
+// Between two flows that demand service throughout an interval, the weighted device time they receive in it differs by at most
+// 2W + D·(C_i/w_i + C_j/w_j): W is the fairness window, C the largest cost of one batch, estimated or measured, w the weight, D the
+// number of lanes. Proof, for one lane and exact estimates: let S be the start tags and lo the least of those that demand. When i is
+// served S_i ≤ lo + W before the batch (as candidate it is eligible, and only a flow with a smaller tag ever takes the candidate's
+// place), so S_i ≤ lo + W + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on has
+// at least that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time they enter at is at
+// least every lo at which somebody was served. So S_i - S_j ≤ W + C_i/w_i at every time, and by symmetry for j. Service received in
+// an interval is w times the growth of S, and
+// S_i - S_j moves between the two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and
+// with W = 0 no scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the
+// bound is argued, not proven: a tag is what was measured of batches that ended plus the estimates of those in flight, at most D;
+// and corrections are never lost (fairq), so that errors do not add up. The tests drive two lanes with estimates that are a
+// hundredfold wrong half the time.
 //
-// A flow that is not ready is owed nothing, and gains nothing by it: it comes back at the virtual time.
+// A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time. The flow with the least
+// tag waits at most until every other has had its window and a batch: W·Σw + ΣC.
 //
-// Memory: tasks that wait are bounded per version (MaxQueue) and by bytes in all (Config.MaxQueuedBytes), queues by 256 per
-// version, remembered decisions by 256, threads by the sum of lanes.
+// Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
+//
+// Memory: tasks that wait are bounded per version and class (MaxQueue) and by bytes in all (Config.MaxQueuedBytes), queues by 256
+// per version, remembered decisions by 256, threads by the sum of lanes. Callers that wait for room (WaitWhenFull) are their
+// owner's to bound.
 //
 // # Invariants
 //
@@ -78,7 +121,8 @@
 //
 //   - Every admitted task ends exactly once, by exactly one TaskEnded action.
 //   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
-//   - A queue is in its flow's ready heap exactly if it is ready, and a flow is active exactly if that heap is not empty.
+//   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
+//     if one of its queues does.
 //   - The shares of device time of all batches sum to the device's busy time.
 //   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
 //   - Virtual time never decreases.
