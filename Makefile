@@ -45,6 +45,10 @@ fuzz: setup ## Run each fuzz target for FUZZTIME (10s)
 bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) times each; compares with the run before
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
 
+.PHONY: sim
+sim: ## Compare the scheduler with others in simulation; writes docs/sim (20 minutes; `bin/weft sim --quick` takes seconds)
+	go run ./cmd/weft sim --out docs/sim >/dev/null
+
 .PHONY: smoke
 smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them through a real client
 	scripts/smoke.sh bin/weft $(TOOLS)/grpcurl

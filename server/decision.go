@@ -2,7 +2,6 @@ package server
 
 import (
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -28,11 +27,14 @@ func decisionMessage(now sharedsched.Time, model string, number int64, d *shared
 		out.Numbers["executed_rows"] = float64(d.Padded)
 		out.Numbers["rows_left"] = float64(d.Left)
 		out.Numbers["estimate_ms"] = inMilliseconds(d.Estimate.Cost)
-		out.Numbers["flow_lead_ms"] = inMilliseconds(time.Duration(d.Lead))
+		out.Numbers["flow_lead_ms"] = inMilliseconds(d.Lead)
+		out.Numbers["slack_ms"] = inMilliseconds(d.Slack)
+		out.Numbers["demanding_flows"] = float64(d.Demanding)
+		out.Rule = d.Rule.String()
 	case sharedsched.Refused:
 		out.Reason = d.Refused.Reason.String()
 		switch {
-		case d.Refused.Reason == sharedsched.RefusedDeadline:
+		case d.Refused.Reason != sharedsched.RefusedQueueFull:
 			out.Numbers["predicted_ms"] = inMilliseconds(d.Refused.Predicted)
 			out.Numbers["limit_ms"] = inMilliseconds(d.Refused.Limit)
 		case d.Refused.MaxQueuedBytes > 0:
@@ -43,8 +45,13 @@ func decisionMessage(now sharedsched.Time, model string, number int64, d *shared
 			out.Numbers["max_queue"] = float64(d.Refused.MaxQueue)
 		}
 	case sharedsched.Dropped:
-		out.Reason = "EXPIRED"
+		out.Reason = strings.ToUpper(d.Drop.String())
 		out.Numbers["waited_ms"] = inMilliseconds(d.Waited)
+		// The other two do not ask how long an execution takes; to make room, a request is dropped that may have no limit at all.
+		if d.Drop == sharedsched.DropHopeless || d.Drop == sharedsched.DropWindow {
+			out.Numbers["left_ms"] = inMilliseconds(d.Had)
+			out.Numbers["needed_ms"] = inMilliseconds(d.Needs)
+		}
 	}
 	return out
 }

@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,15 +38,14 @@ type stateView struct {
 
 func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 	out := &weftv1.SchedulerState{Draining: v.state.Draining, QueuedBytes: v.state.QueuedBytes, Flows: v.flows()}
-	for _, d := range v.state.Devices {
-		out.Devices = append(out.Devices, &weftv1.SchedulerDevice{
-			Name: d.Name, DeviceClass: d.Class, Lanes: int32(d.Lanes), InFlight: int32(d.InFlight),
-			BusyMs: inMilliseconds(d.Busy), VirtualTimeMs: inMilliseconds(time.Duration(d.VirtualTime)),
-		})
+	for i := range v.state.Devices {
+		out.Devices = append(out.Devices, deviceMessage(&v.state.Devices[i]))
 	}
 	for _, named := range v.versions() {
+		class := v.deviceClass(named.state.Flow)
 		out.Queues = append(out.Queues, named.queues()...)
-		out.Costs = append(out.Costs, named.costs(v.deviceClass(named.state.Flow))...)
+		out.Costs = append(out.Costs, named.costs(class)...)
+		out.Curves = append(out.Curves, named.curves(class)...)
 	}
 	for i := range v.state.Decisions {
 		if maxDecisions > 0 && len(out.GetDecisions()) == maxDecisions {
@@ -64,13 +61,23 @@ func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 
 func (v *stateView) shows(model string) bool { return v.model == "" || v.model == model }
 
+func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
+	return &weftv1.SchedulerDevice{
+		Name: d.Name, DeviceClass: d.Class, Lanes: int32(d.Lanes), InFlight: int32(d.InFlight),
+		BusyMs: inMilliseconds(d.Busy), VirtualTimeMs: inMilliseconds(d.VirtualTime),
+		DemandingFlows: int32(d.Demanding), LagMs: inMilliseconds(d.Lag), FairnessWindowMs: inMilliseconds(d.Window),
+		WorkMs: inMilliseconds(d.Work), CapMs: inMilliseconds(d.Cap),
+		ClockFactor: d.Clock, CoTenantFactor: d.CoTenant, ResidualFactor: d.Residual,
+	}
+}
+
 // flows shows every flow that a shown version belongs to.
 func (v *stateView) flows() []*weftv1.SchedulerFlow {
 	queued := make(map[sharedsched.FlowID]int)
 	for i := range v.state.Versions {
 		version := &v.state.Versions[i]
 		if model, _ := splitName(version.Name); v.shows(model) {
-			queued[version.Flow] += version.Queued
+			queued[version.Flow] += version.Queued + version.Background
 		}
 	}
 	var out []*weftv1.SchedulerFlow
@@ -80,8 +87,9 @@ func (v *stateView) flows() []*weftv1.SchedulerFlow {
 			continue
 		}
 		out = append(out, &weftv1.SchedulerFlow{
-			Name: f.Name, Device: f.Device, Weight: f.Weight, VirtualTimeMs: inMilliseconds(time.Duration(f.Start)),
+			Name: f.Name, Device: f.Device, Weight: f.Weight, VirtualTimeMs: inMilliseconds(f.Start),
 			ChargedMs: inMilliseconds(f.Served), QueuedRequests: int32(n),
+			Demanding: f.Demanding, LeadMs: inMilliseconds(f.Lead), WorkMs: inMilliseconds(f.Work),
 		})
 	}
 	slices.SortFunc(out, func(a, b *weftv1.SchedulerFlow) int {
@@ -105,14 +113,6 @@ func (v *stateView) deviceClass(flow sharedsched.FlowID) string {
 	return ""
 }
 
-// namedVersion is a version of the state with what it is called.
-type namedVersion struct {
-	model     string
-	number    int64
-	state     *sharedsched.VersionState
-	signature *tensor.Signature // nil if the version is not in the snapshot (any more)
-}
-
 func (v *stateView) versions() []namedVersion {
 	var out []namedVersion
 	for i := range v.state.Versions {
@@ -134,61 +134,7 @@ func (v *stateView) versions() []namedVersion {
 	return out
 }
 
-func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
-	var out []*weftv1.SchedulerQueue
-	for _, q := range n.state.Queues {
-		out = append(out, &weftv1.SchedulerQueue{
-			Model: n.model, Version: n.number, ShapeKey: describeKey(n.signature, q.Key), Requests: int32(q.Tasks), Rows: int64(q.Rows),
-			InFlight: int32(q.Running), MaxBatchRows: int32(q.MaxRows), MaxQueue: int32(n.state.Settings.MaxQueue),
-		})
-	}
-	return out
-}
+// inMilliseconds converts nanoseconds of any kind.
+func inMilliseconds[T ~int64](d T) float64 { return float64(d) / 1e6 }
 
-func (n *namedVersion) costs(class string) []*weftv1.SchedulerCost {
-	var out []*weftv1.SchedulerCost
-	for _, c := range n.state.Costs {
-		shape := describeKey(n.signature, c.ShapeKey)
-		for _, e := range c.Entries {
-			out = append(out, &weftv1.SchedulerCost{
-				Model: n.model, Version: n.number, ShapeKey: shape, BatchSize: int32(e.Rows), DeviceClass: class,
-				MedianUs: float64(e.Median.Nanoseconds()) / 1e3, Samples: int32(e.Samples), Cold: !e.Trusted,
-			})
-		}
-	}
-	return out
-}
-
-// splitName takes a version's name in the scheduler, "model/3", apart. A model's name has no slash.
-func splitName(name string) (model string, number int64) {
-	model, digits, _ := strings.Cut(name, "/")
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return name, 0
-	}
-	return model, number
-}
-
-func inMilliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
-
-// describeKey puts the key of a queue, or its shape part, into words: the open dimensions as tensor.Signature.ShapeKey lists
-// them, then a fingerprint of the values that follow in tensor.Signature.Key.
-func describeKey(sig *tensor.Signature, key string) string {
-	var parts []string
-	if sig != nil {
-		for _, spec := range sig.Inputs {
-			for d, size := range spec.Shape {
-				if size == tensor.Unknown && d != spec.BatchDim && len(key) >= 8 {
-					parts = append(parts, fmt.Sprintf("%s[%d]=%d", spec.Name, d, little.Uint64([]byte(key[:8]))))
-					key = key[8:]
-				}
-			}
-		}
-	}
-	if key != "" {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(key)) // never fails
-		parts = append(parts, fmt.Sprintf("values#%016x", h.Sum64()))
-	}
-	return strings.Join(parts, ", ")
-}
+func inMicroseconds(d time.Duration) float64 { return float64(d) / 1e3 }

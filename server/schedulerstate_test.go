@@ -32,7 +32,9 @@ var textVersion = &catalog.Version{
 func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 	synctest.Test(t, func(t *testing.T) {
 		executor := &lateExecutor{release: make(chan struct{})}
-		scheduler, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, executor, nil)
+		scheduler, err := sharedsched.New(sharedsched.Config{
+			Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}, FairnessWindow: 30 * time.Millisecond,
+		}, executor, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,13 +102,30 @@ func TestSchedulerStateIsShown(t *testing.T) {
 	}
 	want := &weftv1.SchedulerState{
 		QueuedBytes: 100,
-		Devices:     []*weftv1.SchedulerDevice{{Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1}},
+		// Nothing was measured yet: a batch of up to 4 rows is taken to cost 50 ms.
+		Devices: []*weftv1.SchedulerDevice{{
+			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1, FairnessWindowMs: 30, WorkMs: 50,
+			ClockFactor: 1, CoTenantFactor: 1, ResidualFactor: 1,
+		}},
 		Flows: []*weftv1.SchedulerFlow{
-			{Name: "policy/2", Device: "cpu", Weight: 1, QueuedRequests: 1}, {Name: "text/3", Device: "cpu", Weight: 2, QueuedRequests: 1},
+			{Name: "policy/2", Device: "cpu", Weight: 1, QueuedRequests: 1, WorkMs: 12.5},
+			{Name: "text/3", Device: "cpu", Weight: 2, QueuedRequests: 1, WorkMs: 37.5},
 		},
 		Queues: []*weftv1.SchedulerQueue{
-			{Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 1},
-			{Model: "text", Version: 3, ShapeKey: "tokens[1]=32, values#", Requests: 1, Rows: 3, InFlight: 1, MaxQueue: 1},
+			{
+				// Wanted within five batches: it must start one and a twentieth before that.
+				Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 1,
+				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50, SlackMs: 250 - 52.5 - 1,
+			},
+			{
+				// It waits for the first measurement of what it costs.
+				Model: "text", Version: 3, ShapeKey: "tokens[1]=32, values#", Requests: 1, Rows: 3, InFlight: 1, MaxQueue: 1,
+				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING,
+			},
+		},
+		Curves: []*weftv1.SchedulerCurve{
+			{Model: "policy", Version: 2, DeviceClass: "cpu", Factor: 1, ResidualFactor: 1, ClockShare: 0.7, CoTenantGain: 1},
+			{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", DeviceClass: "cpu", Factor: 1, ResidualFactor: 1, ClockShare: 0.7, CoTenantGain: 1},
 		},
 		Decisions: []*weftv1.SchedulerDecision{
 			{
@@ -115,6 +134,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 			},
 			{
 				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Model: "text", Version: 3, Requests: 1, Rows: 2, Reason: "DEVICE_IDLE", Age: durationpb.New(time.Millisecond),
+				Rule: "least slack, device idle",
 			},
 		},
 	}
@@ -153,8 +173,8 @@ func TestSchedulerStateIsShown(t *testing.T) {
 
 	got = show(idle, &weftv1.GetSchedulerStateRequest{Model: "text"})
 	wantCosts := []*weftv1.SchedulerCost{
-		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 2, DeviceClass: "cpu", MedianUs: 5000, Samples: 1, Cold: true},
-		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 3, DeviceClass: "cpu", MedianUs: 5000, Samples: 1, Cold: true},
+		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 2, DeviceClass: "cpu", MedianUs: 5000, HighUs: 6375, Samples: 1, Cold: true},
+		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 3, DeviceClass: "cpu", MedianUs: 5000, HighUs: 6375, Samples: 1, Cold: true},
 	}
 	if diff := cmp.Diff(wantCosts, got.GetCosts(), protocmp.Transform()); diff != "" {
 		t.Errorf("costs (-want +got):\n%s", diff)

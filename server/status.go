@@ -143,9 +143,12 @@ func faultOf(err error) fault {
 func refusalFault(e *sharedsched.Refusal) fault {
 	f := fault{code: codes.ResourceExhausted, reason: e.Reason.String(), retry: e.RetryAfter, pushback: true}
 	switch e.Reason {
-	case sharedsched.RefusedForGoodput: // by order of others: it has no numbers of its own
+	case sharedsched.RefusedForGoodput:
+		if e.Predicted > 0 { // else it was given up later, for the sake of others, and has no numbers of its own
+			f.numbers = predictedNumbers(e)
+		}
 	case sharedsched.RefusedDeadline:
-		f.numbers = []string{"predicted_ms", milliseconds(e.Predicted), "limit_ms", milliseconds(e.Limit)}
+		f.numbers = predictedNumbers(e)
 		f.retry = -1
 	case sharedsched.RefusedQueueFull:
 		if e.MaxQueuedBytes > 0 {
@@ -159,6 +162,10 @@ func refusalFault(e *sharedsched.Refusal) fault {
 	}
 	f.retry = min(f.retry, retryDetailsLimit)
 	return f
+}
+
+func predictedNumbers(e *sharedsched.Refusal) []string {
+	return []string{"predicted_ms", milliseconds(e.Predicted), "limit_ms", milliseconds(e.Limit)}
 }
 
 // statusOf returns what a caller is told of err.

@@ -129,6 +129,28 @@ func TestErrorTable(t *testing.T) {
 			pushback: "-1",
 		},
 		{
+			name: "more than its share can do",
+			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, Predicted: 300 * time.Millisecond, Limit: 120 * time.Millisecond, RetryAfter: 180 * time.Millisecond},
+			code: codes.ResourceExhausted, message: "the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left",
+			details: []proto.Message{
+				info("DROPPED_FOR_GOODPUT", "predicted_ms", "300", "limit_ms", "120"), retry(180 * time.Millisecond),
+			},
+			pushback: "180",
+		},
+		{
+			name: "sacrificed, no idea for how long", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput},
+			code: codes.ResourceExhausted, message: "dropped in overload so that other requests meet their deadlines",
+			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(100 * time.Millisecond)},
+			pushback: "100",
+		},
+		{
+			name: "queues full by bytes, and never room enough",
+			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 200, MaxQueuedBytes: 100, RetryAfter: -1},
+			code: codes.ResourceExhausted, message: "the server's queues are full: 0 of 100 bytes wait, and the request brings 200",
+			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "0")},
+			pushback: "-1",
+		},
+		{
 			name: "sacrificed", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, RetryAfter: 40 * time.Millisecond},
 			code: codes.ResourceExhausted, message: "dropped in overload so that other requests meet their deadlines",
 			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(40 * time.Millisecond)},

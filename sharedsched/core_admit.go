@@ -54,6 +54,7 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		c.refreshTouched(now)
 		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
+	c.hear(now, q, t, limit)
 	probe, refusal := c.unattainable(now, q, t, limit)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
@@ -229,7 +230,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 	v.queued[classOf(k.order)]++
 	v.live++
 	c.queuedBytes += t.Bytes
-	c.expect(now, q, k)
+	c.expect(q, k)
 	if limit != Never {
 		c.limits.add(limit, c.handle(slot))
 	}
@@ -283,8 +284,21 @@ func (q *queue) high(rows int) time.Duration {
 	return max(e.High, e.Cost+e.Cost/margin)
 }
 
+// hear notes what is asked for, admitted or not. Proof and warm-up want no answer by any time, and background work must not be
+// noticed.
+func (c *Core) hear(now Time, q *queue, t *Task, limit Time) {
+	if t.Alone || t.Priority == Sheddable {
+		return
+	}
+	d := c.device(q)
+	target := min(c.target(q, t), limit.Sub(now))
+	most, full, _ := c.fullBatch(q)
+	c.flows[q.version.flow].recent.arrived(now, target, full*time.Duration(t.Rows)/time.Duration(most), q.rowCost)
+	d.guard.saw(now, target)
+}
+
 // expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
-func (c *Core) expect(now Time, q *queue, k *task) {
+func (c *Core) expect(q *queue, k *task) {
 	d, f := c.device(q), &c.flows[q.version.flow]
 	most, full, _ := c.fullBatch(q)
 	k.work = full * time.Duration(k.rows) / time.Duration(most)
@@ -294,10 +308,6 @@ func (c *Core) expect(now Time, q *queue, k *task) {
 		d.foreground++
 		d.work += k.work
 		f.work += k.work
-		if !k.alone { // proof and warm-up want no answer by any time
-			f.recent.arrived(now, k.target.Sub(now), k.work, q.rowCost)
-			d.guard.saw(now, k.target.Sub(now))
-		}
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	// capSteps is how many flows are looked at, at most each capStep: the cap follows after a whole round, at constant cost.
 	capSteps = 16
 	capStep  = time.Millisecond
+	// contended is the part of the device time there is from which on, if so much is asked for at full batches' cost, not all can
+	// be served in time: batches are not always full.
+	contendedNum, contendedDen = 7, 10
 	// recently is how long a flow counts after its latest arrival.
 	recently = time.Second
 )
@@ -44,6 +47,7 @@ type recent struct {
 	targets histogram
 	asked   time.Duration // device time asked for, forgotten over recently
 	row     time.Duration // what an execution of a single row costs
+	beyond  bool          // it asks for more than its share while all together ask for more than there is
 }
 
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
@@ -55,9 +59,8 @@ func (r *recent) arrived(now Time, target, work, row time.Duration) {
 
 // left returns what of asked is not forgotten yet, in proportion to the time since.
 func (r *recent) left(now Time) time.Duration {
-	const grains = 1024
-	kept := int64((recently - min(now.Sub(r.seen), recently)) / (recently / grains))
-	return time.Duration(int64(r.asked) / grains * kept)
+	kept := recently - min(now.Sub(r.seen), recently)
+	return time.Duration(float64(r.asked) * (float64(kept) / float64(recently)))
 }
 
 // sweep looks at the next few flows of the device, and sets the cap when all have been looked at.
@@ -84,9 +87,9 @@ func (c *Core) sweep(now Time, d *device) {
 		b.round.asked += asked
 		b.round.row = max(b.round.row, r.row)
 		target := r.targets.low()
-		contended := b.last.asked > recently
-		beyond := contended && float64(asked)*b.last.weights > f.weight*float64(recently)
-		if target < r.row+b.last.row || beyond {
+		contended := b.last.asked > recently*contendedNum/contendedDen
+		r.beyond = contended && float64(asked)*b.last.weights > f.weight*float64(recently)
+		if target < r.row+b.last.row || r.beyond {
 			continue
 		}
 		if b.round.least == 0 || target < b.round.least {

@@ -66,9 +66,9 @@ func (c *Core) pick(now Time, d *device) pick {
 		return pick{queue: c.urgent(f, foreground), rule: PickFull}
 	}
 	// Those that are due before another batch of that cost could end after this one would be late, and the further the flow is
-	// ahead already, the longer it keeps them waiting: between these fairness decides.
+	// ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for more than its share.
 	conflict := now.Add(2*q.cost + time.Duration(fair.Lead(f)))
-	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f && q.due < conflict && !c.variant.NoConflictRule {
+	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f && q.due < conflict && c.flows[f].recent.beyond && !c.variant.NoConflictRule {
 		return pick{queue: c.urgent(rival, foreground), rule: PickBehind}
 	}
 	return pick{queue: q, rule: PickEarliest}

@@ -63,9 +63,9 @@
 //     candidate: the earliest deadline first.
 //  3. If not even the candidate is in a hurry, all of them demand only because their batches are full: the flow furthest behind
 //     goes first.
-//  4. Otherwise the conflict rule: if others are due before two batches like the candidate's could end, and so much sooner as the
-//     candidate's flow is ahead already, not all can be in time; of these the flow furthest behind goes first. Where there is no
-//     conflict, fairness costs nothing.
+//  4. Otherwise the conflict rule, for a candidate whose flow has lately asked for more than its share of a contended device: if
+//     others are due before two batches like the candidate's could end, and so much later as its flow is ahead already, not all
+//     can be in time; of these the flow furthest behind goes first. Where there is no conflict, fairness costs nothing.
 //  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground task
 //     waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in the last
 //     second, so that whoever comes next is hardly delayed.
@@ -129,6 +129,6 @@
 //
 // # Locks
 //
-// Scheduler.mu guards Core and everything marked so. It is a leaf: nothing else is locked, and neither the Executor, the Observer
-// nor a caller is called, while it is held.
+// Scheduler.mu guards Core and everything marked so. It is a leaf: nothing else is locked, and neither the Executor, the Observer,
+// the Telemetry nor a caller is called, while it is held.
 package sharedsched

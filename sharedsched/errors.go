@@ -53,7 +53,8 @@ type Refusal struct {
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int
-	// Predicted and Limit are set for RefusedDeadline: the time until an answer, and the time there is.
+	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the time until an
+	// answer, and the time there is.
 	Predicted, Limit time.Duration
 	// RetryAfter is when room can be expected; negative: a retry is pointless.
 	RetryAfter time.Duration
@@ -63,6 +64,8 @@ func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:
 		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
+	case r.Reason == RefusedForGoodput && r.Predicted > 0:
+		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, %v are left", r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput:
 		return "dropped in overload so that other requests meet their deadlines"
 	case r.MaxQueuedBytes > 0:

@@ -1,6 +1,10 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+)
 
 // Executor runs batches on a device. The scheduler calls Execute from one batch thread per lane, never with a lock held.
 type Executor interface {
@@ -40,6 +44,14 @@ type Report struct {
 
 // VersionID names a version that was added to a scheduler. IDs are not reused.
 type VersionID int32
+
+// Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch threads ask
+// after each execution, never with a lock held.
+type Telemetry interface {
+	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0 while there
+	// has been none. It must not block. One that has become too old must give way to one that is Expired.
+	Sample(device string) (cost.Sample, uint64)
+}
 
 // Observer hears what the scheduler did, for metrics. Calls come from any goroutine, never with a lock held, and must not
 // block.

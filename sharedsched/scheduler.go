@@ -11,6 +11,7 @@ import (
 type Scheduler struct {
 	exec  Executor
 	obs   Observer
+	tele  Telemetry // may be nil
 	epoch time.Time
 	ops   sync.Pool // of *op
 	done  sync.WaitGroup
@@ -27,6 +28,7 @@ type Scheduler struct {
 	closed  bool                        // guarded by mu
 	idle    int                         // guarded by mu; batch threads that wait for work
 	latest  Time                        // guarded by mu; of the latest event
+	samples []uint64                    // guarded by mu; by device: the number of the telemetry sample that core knows
 
 	threads []*batchThread
 }
@@ -63,8 +65,8 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 		return nil, err
 	}
 	s := &Scheduler{
-		exec: exec, obs: obs, epoch: time.Now(), core: core,
-		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never,
+		exec: exec, obs: obs, tele: cfg.Telemetry, epoch: time.Now(), core: core,
+		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never, samples: make([]uint64, len(cfg.Devices)),
 	}
 	s.trace = newTrace(cfg.Trace)
 	s.trace.config(&cfg)
@@ -217,6 +219,7 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			var err error
 			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
 			s.trace.submit(now, v, t, limit, h, o.scratch.acts, err)
+			s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
 			if err == nil {
 				s.wait(h, o, t.Payload)
 			}

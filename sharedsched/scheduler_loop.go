@@ -6,11 +6,13 @@ func (s *Scheduler) run(t *batchThread) {
 		batch Batch
 		sc    scratch
 		event BatchEvent
+		said  sample
 	)
 	for running := false; ; {
 		var report Report
 		if running {
 			report = s.exec.Execute(&batch)
+			said = s.sample(batch.Device)
 		}
 		read := s.now()
 		s.mu.Lock()
@@ -19,6 +21,7 @@ func (s *Scheduler) run(t *batchThread) {
 		settled := running
 		if running {
 			s.keepErrorsLocked(&batch)
+			s.observeLocked(now, t.lane, said) // first, lest the batch be a surprise that the sample explains
 			event, sc.acts = s.core.Settle(now, t.lane, &batch, report, sc.acts)
 			s.trace.settle(now, t.lane, &batch, report, event, sc.acts)
 			clear(batch.Spans) // the payloads are their callers' again
@@ -133,6 +136,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 			}
 		}
 	}
+	sc.acts = sc.acts[:0]
 }
 
 func (s *Scheduler) checkEmptyLocked() {

@@ -19,8 +19,10 @@ type Config struct {
 	MaxQueuedBytes int64
 	// Trace is given a line of JSON for every event and what was decided, so that Replay can decide it again. It is written to
 	// with the lock held and should be buffered. Nil: none.
-	Trace   io.Writer `json:"-"`
-	Variant Variant
+	Trace io.Writer `json:"-"`
+	// Telemetry says in what state the devices are. Nil: nothing but what executions take is known of that.
+	Telemetry Telemetry `json:"-"`
+	Variant   Variant
 }
 
 // Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero value is the

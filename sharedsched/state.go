@@ -28,6 +28,7 @@ type DeviceState struct {
 	VirtualTime fairq.Tag     // of foreground work
 	Demanding   int           // flows that demand service
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
+	Window      fairq.Tag     // how far a flow may be ahead and still go first
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of those who wait; 0: none
 	// By how much longer executions take than in the device's reference state: for its clock, for others who use it, and for
@@ -92,8 +93,8 @@ func (c *Core) State(now Time) State {
 		}
 		fair := &d.fair[foreground]
 		ds := DeviceState{
-			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(), Work: d.work,
-			Cap: d.cap.limit,
+			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(),
+			Window: fair.Window, Work: d.work, Cap: d.cap.limit,
 		}
 		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
 		s.Devices = append(s.Devices, ds)

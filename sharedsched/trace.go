@@ -135,7 +135,8 @@ func (t *trace) inherit(id, from VersionID) {
 
 func (t *trace) observe(now Time, device string, s cost.Sample) {
 	if t != nil {
-		t.write(traceLine{Op: "observe", At: now, Device: device, Sample: &s}, nil, nil)
+		kept := s // else s itself would be allocated, trace or not
+		t.write(traceLine{Op: "observe", At: now, Device: device, Sample: &kept}, nil, nil)
 	}
 }
 
@@ -189,7 +190,8 @@ func (t *trace) settle(now Time, lane LaneID, b *Batch, r Report, ev BatchEvent,
 	if t == nil {
 		return
 	}
-	l := traceLine{Op: "settle", At: now, Lane: lane, Report: &r, Out: traceOut{Event: &ev}}
+	report, event := r, ev // else r and ev themselves would be allocated, trace or not
+	l := traceLine{Op: "settle", At: now, Lane: lane, Report: &report, Out: traceOut{Event: &event}}
 	for i := range b.Spans {
 		if b.Spans[i].Err != nil {
 			l.Failed = append(l.Failed, i)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -31,7 +32,9 @@ func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer,
 		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, OnChange: onChange,
 	})
 	var err error
-	h.scheduler, err = sharedsched.New(sharedsched.Config{Devices: scheduled, MaxQueuedBytes: int64(s.MaxQueuedBytes)}, h.models, observer)
+	h.scheduler, err = sharedsched.New(sharedsched.Config{
+		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
+	}, h.models, observer)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
 	Check   checkCommand   `cmd:"" help:"Print the effective configuration and everything that is wrong with it or with the models."`
+	Sim     simCommand     `cmd:"" help:"Compare the scheduler with others under simulated load."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 

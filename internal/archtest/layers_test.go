@@ -113,6 +113,11 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
+		"internal/simplot",
+		[]string{},
+		"drawing is a leaf",
+	},
+	{
 		"internal/bench",
 		[]string{},
 		"it measures the house from test files, which may reach everywhere",
@@ -137,6 +142,7 @@ var layers = []layer{
 // exclusive packages have fewer importers than the layers alone would allow.
 var exclusive = []struct{ pkg, importers, why string }{
 	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
+	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
 }
 
 func layering(t *tree) []string {
@@ -229,8 +235,11 @@ func TestLayeringComplains(t *testing.T) {
 			t.Errorf("complaints %q, want the layer's and the exclusive rule's", got)
 		}
 	})
+	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")}, "only a test imports")
 	t.Run("allowed", func(t *testing.T) {
 		wantNone(t, layering, map[string]string{
+			"sharedsched/schedtest/s.go":      imports("sharedsched"),
+			"server/house_test.go":            imports("sharedsched/schedtest"),
 			"cmd/weft/main.go":                imports("internal/telemetry"),
 			"internal/telemetry/a.go":         imports("sharedsched"),
 			"internal/telemetry/listen/b.go":  imports("internal/telemetry"),

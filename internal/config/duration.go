@@ -12,7 +12,10 @@ type Duration time.Duration
 // UnmarshalText reads a duration with its unit; a bare 0 needs none.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
-	if err != nil || parsed < 0 {
+	if err == nil && parsed < 0 {
+		return fmt.Errorf("expected a duration that is not negative, found %q", text)
+	}
+	if err != nil {
 		return fmt.Errorf(`expected a duration with its unit, such as "500us", "5ms", "1s" or "2m", found %q`, text)
 	}
 	*d = Duration(parsed)

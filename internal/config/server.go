@@ -26,6 +26,10 @@ type Server struct {
 	AdminListen string `yaml:"admin-listen,omitempty" name:"admin-listen" default:"" placeholder:"ADDRESS" help:"Serve the calls that change something on this address; empty: nowhere."`
 	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
+	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as
+	// well, so that the more urgent requests go first, at most 10s; 0: whoever is furthest behind goes first. Too low
+	// costs batches and missed targets; too high lets a burst of one model delay the others for that long.
+	FairnessWindow Duration `yaml:"fairness-window" name:"fairness-window" default:"50ms" help:"How much device time a model may be ahead of another that waits, so that urgent requests go first: more keeps targets better, less shares more evenly; 0: strictly fair."`
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0: not at all. Too low breaks off
 	// work that was promised; too high delays a restart that something hangs in.
 	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0: not at all."`
@@ -63,6 +67,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", Devices: []string{"cpu"},
+		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
 		LogLevel: "info", LogFormat: "text",
@@ -135,6 +140,7 @@ func (s *Server) checkEach() Faults {
 		checkAddress(&faults, "admin-listen", s.AdminListen)
 	}
 	checkDevices(&faults, s.Devices)
+	Between(&faults, "fairness-window", s.FairnessWindow, 0, Duration(10*time.Second))
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.

@@ -19,13 +19,21 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		metric.WithDescription("Part of the executions that replayed a captured CUDA graph; 0 while graphs are not supported."))
 	count, err3 := meter.Int64ObservableGauge("weft_models",
 		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that failed."))
-	if err := errors.Join(err1, err2, err3); err != nil {
+	lag, err4 := meter.Float64ObservableGauge("weft_fairness_lag_ms",
+		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one served least is behind the one served most, in milliseconds."))
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		state := scheduler.State()
 		queued := map[sharedsched.VersionID]int{}
-		for _, v := range scheduler.State().Versions {
-			queued[v.ID] = v.Queued
+		for i := range state.Versions {
+			v := &state.Versions[i]
+			queued[v.ID] = v.Queued + v.Background
+		}
+		for i := range state.Devices {
+			d := &state.Devices[i]
+			o.ObserveFloat64(lag, float64(d.Lag)/1e6, metric.WithAttributes(attribute.String("device", d.Name)))
 		}
 		snapshot := models.Snapshot()
 		for _, m := range snapshot.Models {
@@ -42,7 +50,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
 		}
 		return nil
-	}, depth, graphs, count)
+	}, depth, graphs, count, lag)
 	return err
 }
 

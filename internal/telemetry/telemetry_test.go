@@ -42,7 +42,10 @@ func (h *house) Predict(_ context.Context, call *catalog.Call) error {
 
 // newHouse has walker/3, ready, number 7 in the scheduler, and walker/4, loading, number 8.
 func newHouse() *house {
-	h := &house{state: sharedsched.State{Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 5}, {ID: 8, Name: "walker/4"}}}}
+	h := &house{state: sharedsched.State{
+		Devices:  []sharedsched.DeviceState{{Device: sharedsched.Device{Name: "cpu"}, Lag: 2_500_000}, {Device: sharedsched.Device{Name: "synth"}}},
+		Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 3, Background: 2}, {ID: 8, Name: "walker/4"}},
+	}}
 	h.publish(
 		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7},
 		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
@@ -192,6 +195,8 @@ func TestValues(t *testing.T) {
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
 		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0",
+		"weft_fairness_lag_ms{device=cpu}":                                                       "2.5",
+		"weft_fairness_lag_ms{device=synth}":                                                     "0",
 		"weft_models{state=ready}": "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
 	}
 	if diff := cmp.Diff(want, values(t, tel)); diff != "" {

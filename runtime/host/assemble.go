@@ -2,7 +2,7 @@ package host
 
 import "github.com/weftserve/weft/runtime/tensor"
 
-// assemble copies the rows of all parts into the batch's inputs, once, and fills up to size rows with copies of the last row:
+// assemble copies the rows of all parts into the batch's inputs, once, pads them to their bucket on the way, and fills up to size rows with copies of the last row:
 // a row of real data takes a model nowhere that a request could not.
 func (x *execution) assemble(parts []part, size int) {
 	rows := rowsOf(parts)
@@ -26,6 +26,21 @@ func (x *execution) assemble(parts []part, size int) {
 		x.buf.ranges = ranges
 		x.buf.shape = append(x.buf.shape[:0], first.Shape...)
 		x.buf.shape[dim] = int64(size)
+		if p, pads := paddingOf(&x.plan.signature.Inputs[i], first.Shape); pads {
+			x.buf.shape[p.Dim] = p.Size
+			tensor.JoinPadded(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.PaddedSize(dim, ranges, p)), dim, ranges, p)
+			continue
+		}
 		tensor.JoinRows(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.JoinedSize(dim, ranges)), dim, ranges)
 	}
+}
+
+// paddingOf returns how a request's input is padded along its length, and whether it is at all. All requests of an execution have
+// the same bucket: the key says so.
+func paddingOf(spec *tensor.Spec, shape tensor.Shape) (tensor.Padding, bool) {
+	v := spec.Variable
+	if v == nil || len(v.Buckets) == 0 {
+		return tensor.Padding{}, false
+	}
+	return tensor.Padding{Dim: v.Dim, Size: v.Padded(shape[v.Dim]), Element: v.Pad}, true
 }

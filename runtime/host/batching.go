@@ -12,6 +12,10 @@ type decision struct {
 	signature *tensor.Signature // with BatchDim set
 	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
 	guessed []bool
+	// variables are the dimensions of inputs that the manifest brings to common lengths, and trims the dimensions of outputs that
+	// are as long as one of those.
+	variables []variable
+	trims     []trim
 	// against says why rows are not joined at all; "" when they may be.
 	against string
 }
@@ -43,6 +47,9 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 		_, stated := b.BatchDim.Outputs[out.Name]
 		d.guessed[i] = !stated
 	}
+	if err := d.findVariables(b, batched); err != nil {
+		return nil, err
+	}
 	switch {
 	case !batched:
 		d.against = "no input has an open batch dimension, so every request is an execution of its own"
@@ -52,7 +59,7 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 		d.forgetRows()
 	case b.Mode == modelrepo.BatchOff:
 		d.against = "batching.mode is off"
-	case b.RowCap() == 1:
+	case b.MaxBatchSize == 1:
 		d.against = "one row is the most that the manifest allows in an execution"
 	}
 	return d, nil

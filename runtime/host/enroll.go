@@ -33,6 +33,10 @@ func (h *Host) dismiss(v *version) {
 	h.flows.release(v.flow)
 }
 
+var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
+	modelrepo.PadUp: sharedsched.PadUp, modelrepo.BatchDown: sharedsched.BatchDown, modelrepo.MinimizeCost: sharedsched.MinimizeCost,
+}
+
 // settings are what the scheduler is told of a version that is ready.
 func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
 	b := &m.Batching
@@ -41,9 +45,12 @@ func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
 		MaxBatchSize:      max(v.most, 1),
 		MaxBatchCost:      time.Duration(b.MaxBatchCost),
 		BatchTimeout:      time.Duration(b.BatchTimeout),
+		Adaptive:          b.Adaptive,
 		MaxQueue:          b.MaxQueue,
+		WaitWhenFull:      b.OnFull == modelrepo.WaitWhenFull,
 		MaxRequestRows:    requestRows(b, v),
 		AllowedBatchSizes: v.allowed,
+		Padding:           paddingPolicies[b.Padding],
 		TargetLatency:     time.Duration(m.TargetLatency),
 		MaxLatency:        time.Duration(m.MaxLatency),
 	}

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -86,7 +88,35 @@ type world struct {
 	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
 	changes []*catalog.Snapshot
 	logs    *recorder
+	batches *batches
 }
+
+// batches keeps what the scheduler says of executions.
+type batches struct {
+	mu  sync.Mutex
+	all []sharedsched.BatchEvent // guarded by mu
+}
+
+func (b *batches) BatchDone(e sharedsched.BatchEvent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, e)
+}
+
+// wait returns the first batch that is wanted. The scheduler tells of a batch after its requests were answered.
+func (b *batches) wait(wanted func(sharedsched.BatchEvent) bool) sharedsched.BatchEvent {
+	for {
+		b.mu.Lock()
+		all := b.all
+		b.mu.Unlock()
+		if i := slices.IndexFunc(all, wanted); i >= 0 {
+			return all[i]
+		}
+		runtime.Gosched()
+	}
+}
+
+func (b *batches) TaskRefused(sharedsched.VersionID, error) {}
 
 // recorder keeps log records.
 type recorder struct {
@@ -106,7 +136,7 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 
 func newWorld(t *testing.T, lanes int) *world {
 	t.Helper()
-	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}}
+	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}, batches: &batches{}}
 	w.Host = host.New(host.Config{
 		Open:     w.open,
 		Logger:   slog.New(w.logs),
@@ -114,7 +144,7 @@ func newWorld(t *testing.T, lanes int) *world {
 		OnChange: func(s *catalog.Snapshot) { w.changes = append(w.changes, s) },
 	})
 	var err error
-	w.sched, err = sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "dev", Class: "fake", Lanes: lanes}}}, w.Host, nil)
+	w.sched, err = sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "dev", Class: "fake", Lanes: lanes}}}, w.Host, w.batches)
 	if err != nil {
 		t.Fatal(err)
 	}

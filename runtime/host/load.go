@@ -104,7 +104,7 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 	if d.against != "" && !d.certain() {
 		d.forgetRows()
 	}
-	v.plan.Store(newPlan(d.signature, false, nil, time.Duration(batching.MaxBatchCost)))
+	v.plan.Store(newPlan(d.signature, verdict{}, time.Duration(batching.MaxBatchCost)))
 	if err := h.enroll(c, v); err != nil {
 		return err
 	}
@@ -116,6 +116,9 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 
 	t := h.newTrial(v, d, batching)
 	judged, base, err := t.judge(ctx)
+	if err == nil && len(d.variables) > 0 {
+		judged, err = t.lengths(ctx, judged, base)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: warm-up: %w", c.path(), err)
 	}
@@ -123,7 +126,12 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 	if forgot {
 		d.forgetRows()
 	}
-	v.plan.Store(newPlan(d.signature, judged.batched, judged.allowed, time.Duration(batching.MaxBatchCost)))
+	d.declare(judged.padded)
+	plan := newPlan(d.signature, judged, time.Duration(batching.MaxBatchCost))
+	if judged.padded {
+		plan.trims = d.trims
+	}
+	v.plan.Store(plan)
 	if forgot {
 		if err := t.repeat(ctx, base); err != nil {
 			return fmt.Errorf("%s: warm-up: %w", c.path(), err)
@@ -132,9 +140,10 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 	if err := h.sched.Configure(v.id, settings(c.manifest, judged)); err != nil {
 		return err
 	}
+	d.explain(judged.padded)
 	h.publishReady(c, v, d, judged)
 	level := slog.LevelInfo
-	if !judged.batched && d.against == "" {
+	if d.against == "" && (!judged.batched || !judged.padded && len(d.variables) > 0) {
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
 	h.log.Log(ctx, level, "a model version is ready", "model", v.model, "version", v.number, "device", v.opened.Device,

@@ -86,7 +86,7 @@ func newBench(t *testing.T, f *fake, change func(*modelrepo.Manifest)) *bench {
 	b.add("m", 1, f, change)
 	b.v = b.load("m")
 	if !b.v.Batching.Batched {
-		t.Fatalf("not batched: %s", b.v.Batching.Reason)
+		t.Fatalf("%v %s, not batched: %s", b.v.State, b.v.Cause, b.v.Batching.Reason)
 	}
 	f.forget()
 	return b

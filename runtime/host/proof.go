@@ -19,11 +19,17 @@ import (
 type verdict struct {
 	batched bool
 	reason  string
+	// wrong is what speaks against batching, if that was tried; it is part of the reason.
+	wrong string
+	// padded: requests of different lengths share executions.
+	padded bool
 	// difference is the largest deviation that the proof saw, relative to the largest magnitude.
 	difference float64
 	// most is the most rows that one execution may have, and allowed the sizes that it may have (empty: any).
 	most    int
 	allowed []int
+	// dear: larger batches were not tried because they would exceed the budget of an execution.
+	dear bool
 }
 
 // judge runs the trial and decides. base is nil when the model takes no made-up input.
@@ -39,7 +45,7 @@ func (t *trial) judge(ctx context.Context) (v verdict, base *baseline, err error
 		return verdict{reason: t.decision.against}, base, nil
 	case trusted:
 		v, err = t.grow(ctx, base, nil)
-		v.batched, v.most, v.allowed = true, t.batching.RowCap(), t.batching.AllowedBatchSizes
+		v.batched, v.most, v.allowed = true, t.batching.MaxBatchSize, t.batching.AllowedBatchSizes
 		v.reason = "batching.mode is on: rows are joined without proof"
 		if shared := t.decision.sharedOutput(); err == nil && shared != "" {
 			err = fmt.Errorf("batching.mode is on, but output %q has no batch dimension, so that callers would get each other's answers: "+
@@ -64,7 +70,8 @@ func (t *trial) judge(ctx context.Context) (v verdict, base *baseline, err error
 
 // unproven is the verdict for a model that needs the proof and fails it.
 func unproven(format string, args ...any) verdict {
-	return verdict{reason: "batching is not proven harmless: " + fmt.Sprintf(format, args...)}
+	wrong := fmt.Sprintf(format, args...)
+	return verdict{reason: "batching is not proven harmless: " + wrong, wrong: wrong}
 }
 
 // undecided is the verdict for a model of which the proof shows nothing, for want of data that mean something to it.
@@ -111,7 +118,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, compare comparison) (v
 			v.allowed = append(v.allowed, size)
 		}
 		if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && seen.cost > budget {
-			end = fmt.Sprintf("; more rows would exceed batching.max_batch_cost (%v)", budget)
+			end, v.dear = fmt.Sprintf("; more rows would exceed batching.max_batch_cost (%v)", budget), true
 			break
 		}
 	}
@@ -129,7 +136,7 @@ func (t *trial) sizes() []int {
 		return allowed
 	}
 	var sizes []int
-	most := t.batching.RowCap()
+	most := t.batching.MaxBatchSize
 	for size := 2; size < most; size *= 2 {
 		sizes = append(sizes, size)
 	}
@@ -174,7 +181,7 @@ func (t *trial) size(ctx context.Context, base *baseline, smaller, size int, com
 		if k == 1 || k > 1 && cost < seen.cost {
 			seen.cost = cost
 		}
-		if size > 1 && smaller <= 1 && k == 0 {
+		if size > 1 && smaller <= 1 && k == 0 && base.bucket == "" {
 			t.decision.observe(base.outputs[0], outputs, size)
 		}
 		if compare == nil {
@@ -198,19 +205,16 @@ func (t *trial) compare(base *baseline, rows []int, outputs []tensor.Tensor) (di
 			return 0, fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, len(rows), dim)
 		}
 		for at, row := range rows {
-			got := out
-			if dim != tensor.NoBatch {
-				got = tensor.RowRange{Tensor: out, First: at, Rows: 1}.Copy(dim)
-			}
+			got := share(t.decision.signature, t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
 			far, err := deviation(got, base.outputs[row][o], base.scale[o])
 			switch {
 			case err != nil:
-				return 0, fmt.Sprintf("output %q of a row among %d %v", spec.Name, len(rows), err)
+				return 0, fmt.Sprintf("output %q of a row %s %v", spec.Name, base.beside(len(rows)), err)
 			case math.IsInf(far, 1):
-				return 0, fmt.Sprintf("output %q of a row has another value among %d rows than alone", spec.Name, len(rows))
+				return 0, fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, base.beside(len(rows)))
 			case far > tolerance(spec.DType):
-				return 0, fmt.Sprintf("output %q of a row differs by %.2g of the largest value among %d rows (tolerated: %.2g)",
-					spec.Name, far, len(rows), tolerance(spec.DType))
+				return 0, fmt.Sprintf("output %q of a row differs by %.2g of the largest value %s (tolerated: %.2g)",
+					spec.Name, far, base.beside(len(rows)), tolerance(spec.DType))
 			}
 			difference = max(difference, far)
 		}

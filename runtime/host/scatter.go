@@ -38,12 +38,11 @@ func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
 	outputs := make([]tensor.Tensor, n)
 	for i := range outputs {
 		o := p.job.output(i)
-		out, dim := x.buf.batch.Outputs[o], x.plan.signature.Outputs[o].BatchDim
-		if whole || dim == tensor.NoBatch {
-			outputs[i] = out.Clone()
-			continue
+		dim := x.plan.signature.Outputs[o].BatchDim
+		if whole {
+			dim = tensor.NoBatch
 		}
-		outputs[i] = tensor.RowRange{Tensor: out, First: at, Rows: p.rows}.Copy(dim)
+		outputs[i] = share(x.plan.signature, x.plan.trims, o, dim, tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.inputs)
 	}
 	return outputs
 }

@@ -40,11 +40,17 @@ type trial struct {
 
 // baseline is what rows give alone.
 type baseline struct {
+	palette palette
+	extent  int64 // of open dimensions
+	// bucket is the lengths that the sets are padded to, for messages; "" where they are not padded.
+	bucket  string
 	sets    [][]tensor.Tensor // inputs, one row each
 	outputs [][]tensor.Tensor
 	scale   [][]float64   // by output; see scales
 	cost    time.Duration // the least device time of a row
-	bytes   int           // inputs and outputs of the largest row
+	// difference is the largest that rows alone in their bucket had; 0 where they are not padded.
+	difference float64
+	bytes      int // inputs and outputs of the largest row
 	// against is why comparing with this baseline proves nothing; "" when it does.
 	against string
 	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise than rows
@@ -74,9 +80,11 @@ func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.Mo
 				refused = failed
 				continue
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return nil, nil, err
+			}
+			b.palette, b.extent = p, extent
+			switch {
 			case t.decision.against != "" || b.against == "" && b.silent == 0:
 				return b, nil, nil
 			case found == nil || b.betterThan(found):
@@ -93,7 +101,7 @@ func (t *trial) extents() []int64 {
 	if !hasExtent(t.decision.signature) {
 		return extents[:1]
 	}
-	return slices.DeleteFunc(slices.Clone(extents), func(extent int64) bool {
+	return slices.DeleteFunc(t.decision.extents(), func(extent int64) bool {
 		return sampleBytes(t.decision.signature, extent) > trialBytes/sampleRows
 	})
 }
@@ -215,10 +223,29 @@ func (t *trial) join(b *baseline, rows []int) []tensor.Tensor {
 			ranges[k] = tensor.RowRange{Tensor: b.sets[row][i], Rows: 1}
 		}
 		in := ranges[0].Tensor
-		inputs[i] = tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(len(rows))), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
-		tensor.JoinRows(inputs[i].Data, dim, ranges)
+		joined := tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(len(rows)))}
+		if p, pads := paddingOf(&t.decision.signature.Inputs[i], in.Shape); pads {
+			joined.Shape[p.Dim] = p.Size
+			joined.Data = make([]byte, tensor.PaddedSize(dim, ranges, p))
+			tensor.JoinPadded(joined.Data, dim, ranges, p)
+		} else {
+			joined.Data = make([]byte, tensor.JoinedSize(dim, ranges))
+			tensor.JoinRows(joined.Data, dim, ranges)
+		}
+		inputs[i] = joined
 	}
 	return inputs
+}
+
+// beside says in what company a row of the baseline ran, among so many rows.
+func (b *baseline) beside(rows int) string {
+	switch {
+	case b.bucket == "":
+		return fmt.Sprintf("among %d rows", rows)
+	case rows == 1:
+		return "padded to " + b.bucket
+	}
+	return fmt.Sprintf("among %d rows padded to %s", rows, b.bucket)
 }
 
 // pause waits. It returns early, with the cause, when ctx ends.

@@ -26,6 +26,8 @@ type version struct {
 type plan struct {
 	signature *tensor.Signature
 	batched   bool
+	// trims are the output dimensions that are cut back to the length of an input; none where inputs are not padded.
+	trims []trim
 	// allowed are the sizes that an execution may have, ascending; empty: any.
 	allowed []int
 	// budget is the device time that one execution may take; 0: no bound.
@@ -34,8 +36,8 @@ type plan struct {
 	shapeKey int
 }
 
-func newPlan(s *tensor.Signature, batched bool, allowed []int, budget time.Duration) *plan {
-	p := &plan{signature: s, batched: batched, allowed: allowed, budget: budget}
+func newPlan(s *tensor.Signature, v verdict, budget time.Duration) *plan {
+	p := &plan{signature: s, batched: v.batched, allowed: v.allowed, budget: budget}
 	for _, in := range s.Inputs {
 		for d, size := range in.Shape {
 			if size == tensor.Unknown && d != in.BatchDim {

@@ -26,14 +26,14 @@ func TestWarmUpRunsEverySizeFourTimes(t *testing.T) {
 	if diff := cmp.Diff(want, f.forget()); diff != "" {
 		t.Errorf("rows of each run at load (-want +got):\n%s", diff)
 	}
-	samples := map[int]int{}
+	known := map[int]bool{}
 	for _, c := range w.sched.State().Versions[0].Costs {
 		for _, e := range c.Entries {
-			samples[e.Rows] += e.Samples
+			known[e.Rows] = e.Trusted
 		}
 	}
-	if diff := cmp.Diff(map[int]int{1: 7, 2: 3, 4: 3, 8: 3}, samples); diff != "" {
-		t.Errorf("samples in the cost model, by rows (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[int]bool{1: true, 2: true, 4: true, 8: true}, known); diff != "" {
+		t.Errorf("which sizes the cost model has measured often enough (-want +got):\n%s", diff)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestCostsOfAnUnprovenModelAreKnown(t *testing.T) {
 	for _, c := range w.sched.State().Versions[0].Costs {
 		if len(c.ShapeKey) == 16 {
 			for _, e := range c.Entries {
-				known = append(known, e.Samples)
+				known = append(known, e.Samples+e.Outliers)
 			}
 		}
 	}
@@ -121,13 +121,23 @@ func TestSettings(t *testing.T) {
 		b := &m.Batching
 		b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
 		b.MaxQueue, b.MaxRequestRows, b.AllowedBatchSizes = 5, 40, []int{4, 16}
+		b.OnFull, b.Padding, b.MaxBatchSize = modelrepo.WaitWhenFull, modelrepo.MinimizeCost, 16
 	})
+	w.add("plain", 1, perRow(3, double), func(m *modelrepo.Manifest) { m.Batching.Adaptive = false })
 	w.load("m")
 	want := sharedsched.Settings{
 		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5, MaxRequestRows: 40,
 		AllowedBatchSizes: []int{4, 16}, TargetLatency: 3 * time.Millisecond, MaxLatency: time.Second,
+		Adaptive: true, WaitWhenFull: true, Padding: sharedsched.MinimizeCost,
 	}
-	got := w.sched.State().Versions[0]
+	versions := w.sched.State().Versions
+	got, plain := versions[0], versions[1]
+	if got.Name != "m/1" {
+		got, plain = plain, got // loaded side by side
+	}
+	if s := plain.Settings; s.Adaptive || s.WaitWhenFull || s.Padding != sharedsched.PadUp {
+		t.Errorf("settings of a model that is to be neither adaptive nor patient: %+v", s)
+	}
 	if diff := cmp.Diff(want, got.Settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}

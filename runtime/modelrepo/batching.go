@@ -1,10 +1,6 @@
 package modelrepo
 
-import (
-	"slices"
-
-	"github.com/weftserve/weft/internal/config"
-)
+import "github.com/weftserve/weft/internal/config"
 
 // Batching says how requests share executions.
 type Batching struct {
@@ -22,33 +18,29 @@ type Batching struct {
 	// MaxQueue is the most requests waiting for one version, 1 to 1000000, default 1000. Too low refuses bursts;
 	// too high makes requests wait for an answer that comes too late.
 	MaxQueue int `yaml:"max_queue"`
-	// OnFull says what happens to a request beyond MaxQueue; only refuse is supported yet.
+	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no room;
+	// wait keeps its caller waiting for room until the request's limit.
 	OnFull OnFull `yaml:"on_full"`
 	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. What
 	// exceeds MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
-	// AllowedBatchSizes are the only sizes executed, ascending, none above MaxBatchSize; a batch is padded to the
-	// next one, and the largest is the effective MaxBatchSize. Empty, the default: any size. Few sizes suit engines
-	// that prepare per size; they cost the time of the padding rows.
+	// AllowedBatchSizes are the only sizes executed, ascending, the last equal to MaxBatchSize. Empty, the default: any
+	// size. Few sizes suit engines that prepare per size; they cost the time of the padding rows.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
-	// Padding says how a batch is brought to an allowed size; only pad_up is supported yet.
+	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
+	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does what costs less
+	// per row. All but pad_up need AllowedBatchSizes.
 	Padding Padding `yaml:"padding"`
-	// Adaptive is not supported yet: only false, the default, is accepted.
+	// Adaptive, the default, lets batch size and waiting follow the traffic and the measured costs, within the bounds
+	// set here. false holds to the bounds alone.
 	Adaptive bool `yaml:"adaptive"`
 	// BatchDim names the dimension along which a tensor's rows are joined, where it is not 0.
 	BatchDim BatchDim `yaml:"batch_dim"`
 	// Unbatched names the inputs that have no batch dimension; requests share an execution only when these are equal.
 	Unbatched []string `yaml:"unbatched,flow"`
-	// VariableDims is not supported yet.
-	VariableDims config.NotYet `yaml:"variable_dims,omitempty"`
-}
-
-// RowCap returns the most rows that one execution may have: MaxBatchSize, or the largest allowed size.
-func (b *Batching) RowCap() int {
-	if len(b.AllowedBatchSizes) > 0 {
-		return slices.Max(b.AllowedBatchSizes)
-	}
-	return b.MaxBatchSize
+	// VariableDims names the inputs whose length differs from request to request and how they are brought to common
+	// lengths, so that these requests share executions. None, the default: only requests of equal length do.
+	VariableDims map[string]VariableDim `yaml:"variable_dims,omitempty"`
 }
 
 // BatchDim gives batch dimensions by tensor name; a tensor that is not named has its batch in dimension 0.
@@ -73,19 +65,26 @@ func (BatchMode) Choices() (now, later []string) { return []string{"auto", "on",
 // OnFull is what happens to a request when the queue is full.
 type OnFull string
 
-// RefuseWhenFull refuses it at once.
-const RefuseWhenFull OnFull = "refuse"
+// What can happen.
+const (
+	RefuseWhenFull OnFull = "refuse"
+	WaitWhenFull   OnFull = "wait"
+)
 
 // Choices lists what can happen.
-func (OnFull) Choices() (now, later []string) { return []string{"refuse"}, []string{"wait"} }
+func (OnFull) Choices() (now, later []string) { return []string{"refuse", "wait"}, nil }
 
 // Padding is how a batch is brought to an allowed size.
 type Padding string
 
-// PadUp adds rows up to the next allowed size.
-const PadUp Padding = "pad_up"
+// The ways.
+const (
+	PadUp        Padding = "pad_up"
+	BatchDown    Padding = "batch_down"
+	MinimizeCost Padding = "minimize_cost"
+)
 
 // Choices lists the ways.
 func (Padding) Choices() (now, later []string) {
-	return []string{"pad_up"}, []string{"batch_down", "minimize_cost"}
+	return []string{"pad_up", "batch_down", "minimize_cost"}, nil
 }

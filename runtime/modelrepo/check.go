@@ -20,6 +20,10 @@ func (m *Manifest) Check() config.Faults {
 	if m.MaxLatency > 0 && m.TargetLatency > m.MaxLatency {
 		faults.Addf("target_latency", "%v is later than max_latency (%v); lower it, or raise max_latency", m.TargetLatency, m.MaxLatency)
 	}
+	if m.MaxLatency > 0 && m.Batching.BatchTimeout > m.MaxLatency {
+		faults.Addf("batching.batch_timeout", "%v is longer than max_latency (%v), so that a held batch would come too late; lower it, or raise max_latency",
+			m.Batching.BatchTimeout, m.MaxLatency)
+	}
 	m.Batching.check(&faults)
 	m.checkNames(&faults)
 	m.Versions.Policy.check(&faults)
@@ -65,9 +69,16 @@ func (b *Batching) check(faults *config.Faults) {
 	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(time.Minute))
 	config.Between(faults, "batching.max_queue", b.MaxQueue, 1, 1_000_000)
 	config.Between(faults, "batching.max_request_rows", b.MaxRequestRows, 1, 1<<20)
-	if b.Adaptive {
-		faults.Addf("batching.adaptive", "true is not supported yet; remove the key")
+	b.checkSizes(faults)
+}
+
+// checkSizes judges which batch sizes may be executed.
+func (b *Batching) checkSizes(faults *config.Faults) {
+	if b.Padding != PadUp && len(b.AllowedBatchSizes) == 0 {
+		faults.Addf("batching.padding", "%s chooses between allowed batch sizes, and there are none; "+
+			"list them in batching.allowed_batch_sizes, such as [1, 2, 4, 8], or remove the key", b.Padding)
 	}
+	largest := 0
 	for i, size := range b.AllowedBatchSizes {
 		key := fmt.Sprintf("batching.allowed_batch_sizes[%d]", i)
 		switch {
@@ -78,6 +89,11 @@ func (b *Batching) check(faults *config.Faults) {
 		case i > 0 && size <= b.AllowedBatchSizes[i-1]:
 			faults.Addf(key, "%d comes after %d; expected ascending sizes", size, b.AllowedBatchSizes[i-1])
 		}
+		largest = max(largest, size)
+	}
+	if largest > 0 && largest < b.MaxBatchSize {
+		faults.Addf("batching.allowed_batch_sizes", "the largest is %d, but batching.max_batch_size is %d; set that to %d, or add the size %d",
+			largest, b.MaxBatchSize, largest, b.MaxBatchSize)
 	}
 }
 
@@ -111,6 +127,7 @@ func (m *Manifest) checkNames(faults *config.Faults) {
 			m.Synth.checkTensor(faults, key, "inputs", name, 0)
 		}
 	}
+	m.checkVariableDims(faults)
 }
 
 func (s *Synth) check(faults *config.Faults, batchDim map[string]int) {

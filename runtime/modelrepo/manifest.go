@@ -87,6 +87,7 @@ func Defaults() Manifest {
 			OnFull:         RefuseWhenFull,
 			MaxRequestRows: 4096,
 			Padding:        PadUp,
+			Adaptive:       true,
 		},
 		Versions: Versions{Policy: Policy{Latest: 1}},
 	}

@@ -56,10 +56,16 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Batching: modelrepo.Batching{
 			Mode: modelrepo.BatchOff, MaxBatchSize: 32,
 			MaxBatchCost: config.Duration(50 * time.Millisecond), BatchTimeout: config.Duration(500 * time.Microsecond),
-			MaxQueue: 10, OnFull: modelrepo.RefuseWhenFull, MaxRequestRows: 128,
-			AllowedBatchSizes: []int{1, 8, 32}, Padding: modelrepo.PadUp,
+			MaxQueue: 10, OnFull: modelrepo.WaitWhenFull, MaxRequestRows: 128,
+			AllowedBatchSizes: []int{1, 8, 32}, Padding: modelrepo.MinimizeCost,
 			BatchDim:  modelrepo.BatchDim{Inputs: map[string]int{"state": 1}, Outputs: map[string]int{"stateN": 1}},
 			Unbatched: []string{"sr"},
+			VariableDims: map[string]modelrepo.VariableDim{
+				"ids":  {Axis: 1, Buckets: []int{32, 64}, PadValue: "-1"},
+				"gaps": {Axis: 2, Buckets: []int{8}, PadValue: "-.inf"},
+				"text": {Axis: 1, Buckets: []int{16}, PadValue: "[PAD]"},
+				"mask": {Axis: 1, Buckets: []int{32, 64}},
+			},
 		},
 		Versions: modelrepo.Versions{
 			Policy: modelrepo.Policy{Specific: []int64{3, 1}},
@@ -135,17 +141,6 @@ func TestManifestFaults(t *testing.T) {
 			}
 			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
-	}
-}
-
-func TestRowCap(t *testing.T) {
-	b := modelrepo.Defaults().Batching
-	if got := b.RowCap(); got != 64 {
-		t.Errorf("any size: %d, want 64", got)
-	}
-	b.AllowedBatchSizes = []int{1, 8}
-	if got := b.RowCap(); got != 8 {
-		t.Errorf("allowed 1 and 8: %d, want 8", got)
 	}
 }
 

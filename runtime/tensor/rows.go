@@ -108,13 +108,4 @@ func stringsEnd(data []byte, n int) int {
 }
 
 // around returns how many stretches of rows lie one after the other in memory, and the elements of one row within a stretch.
-func around(s Shape, dim int) (outer, inner int) {
-	outer, inner = 1, 1
-	for _, d := range s[:dim] {
-		outer *= int(d)
-	}
-	for _, d := range s[dim+1:] {
-		inner *= int(d)
-	}
-	return outer, inner
-}
+func around(s Shape, dim int) (outer, inner int) { return product(s[:dim]), product(s[dim+1:]) }

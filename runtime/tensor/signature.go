@@ -15,6 +15,8 @@ type Spec struct {
 	DimNames []string
 	// BatchDim is the dimension along which the rows of several requests are joined, or NoBatch.
 	BatchDim int
+	// Variable is set on inputs one of whose dimensions differs from request to request within stated bounds; else nil.
+	Variable *Variable
 }
 
 // Signature lists what a model takes and returns, in the model's own order. It is immutable once published.

@@ -31,6 +31,9 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 		if !spec.Shape.Accepts(in.Shape) {
 			return 0, &FieldError{inputField(spec.Name, "shape"), spec.Shape.String(), in.Shape.String()}
 		}
+		if err := s.checkVariable(i, inputs); err != nil {
+			return 0, err
+		}
 		if spec.BatchDim == NoBatch {
 			continue
 		}
@@ -63,8 +66,8 @@ const maxRows = 1<<31 - 1
 func inputField(name, part string) string { return fmt.Sprintf("inputs[%q].%s", name, part) }
 
 // Key appends what must be equal for two requests to share an execution: every dimension that the signature leaves open, but
-// for the batch dimensions, and the whole value of each unbatched input. Equal keys mean joinable, byte for byte; nothing is
-// hashed. A model whose only open dimension is the batch has the empty key.
+// for the batch dimensions and where there are buckets the bucket instead, and the whole value of each unbatched input. Equal
+// keys mean joinable, byte for byte; nothing is hashed. A model whose only open dimension is the batch has the empty key.
 func (s *Signature) Key(dst []byte, inputs []Tensor) []byte {
 	dst = s.ShapeKey(dst, inputs)
 	for i, spec := range s.Inputs {
@@ -80,9 +83,14 @@ func (s *Signature) Key(dst []byte, inputs []Tensor) []byte {
 func (s *Signature) ShapeKey(dst []byte, inputs []Tensor) []byte {
 	for i, spec := range s.Inputs {
 		for d, size := range spec.Shape {
-			if size == Unknown && d != spec.BatchDim {
-				dst = binary.LittleEndian.AppendUint64(dst, uint64(inputs[i].Shape[d]))
+			if size != Unknown || d == spec.BatchDim {
+				continue
 			}
+			executed := inputs[i].Shape[d]
+			if v := spec.Variable; v != nil && v.Dim == d {
+				executed = v.Padded(executed)
+			}
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(executed))
 		}
 	}
 	return dst

@@ -8,10 +8,10 @@
 // reference is the median of a size that was measured, a line between or beyond such sizes where this one was not, another
 // curve's estimate where nothing was, and Cold where there is nothing at all. See Device for the other factors.
 //
-// A recorded trace of events must lead to the same decisions on any processor. All arithmetic is therefore on integers or is
-// float64 with + - * / alone, which IEEE 754 rounds alike everywhere; a product that is added to something is converted to
-// float64 first, which keeps compilers from fusing the two into one instruction with another rounding; and logarithms are our
-// own, for those of package math are assembly on some processors.
+// A recorded trace of events must lead to the same decisions on any processor. All arithmetic is therefore on integers, or is
+// float64 with + - * / alone, which IEEE 754 rounds alike everywhere. A product that is added to something (or a quotient by a
+// power of two, which compilers turn into one) is converted to float64 first: that keeps them from fusing the two into one
+// instruction with another rounding. Logarithms are our own, for those of package math are assembly on some processors.
 package cost
 
 import (
@@ -35,7 +35,8 @@ const (
 // function of the batch size and never "elapsed over n" of a batch, which would credit a lone request with its mates'
 // economies. The zero value is a cold curve on a device that never changes.
 //
-// Each execution calls Begin once, then exactly one of Settle and Abandon.
+// Each execution calls Begin once, then exactly one of Settle and Abandon. Curves that share a device share the lock, too: not
+// even estimates may be asked for concurrently, for they keep what they derived.
 type Curve struct {
 	sizes    []*size // ascending by rows
 	own      table   // of the sizes with MinSamples

@@ -101,7 +101,7 @@ func (d *Device) take(s Sample) {
 	if s.Clock > 0 && s.MaxClock > 0 && !s.Idle {
 		clock := float64(s.Clock) / float64(s.MaxClock)
 		if change := clock - d.clock; max(change, -change) < clockStep {
-			clock = d.clock + change/4
+			clock = d.clock + float64(change/4)
 		}
 		d.clock = clock
 		d.now.slow = 1/min(max(clock, 0.2), 1.3) - 1

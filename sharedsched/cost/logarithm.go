@@ -17,7 +17,7 @@ func ln(ratio float64) float64 {
 // exp returns e^x, right to 1e-4 for x within ±3 and much better near 0: the eighth power of a Padé approximation of e^(x/8).
 func exp(x float64) float64 {
 	x /= 8
-	even, odd := 1+float64(x*x)/12, x/2
+	even, odd := 1+float64(x*x)/12, float64(x/2)
 	y := (even + odd) / (even - odd)
 	y *= y
 	y *= y

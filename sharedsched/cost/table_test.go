@@ -92,6 +92,8 @@ func TestExtremeTimes(t *testing.T) {
 		}
 	}
 	check(t, &c)
+	repeat(&c, 8, 5, 1<<63-1)
+	check(t, &c)
 }
 
 func TestHighOfUnseenSizesIsWider(t *testing.T) {

@@ -16,7 +16,7 @@ type tree struct {
 type node struct {
 	left, right int32
 	due         int64
-	tag, least  Tag   // start tag: own, and the least of the subtree
+	tag, least  Tag // start tag: own, and the least of the subtree
 	priority    uint32
 	member      bool
 }

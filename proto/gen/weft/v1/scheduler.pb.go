@@ -22,6 +22,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SchedulerQueueStage tells where a queue is on its way to the device.
+type SchedulerQueueStage int32
+
+const (
+	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_UNSPECIFIED SchedulerQueueStage = 0
+	// No batch may start: it is empty, waits for its batch timeout, or for the first
+	// measurement of what it costs.
+	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING SchedulerQueueStage = 1
+	// A batch may start, but nothing is lost by letting others go first.
+	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING SchedulerQueueStage = 2
+	// Its batch is full, or must start soon to be in time.
+	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING SchedulerQueueStage = 3
+)
+
+// Enum value maps for SchedulerQueueStage.
+var (
+	SchedulerQueueStage_name = map[int32]string{
+		0: "SCHEDULER_QUEUE_STAGE_UNSPECIFIED",
+		1: "SCHEDULER_QUEUE_STAGE_RESTING",
+		2: "SCHEDULER_QUEUE_STAGE_PENDING",
+		3: "SCHEDULER_QUEUE_STAGE_DEMANDING",
+	}
+	SchedulerQueueStage_value = map[string]int32{
+		"SCHEDULER_QUEUE_STAGE_UNSPECIFIED": 0,
+		"SCHEDULER_QUEUE_STAGE_RESTING":     1,
+		"SCHEDULER_QUEUE_STAGE_PENDING":     2,
+		"SCHEDULER_QUEUE_STAGE_DEMANDING":   3,
+	}
+)
+
+func (x SchedulerQueueStage) Enum() *SchedulerQueueStage {
+	p := new(SchedulerQueueStage)
+	*p = x
+	return p
+}
+
+func (x SchedulerQueueStage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SchedulerQueueStage) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_scheduler_proto_enumTypes[0].Descriptor()
+}
+
+func (SchedulerQueueStage) Type() protoreflect.EnumType {
+	return &file_weft_v1_scheduler_proto_enumTypes[0]
+}
+
+func (x SchedulerQueueStage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SchedulerQueueStage.Descriptor instead.
+func (SchedulerQueueStage) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{0}
+}
+
 // SchedulerDecisionKind says what was decided.
 type SchedulerDecisionKind int32
 
@@ -62,11 +119,11 @@ func (x SchedulerDecisionKind) String() string {
 }
 
 func (SchedulerDecisionKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_weft_v1_scheduler_proto_enumTypes[0].Descriptor()
+	return file_weft_v1_scheduler_proto_enumTypes[1].Descriptor()
 }
 
 func (SchedulerDecisionKind) Type() protoreflect.EnumType {
-	return &file_weft_v1_scheduler_proto_enumTypes[0]
+	return &file_weft_v1_scheduler_proto_enumTypes[1]
 }
 
 func (x SchedulerDecisionKind) Number() protoreflect.EnumNumber {
@@ -75,7 +132,7 @@ func (x SchedulerDecisionKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SchedulerDecisionKind.Descriptor instead.
 func (SchedulerDecisionKind) EnumDescriptor() ([]byte, []int) {
-	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{0}
+	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{1}
 }
 
 // SchedulerState is one consistent view of the scheduler.
@@ -94,7 +151,9 @@ type SchedulerState struct {
 	// Ascending by model, version, shape, batch size.
 	Costs []*SchedulerCost `protobuf:"bytes,6,rep,name=costs,proto3" json:"costs,omitempty"`
 	// Newest first.
-	Decisions     []*SchedulerDecision `protobuf:"bytes,7,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	Decisions []*SchedulerDecision `protobuf:"bytes,7,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Ascending by model, version, shape.
+	Curves        []*SchedulerCurve `protobuf:"bytes,8,rep,name=curves,proto3" json:"curves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +237,13 @@ func (x *SchedulerState) GetDecisions() []*SchedulerDecision {
 	return nil
 }
 
+func (x *SchedulerState) GetCurves() []*SchedulerCurve {
+	if x != nil {
+		return x.Curves
+	}
+	return nil
+}
+
 // SchedulerDevice is a device and its use.
 type SchedulerDevice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -193,8 +259,29 @@ type SchedulerDevice struct {
 	BusyMs float64 `protobuf:"fixed64,5,opt,name=busy_ms,json=busyMs,proto3" json:"busy_ms,omitempty"`
 	// Present virtual time of its foreground work; see SchedulerFlow.virtual_time_ms.
 	VirtualTimeMs float64 `protobuf:"fixed64,6,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Flows that demand service; see SchedulerFlow.demanding.
+	DemandingFlows int32 `protobuf:"varint,7,opt,name=demanding_flows,json=demandingFlows,proto3" json:"demanding_flows,omitempty"`
+	// How far, among those, the flow that is furthest ahead is before the one that
+	// is furthest behind: device milliseconds per unit of weight.
+	LagMs float64 `protobuf:"fixed64,8,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
+	// How far a flow may be ahead of another that demands service as well and still
+	// be served first (--fairness-window), in the unit of lag_ms. The lag exceeds
+	// it by what one batch of a flow costs.
+	FairnessWindowMs float64 `protobuf:"fixed64,9,opt,name=fairness_window_ms,json=fairnessWindowMs,proto3" json:"fairness_window_ms,omitempty"`
+	// Device time that the waiting foreground requests are expected to take.
+	WorkMs float64 `protobuf:"fixed64,10,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
+	// Most device time of one batch, for the sake of those who wait; 0: no cap
+	// besides that of each model.
+	CapMs float64 `protobuf:"fixed64,11,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
+	// By how much executions take longer now than on the device in its reference
+	// state, that is at its reference clock with nobody else on it: for its clock,
+	// for other processes that use it, and for what neither explains. They multiply.
+	// A model of which more is known has its own; see SchedulerCurve.factor.
+	ClockFactor    float64 `protobuf:"fixed64,12,opt,name=clock_factor,json=clockFactor,proto3" json:"clock_factor,omitempty"`
+	CoTenantFactor float64 `protobuf:"fixed64,13,opt,name=co_tenant_factor,json=coTenantFactor,proto3" json:"co_tenant_factor,omitempty"`
+	ResidualFactor float64 `protobuf:"fixed64,14,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SchedulerDevice) Reset() {
@@ -269,6 +356,62 @@ func (x *SchedulerDevice) GetVirtualTimeMs() float64 {
 	return 0
 }
 
+func (x *SchedulerDevice) GetDemandingFlows() int32 {
+	if x != nil {
+		return x.DemandingFlows
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetLagMs() float64 {
+	if x != nil {
+		return x.LagMs
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetFairnessWindowMs() float64 {
+	if x != nil {
+		return x.FairnessWindowMs
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetWorkMs() float64 {
+	if x != nil {
+		return x.WorkMs
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetCapMs() float64 {
+	if x != nil {
+		return x.CapMs
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetClockFactor() float64 {
+	if x != nil {
+		return x.ClockFactor
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetCoTenantFactor() float64 {
+	if x != nil {
+		return x.CoTenantFactor
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetResidualFactor() float64 {
+	if x != nil {
+		return x.ResidualFactor
+	}
+	return 0
+}
+
 // SchedulerFlow is one party that fairness is owed to: a version, or a model.
 type SchedulerFlow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -286,8 +429,16 @@ type SchedulerFlow struct {
 	ChargedMs float64 `protobuf:"fixed64,5,opt,name=charged_ms,json=chargedMs,proto3" json:"charged_ms,omitempty"`
 	// Requests waiting now, over all its queues.
 	QueuedRequests int32 `protobuf:"varint,6,opt,name=queued_requests,json=queuedRequests,proto3" json:"queued_requests,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A batch of it is full or must start soon to be in time. Only then it is owed
+	// its share: who has nothing urgent lets others go first.
+	Demanding bool `protobuf:"varint,7,opt,name=demanding,proto3" json:"demanding,omitempty"`
+	// While it demands service: how far it is ahead of the flow furthest behind that
+	// does, on the scale of virtual_time_ms.
+	LeadMs float64 `protobuf:"fixed64,8,opt,name=lead_ms,json=leadMs,proto3" json:"lead_ms,omitempty"`
+	// Device time that its waiting foreground requests are expected to take.
+	WorkMs        float64 `protobuf:"fixed64,9,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulerFlow) Reset() {
@@ -362,6 +513,27 @@ func (x *SchedulerFlow) GetQueuedRequests() int32 {
 	return 0
 }
 
+func (x *SchedulerFlow) GetDemanding() bool {
+	if x != nil {
+		return x.Demanding
+	}
+	return false
+}
+
+func (x *SchedulerFlow) GetLeadMs() float64 {
+	if x != nil {
+		return x.LeadMs
+	}
+	return 0
+}
+
+func (x *SchedulerFlow) GetWorkMs() float64 {
+	if x != nil {
+		return x.WorkMs
+	}
+	return 0
+}
+
 // SchedulerQueue holds the requests that may share an execution.
 type SchedulerQueue struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -381,9 +553,18 @@ type SchedulerQueue struct {
 	MaxBatchRows int32 `protobuf:"varint,7,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
 	// Requests that may wait per version, over all its queues; beyond it they are
 	// refused (QUEUE_FULL) or held back.
-	MaxQueue      int32 `protobuf:"varint,8,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxQueue int32               `protobuf:"varint,8,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
+	Stage    SchedulerQueueStage `protobuf:"varint,9,opt,name=stage,proto3,enum=weft.v1.SchedulerQueueStage" json:"stage,omitempty"`
+	// What its next batch is expected to cost in device time; 0 while it is resting.
+	NextCostMs float64 `protobuf:"fixed64,10,opt,name=next_cost_ms,json=nextCostMs,proto3" json:"next_cost_ms,omitempty"`
+	// Time until that batch must start for its first request to be answered by its
+	// target; negative: it will be late. 0 while it is resting.
+	SlackMs float64 `protobuf:"fixed64,11,opt,name=slack_ms,json=slackMs,proto3" json:"slack_ms,omitempty"`
+	// Background requests (PRIORITY_SHEDDABLE) that wait, like max_queue per version
+	// over all its queues. They are bounded by max_queue too, but counted apart.
+	BackgroundRequests int32 `protobuf:"varint,12,opt,name=background_requests,json=backgroundRequests,proto3" json:"background_requests,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *SchedulerQueue) Reset() {
@@ -472,7 +653,37 @@ func (x *SchedulerQueue) GetMaxQueue() int32 {
 	return 0
 }
 
-// SchedulerCost is what the scheduler has learned about one kind of execution.
+func (x *SchedulerQueue) GetStage() SchedulerQueueStage {
+	if x != nil {
+		return x.Stage
+	}
+	return SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_UNSPECIFIED
+}
+
+func (x *SchedulerQueue) GetNextCostMs() float64 {
+	if x != nil {
+		return x.NextCostMs
+	}
+	return 0
+}
+
+func (x *SchedulerQueue) GetSlackMs() float64 {
+	if x != nil {
+		return x.SlackMs
+	}
+	return 0
+}
+
+func (x *SchedulerQueue) GetBackgroundRequests() int32 {
+	if x != nil {
+		return x.BackgroundRequests
+	}
+	return 0
+}
+
+// SchedulerCost is what the scheduler has learned about one kind of execution. Its
+// times are for the device in its reference state: what is expected now is
+// SchedulerCurve.factor times that.
 type SchedulerCost struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -488,7 +699,14 @@ type SchedulerCost struct {
 	// Measurements kept (a window, not a total).
 	Samples int32 `protobuf:"varint,7,opt,name=samples,proto3" json:"samples,omitempty"`
 	// Not measured often enough to be relied on.
-	Cold          bool `protobuf:"varint,8,opt,name=cold,proto3" json:"cold,omitempty"`
+	Cold bool `protobuf:"varint,8,opt,name=cold,proto3" json:"cold,omitempty"`
+	// Time that it will hardly exceed: about the 95th percentile of the samples kept.
+	HighUs float64 `protobuf:"fixed64,9,opt,name=high_us,json=highUs,proto3" json:"high_us,omitempty"`
+	// Median distance of the samples kept from their median.
+	MadUs float64 `protobuf:"fixed64,10,opt,name=mad_us,json=madUs,proto3" json:"mad_us,omitempty"`
+	// Measurements set aside since the version was loaded, for they differed too
+	// much from the others.
+	Outliers      int64 `protobuf:"varint,11,opt,name=outliers,proto3" json:"outliers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +797,173 @@ func (x *SchedulerCost) GetCold() bool {
 	return false
 }
 
+func (x *SchedulerCost) GetHighUs() float64 {
+	if x != nil {
+		return x.HighUs
+	}
+	return 0
+}
+
+func (x *SchedulerCost) GetMadUs() float64 {
+	if x != nil {
+		return x.MadUs
+	}
+	return 0
+}
+
+func (x *SchedulerCost) GetOutliers() int64 {
+	if x != nil {
+		return x.Outliers
+	}
+	return 0
+}
+
+// SchedulerCurve is what the estimates of one shape are made of besides the sizes
+// that were measured (SchedulerCost).
+type SchedulerCurve struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Version int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in SchedulerQueue, without the fingerprint.
+	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
+	// Class of device it was measured on, for instance "cpu" or "cuda".
+	DeviceClass string `protobuf:"bytes,4,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
+	// alpha_us + beta_us × rows is the line through the sizes that were measured, for
+	// the device in its reference state: what an execution costs as such, and each
+	// row of it. Both are 0 where less than two sizes are known.
+	AlphaUs float64 `protobuf:"fixed64,5,opt,name=alpha_us,json=alphaUs,proto3" json:"alpha_us,omitempty"`
+	BetaUs  float64 `protobuf:"fixed64,6,opt,name=beta_us,json=betaUs,proto3" json:"beta_us,omitempty"`
+	// Nothing was measured yet: the estimates are those of another version.
+	Inherited bool `protobuf:"varint,7,opt,name=inherited,proto3" json:"inherited,omitempty"`
+	// How often measurements were begun anew because the cost had changed.
+	Drifts int32 `protobuf:"varint,8,opt,name=drifts,proto3" json:"drifts,omitempty"`
+	// What estimates are multiplied with for the present state of the device.
+	Factor float64 `protobuf:"fixed64,9,opt,name=factor,proto3" json:"factor,omitempty"`
+	// The part of factor that is this shape's own.
+	ResidualFactor float64 `protobuf:"fixed64,10,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
+	// The part of the time that goes with the inverse of the device's clock, 0 to 1.
+	ClockShare float64 `protobuf:"fixed64,11,opt,name=clock_share,json=clockShare,proto3" json:"clock_share,omitempty"`
+	// By how much the time grows, relative to itself, with the share of the device
+	// that other processes use.
+	CoTenantGain  float64 `protobuf:"fixed64,12,opt,name=co_tenant_gain,json=coTenantGain,proto3" json:"co_tenant_gain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchedulerCurve) Reset() {
+	*x = SchedulerCurve{}
+	mi := &file_weft_v1_scheduler_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulerCurve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulerCurve) ProtoMessage() {}
+
+func (x *SchedulerCurve) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_scheduler_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulerCurve.ProtoReflect.Descriptor instead.
+func (*SchedulerCurve) Descriptor() ([]byte, []int) {
+	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SchedulerCurve) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *SchedulerCurve) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetShapeKey() string {
+	if x != nil {
+		return x.ShapeKey
+	}
+	return ""
+}
+
+func (x *SchedulerCurve) GetDeviceClass() string {
+	if x != nil {
+		return x.DeviceClass
+	}
+	return ""
+}
+
+func (x *SchedulerCurve) GetAlphaUs() float64 {
+	if x != nil {
+		return x.AlphaUs
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetBetaUs() float64 {
+	if x != nil {
+		return x.BetaUs
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetInherited() bool {
+	if x != nil {
+		return x.Inherited
+	}
+	return false
+}
+
+func (x *SchedulerCurve) GetDrifts() int32 {
+	if x != nil {
+		return x.Drifts
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetFactor() float64 {
+	if x != nil {
+		return x.Factor
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetResidualFactor() float64 {
+	if x != nil {
+		return x.ResidualFactor
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetClockShare() float64 {
+	if x != nil {
+		return x.ClockShare
+	}
+	return 0
+}
+
+func (x *SchedulerCurve) GetCoTenantGain() float64 {
+	if x != nil {
+		return x.CoTenantGain
+	}
+	return 0
+}
+
 // SchedulerDecision is one thing the scheduler did and why.
 type SchedulerDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -592,20 +977,29 @@ type SchedulerDecision struct {
 	// Rows concerned, padding excluded.
 	Rows int32 `protobuf:"varint,6,opt,name=rows,proto3" json:"rows,omitempty"`
 	// A short constant: the name of a FlushReason without its prefix, the reason of
-	// a refusal such as "QUEUE_FULL", or "EXPIRED".
+	// a refusal such as "QUEUE_FULL", or why a waiting request was given up: "EXPIRED"
+	// (its limit passed), "HOPELESS" (it could not have met its limit any more),
+	// "WINDOW" (so that a larger batch of those behind it is in time), "ROOM" (for a
+	// request that matters more, or is newer).
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The decision and its reason in one line, for people.
 	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
 	// What the decision was based on, by name with the unit as suffix, for
-	// instance "estimate_ms" or "queued".
-	Numbers       map[string]float64 `protobuf:"bytes,9,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// instance "estimate_ms" or "queued". Of a batch "slack_ms" is the time until it
+	// had to start for its first request to be in time, and "demanding_flows" how
+	// many flows wanted the device; of a request given up "left_ms" is the time it
+	// had, and "needed_ms" what the execution takes that it was too late for.
+	Numbers map[string]float64 `protobuf:"bytes,9,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Of a batch: why this queue was served and not another, for people, for
+	// instance "earliest target" or "furthest behind of those in conflict".
+	Rule          string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulerDecision) Reset() {
 	*x = SchedulerDecision{}
-	mi := &file_weft_v1_scheduler_proto_msgTypes[5]
+	mi := &file_weft_v1_scheduler_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +1011,7 @@ func (x *SchedulerDecision) String() string {
 func (*SchedulerDecision) ProtoMessage() {}
 
 func (x *SchedulerDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_scheduler_proto_msgTypes[5]
+	mi := &file_weft_v1_scheduler_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +1024,7 @@ func (x *SchedulerDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerDecision.ProtoReflect.Descriptor instead.
 func (*SchedulerDecision) Descriptor() ([]byte, []int) {
-	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SchedulerDecision) GetKind() SchedulerDecisionKind {
@@ -696,11 +1090,18 @@ func (x *SchedulerDecision) GetNumbers() map[string]float64 {
 	return nil
 }
 
+func (x *SchedulerDecision) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 var File_weft_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x17weft/v1/scheduler.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\"\xca\x02\n" +
+	"\x17weft/v1/scheduler.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfb\x02\n" +
 	"\x0eSchedulerState\x12\x1a\n" +
 	"\bdraining\x18\x01 \x01(\bR\bdraining\x12!\n" +
 	"\fqueued_bytes\x18\x02 \x01(\x03R\vqueuedBytes\x122\n" +
@@ -708,14 +1109,24 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x05flows\x18\x04 \x03(\v2\x16.weft.v1.SchedulerFlowR\x05flows\x12/\n" +
 	"\x06queues\x18\x05 \x03(\v2\x17.weft.v1.SchedulerQueueR\x06queues\x12,\n" +
 	"\x05costs\x18\x06 \x03(\v2\x16.weft.v1.SchedulerCostR\x05costs\x128\n" +
-	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\"\xbc\x01\n" +
+	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\x12/\n" +
+	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xd0\x03\n" +
 	"\x0fSchedulerDevice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x14\n" +
 	"\x05lanes\x18\x03 \x01(\x05R\x05lanes\x12\x1b\n" +
 	"\tin_flight\x18\x04 \x01(\x05R\binFlight\x12\x17\n" +
 	"\abusy_ms\x18\x05 \x01(\x01R\x06busyMs\x12&\n" +
-	"\x0fvirtual_time_ms\x18\x06 \x01(\x01R\rvirtualTimeMs\"\xc3\x01\n" +
+	"\x0fvirtual_time_ms\x18\x06 \x01(\x01R\rvirtualTimeMs\x12'\n" +
+	"\x0fdemanding_flows\x18\a \x01(\x05R\x0edemandingFlows\x12\x15\n" +
+	"\x06lag_ms\x18\b \x01(\x01R\x05lagMs\x12,\n" +
+	"\x12fairness_window_ms\x18\t \x01(\x01R\x10fairnessWindowMs\x12\x17\n" +
+	"\awork_ms\x18\n" +
+	" \x01(\x01R\x06workMs\x12\x15\n" +
+	"\x06cap_ms\x18\v \x01(\x01R\x05capMs\x12!\n" +
+	"\fclock_factor\x18\f \x01(\x01R\vclockFactor\x12(\n" +
+	"\x10co_tenant_factor\x18\r \x01(\x01R\x0ecoTenantFactor\x12'\n" +
+	"\x0fresidual_factor\x18\x0e \x01(\x01R\x0eresidualFactor\"\x93\x02\n" +
 	"\rSchedulerFlow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -723,7 +1134,10 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x0fvirtual_time_ms\x18\x04 \x01(\x01R\rvirtualTimeMs\x12\x1d\n" +
 	"\n" +
 	"charged_ms\x18\x05 \x01(\x01R\tchargedMs\x12'\n" +
-	"\x0fqueued_requests\x18\x06 \x01(\x05R\x0equeuedRequests\"\xed\x01\n" +
+	"\x0fqueued_requests\x18\x06 \x01(\x05R\x0equeuedRequests\x12\x1c\n" +
+	"\tdemanding\x18\a \x01(\bR\tdemanding\x12\x17\n" +
+	"\alead_ms\x18\b \x01(\x01R\x06leadMs\x12\x17\n" +
+	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\x8f\x03\n" +
 	"\x0eSchedulerQueue\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +
@@ -732,7 +1146,13 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x1b\n" +
 	"\tin_flight\x18\x06 \x01(\x05R\binFlight\x12$\n" +
 	"\x0emax_batch_rows\x18\a \x01(\x05R\fmaxBatchRows\x12\x1b\n" +
-	"\tmax_queue\x18\b \x01(\x05R\bmaxQueue\"\xe9\x01\n" +
+	"\tmax_queue\x18\b \x01(\x05R\bmaxQueue\x122\n" +
+	"\x05stage\x18\t \x01(\x0e2\x1c.weft.v1.SchedulerQueueStageR\x05stage\x12 \n" +
+	"\fnext_cost_ms\x18\n" +
+	" \x01(\x01R\n" +
+	"nextCostMs\x12\x19\n" +
+	"\bslack_ms\x18\v \x01(\x01R\aslackMs\x12/\n" +
+	"\x13background_requests\x18\f \x01(\x05R\x12backgroundRequests\"\xb5\x02\n" +
 	"\rSchedulerCost\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +
@@ -742,7 +1162,26 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\fdevice_class\x18\x05 \x01(\tR\vdeviceClass\x12\x1b\n" +
 	"\tmedian_us\x18\x06 \x01(\x01R\bmedianUs\x12\x18\n" +
 	"\asamples\x18\a \x01(\x05R\asamples\x12\x12\n" +
-	"\x04cold\x18\b \x01(\bR\x04cold\"\xff\x02\n" +
+	"\x04cold\x18\b \x01(\bR\x04cold\x12\x17\n" +
+	"\ahigh_us\x18\t \x01(\x01R\x06highUs\x12\x15\n" +
+	"\x06mad_us\x18\n" +
+	" \x01(\x01R\x05madUs\x12\x1a\n" +
+	"\boutliers\x18\v \x01(\x03R\boutliers\"\xf2\x02\n" +
+	"\x0eSchedulerCurve\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +
+	"\tshape_key\x18\x03 \x01(\tR\bshapeKey\x12!\n" +
+	"\fdevice_class\x18\x04 \x01(\tR\vdeviceClass\x12\x19\n" +
+	"\balpha_us\x18\x05 \x01(\x01R\aalphaUs\x12\x17\n" +
+	"\abeta_us\x18\x06 \x01(\x01R\x06betaUs\x12\x1c\n" +
+	"\tinherited\x18\a \x01(\bR\tinherited\x12\x16\n" +
+	"\x06drifts\x18\b \x01(\x05R\x06drifts\x12\x16\n" +
+	"\x06factor\x18\t \x01(\x01R\x06factor\x12'\n" +
+	"\x0fresidual_factor\x18\n" +
+	" \x01(\x01R\x0eresidualFactor\x12\x1f\n" +
+	"\vclock_share\x18\v \x01(\x01R\n" +
+	"clockShare\x12$\n" +
+	"\x0eco_tenant_gain\x18\f \x01(\x01R\fcoTenantGain\"\x93\x03\n" +
 	"\x11SchedulerDecision\x122\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1e.weft.v1.SchedulerDecisionKindR\x04kind\x12+\n" +
 	"\x03age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x14\n" +
@@ -752,10 +1191,17 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x04rows\x18\x06 \x01(\x05R\x04rows\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x12\x12\n" +
 	"\x04text\x18\b \x01(\tR\x04text\x12A\n" +
-	"\anumbers\x18\t \x03(\v2'.weft.v1.SchedulerDecision.NumbersEntryR\anumbers\x1a:\n" +
+	"\anumbers\x18\t \x03(\v2'.weft.v1.SchedulerDecision.NumbersEntryR\anumbers\x12\x12\n" +
+	"\x04rule\x18\n" +
+	" \x01(\tR\x04rule\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*\xab\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01*\xa7\x01\n" +
+	"\x13SchedulerQueueStage\x12%\n" +
+	"!SCHEDULER_QUEUE_STAGE_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dSCHEDULER_QUEUE_STAGE_RESTING\x10\x01\x12!\n" +
+	"\x1dSCHEDULER_QUEUE_STAGE_PENDING\x10\x02\x12#\n" +
+	"\x1fSCHEDULER_QUEUE_STAGE_DEMANDING\x10\x03*\xab\x01\n" +
 	"\x15SchedulerDecisionKind\x12'\n" +
 	"#SCHEDULER_DECISION_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bSCHEDULER_DECISION_KIND_RAN\x10\x01\x12#\n" +
@@ -775,33 +1221,37 @@ func file_weft_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_weft_v1_scheduler_proto_rawDescData
 }
 
-var file_weft_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_weft_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_weft_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_weft_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_weft_v1_scheduler_proto_goTypes = []any{
-	(SchedulerDecisionKind)(0),  // 0: weft.v1.SchedulerDecisionKind
-	(*SchedulerState)(nil),      // 1: weft.v1.SchedulerState
-	(*SchedulerDevice)(nil),     // 2: weft.v1.SchedulerDevice
-	(*SchedulerFlow)(nil),       // 3: weft.v1.SchedulerFlow
-	(*SchedulerQueue)(nil),      // 4: weft.v1.SchedulerQueue
-	(*SchedulerCost)(nil),       // 5: weft.v1.SchedulerCost
-	(*SchedulerDecision)(nil),   // 6: weft.v1.SchedulerDecision
-	nil,                         // 7: weft.v1.SchedulerDecision.NumbersEntry
-	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(SchedulerQueueStage)(0),    // 0: weft.v1.SchedulerQueueStage
+	(SchedulerDecisionKind)(0),  // 1: weft.v1.SchedulerDecisionKind
+	(*SchedulerState)(nil),      // 2: weft.v1.SchedulerState
+	(*SchedulerDevice)(nil),     // 3: weft.v1.SchedulerDevice
+	(*SchedulerFlow)(nil),       // 4: weft.v1.SchedulerFlow
+	(*SchedulerQueue)(nil),      // 5: weft.v1.SchedulerQueue
+	(*SchedulerCost)(nil),       // 6: weft.v1.SchedulerCost
+	(*SchedulerCurve)(nil),      // 7: weft.v1.SchedulerCurve
+	(*SchedulerDecision)(nil),   // 8: weft.v1.SchedulerDecision
+	nil,                         // 9: weft.v1.SchedulerDecision.NumbersEntry
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
 }
 var file_weft_v1_scheduler_proto_depIdxs = []int32{
-	2, // 0: weft.v1.SchedulerState.devices:type_name -> weft.v1.SchedulerDevice
-	3, // 1: weft.v1.SchedulerState.flows:type_name -> weft.v1.SchedulerFlow
-	4, // 2: weft.v1.SchedulerState.queues:type_name -> weft.v1.SchedulerQueue
-	5, // 3: weft.v1.SchedulerState.costs:type_name -> weft.v1.SchedulerCost
-	6, // 4: weft.v1.SchedulerState.decisions:type_name -> weft.v1.SchedulerDecision
-	0, // 5: weft.v1.SchedulerDecision.kind:type_name -> weft.v1.SchedulerDecisionKind
-	8, // 6: weft.v1.SchedulerDecision.age:type_name -> google.protobuf.Duration
-	7, // 7: weft.v1.SchedulerDecision.numbers:type_name -> weft.v1.SchedulerDecision.NumbersEntry
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3,  // 0: weft.v1.SchedulerState.devices:type_name -> weft.v1.SchedulerDevice
+	4,  // 1: weft.v1.SchedulerState.flows:type_name -> weft.v1.SchedulerFlow
+	5,  // 2: weft.v1.SchedulerState.queues:type_name -> weft.v1.SchedulerQueue
+	6,  // 3: weft.v1.SchedulerState.costs:type_name -> weft.v1.SchedulerCost
+	8,  // 4: weft.v1.SchedulerState.decisions:type_name -> weft.v1.SchedulerDecision
+	7,  // 5: weft.v1.SchedulerState.curves:type_name -> weft.v1.SchedulerCurve
+	0,  // 6: weft.v1.SchedulerQueue.stage:type_name -> weft.v1.SchedulerQueueStage
+	1,  // 7: weft.v1.SchedulerDecision.kind:type_name -> weft.v1.SchedulerDecisionKind
+	10, // 8: weft.v1.SchedulerDecision.age:type_name -> google.protobuf.Duration
+	9,  // 9: weft.v1.SchedulerDecision.numbers:type_name -> weft.v1.SchedulerDecision.NumbersEntry
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_scheduler_proto_init() }
@@ -814,8 +1264,8 @@ func file_weft_v1_scheduler_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_scheduler_proto_rawDesc), len(file_weft_v1_scheduler_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   7,
+			NumEnums:      2,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,33 @@
+package tensor
+
+import "encoding/binary"
+
+// elements finds elements of a tensor by number. Those of strings differ in length and are looked up in a table.
+type elements struct {
+	data []byte
+	size int
+	// starts has where each string begins and, one more, where the last ends.
+	starts []int
+}
+
+func elementsOf(t Tensor) elements {
+	e := elements{data: t.Data, size: t.DType.Size()}
+	if t.DType != String {
+		return e
+	}
+	at := 0
+	for at < len(t.Data) {
+		e.starts = append(e.starts, at)
+		at += 4 + int(binary.LittleEndian.Uint32(t.Data[at:]))
+	}
+	e.starts = append(e.starts, at)
+	return e
+}
+
+// run returns the bytes of n elements from the first on.
+func (e *elements) run(first, n int) []byte {
+	if e.starts != nil {
+		return e.data[e.starts[first]:e.starts[first+n]]
+	}
+	return e.data[first*e.size:][:n*e.size]
+}

@@ -1,0 +1,101 @@
+package tensor
+
+// Padding brings dimension Dim to Size elements with copies of Element, behind those that are there. Element is as Tensor.Data
+// holds it.
+type Padding struct {
+	Dim     int
+	Size    int64
+	Element []byte
+}
+
+// JoinPadded is JoinRows for ranges whose tensors may also differ in dimension p.Dim, which is not dim: each is padded on the
+// way. None is larger there than p.Size. dst must have PaddedSize bytes.
+func JoinPadded(dst []byte, dim int, ranges []RowRange, p Padding) {
+	if len(ranges) == 0 {
+		return
+	}
+	sources := make([]elements, len(ranges))
+	for i := range ranges {
+		sources[i] = elementsOf(ranges[i].Tensor)
+	}
+	if dim < p.Dim {
+		joinRowByRow(dst, dim, ranges, sources, p)
+	} else {
+		joinSideBySide(dst, dim, ranges, sources, p)
+	}
+}
+
+// PaddedSize returns the bytes of the tensor that JoinPadded writes.
+func PaddedSize(dim int, ranges []RowRange, p Padding) int {
+	size := JoinedSize(dim, ranges)
+	for i := range ranges {
+		r := &ranges[i]
+		missing := r.Rows * int(p.Size-r.Shape[p.Dim])
+		for d, n := range r.Shape {
+			if d != dim && d != p.Dim {
+				missing *= int(n)
+			}
+		}
+		size += missing * len(p.Element)
+	}
+	return size
+}
+
+// joinRowByRow: what a row has of the padded dimension lies together, and its padding follows.
+func joinRowByRow(dst []byte, dim int, ranges []RowRange, sources []elements, p Padding) {
+	shape := ranges[0].Shape
+	outer, middle, inner := product(shape[:dim]), product(shape[dim+1:p.Dim]), product(shape[p.Dim+1:])
+	for o := range outer {
+		for i := range ranges {
+			r := &ranges[i]
+			there := int(r.Shape[p.Dim]) * inner
+			missing := int(p.Size)*inner - there
+			from, runs := (o*int(r.Shape[dim])+r.First)*middle, r.Rows*middle
+			if missing == 0 {
+				dst = dst[copy(dst, sources[i].run(from*there, runs*there)):]
+				continue
+			}
+			for k := range runs {
+				dst = dst[copy(dst, sources[i].run((from+k)*there, there)):]
+				dst = fill(dst, p.Element, missing)
+			}
+		}
+	}
+}
+
+// joinSideBySide: the rows of all ranges lie next to each other once for every place in the padded dimension; beyond what a range
+// has there, they are padding.
+func joinSideBySide(dst []byte, dim int, ranges []RowRange, sources []elements, p Padding) {
+	shape := ranges[0].Shape
+	outer, middle, inner := product(shape[:p.Dim]), product(shape[p.Dim+1:dim]), product(shape[dim+1:])
+	for o := range outer {
+		for k := range int(p.Size) * middle {
+			for i := range ranges {
+				r := &ranges[i]
+				if there := int(r.Shape[p.Dim]) * middle; k < there {
+					from := ((o*there+k)*int(r.Shape[dim]) + r.First) * inner
+					dst = dst[copy(dst, sources[i].run(from, r.Rows*inner)):]
+				} else {
+					dst = fill(dst, p.Element, r.Rows*inner)
+				}
+			}
+		}
+	}
+}
+
+// fill writes the element n times and returns what follows.
+func fill(dst, element []byte, n int) []byte {
+	size := n * len(element)
+	for done := copy(dst[:size], element); done > 0 && done < size; {
+		done += copy(dst[done:size], dst[:done])
+	}
+	return dst[size:]
+}
+
+func product(s Shape) int {
+	n := 1
+	for _, d := range s {
+		n *= int(d)
+	}
+	return n
+}

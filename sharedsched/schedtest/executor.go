@@ -1,0 +1,18 @@
+package schedtest
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Executor is a sharedsched.Executor whose batches all succeed and take the time that it returns for them. It sleeps for that
+// long, which belongs into a testing/synctest bubble.
+type Executor func(b *sharedsched.Batch) time.Duration
+
+// Execute implements sharedsched.Executor.
+func (e Executor) Execute(b *sharedsched.Batch) sharedsched.Report {
+	took := e(b)
+	time.Sleep(took)
+	return sharedsched.Report{DeviceTime: took}
+}

@@ -1,0 +1,63 @@
+package schedtest_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/schedtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scheduler returns one with a device, gpu, and a version that executes tasks one by one, each in the time given.
+func scheduler(t *testing.T, took time.Duration, telemetry sharedsched.Telemetry, observer sharedsched.Observer) (*sharedsched.Scheduler, sharedsched.VersionID) {
+	t.Helper()
+	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "gpu", Lanes: 1}}, Telemetry: telemetry},
+		schedtest.Executor(func(*sharedsched.Batch) time.Duration { return took }), observer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.AddFlow("a/1", "gpu", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.AddVersion("a/1", f, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, v
+}
+
+// TestSacrificesAreHeardOf: what is given up for others reaches the caller and the observer as the same refusal.
+func TestSacrificesAreHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		observer := &schedtest.Observer{}
+		s, v := scheduler(t, 10*time.Millisecond, nil, observer)
+		defer s.Close()
+		do := func(p sharedsched.Priority, result *error) {
+			go func() { _, *result = s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Priority: p}) }()
+			synctest.Wait()
+		}
+		var running, dropped, waiting error
+		do(sharedsched.Critical, &running)
+		do(sharedsched.SheddablePlus, &dropped)
+		do(sharedsched.Critical, &waiting) // takes the only place in the queue
+		refusal, ok := errors.AsType[*sharedsched.Refusal](dropped)
+		if !ok || refusal.Reason != sharedsched.RefusedForGoodput {
+			t.Errorf("the sacrifice got %v", dropped)
+		}
+		if heard := observer.Refused(); len(heard) != 1 || heard[0] != dropped {
+			t.Errorf("heard of %v, want %v", heard, dropped)
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if running != nil || waiting != nil {
+			t.Errorf("the others got %v and %v", running, waiting)
+		}
+	})
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// clockwork models the inference scheduler of Clockwork. Each model has a FIFO for every batch size, powers of two, into which
+// each request goes; a FIFO drops the heads that a batch of its size would answer late. The FIFOs' strategies compete by the time
+// they have to start: deadline of the head less the size's estimate. The winner's model executes the largest size for which there
+// are enough requests, and its other FIFOs skip all up to the last request taken. An estimate is the 99th percentile, so the
+// largest, of the last 10 measurements. A buffer of 5 ms is taken off every objective, here at most a tenth of it: theirs were
+// of 100 ms.
+//
+// Simplified: decisions are made when the device is free instead of 10 ms ahead, no action is rejected by a late worker, all
+// models are loaded. Requests of several rows use the smallest size that holds them when nothing can be added to fill one, and a
+// MaxBatch that is no power of two is a size too.
+//
+// Source: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the Bottom Up", OSDI 2020;
+// src/clockwork/controller/infer5 in github.com/malixian/clockwork, a mirror of their code.
+type clockwork struct {
+	lines
+	models []clockworkModel
+	fifos  [][]clockworkFIFO // by line, by size
+}
+
+type clockworkModel struct {
+	sizes    []int
+	measured [][]time.Duration // by size: the last measurements
+	estimate []Time            // by size
+	buffer   Time
+}
+
+// clockworkFIFO is where one size's FIFO begins within the line.
+type clockworkFIFO struct{ skip, rows int } // requests it skips, rows behind them
+
+const clockworkMeasurements = 10
+
+func newClockwork(env *Env) *clockwork {
+	p := &clockwork{lines: newLines(env)}
+	for m := range env.Models {
+		model := clockworkModel{buffer: Time(min(5*time.Millisecond, env.Models[m].SLO/10))}
+		largest := env.Models[m].MaxBatch
+		for b := 1; b < largest; b *= 2 {
+			model.sizes = append(model.sizes, b)
+		}
+		model.sizes = append(model.sizes, largest)
+		for _, b := range model.sizes {
+			model.estimate = append(model.estimate, Time(env.Profile(m, b)))
+		}
+		model.measured = make([][]time.Duration, len(model.sizes))
+		p.models = append(p.models, model)
+	}
+	for i := range p.all {
+		p.fifos = append(p.fifos, make([]clockworkFIFO, len(p.models[p.all[i].model].sizes)))
+	}
+	return p
+}
+
+// Arrive implements Policy.
+func (p *clockwork) Arrive(_ Time, r *Request) {
+	i := p.index(r)
+	p.all[i].push(r)
+	for s := range p.fifos[i] {
+		p.fifos[i][s].rows += r.Rows
+	}
+}
+
+// Next implements Policy.
+func (p *clockwork) Next(now Time, _ int) *Batch {
+	best, size, soonest := -1, 0, Never
+	for i := range p.all {
+		p.drain(now, i)
+		for s := range p.fifos[i] {
+			if p.demand(i, s) {
+				if start := p.deadline(i, p.fifos[i][s].skip) - p.models[p.all[i].model].estimate[s]; start < soonest {
+					best, size, soonest = i, s, start
+				}
+			}
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	for s := size + 1; s < len(p.fifos[best]); s++ {
+		if p.demand(best, s) {
+			size = s
+		}
+	}
+	return p.start(now, best, size)
+}
+
+func (p *clockwork) deadline(line, i int) Time {
+	q := &p.all[line]
+	return q.at(i).Deadline - p.models[q.model].buffer
+}
+
+// drain drops from each FIFO of a line what it cannot answer in time, and gives up what no FIFO holds any more.
+func (p *clockwork) drain(now Time, line int) {
+	q, fifos := &p.all[line], p.fifos[line]
+	keep := q.n
+	for s := range fifos {
+		end := now + p.models[q.model].estimate[s]
+		f := &fifos[s]
+		for f.skip < q.n && p.deadline(line, f.skip) < end {
+			f.rows -= q.at(f.skip).Rows
+			f.skip++
+		}
+		keep = min(keep, f.skip)
+	}
+	p.advance(line, keep)
+	for range keep {
+		p.env.Drop(now, q.pop(), Dropped)
+	}
+}
+
+// advance prepares for the removal of so many requests from the front of a line.
+func (p *clockwork) advance(line, by int) {
+	rows := 0
+	q, fifos := &p.all[line], p.fifos[line]
+	for i := range by {
+		rows += q.at(i).Rows
+	}
+	for s := range fifos {
+		f := &fifos[s]
+		f.rows = min(f.rows, q.rows-rows)
+		f.skip = max(f.skip-by, 0)
+	}
+}
+
+// demand reports whether size s of a line has enough requests.
+func (p *clockwork) demand(line, s int) bool {
+	q, f := &p.all[line], &p.fifos[line][s]
+	if f.skip == q.n {
+		return false
+	}
+	sizes, head := p.models[q.model].sizes, q.at(f.skip).Rows
+	switch largest := sizes[len(sizes)-1]; {
+	case head > sizes[s]:
+		return s == len(sizes)-1 && head > largest // a request that is larger than every size
+	case s > 0 && head > sizes[s-1]:
+		return true // the smallest size that holds the head
+	default:
+		return f.rows >= sizes[s]
+	}
+}
+
+// start executes size s of a line.
+func (p *clockwork) start(now Time, line, s int) *Batch {
+	q, skip := &p.all[line], p.fifos[line][s].skip
+	sizes := p.models[q.model].sizes
+	count, _ := q.fill(skip, sizes[s])
+	p.advance(line, skip+count)
+	b := p.take(now, q, skip, sizes[s])
+	if i, _ := slices.BinarySearch(sizes, b.Rows); i < len(sizes) {
+		b.Size = sizes[i] // less than sizes[s] where the next request has too many rows to fill it
+	}
+	return b
+}
+
+// Done implements Policy.
+func (p *clockwork) Done(now Time, b *Batch, took time.Duration) {
+	m := &p.models[b.Model]
+	if s, ok := slices.BinarySearch(m.sizes, b.Size); ok {
+		m.measured[s] = append(m.measured[s], took)
+		if n := len(m.measured[s]); n > clockworkMeasurements {
+			m.measured[s] = append(m.measured[s][:0], m.measured[s][1:]...)
+		}
+		m.estimate[s] = Time(slices.Max(m.measured[s]))
+	}
+	p.lines.Done(now, b, took)
+}

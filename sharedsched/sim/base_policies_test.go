@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"testing"
+	"time"
+)
+
+// sized returns m with another MaxBatch.
+func sized(m Model, maxBatch int) Model {
+	m.MaxBatch = maxBatch
+	return m
+}
+
+// rated returns m with another rate.
+func rated(m Model, rate float64) Model {
+	m.Rate = rate
+	return m
+}
+
+// keyed returns m with shape keys.
+func keyed(m Model, keys int) Model {
+	m.Keys = keys
+	return m
+}
+
+// flat returns two models whose batch of b takes 9+b ms, due in 100 ms.
+func flat(maxBatch int) []Model {
+	return []Model{sized(linear("a", 9, 1, 100, 1), maxBatch), sized(linear("b", 9, 1, 100, 1), maxBatch)}
+}
+
+// TestBaselineDecisions plays small traces of which each batch can be worked out by hand. A profile counts 5 % more where a
+// policy predicts with it: 10.5 ms for one row of flat, 11.55 ms for two.
+func TestBaselineDecisions(t *testing.T) {
+	tf := func(timeout int, expiry bool) func(*Env) Policy {
+		return func(e *Env) Policy { return newTFServing(e, time.Duration(timeout)*time.Millisecond, expiry) }
+	}
+	triton := func(delay int) func(*Env) Policy {
+		return func(e *Env) Policy { return newTriton(e, time.Duration(delay)*time.Millisecond) }
+	}
+	clockwork := func(e *Env) Policy { return newClockwork(e) }
+	nexus := func(saturated bool) func(*Env) Policy { return func(e *Env) Policy { return newNexus(e, saturated) } }
+	symphony := func(deferred bool) func(*Env) Policy {
+		return func(e *Env) Policy { return newSymphony(e, deferred) }
+	}
+	shepherd := func(e *Env) Policy { return &shepherd{newLines(e)} }
+	earliest := func(drop bool) func(*Env) Policy { return func(e *Env) Policy { return &edf{newLines(e), drop} } }
+	slack := func(e *Env) Policy { return &leastSlack{newLines(e)} }
+	fair := func(e *Env) Policy { return newSFQ(e) }
+
+	// b is slower: 20 ms for one row.
+	uneven := []Model{linear("a", 9, 1, 100, 1), linear("b", 15, 5, 100, 1)}
+	weighted := []Model{sized(linear("a", 9, 1, 1000, 1), 1), sized(linear("b", 9, 1, 1000, 1), 1)}
+	weighted[1].Weight = 2
+
+	for _, c := range []struct {
+		name   string
+		models []Model
+		policy func(*Env) Policy
+		lanes  int
+		script string
+		want   string
+	}{
+		{
+			"tfserving takes turns and fills batches", flat(2), tf(0, false), 1, "a0 a1 a1 a1 b2",
+			"0 a[0], 10 b[4], 20 a[1 2], 31 a[3]",
+		},
+		{
+			"tfserving waits for the timeout of the first task", flat(4), tf(5, false), 1, "a0 a3 b30",
+			"5 a[0 1], 35 b[2]",
+		},
+		{"tfserving does not wait when full", flat(2), tf(50, false), 1, "a0 b1 b1", "1 b[1 2], 50 a[0]"},
+		{"tfserving closes what overflows", flat(3), tf(50, false), 1, "a0x2 a1x2", "1 a[0], 51 a[1]"},
+		{
+			"tfserving refuses the eleventh batch", flat(1), tf(0, false), 1, "a0 a1 a1 a1 a1 a1 a1 a1 a1 a1 a1 a2",
+			"0 a[0], 10 a[1], 20 a[2], 30 a[3], 40 a[4], 50 a[5], 60 a[6], 70 a[7], 80 a[8], 90 a[9], 100 a[10], " +
+				"110 10 late, 2 11 refused",
+		},
+		{"tfserving knows no deadlines", flat(2), tf(0, false), 1, "a0 a1/5 a1", "0 a[0], 10 a[1 2], 21 1 late"},
+		{
+			"tfserving gives up late heads and packs anew", flat(2), tf(0, true), 1, "a0 a1/5 a1 a2",
+			"0 a[0], 10 a[2 3], 10 1 dropped",
+		},
+		{
+			"triton's batchers share the device", flat(2), triton(0), 2, "a0 b0 a5 a5 a5 b5",
+			"0 a[0], 0 b[1], 20 a[2 3], 20 b[5], 41 a[4]",
+		},
+		{"triton waits for its delay or a full batch", flat(2), triton(8), 2, "a0 b1 b3", "3 b[1 2], 8 a[0]"},
+		{"triton rejects what is past its deadline", flat(2), triton(0), 2, "a0 a1/5 a1/15", "0 a[0], 10 a[2], 10 1 dropped, 20 2 late"},
+		{
+			"triton keeps shapes apart and takes the older",
+			[]Model{keyed(flat(4)[0], 2)},
+			triton(0), 1, "a0 a1#1 a2 a3#1",
+			"0 a[0], 10 a[1 3], 21 a[2]",
+		},
+		{"clockwork's sizes are powers of two", flat(8), clockwork, 1, "a0 a1 a1 a1 a1 a1 a1", "0 a[0], 10 a[1 2 3 4], 23 a[5 6]"},
+		{"clockwork takes what has to start soonest", uneven, clockwork, 1, "a0 a1 b2", "0 a[0], 10 b[2], 30 a[1]"},
+		{
+			"clockwork keeps a tenth of a small objective",
+			[]Model{linear("a", 9, 1, 20, 1)},
+			clockwork, 1, "a0 a3/18 a3",
+			"0 a[0], 10 a[2], 10 1 dropped",
+		},
+		{"clockwork keeps 5 ms of a large one", flat(8), clockwork, 1, "a0 a2/22 a2/23", "0 a[0], 10 a[2], 10 1 dropped"},
+		{
+			"clockwork gives up the heads that the larger size skips", flat(2), clockwork, 1, "a0 a1/24 a1 a1",
+			"0 a[0], 10 a[2 3], 10 1 dropped",
+		},
+		{
+			"clockwork pads a request of several rows", flat(8), clockwork, 1, "a0x3 a1x2 a1x3",
+			"0 a[0] as 4, 13 a[1], 24 a[2] as 4",
+		},
+
+		{"nexus goes round", flat(2), nexus(true), 1, "a0 a1 a1 a1 b2", "0 a[0], 10 b[4], 20 a[1 2], 31 a[3]"},
+		{
+			"nexus plans 2 l(b) within the objective",
+			[]Model{linear("a", 9, 1, 25, 1000)},
+			nexus(true), 1,
+			"a0 a1/90 a1/90 a1/90", "0 a[0], 10 a[1 2], 21 a[3]",
+		},
+		{
+			"nexus drops a head that forces a small batch", flat(4), nexus(true), 1, "a0 a1/20 a1 a1",
+			"0 a[0], 10 a[2 3], 10 1 dropped",
+		},
+		{
+			// It plans batches of 4 for a, which gather in 80 ms, and of 7 for b.
+			"nexus goes to the session that is due",
+			[]Model{rated(flat(8)[0], 50), rated(flat(8)[1], 90)},
+			nexus(false), 1,
+			"b0 a1 b2 b2 b2 b2 b2 b2 b2 b2", "0 b[0], 10 b[2 3 4 5 6 7 8], 26 a[1], 36 b[9]",
+		},
+		{
+			// The 80 ms have become a little longer when they are over, since the rate has gone down.
+			"nexus's session is due after its duty cycle",
+			[]Model{rated(flat(8)[0], 50), rated(sized(flat(8)[1], 1), 50)},
+			nexus(false), 1,
+			"b0/900 a0/900 b1/900 b1/900 b1/900 b1/900 b1/900 b1/900 b1/900 b1/900 b1/900",
+			"0 b[0], 10 b[2], 20 b[3], 30 b[4], 40 b[5], 50 b[6], 60 b[7], 70 b[8], 80 b[9], 90 a[1], 100 b[10]",
+		},
+
+		{
+			"symphony adds what comes for free to its target of 1", flat(8), symphony(false), 1, "a0 a1/21 a1/60 a1/60 b1/40",
+			"0 a[0], 10 a[1 2], 21 b[4], 31 a[3]",
+		},
+		{
+			// With all 3 the first would be late; without it, the other 2 can have it along.
+			"symphony takes dropped ones back",
+			[]Model{rated(flat(8)[0], 1000)},
+			symphony(false), 1, "a0 a1/21 a1 a1",
+			"0 a[0], 10 a[1 2], 21 a[3]",
+		},
+		{
+			"symphony drops the head for its target",
+			[]Model{rated(flat(8)[0], 1000)},
+			symphony(false), 1, "a0 a1/21 a1 a1 a1",
+			"0 a[0], 10 a[2 3 4], 10 1 dropped",
+		},
+		{"symphony deferred waits until one more would be too many", flat(8), symphony(true), 1, "a0 a3", "87.4 a[0 1]"},
+		{"symphony deferred does not wait when full", flat(2), symphony(true), 1, "a0 b1 a2", "2 a[0 2], 89.45 b[1]"},
+		{
+			"symphony deferred takes what becomes invalid first",
+			[]Model{uneven[1], uneven[1], uneven[0]},
+			symphony(true), 1,
+			"a0 c5 b10/108", "73.75 a[0], 93.75 c[1], 103.8 2 dropped",
+		},
+
+		{"shepherd takes the largest batch", flat(8), shepherd, 1, "a0 a1/22 b1 b1", "0 a[0], 10 b[2 3], 21 1 dropped"},
+		{"shepherd's batches keep their deadlines", flat(8), shepherd, 1, "a0 a1/21 a1 a1 b1 b1/90 b1", "0 a[0], 10 b[5 4 6], 22 a[2 3], 22 1 dropped"},
+
+		{"edf takes the earliest head", uneven, earliest(false), 1, "a0 b1 a2/98.5", "0 a[0], 10 a[2], 20 b[1]"},
+		{
+			"edf keeps the deadline of the head, however small the batch", flat(8), earliest(false), 1, "a0 a1/20 a1 a1 a1",
+			"0 a[0], 10 a[1], 20 a[2 3 4]",
+		},
+		{
+			"edf with drop gives up the head instead", flat(8), earliest(true), 1, "a0 a1/20 a1 a1 a1",
+			"0 a[0], 10 a[2 3 4], 10 1 dropped",
+		},
+		{"least slack takes what has to start soonest", uneven, slack, 1, "a0 a1 b2", "0 a[0], 10 b[2], 30 a[1]"},
+		{
+			"least slack keeps the head too", flat(8), slack, 1, "a0 a1/20 a1 a1 a1", "0 a[0], 10 a[1], 20 a[2 3 4]",
+		},
+		{
+			"sfq shares device time by weight", weighted, fair, 1, "a0 a0 a0 b0 b0 b0 b0",
+			"0 a[0], 10 b[3], 20 b[4], 30 a[1], 40 b[5], 50 b[6], 60 a[2]",
+		},
+		{
+			"sfq gives no credit for rest", weighted, fair, 1, "b0 b0 b0 b0 a25 a25 a25",
+			"0 b[0], 10 b[1], 20 b[2], 30 a[4], 40 b[3], 50 a[5], 60 a[6]",
+		},
+		{
+			"sfq forms batches as edf with drop does", flat(8), fair, 1, "a0 a1/20 a1 a1 a1",
+			"0 a[0], 10 a[2 3 4], 10 1 dropped",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := play(t, c.models, c.policy, c.lanes, c.script); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", c.script, got, c.want)
+			}
+		})
+	}
+}
+
+// TestMeasured shows that the policies that measure use what was measured.
+func TestMeasured(t *testing.T) {
+	env := &Env{Models: flat(2), Lanes: 1}
+	clock := newClockwork(env)
+	for i := range 2 * clockworkMeasurements {
+		took := 12 * time.Millisecond
+		if i == clockworkMeasurements {
+			took = 30 * time.Millisecond
+		}
+		clock.Done(0, &Batch{Model: 0, Rows: 1, Size: 1}, took)
+		want := 12 * time.Millisecond
+		if i >= clockworkMeasurements {
+			want = 30 * time.Millisecond // the largest of the last 10
+		}
+		if got := time.Duration(clock.models[0].estimate[0]); got != want {
+			t.Errorf("after %d measurements the estimate is %v, want %v", i+1, got, want)
+		}
+	}
+	clock.Done(0, &Batch{Model: 0, Rows: 1, Size: 1}, 12*time.Millisecond)
+	if got := time.Duration(clock.models[0].estimate[0]); got != 12*time.Millisecond {
+		t.Errorf("the estimate is %v although 30ms is longer ago than 10 measurements", got)
+	}
+
+	fair := newSFQ(env)
+	fair.Arrive(0, &Request{Rows: 1, Deadline: Time(time.Second)})
+	fair.Done(0, fair.Next(0, 0), 25*time.Millisecond)
+	if got := time.Duration(fair.tag[0]); got != 25*time.Millisecond {
+		t.Errorf("after a batch of 25ms the tag is %v", got)
+	}
+}

@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// The families of baselines. Within one, the best on each workload is what counts.
+const (
+	FamilyTFServing        = "TensorFlow Serving round robin"
+	FamilyTriton           = "Triton independent batchers"
+	FamilyTritonOverlap    = "Triton independent batchers, 20 % overlap"
+	FamilyClockwork        = "Clockwork"
+	FamilyNexus            = "Nexus"
+	FamilySymphony         = "Symphony eager"
+	FamilySymphonyDeferred = "Symphony deferred"
+	FamilyShepherd         = "Shepherd without preemption"
+	FamilyEDFDrop          = "EDF with window drop"
+	FamilyEDF              = "EDF"
+	FamilySFQ              = "SFQ"
+	FamilyLeastSlack       = "least slack"
+)
+
+// timeouts is the grid over which batch timeouts and queue delays are tuned, in milliseconds.
+var timeouts = []int{0, 1, 2, 5, 10, 20}
+
+// Baselines returns the policies to compare with.
+func Baselines() []Maker {
+	var all []Maker
+	add := func(family, name string, policy func(*Env) Policy) {
+		all = append(all, Maker{Family: family, Name: name, New: policy})
+	}
+	for _, ms := range timeouts {
+		timeout := time.Duration(ms) * time.Millisecond
+		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms", ms), func(e *Env) Policy { return newTFServing(e, timeout, false) })
+		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms-expiry", ms), func(e *Env) Policy { return newTFServing(e, timeout, true) })
+	}
+	for _, ms := range timeouts {
+		delay := time.Duration(ms) * time.Millisecond
+		m := Maker{
+			Family: FamilyTriton,
+			Name:   fmt.Sprintf("triton-%dms", ms),
+			New:    func(e *Env) Policy { return newTriton(e, delay) },
+			Lanes:  func(models int) int { return models },
+		}
+		all = append(all, m)
+		m.Family, m.Name, m.Overlap = FamilyTritonOverlap, m.Name+"-overlap", 1.2
+		all = append(all, m)
+	}
+	add(FamilyClockwork, "clockwork", func(e *Env) Policy { return newClockwork(e) })
+	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
+	add(FamilyNexus, "nexus-saturated", func(e *Env) Policy { return newNexus(e, true) })
+	add(FamilySymphony, "symphony", func(e *Env) Policy { return newSymphony(e, false) })
+	add(FamilySymphonyDeferred, "symphony-deferred", func(e *Env) Policy { return newSymphony(e, true) })
+	add(FamilyShepherd, "shepherd", func(e *Env) Policy { return &shepherd{newLines(e)} })
+	add(FamilyEDFDrop, "edf-drop", func(e *Env) Policy { return &edf{newLines(e), true} })
+	add(FamilyEDF, "edf", func(e *Env) Policy { return &edf{newLines(e), false} })
+	add(FamilySFQ, "sfq", func(e *Env) Policy { return newSFQ(e) })
+	add(FamilyLeastSlack, "least-slack", func(e *Env) Policy { return &leastSlack{newLines(e)} })
+	return all
+}

@@ -1,0 +1,65 @@
+package sim
+
+import "time"
+
+// symphony models Symphony's batch rule and its deferred batching, on one device. Each model keeps the best batch it could start:
+// it aims at the size that its rate calls for, drops heads that stand in the way of it, and takes what comes along for free
+// (lines.sliding, lines.target). Deferred, a batch becomes a candidate at its frontrun time, when one more request could no
+// longer be added without missing the first deadline, and a free device takes the candidate that becomes invalid first. Eager, a
+// batch is a candidate at once, so that the device never idles while requests wait.
+//
+// Simplified: the network latencies and the 2 ms that their code sets aside are zero here; a batch as large as the model allows
+// is a candidate at once; the rate is that of the last half second. On one device their rule l(b)(1+1/n) <= SLO, where n is the
+// number of devices that the model needs, counts n as at most 1.
+//
+// Source: Chen et al., "Symphony: Optimized DNN Model Serving using Deferred Batch Scheduling", arXiv 2308.07470;
+// src/nexus/dispatcher/rankmt and batch_policy.cpp in github.com/abcdabcd987/nexuslb.
+type symphony struct {
+	lines
+	rates    rates
+	deferred bool
+	wake     Time
+}
+
+func newSymphony(env *Env, deferred bool) *symphony {
+	p := &symphony{lines: newLines(env), deferred: deferred}
+	p.rates = newRates(&p.lines, time.Second/2)
+	return p
+}
+
+// Arrive implements Policy.
+func (p *symphony) Arrive(now Time, r *Request) {
+	p.rates.arrive(now, p.index(r), r.Rows)
+	p.lines.Arrive(now, r)
+}
+
+// Next implements Policy.
+func (p *symphony) Next(now Time, _ int) *Batch {
+	p.wake = Never
+	var best *line
+	var chosen window
+	for i := range p.all {
+		q := &p.all[i]
+		p.expire(now, q)
+		if q.n == 0 {
+			continue
+		}
+		w := p.sliding(now, q, p.target(q.model, p.rates.of(now, i)))
+		if p.deferred && w.rows < p.env.Models[q.model].MaxBatch {
+			if frontrun := w.due - p.needs(q.model, w.rows+1); frontrun > now {
+				p.wake = min(p.wake, frontrun)
+				continue
+			}
+		}
+		if best == nil || w.last < chosen.last {
+			best, chosen = q, w
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return p.take(now, best, chosen.skip, chosen.rows)
+}
+
+// Wake implements Policy.
+func (p *symphony) Wake() Time { return p.wake }

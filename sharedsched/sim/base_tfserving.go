@@ -1,0 +1,97 @@
+package sim
+
+import "time"
+
+// tfServing models the SharedBatchScheduler of TensorFlow Serving with one batch thread per device: round robin over the queues,
+// one batch a turn. A queue is a row of batches, of which the last is open; a batch is given when it is closed, which the
+// arrival of a task that does not fit does to it, or full, or when its first task has waited for the batch timeout. A task that
+// needs a batch too many is refused. There are no deadlines, costs or weights.
+//
+// Simplified: a timeout is noticed at once (the original looks every millisecond), large tasks are not split, every shape key
+// has a queue of its own. Added, as an option that favours it: requests at the head that are already late are given up.
+//
+// Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h in github.com/tensorflow/tensorflow, whose defaults
+// these are (max_enqueued_batches 10).
+type tfServing struct {
+	lines
+	timeout Time
+	expiry  bool
+
+	batches []int // by line: how many it has, the open one included
+	open    []int // by line: rows in the open batch
+	cursor  int
+	wake    Time
+}
+
+const tfMaxEnqueuedBatches = 10
+
+func newTFServing(env *Env, timeout time.Duration, expiry bool) *tfServing {
+	p := &tfServing{lines: newLines(env), timeout: Time(timeout), expiry: expiry}
+	p.batches, p.open = make([]int, len(p.all)), make([]int, len(p.all))
+	return p
+}
+
+// Arrive implements Policy.
+func (p *tfServing) Arrive(now Time, r *Request) {
+	i := p.index(r)
+	if !p.add(i, r.Rows, tfMaxEnqueuedBatches) {
+		p.env.Drop(now, r, Refused)
+		return
+	}
+	p.all[i].push(r)
+}
+
+// add counts rows to the open batch of line i, or to a new one where they do not fit. It reports false if there are limit batches
+// already.
+func (p *tfServing) add(i, rows, limit int) bool {
+	if p.batches[i] == 0 || p.open[i]+rows > p.env.Models[p.all[i].model].MaxBatch {
+		if p.batches[i] >= limit {
+			return false
+		}
+		p.batches[i]++
+		p.open[i] = 0
+	}
+	p.open[i] += rows
+	return true
+}
+
+// Next implements Policy.
+func (p *tfServing) Next(now Time, _ int) *Batch {
+	p.wake = Never
+	for range p.all {
+		i := p.cursor
+		p.cursor = (i + 1) % len(p.all)
+		q := &p.all[i]
+		if p.expiry && q.n > 0 && q.head().Deadline <= now {
+			p.expire(now, i)
+		}
+		if q.n == 0 {
+			continue
+		}
+		size := p.env.Models[q.model].MaxBatch
+		if ready := q.head().Arrival + p.timeout; p.batches[i] == 1 && p.open[i] < size && now < ready {
+			p.wake = min(p.wake, ready)
+			continue
+		}
+		if p.batches[i]--; p.batches[i] == 0 {
+			p.open[i] = 0
+		}
+		return p.take(now, q, 0, size)
+	}
+	return nil
+}
+
+// expire gives up late requests and packs the others anew.
+func (p *tfServing) expire(now Time, i int) {
+	q := &p.all[i]
+	for q.n > 0 && q.head().Deadline <= now {
+		p.env.Drop(now, q.pop(), Dropped)
+	}
+	p.batches[i], p.open[i] = 0, 0
+	for j := range q.n {
+		p.add(i, q.at(j).Rows, q.n)
+	}
+}
+
+// Wake implements Policy.
+func (p *tfServing) Wake() Time { return p.wake }

@@ -1,0 +1,33 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// CoreOptions change the real scheduler for experiments. The zero value is what the server runs.
+type CoreOptions struct {
+	Config   func(*sharedsched.Config)
+	Settings func(*Model, *sharedsched.Settings) // of each model's version
+	// Decided is called after every decision, with the scheduler's own time.
+	Decided func(*sharedsched.Core, Time)
+}
+
+// coreSettings is what the server gives a version of m by default.
+func coreSettings(m *Model) sharedsched.Settings {
+	return sharedsched.Settings{
+		Batched: true, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, BatchTimeout: m.BatchWindow, MaxQueue: 1000,
+		Adaptive: true,
+	}
+}
+
+// coreConfig is the scheduler's configuration as the server has it by default, but for its devices.
+func coreConfig() sharedsched.Config {
+	return sharedsched.Config{FairnessWindow: 50 * time.Millisecond}
+}
+
+// Core returns the maker of the real scheduler.
+func Core(name string, o CoreOptions) Maker {
+	return Maker{Name: name, New: func(env *Env) Policy { return newCorePolicy(env, o) }}
+}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// corePolicy lets the server's scheduler decide: one flow and one version per model.
+type corePolicy struct {
+	env      *Env
+	options  CoreOptions
+	core     *sharedsched.Core
+	offset   time.Duration // from the run's time to the core's: what warming up took
+	versions []sharedsched.VersionID
+	keys     []string
+	requests []*Request   // by the slot of their handle
+	lanes    []*coreBatch // by lane
+	acts     []sharedsched.Action
+	task     sharedsched.Task
+}
+
+// coreBatch is a batch in both worlds.
+type coreBatch struct {
+	sim  Batch
+	core sharedsched.Batch
+}
+
+func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
+	p := &corePolicy{env: env, options: o}
+	cfg := coreConfig()
+	if o.Config != nil {
+		o.Config(&cfg)
+	}
+	cfg.Devices = []sharedsched.Device{{Name: "device", Class: "device", Lanes: env.Lanes}}
+	var err error
+	p.core, err = sharedsched.NewCore(cfg)
+	must(err)
+	for range env.Lanes {
+		p.lanes = append(p.lanes, &coreBatch{})
+	}
+	p.keys = []string{""}
+	for i := range env.Models {
+		m := &env.Models[i]
+		for k := len(p.keys); k < m.Keys; k++ {
+			p.keys = append(p.keys, strconv.Itoa(k))
+		}
+		weight := m.Weight
+		if weight == 0 {
+			weight = 1
+		}
+		flow, err := p.core.AddFlow(m.Name, "device", weight)
+		must(err)
+		s := coreSettings(m)
+		if o.Settings != nil {
+			o.Settings(m, &s)
+		}
+		id, err := p.core.AddVersion(m.Name, flow, s)
+		must(err)
+		p.versions = append(p.versions, id)
+		if !m.Cold {
+			p.warmUp(i)
+		}
+	}
+	return p
+}
+
+func (p *corePolicy) Arrive(now Time, r *Request) {
+	at := now.Add(p.offset)
+	if p.core.NextWake() <= at { // as the scheduler's timer would have done
+		p.acts = p.core.Advance(at, p.acts[:0])
+		p.carryOut(now)
+	}
+	m := &p.env.Models[r.Model]
+	p.task = sharedsched.Task{Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key], Target: r.Deadline.Sub(r.Arrival)}
+	if m.Target > 0 {
+		p.task.Target = min(m.Target, p.task.Target)
+	}
+	limit := r.Deadline.Add(p.offset)
+	if r.Background {
+		p.task.Priority, p.task.Target, limit = sharedsched.Sheddable, 0, Never
+	}
+	var h sharedsched.Handle
+	var err error
+	h, p.acts, err = p.core.Submit(at, p.versions[r.Model], &p.task, limit, p.acts[:0])
+	p.carryOut(now)
+	p.decided(at)
+	if err != nil {
+		p.env.Drop(now, r, Refused)
+		return
+	}
+	slot := slotOf(h)
+	for slot >= len(p.requests) {
+		p.requests = append(p.requests, nil)
+	}
+	p.requests[slot] = r
+}
+
+func (p *corePolicy) Next(now Time, lane int) *Batch {
+	at := now.Add(p.offset)
+	b := p.lanes[lane]
+	var ok bool
+	ok, p.acts = p.core.Next(at, sharedsched.LaneID(lane), &b.core, p.acts[:0])
+	p.carryOut(now)
+	p.decided(at)
+	if !ok {
+		return nil
+	}
+	b.sim = Batch{Requests: b.sim.Requests[:0], Rows: b.core.Rows, Size: b.core.Padded}
+	for i := range b.core.Spans {
+		b.sim.Requests = append(b.sim.Requests, p.requests[slotOf(b.core.Spans[i].Task())])
+	}
+	b.sim.Model = b.sim.Requests[0].Model
+	return &b.sim
+}
+
+func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
+	at := now.Add(p.offset)
+	var event sharedsched.BatchEvent
+	event, p.acts = p.core.Settle(at, sharedsched.LaneID(b.Lane), &p.lanes[b.Lane].core, sharedsched.Report{}, p.acts[:0])
+	b.Estimate = event.Estimated
+	p.carryOut(now)
+	p.decided(at)
+}
+
+func (p *corePolicy) Wake() Time {
+	wake := p.core.NextWake()
+	if wake == Never {
+		return Never
+	}
+	return wake - Time(p.offset)
+}
+
+// carryOut gives up the requests whose tasks the core ended in its queues.
+func (p *corePolicy) carryOut(now Time) {
+	for i := range p.acts {
+		a := &p.acts[i]
+		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone {
+			p.env.Drop(now, p.requests[slotOf(a.Task)], Dropped)
+		}
+	}
+}
+
+func (p *corePolicy) decided(at Time) {
+	if p.options.Decided != nil {
+		p.options.Decided(p.core, at)
+	}
+}
+
+// slotOf returns the place of a task, which is small and used again.
+func slotOf(h sharedsched.Handle) int { return int(uint32(h)) }
+
+// must panics on a fault of the experiment itself, such as a negative weight: no run with it means anything.
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("sim: %v", err))
+	}
+}

@@ -1,0 +1,29 @@
+package sim
+
+import "github.com/weftserve/weft/sharedsched"
+
+// warmUp has the core measure the model as the server does before it serves it: made-up requests of 1, 2, 4, ... rows, each
+// size three times, on an otherwise idle device. What it measures are the profiled costs, wrong ones included. It panics if the
+// scheduler runs none of them, which no run would survive.
+func (p *corePolicy) warmUp(model int) {
+	m := &p.env.Models[model]
+	b := &p.lanes[0].core
+	for _, key := range p.keys[:max(1, m.Keys)] {
+		for rows := 1; ; rows = min(2*rows, m.MaxBatch) {
+			for range 3 {
+				t := sharedsched.Task{Rows: rows, Key: key, ShapeKey: key, Alone: true}
+				_, _, err := p.core.Submit(Time(p.offset), p.versions[model], &t, Never, nil)
+				must(err)
+				ok, _ := p.core.Next(Time(p.offset), 0, b, p.acts[:0])
+				if !ok {
+					panic("sim: the scheduler does not run a request on an idle device")
+				}
+				p.offset += p.env.Profile(model, rows)
+				p.core.Settle(Time(p.offset), 0, b, sharedsched.Report{}, p.acts[:0])
+			}
+			if rows == m.MaxBatch {
+				break
+			}
+		}
+	}
+}

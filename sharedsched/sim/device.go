@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Device says how the simulated device departs from the models' costs.
+type Device struct {
+	Noise       float64 // standard deviation of the logarithm of an execution's time
+	Stalls      float64 // share of executions that take StallFactor times as long
+	StallFactor float64
+	First       float64 // factor of the first execution of a cold model; 0 counts as 1
+	Pace        []Pace  // changes of the device's speed, in order of time
+}
+
+// Pace is a change of speed: of the clock, or because somebody else uses the device too.
+type Pace struct {
+	From  Time
+	Speed float64 // 1 is the speed that costs are given for
+}
+
+// TypicalDevice has the noise of a device that nobody else uses.
+var TypicalDevice = Device{Noise: 0.015, Stalls: 0.001, StallFactor: 3, First: 3}
+
+// clockStep lowers the clock by 30 % for the middle half of the span.
+func clockStep(span time.Duration) []Pace {
+	return []Pace{{Time(span / 4), 0.7}, {Time(span * 3 / 4), 1}}
+}
+
+// coTenant has somebody else use the device in four of nine parts of the span: executions then take 1.5 times as long.
+func coTenant(span time.Duration) []Pace {
+	var course []Pace
+	for i := range Time(4) {
+		course = append(course, Pace{Time(span) * (2*i + 1) / 9, 1 / 1.5}, Pace{Time(span) * (2*i + 2) / 9, 1})
+	}
+	return course
+}
+
+// noise draws how long executions really take.
+type noise struct {
+	Device
+	rng *rand.Rand
+	ran []bool // by model: it was executed before
+}
+
+func newNoise(d *Device, models int, seed uint64) noise {
+	return noise{Device: *d, rng: stream(seed, 1), ran: make([]bool, models)}
+}
+
+func (n *noise) of(model int, cost time.Duration, m *Model) time.Duration {
+	factor := 1.0
+	if n.Noise > 0 {
+		factor = math.Exp(n.Noise * n.rng.NormFloat64())
+	}
+	if n.Stalls > 0 && n.rng.Float64() < n.Stalls {
+		factor *= n.StallFactor
+	}
+	if m.Cold && !n.ran[model] && n.First > 0 {
+		factor *= n.First
+	}
+	n.ran[model] = true
+	return time.Duration(float64(cost) * factor)
+}

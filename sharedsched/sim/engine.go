@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Setup is everything about a run but its requests and its policy.
+type Setup struct {
+	Models  []Model
+	Error   []float64 // see Env
+	Device  Device
+	Lanes   int     // batches that may be in flight; 0 counts as 1
+	Overlap float64 // work done per unit of time when at least two are in flight; 0 counts as 1
+	Seed    uint64  // of the device's noise
+	Detail  bool    // measure also what costs time: latencies, fairness lag, prediction error
+}
+
+// patience is how long after the last arrival a run goes on, so that a policy that keeps waking for nothing comes to an end.
+const patience = 5 * time.Minute
+
+// Run simulates one run. The requests must be in order of arrival; their fates are written into them. The error is a fault of
+// the policy: a batch that its contract does not allow.
+func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error) {
+	e := &engine{
+		requests: requests,
+		lanes:    newLanes(max(s.Lanes, 1), s.Overlap),
+		noise:    newNoise(&s.Device, len(s.Models), s.Seed),
+		pace:     s.Device.Pace,
+		recorder: newRecorder(s),
+		wake:     Never,
+	}
+	e.env = Env{Models: s.Models, Lanes: len(e.lanes.slots), Error: s.Error, drop: e.drop}
+	e.policy = policy(&e.env)
+	if e.fault == nil {
+		e.run()
+	}
+	if e.fault != nil {
+		return nil, e.fault
+	}
+	return e.recorder.result(requests), nil
+}
+
+type engine struct {
+	env      Env
+	policy   Policy
+	requests []Request
+	arrived  int // how many of them
+	waiting  int // arrived, not running and not ended
+	urgent   int // of those, the ones that are not background
+	lanes    lanes
+	noise    noise
+	pace     []Pace // changes of speed to come
+	wake     Time
+	recorder *recorder
+	fault    error
+}
+
+// event is what can happen. At one instant, events happen in this order.
+type event uint8
+
+const (
+	nothing event = iota
+	batchEnds
+	paceChanges
+	arrives
+	wakes
+)
+
+func (e *engine) run() {
+	end := Never
+	if n := len(e.requests); n > 0 {
+		end = e.requests[n-1].Arrival.Add(patience)
+	}
+	for e.fault == nil {
+		now, what := e.next()
+		if what == nothing || now > end {
+			break
+		}
+		if e.lanes.inFlight == 0 && e.urgent > 0 {
+			e.recorder.idle += now.Sub(e.lanes.at)
+		}
+		e.lanes.advance(now)
+		switch what {
+		case batchEnds:
+			e.finish(now)
+		case paceChanges:
+			e.lanes.speed = e.pace[0].Speed
+			e.pace = e.pace[1:]
+		case arrives:
+			e.arrive(now)
+		case nothing, wakes:
+		}
+		e.fill(now)
+	}
+	e.giveUp()
+}
+
+// next returns the next event and its time.
+func (e *engine) next() (Time, event) {
+	over := e.arrived == len(e.requests) && e.waiting == 0 && e.lanes.inFlight == 0
+	if over {
+		return Never, nothing
+	}
+	at, what := e.lanes.nextEnd(), batchEnds
+	if len(e.pace) > 0 && e.pace[0].From < at {
+		at, what = e.pace[0].From, paceChanges
+	}
+	if e.arrived < len(e.requests) && e.requests[e.arrived].Arrival < at {
+		at, what = e.requests[e.arrived].Arrival, arrives
+	}
+	if e.wake < at {
+		at, what = e.wake, wakes
+	}
+	if at == Never {
+		return Never, nothing
+	}
+	return at, what
+}
+
+func (e *engine) arrive(now Time) {
+	r := &e.requests[e.arrived]
+	e.arrived++
+	e.count(r, 1)
+	e.recorder.arrive(now, r)
+	e.policy.Arrive(now, r)
+}
+
+// fill offers each free lane to the policy.
+func (e *engine) fill(now Time) {
+	e.wake = Never
+	if e.lanes.inFlight == len(e.lanes.slots) || e.fault != nil {
+		return
+	}
+	for i := range e.lanes.slots {
+		if e.lanes.slots[i].batch != nil {
+			continue
+		}
+		b := e.policy.Next(now, i)
+		if b == nil || !e.allowed(now, b) {
+			continue
+		}
+		b.Lane = i
+		for _, r := range b.Requests {
+			r.running = true
+			e.count(r, -1)
+		}
+		work := e.noise.of(b.Model, e.env.Models[b.Model].Cost(max(b.Size, b.Rows)), &e.env.Models[b.Model])
+		e.lanes.start(i, b, work)
+		e.recorder.start(now, b, work)
+	}
+	if e.lanes.inFlight == len(e.lanes.slots) {
+		return
+	}
+	e.wake = e.policy.Wake()
+	if e.wake <= now && e.fault == nil {
+		e.fault = fmt.Errorf("sim: at %v the policy left a lane free and wants to be woken at %v, which has come", now, e.wake)
+	}
+}
+
+// finish ends the batch that ends now.
+func (e *engine) finish(now Time) {
+	b, took := e.lanes.finish()
+	for _, r := range b.Requests {
+		r.running = false
+		r.Fate, r.Finish = OnTime, now
+		if now > r.Deadline {
+			r.Fate = Late
+		}
+		e.recorder.end(r)
+	}
+	e.recorder.done(now, b, took)
+	e.policy.Done(now, b, took)
+	e.recorder.predicted(b, took)
+}
+
+// giveUp ends what a policy left in its queues for good.
+func (e *engine) giveUp() {
+	for i := range e.requests[:e.arrived] {
+		if r := &e.requests[i]; r.Fate == Waiting && !r.running && e.fault == nil {
+			e.drop(e.lanes.at, r, Dropped)
+		}
+	}
+}
+
+func (e *engine) count(r *Request, by int) {
+	e.waiting += by
+	if !r.Background {
+		e.urgent += by
+	}
+}
+
+// stream returns a source of random numbers of its own for each purpose of a run.
+func stream(seed, purpose uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, purpose*0x9e3779b97f4a7c15+1))
+}

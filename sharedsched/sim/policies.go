@@ -1,0 +1,53 @@
+package sim
+
+import "slices"
+
+// Maker makes policies of one kind.
+type Maker struct {
+	Name string
+	// Family is what policies belong to that differ only in a parameter: of them the one that does best on a workload counts,
+	// as if it had been tuned for it. Empty: the policy is alone in it.
+	Family string
+	New    func(*Env) Policy
+	// Lanes is how many batches may be in flight for so many models. Nil: one.
+	Lanes func(models int) int
+	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1.
+	Overlap float64
+}
+
+func (m *Maker) lanes(models int) int {
+	if m.Lanes == nil {
+		return 1
+	}
+	return m.Lanes(models)
+}
+
+// Family is policies of which the best on each workload counts.
+type Family struct {
+	Name    string
+	Members []Maker
+}
+
+// Families groups makers, in the order in which their families appear.
+func Families(makers []Maker) []Family {
+	var all []Family
+	for _, m := range makers {
+		name := m.Family
+		if name == "" {
+			name = m.Name
+		}
+		i := slices.IndexFunc(all, func(f Family) bool { return f.Name == name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, Family{Name: name})
+		}
+		all[i].Members = append(all[i].Members, m)
+	}
+	return all
+}
+
+// Ours is the name of the server's scheduler as the server runs it.
+const Ours = "weft"
+
+// Policies returns every policy: the server's scheduler and the baselines.
+func Policies() []Maker { return append([]Maker{Core(Ours, CoreOptions{})}, Baselines()...) }

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Time is virtual time: nanoseconds since the simulation began.
+type Time = sharedsched.Time
+
+// Never is later than every event.
+const Never = sharedsched.Never
+
+// Request is one simulated request.
+type Request struct {
+	Model    int // index into Suite models
+	Key      int // shape key within the model; requests of different keys never share a batch
+	Rows     int
+	Arrival  Time
+	Deadline Time
+	// Background work is never counted as missed.
+	Background bool
+
+	Fate   Fate // set by the engine, or by Env.Drop
+	Finish Time // when the fate was decided
+
+	// Slot is free for the policy's own use, such as an index.
+	Slot int
+
+	running bool // in a batch
+}
+
+// Fate is how a request ended.
+type Fate uint8
+
+// The fates.
+const (
+	Waiting Fate = iota // it has not ended yet
+	OnTime              // answered by its deadline
+	Late                // answered after it: device time spent for nothing
+	Refused             // turned away on arrival
+	Dropped             // given up in the queue
+)
+
+// Policy decides what a simulated device runs. The engine calls it from one goroutine, with times that never decrease.
+//
+// After every event (an arrival, the end of a batch, a wake-up) the engine calls Next for each free lane until it returns nil.
+type Policy interface {
+	// Arrive queues a request, or ends it with Env.Drop(r, Refused).
+	Arrive(now Time, r *Request)
+	// Next returns the batch that a free lane starts now, or nil to leave the lane free. The batch and its slice belong to the
+	// policy again once Done was called with it. Requests that are given up are ended with Env.Drop(r, Dropped).
+	Next(now Time, lane int) *Batch
+	// Done tells that a batch ended, which took so much device time. The engine has settled the fates of its requests.
+	Done(now Time, b *Batch, took time.Duration)
+	// Wake returns when Next is to be asked again though nothing else happens, Never if that is not needed. It is asked after
+	// Next left a lane free, and must lie in the future.
+	Wake() Time
+}
+
+// Batch is what a policy has the device execute: requests of one model and key.
+type Batch struct {
+	Model    int
+	Requests []*Request
+	Rows     int // the sum over the requests
+	Size     int // rows executed: Rows, or more with padding
+	Lane     int // set by the engine
+	// Estimate is how long the policy expected the batch to take, 0 if it does not say. It may be set as late as in Done.
+	Estimate time.Duration
+}
+
+// Env is what a policy may know of the world: the models with their profiled costs, and a way to give requests up.
+type Env struct {
+	Models []Model
+	// Lanes is how many batches may be in flight. With more than one they share the device's speed.
+	Lanes int
+	// Error holds, per model, the factor by which profiles are wrong, for experiments with wrong cost models. Nil: all 1.
+	Error []float64
+	drop  func(now Time, r *Request, f Fate)
+}
+
+// Profile returns what a policy believes an execution of so many rows of a model takes: the true cost without noise, times the
+// model's Error.
+func (e *Env) Profile(model, rows int) time.Duration {
+	d := e.Models[model].Cost(rows)
+	if e.Error != nil {
+		d = time.Duration(float64(d) * e.Error[model])
+	}
+	return d
+}
+
+// Drop ends a request that is not in a batch: f is Refused or Dropped.
+func (e *Env) Drop(now Time, r *Request, f Fate) { e.drop(now, r, f) }
+
+// Model is a simulated model.
+type Model struct {
+	Name        string
+	Base        time.Duration // of an execution
+	PerRow      time.Duration
+	Steps       []time.Duration // if set, the measured cost of 1, 2, ... rows instead
+	SLO         time.Duration   // from arrival to deadline
+	Target      time.Duration   // when callers say they want the answer, if sooner than the deadline; it only orders
+	MaxBatch    int
+	MaxCost     time.Duration // of one batch, where the policy has such a limit; 0: none
+	Weight      float64       // share of the device; 0 counts as 1
+	Keys        int           // shape keys its requests are spread over; 0 counts as 1
+	Rate        float64       // requests per second at load 1
+	Cold        bool          // its costs are unknown at first
+	BatchWindow time.Duration // batch timeout, where the policy has one
+	Background  bool          // its requests are background work
+}
+
+// Cost returns the true device time of an execution of so many rows, without noise.
+func (m *Model) Cost(rows int) time.Duration {
+	if n := len(m.Steps); n > 0 {
+		if rows <= n {
+			return m.Steps[rows-1]
+		}
+		return m.Steps[n-1] * time.Duration(rows) / time.Duration(n)
+	}
+	return m.Base + time.Duration(rows)*m.PerRow
+}

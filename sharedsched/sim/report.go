@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+)
+
+// Markdown writes the findings as tables.
+func (f *Findings) Markdown(w io.Writer) error {
+	p := &printer{w: w}
+	s := f.Study
+	p.printf("Each figure is from %d × %v of arrivals; loads are found to %.0f %%.\n", s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision)
+	f.carried(p, false, "Load carried",
+		"The highest load at which 99 % of the requests are on time, in units of the fluid capacity. Of policies that differ only in\n"+
+			"a parameter, the best on each workload.")
+	f.ablation(p)
+	f.carried(p, true, "Load carried under other arrivals", "The same figure.")
+	f.hindsights(p)
+	f.sceneTables(p)
+	f.predictions(p)
+	return p.err
+}
+
+// carried is the table of loads carried on the workloads of one kind.
+func (f *Findings) carried(p *printer, further bool, title, about string) {
+	s := f.Study
+	columns := s.columns(further)
+	if len(columns) == 0 {
+		return
+	}
+	ours := at(f.G99[0], columns)
+	p.section(title, about)
+	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name), "worst: "+s.Families[0].Name+" / it")
+	p.rule(len(columns) + 2)
+	best := make([]float64, len(columns))
+	for i, family := range s.Families {
+		theirs := at(f.G99[i], columns)
+		mean, worst := ratios(ours, theirs)
+		p.row(family.Name, numbers(theirs), mean, worst)
+		for j := range best {
+			if i > 0 {
+				best[j] = max(best[j], theirs[j])
+			}
+		}
+	}
+	if len(s.Families) > 1 {
+		mean, worst := ratios(ours, best)
+		p.row("the best of the others", numbers(best), mean, worst)
+	}
+	p.printf("\n")
+	for _, j := range columns {
+		p.item(s.Workloads[j].Name, s.Workloads[j].About)
+	}
+}
+
+func (f *Findings) ablation(p *printer) {
+	s := f.Study
+	columns := s.columns(false)
+	if len(s.Variants) == 0 || len(columns) == 0 {
+		return
+	}
+	ours := at(f.G99[0], columns)
+	p.section("Ablation", "The load carried with one part of the scheduler changed.")
+	p.row("variant", s.names(columns), "geomean: it / "+s.Families[0].Name)
+	p.rule(len(columns) + 1)
+	p.row(s.Families[0].Name, numbers(ours), "1.00")
+	for i, v := range s.Variants {
+		theirs := at(f.Ablate[i], columns)
+		mean, _ := ratios(theirs, ours)
+		p.row(v.Name, numbers(theirs), mean)
+	}
+}
+
+func (f *Findings) sceneTables(p *printer) {
+	shares := func(seen *Seen) string { return seen.String() }
+	f.scenes(p, Overload, "Overload", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
+	f.scenes(p, Overload, "Device time in overload", "For results on time / for late ones / idle while requests waited, as shares of the time.",
+		func(seen *Seen) string { return fmt.Sprintf("%.2f / %.3f / %.3f", seen.Useful, seen.Wasted, seen.Idle) }, false)
+	f.scenes(p, Overload, "Goodput in overload", "Requests on time per second; mean batch; median and 99th percentile of the time to the answer.",
+		func(seen *Seen) string {
+			return fmt.Sprintf("%.0f; %.1f; %d, %d ms", seen.Goodput, seen.MeanBatch, seen.P50.Milliseconds(), seen.P99.Milliseconds())
+		}, false)
+	f.scenes(p, Overload, "Fairness lag",
+		"The largest difference of weighted device time between two flows over any time throughout which both had requests waiting.",
+		func(seen *Seen) string { return fmt.Sprintf("%d ms", seen.Lag.Milliseconds()) }, false)
+	f.scenes(p, Adversity, "Adversity", "Share on time of those who should not suffer.",
+		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Watched) }, true)
+	f.scenes(p, Change, "Change", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
+}
+
+// scenes is a table of one figure in the scenes of a group.
+func (f *Findings) scenes(p *printer, g Group, title, about string, cell func(*Seen) string, explain bool) {
+	s := f.Study
+	var columns []int
+	var names []string
+	for j := range s.Scenes {
+		if s.Scenes[j].Group == g {
+			columns = append(columns, j)
+			names = append(names, s.Scenes[j].Name)
+		}
+	}
+	if len(columns) == 0 {
+		return
+	}
+	p.section(title, about)
+	p.row("policy", names)
+	p.rule(len(columns))
+	for i, family := range s.Families {
+		var cells []string
+		for _, j := range columns {
+			cells = append(cells, cell(&f.Scenes[i][j]))
+		}
+		p.row(family.Name, cells)
+	}
+	if !explain {
+		return
+	}
+	p.printf("\n")
+	for _, j := range columns {
+		p.item(s.Scenes[j].Name, s.Scenes[j].About)
+	}
+}
+
+// predictions is the table of how well the first policy knows what a batch will take.
+func (f *Findings) predictions(p *printer) {
+	s := f.Study
+	if len(s.Scenes) == 0 {
+		return
+	}
+	p.section("Prediction error", fmt.Sprintf("|actual / estimate - 1| over the batches of %s.", s.Families[0].Name))
+	p.row("scene", []string{"median", "95th percentile"})
+	p.rule(2)
+	for j, scene := range s.Scenes {
+		seen := &f.Scenes[0][j]
+		p.row(scene.Name, []string{percent(seen.Prediction), percent(seen.Prediction95)})
+	}
+}
+
+// hindsights is the table of loads carried by a search that knows the future.
+func (f *Findings) hindsights(p *printer) {
+	if len(f.Hindsight) == 0 {
+		return
+	}
+	ours := f.Study.Families[0].Name
+	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least and at most, if all arrivals and true costs are known in advance, by running one batch\n"+
+		"at a time: by a beam search over batches, and by a relaxation that bounds every schedule. Runs of %v with a single seed.", hindsightEffort.Span))
+	p.row("workload", []string{ours, "search", "bound", ours + " / search", ours + " / bound"})
+	p.rule(5)
+	for _, h := range f.Hindsight {
+		found, _ := ratios([]float64{h.Ours}, []float64{h.Search})
+		possible, _ := ratios([]float64{h.Ours}, []float64{h.Bound})
+		p.row(h.Workload, append(numbers([]float64{h.Ours, h.Search, h.Bound}), found, possible))
+	}
+}
+
+// columns returns the workloads of one kind.
+func (s *Study) columns(further bool) []int {
+	var columns []int
+	for j := range s.Workloads {
+		if s.Workloads[j].Further == further {
+			columns = append(columns, j)
+		}
+	}
+	return columns
+}
+
+func (s *Study) names(columns []int) []string {
+	var names []string
+	for _, j := range columns {
+		names = append(names, s.Workloads[j].Name)
+	}
+	return names
+}
+
+func at(row []float64, columns []int) []float64 {
+	var some []float64
+	for _, j := range columns {
+		some = append(some, row[j])
+	}
+	return some
+}

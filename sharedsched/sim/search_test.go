@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// waitsAtMost is the probability that a request waits no longer than t in an M/D/1 queue with service time 1 and load rho
+// (Erlang 1909): (1-ρ) Σ (-ρ(t-k))^k/k! · e^(ρ(t-k)), k from 0 to ⌊t⌋.
+func waitsAtMost(t, rho float64) float64 {
+	sum := 0.0
+	for k := 0; float64(k) <= t; k++ {
+		factorial, _ := math.Lgamma(float64(k) + 1)
+		x := rho * (t - float64(k))
+		sum += math.Pow(-x, float64(k)) / math.Exp(factorial) * math.Exp(x)
+	}
+	return (1 - rho) * sum
+}
+
+// TestG99OfMD1 searches for the load that an M/D/1 queue carries: one model without batching, served in order of arrival.
+func TestG99OfMD1(t *testing.T) {
+	const cost, slo = 10, 45 // in ms: a request may wait for 3.5 executions
+	m := linear("m", cost, 0, slo, 100)
+	m.MaxBatch = 1
+	w := Workload{Models: []Model{m}, Arrivals: []Process{{}}}
+	fifo := Maker{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}
+	got, err := G99(&w, &fifo, Effort{Span: 2000 * time.Second, Seeds: 2, Precision: 0.002})
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := 0.0, 1.0
+	for range 50 {
+		if mid := (low + high) / 2; waitsAtMost(float64(slo)/cost-1, mid) >= 0.99 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	if math.Abs(got/low-1) > 0.01 {
+		t.Errorf("g99 %.4f of the capacity, the formula gives %.4f", got, low)
+	}
+}
+
+func TestBracket(t *testing.T) {
+	for _, want := range []float64{0.02, 0.3, 0.999, 1, 1.3, 20} {
+		runs := 0
+		got, err := bracket(func(load float64) (bool, error) { runs++; return load <= want, nil }, 1, stride, 0.01)
+		if err != nil || got > want || got < want/1.01 {
+			t.Errorf("found %.4f of %.4f: %v", got, want, err)
+		}
+		if runs > 30 {
+			t.Errorf("%d runs to find %.4f", runs, want)
+		}
+	}
+	if got, _ := bracket(func(float64) (bool, error) { return false, nil }, 1, stride, 0.01); got != 0 {
+		t.Errorf("found %.4f where nothing is carried", got)
+	}
+	if got, _ := bracket(func(float64) (bool, error) { return true, nil }, 1, stride, 0.01); got != highest {
+		t.Errorf("found %.4f where everything is carried", got)
+	}
+}
+
+// TestFamilyG99 finds the best member wherever it stands.
+func TestFamilyG99(t *testing.T) {
+	w, _ := Find(Suite(), "single")
+	small := func(name string, n int) Maker {
+		return Maker{Name: name, New: func(e *Env) Policy { return &script{env: e, next: inOrder(n)} }}
+	}
+	a, b, c := small("one", 1), small("many", 32), small("few", 4)
+	want, err := G99(w, &b, Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, members := range [][]Maker{{a, b, c}, {b, a, c}, {a, c, b}} {
+		got, who, err := FamilyG99(w, &Family{Members: members}, Quick)
+		if err != nil || who.Name != "many" || math.Abs(got/want-1) > Quick.Precision {
+			t.Errorf("family has %.3f by %s, want %.3f by many (%v)", got, who.Name, want, err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Study is a comparison of policies.
+type Study struct {
+	Families  []Family // the first is the one that the others are compared with
+	Workloads []Workload
+	Variants  []Maker // of the first family's policy, for ablation
+	Scenes    []Scene
+	Loads     []float64 // of the curves; none: no curves
+	Hindsight bool      // also compare with a search that knows the future
+	Effort    Effort
+	Workers   int          // runs at a time
+	Progress  func(string) // called for each figure that was found, from any goroutine; may be nil
+}
+
+// Findings is what came of a study.
+type Findings struct {
+	Study  *Study
+	G99    [][]float64 // by family and workload, in units of the fluid capacity
+	Tuned  [][]string  // which member of the family that is
+	Ablate [][]float64 // G99 by variant and workload
+	Scenes [][]Seen    // by family and scene
+	Curves [][]Curve   // by family and workload
+
+	Hindsight []Hindsight // by workload
+}
+
+// Curve is the share on time at each load of the study.
+type Curve []float64
+
+// Run carries the study out.
+func (s *Study) Run() (*Findings, error) {
+	f := &Findings{
+		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[string](len(s.Families), len(s.Workloads)),
+		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
+		Curves: grid[Curve](len(s.Families), len(s.Workloads)),
+	}
+	if s.Hindsight {
+		f.Hindsight = make([]Hindsight, len(s.Workloads))
+	}
+	err := errors.Join(
+		s.each(len(s.Families), len(s.Workloads), f.search),
+		s.each(len(s.Variants), len(s.Workloads), f.ablate),
+		s.each(len(s.Families), len(s.Scenes), f.watch),
+		s.each(1, len(f.Hindsight), f.hindsight),
+	)
+	if err != nil || len(s.Loads) == 0 {
+		return f, err
+	}
+	return f, s.each(len(s.Families), len(s.Workloads), f.curve)
+}
+
+func (f *Findings) search(i, j int) error {
+	s := f.Study
+	g, who, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.Effort)
+	if err != nil {
+		return fmt.Errorf("%s on %s: %w", s.Families[i].Name, s.Workloads[j].Name, err)
+	}
+	f.G99[i][j], f.Tuned[i][j] = g, who.Name
+	s.progress("g99 of %s on %s: %.2f (%s)", s.Families[i].Name, s.Workloads[j].Name, g, who.Name)
+	return nil
+}
+
+func (f *Findings) ablate(i, j int) error {
+	s := f.Study
+	g, err := G99(&s.Workloads[j], &s.Variants[i], s.Effort)
+	if err != nil {
+		return fmt.Errorf("%s on %s: %w", s.Variants[i].Name, s.Workloads[j].Name, err)
+	}
+	f.Ablate[i][j] = g
+	s.progress("g99 of %s on %s: %.2f", s.Variants[i].Name, s.Workloads[j].Name, g)
+	return nil
+}
+
+// watch plays a scene with the member of a family that does best in it: the largest share of all requests on time.
+func (f *Findings) watch(i, j int) error {
+	s := f.Study
+	for k := range s.Families[i].Members {
+		seen, err := s.Scenes[j].Play(&s.Families[i].Members[k], s.Effort)
+		if err != nil {
+			return fmt.Errorf("%s in %s: %w", s.Families[i].Members[k].Name, s.Scenes[j].Name, err)
+		}
+		if k == 0 || seen.All > f.Scenes[i][j].All {
+			f.Scenes[i][j] = seen
+		}
+	}
+	s.progress("%s in %s: %s", s.Families[i].Name, s.Scenes[j].Name, &f.Scenes[i][j])
+	return nil
+}
+
+// curve uses the member of the family that carries the highest load.
+func (f *Findings) curve(i, j int) error {
+	s := f.Study
+	for k := range s.Families[i].Members {
+		m := &s.Families[i].Members[k]
+		if m.Name != f.Tuned[i][j] {
+			continue
+		}
+		for _, load := range s.Loads {
+			share, err := onTime(&s.Workloads[j], m, load, s.Effort)
+			if err != nil {
+				return fmt.Errorf("%s on %s: %w", m.Name, s.Workloads[j].Name, err)
+			}
+			f.Curves[i][j] = append(f.Curves[i][j], share)
+		}
+	}
+	return nil
+}
+
+func (s *Study) progress(format string, args ...any) {
+	if s.Progress != nil {
+		s.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// each does a thing for every place of a grid, several at a time. Every result has a place of its own, so that the outcome does
+// not depend on their order.
+func (s *Study) each(rows, columns int, do func(i, j int) error) error {
+	faults := make([]error, rows*columns)
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range max(s.Workers, 1) {
+		wg.Go(func() {
+			for at := range work {
+				faults[at] = do(at/columns, at%columns)
+			}
+		})
+	}
+	for at := range faults {
+		work <- at
+	}
+	close(work)
+	wg.Wait()
+	return errors.Join(faults...)
+}
+
+func grid[T any](rows, columns int) [][]T {
+	g := make([][]T, rows)
+	for i := range g {
+		g[i] = make([]T, columns)
+	}
+	return g
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func small(workers int) *Study {
+	return &Study{
+		Families:  Families([]Maker{Core(Ours, CoreOptions{}), {Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}}),
+		Workloads: []Workload{Suite()[0], Bursts()[0]}, Variants: Variants()[:2], Scenes: Scenes()[3:5], Loads: []float64{0.5, 2},
+		Effort: Effort{Span: time.Second, Seeds: 2, Precision: 0.1}, Workers: workers,
+	}
+}
+
+// TestFindingsDoNotDependOnWorkers: what runs beside what does not matter.
+func TestFindingsDoNotDependOnWorkers(t *testing.T) {
+	one, err := small(1).Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	many, err := small(5).Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(one, many, cmpopts.IgnoreFields(Findings{}, "Study")); diff != "" {
+		t.Errorf("findings of one and of five workers differ (-one +five):\n%s", diff)
+	}
+	for i := range one.G99 {
+		for j := range one.G99[i] {
+			if one.G99[i][j] == 0 || len(one.Curves[i][j]) != 2 || one.Curves[i][j][0] < one.Curves[i][j][1] {
+				t.Errorf("family %d, workload %d: g99 %v, curve %v", i, j, one.G99[i][j], one.Curves[i][j])
+			}
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	s := small(1)
+	s.Workloads = []Workload{{Name: "a", About: "first"}, {Name: "b", About: "second"}}
+	s.Scenes = []Scene{{Name: "crowd", About: "many", Group: Adversity}}
+	f := Findings{
+		Study: s, G99: [][]float64{{1, 1}, {0.5, 0.8}}, Ablate: [][]float64{{0.5, 0.5}, {0, 1}},
+		Scenes: [][]Seen{{{Watched: 0.9876, Prediction: 0.011}}, {{Watched: 0.5}}},
+	}
+	var b bytes.Buffer
+	if err := f.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| policy | a | b | geomean: weft / it | worst: weft / it |\n|---|--:|--:|--:|--:|\n| weft | 1.00 | 1.00 | 1.00 | 1.00 |\n" +
+			"| fifo | 0.50 | 0.80 | 1.58 | 1.25 |\n| the best of the others | 0.50 | 0.80 | 1.58 | 1.25 |\n\n- **a**: first.\n- **b**: second.\n",
+		"| no fairness window | 0.50 | 0.50 | 0.50 |\n| window 20 ms | 0.00 | 1.00 | - |\n",
+		"| policy | crowd |\n|---|--:|\n| weft | 0.988 |\n| fifo | 0.500 |\n\n- **crowd**: many.\n",
+		"| crowd | 1.1 % | 0.0 % |\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no\n%s\nin\n%s", want, &b)
+		}
+	}
+	if err := f.Markdown(broken{}); !errors.Is(err, errBroken) {
+		t.Errorf("error %v of a writer that fails", err)
+	}
+}
+
+type broken struct{}
+
+var errBroken = errors.New("broken")
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
+// TestScenes: those who should not suffer are in the scene, and ask for no more than their share.
+func TestScenes(t *testing.T) {
+	for _, s := range Scenes() {
+		p := Maker{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}
+		r, err := s.Workload.Play(&p, s.Load, 5*time.Second, 1, false)
+		if err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		watched := s.watch(r, 5*time.Second)
+		total := r.Total()
+		if watched.Offered == 0 || (s.Watched != nil || s.From != nil) == (watched.Offered == total.Offered) {
+			t.Errorf("%s: %d of %d requests are watched", s.Name, watched.Offered, total.Offered)
+		}
+		modest := InShare(s.Workload.Models, r)
+		for i := range s.Workload.Models {
+			if s.Watched != nil && s.Watched(&s.Workload.Models[i]) && !modest[i] {
+				t.Errorf("%s: %s asks for more than its share and should not suffer", s.Name, s.Workload.Models[i].Name)
+			}
+		}
+	}
+}
+
+func TestRatios(t *testing.T) {
+	if mean, worst := ratios([]float64{1, 8, 1}, []float64{2, 2, 1}); mean != "1.26" || worst != "0.50" {
+		t.Errorf("geometric mean %s, least %s; want 1.26 and 0.50", mean, worst)
+	}
+	if mean, worst := ratios([]float64{1, 0}, []float64{2, 2}); mean != "-" || worst != "-" {
+		t.Errorf("with a zero: %s and %s", mean, worst)
+	}
+}
