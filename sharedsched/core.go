@@ -160,6 +160,7 @@ type queue struct {
 	fullCost        time.Duration
 	fullHigh        time.Duration
 	rowCost         time.Duration // of a batch of one row
+	ownCost         time.Duration // of a full batch if the device had no cap
 	curveRevision   uint64
 	settingRevision uint64
 	capRevision     uint64
@@ -252,8 +253,19 @@ func (c *Core) Inherit(id, from VersionID) {
 // Observe takes what telemetry says about a device. What executions cost is expected to change with it.
 func (c *Core) Observe(now Time, device string, s cost.Sample) {
 	for i := range c.devices {
-		if d := &c.devices[i]; d.Name == device {
-			d.state.Observe(s)
+		d := &c.devices[i]
+		if d.Name != device {
+			continue
+		}
+		before := d.state.Revision()
+		d.state.Observe(s)
+		if d.state.Revision() == before {
+			continue
+		}
+		for _, v := range c.versions {
+			if v != nil && c.flows[v.flow].device == d.index {
+				c.touchVersion(v)
+			}
 		}
 	}
 	c.refreshTouched(now)

@@ -143,6 +143,8 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool
 		return false, nil
 	}
 	switch since := &q.shape.refusing; {
+	case q.running > 0 || q.foreground > 0: // what runs or waits checks the estimate
+		*since = Never
 	case *since == Never:
 		*since = now
 	case now.Sub(*since) >= probeAfter:
@@ -242,17 +244,18 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 	return c.handle(slot)
 }
 
-// target returns how long after its arrival the answer to t is wanted.
+// target returns how long after its arrival the answer to t is wanted. A target that not even a row of its own could meet orders
+// nothing: it would put the task first each time, and others late, for nothing.
 func (c *Core) target(q *queue, t *Task) time.Duration {
 	s := &q.version.settings
+	_, _, high := c.fullBatch(q)
 	switch {
-	case t.Target > 0:
+	case t.Target > 0 && (t.Target >= q.rowCost || high == 0):
 		return t.Target
 	case s.TargetLatency > 0:
 		return s.TargetLatency
 	}
-	_, full, _ := c.fullBatch(q)
-	return min(max(targetBatches*full, minTarget), maxTarget)
+	return min(max(targetBatches*q.ownCost, minTarget), maxTarget)
 }
 
 // fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
@@ -266,6 +269,7 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		if s.Adaptive && d.cap.limit > 0 && (budget == 0 || d.cap.limit < budget) {
 			budget = d.cap.limit
 		}
+		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
 		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
 		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
 		q.fullHigh = q.high(q.most)

@@ -110,9 +110,9 @@ func (b *batchCap) close() {
 	}
 }
 
-// histogram counts durations in four buckets per octave from shortest on, and slowly forgets.
+// histogram counts durations in eight buckets per octave from shortest on, and slowly forgets.
 type histogram struct {
-	counts [72]uint16
+	counts [144]uint16
 	n      int
 }
 
@@ -124,7 +124,7 @@ const (
 func (h *histogram) add(d time.Duration) {
 	i := 0
 	if log := bits.Len64(uint64(d)) - 1; log >= shortest {
-		i = min(4*(log-shortest)+int(d>>(log-2)&3), len(h.counts)-1)
+		i = min(8*(log-shortest)+int(d>>(log-3)&7), len(h.counts)-1)
 	}
 	h.counts[i]++
 	if h.n++; h.n < histogramOf {
@@ -142,7 +142,7 @@ func (h *histogram) low() time.Duration {
 	left := h.n / 10
 	for i, n := range h.counts {
 		if left -= int(n); left < 0 {
-			return time.Duration(4+i%4) << (shortest + i/4 - 2)
+			return time.Duration(8+i%8) << (shortest + i/8 - 3)
 		}
 	}
 	return 0

@@ -3,36 +3,40 @@ package sharedsched
 import "time"
 
 // In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches of the
-// few that still make it, and the device would be wasted on their fixed costs. Instead the window of tasks that goes into the
-// next batch slides forward until the batch is worth its cost, and the tasks before it are given up at once (early drop: Nexus,
-// Shen et al., SOSP 2019).
+// few that still make it, and the device would be wasted on their fixed costs. Instead those whose limits would cut the next batch
+// short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP 2019).
 
 // dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone now.
 func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
-	most, _, high := c.fullBatch(q)
-	if high == 0 {
+	if _, _, high := c.fullBatch(q); high == 0 {
 		return acts
 	}
 	for q.ring.n > 0 {
-		t := &c.tasks[q.ring.at(0).task]
-		if t.deadline() >= now.Add(high) {
+		slot := q.ring.at(0).task
+		needs, hopeless := c.hopeless(now, q, &c.tasks[slot])
+		if !hopeless {
 			break
 		}
-		rows := t.rows - t.next
-		if !t.alone && q.version.settings.Batched {
-			rows = min(rows, most)
-		}
-		least := q.shape.Estimate(q.version.settings.padded(rows)).Cost
-		if t.deadline() >= now.Add(least+least/margin) {
-			break
-		}
-		acts = c.drop(now, q, DropHopeless, least, acts)
+		acts = c.drop(now, q, slot, DropHopeless, needs, acts)
 	}
 	return acts
 }
 
-// giveUp drops tasks from the head of the queue whose limits would make the batch so small that others would miss theirs. It
-// returns the most rows that the batch may have so that those who stay meet their limits.
+// hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
+func (c *Core) hopeless(now Time, q *queue, t *task) (needs time.Duration, hopeless bool) {
+	if t.deadline() >= now.Add(q.fullHigh) {
+		return 0, false
+	}
+	rows := t.rows - t.next
+	if !t.alone && q.version.settings.Batched {
+		rows = min(rows, q.most)
+	}
+	cost := q.shape.Estimate(q.version.settings.padded(rows)).Cost
+	return cost, t.deadline() < now.Add(cost+cost/margin)
+}
+
+// giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most rows that
+// the batch may have so that all who stay in it meet their limits. The head is not hopeless.
 func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.at(0).task]; high == 0 || first.alone || !q.version.settings.Batched {
@@ -42,12 +46,31 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	if !c.tight(q, most, now.Add(high)) {
 		return most, acts
 	}
-	skip, rows := c.window(now, q, most)
-	for range skip {
-		acts = c.drop(now, q, DropWindow, q.high(rows), acts)
+	end, loose, acts := c.sift(now, q, most, acts)
+	few := c.fit(now, q, most)
+	many := min(loose, most)
+	if c.variant.NoWindowDrop || worthNum*int64(few)*int64(q.high(many)) >= worthDen*int64(many)*int64(q.high(few)) {
+		return few, acts
 	}
-	return rows, acts
+	needs := end.Sub(now)
+	for i, rows := 0, 0; i < q.ring.n && rows < many; {
+		slot := q.ring.at(i).task
+		t := &c.tasks[slot]
+		if t.alone {
+			break
+		}
+		if t.deadline() < end {
+			acts = c.drop(now, q, slot, DropWindow, needs, acts)
+			continue
+		}
+		rows += t.rows - t.next
+		i++
+	}
+	return many, acts
 }
+
+// worth is how many times the rows per device time a batch must have, for those to be given up who would cut it short.
+const worthNum, worthDen = 10, 7
 
 // tight reports whether one of the tasks of the next rows has its limit before end.
 func (c *Core) tight(q *queue, rows int, end Time) bool {
@@ -61,29 +84,34 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 	return false
 }
 
-// window chooses which tasks make the next batch: how many to give up at the head, and how many rows to take after them. The
-// first task is not hopeless.
-func (c *Core) window(now Time, q *queue, most int) (skip, rows int) {
-	few := c.fit(now, q, most) // with the head, as many as its limit allows
-	// The first task from which on a batch of all that waits, up to a full one, survives.
-	left := q.waiting
-	for ; skip < q.ring.n; skip++ {
-		t := &c.tasks[q.ring.at(skip).task]
-		if t.deadline() >= now.Add(q.high(min(left, most))) {
+// sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch of what is
+// left would end and how many rows there are, up to two batches, whose limits are not before that.
+func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loose int, _ []Action) {
+	seen := 0
+	for i := 0; i < q.ring.n && seen < 2*most; {
+		slot := q.ring.at(i).task
+		t := &c.tasks[slot]
+		if t.alone {
 			break
 		}
-		left -= t.rows - t.next
+		if needs, hopeless := c.hopeless(now, q, t); hopeless {
+			acts = c.drop(now, q, slot, DropHopeless, needs, acts)
+			continue
+		}
+		seen += t.rows - t.next
+		i++
 	}
-	many := min(left, most)
-	if skip == 0 || many <= 0 || c.variant.NoWindowDrop ||
-		worthNum*int64(few)*int64(q.high(many)) >= worthDen*int64(many)*int64(q.high(few)) {
-		return 0, few
+	end = now.Add(q.high(min(seen, most)))
+	for i, left := 0, seen; i < q.ring.n && left > 0; i++ {
+		t := &c.tasks[q.ring.at(i).task]
+		rows := t.rows - t.next
+		left -= rows
+		if t.deadline() >= end {
+			loose += rows
+		}
 	}
-	return skip, many
+	return end, loose, acts
 }
-
-// worth is how many times the rows per device time a batch without the head must have, for the head to be given up.
-const worthNum, worthDen = 10, 7
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least what
 // the head needs.
@@ -102,9 +130,8 @@ func (c *Core) fit(now Time, q *queue, most int) int {
 	return rows
 }
 
-// drop gives up the task at the head of the queue.
-func (c *Core) drop(now Time, q *queue, why DropReason, needs time.Duration, acts []Action) []Action {
-	slot := q.ring.at(0).task
+// drop gives up a waiting task of the queue.
+func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, acts []Action) []Action {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
 	before := len(acts)
 	acts = c.stop(now, slot, EndDropped, acts)

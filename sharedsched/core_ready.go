@@ -116,7 +116,7 @@ func (c *Core) rest(q *queue) {
 
 // promote makes pending queues demanding whose batch must start before the dearest one that could go first would end.
 func (c *Core) promote(now Time, d *device) {
-	soon := now.Add(d.block())
+	soon := now.Add(d.block() + d.block()/margin)
 	for {
 		id, latest, ok := d.pending.Min()
 		if !ok || Time(latest) > soon {

@@ -197,7 +197,7 @@ func TestValues(t *testing.T) {
 		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0",
 		"weft_fairness_lag_ms{device=cpu}":                                                       "2.5",
 		"weft_fairness_lag_ms{device=synth}":                                                     "0",
-		"weft_models{state=ready}": "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
+		"weft_models{state=ready}":                                                               "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
 	}
 	if diff := cmp.Diff(want, values(t, tel)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

@@ -51,7 +51,7 @@ func TestSacrificesAreHeardOf(t *testing.T) {
 		if !ok || refusal.Reason != sharedsched.RefusedForGoodput {
 			t.Errorf("the sacrifice got %v", dropped)
 		}
-		if heard := observer.Refused(); len(heard) != 1 || heard[0] != dropped {
+		if heard := observer.Refused(); len(heard) != 1 || !errors.Is(heard[0], dropped) {
 			t.Errorf("heard of %v, want %v", heard, dropped)
 		}
 		time.Sleep(20 * time.Millisecond)
