@@ -32,7 +32,10 @@ type RequestEvent struct {
 
 // Predict implements weftv1.PredictionServiceServer.
 func (s *Server) Predict(ctx context.Context, req *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
-	limit, _ := ctx.Deadline()
+	var limit time.Time
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = answerBy(time.Now(), deadline)
+	}
 	admission := s.gate.enterRequest()
 	if admission == nil {
 		defer s.gate.leaveRequest()
@@ -42,6 +45,18 @@ func (s *Server) Predict(ctx context.Context, req *weftv1.PredictRequest) (*weft
 		return nil, fail(ctx, err, at)
 	}
 	return resp, nil
+}
+
+// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of the same
+// batch that go first.
+const (
+	deliveryShare = 50 // one fiftieth
+	maxDelivery   = 10 * time.Millisecond
+)
+
+// answerBy returns when an answer must be there to reach its client by the deadline.
+func answerBy(now, deadline time.Time) time.Time {
+	return deadline.Add(-min(max(0, deadline.Sub(now)/deliveryShare), maxDelivery))
 }
 
 // predict takes one request all the way, for every protocol and stream. A zero limit leaves it to the model. admission is what

@@ -132,7 +132,7 @@ func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, erro
 	if err := checkDuration("timeout", m.GetTimeout(), time.Nanosecond); err != nil {
 		return time.Time{}, err
 	}
-	return arrival.Add(m.GetTimeout().AsDuration()), nil
+	return answerBy(arrival, arrival.Add(m.GetTimeout().AsDuration())), nil
 }
 
 // enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and can be

@@ -49,7 +49,11 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	end, loose, acts := c.sift(now, q, most, acts)
 	few := c.fit(now, q, most)
 	many := min(loose, most)
-	if c.variant.NoWindowDrop || worthNum*int64(few)*int64(q.high(many)) >= worthDen*int64(many)*int64(q.high(few)) {
+	tenths := int64(worth)
+	if c.flows[q.version.flow].recent.beyond {
+		tenths = worthBeyond
+	}
+	if c.variant.NoWindowDrop || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
 		return few, acts
 	}
 	needs := end.Sub(now)
@@ -69,8 +73,9 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	return many, acts
 }
 
-// worth is how many times the rows per device time a batch must have, for those to be given up who would cut it short.
-const worthNum, worthDen = 10, 7
+// A batch that limits cut short is good enough with worth tenths of the rows per device time of one without those who cut it
+// short, so that a burst costs nobody. Of a flow that asks for more than its share somebody must lose in any case.
+const worth, worthBeyond = 7, 10
 
 // tight reports whether one of the tasks of the next rows has its limit before end.
 func (c *Core) tight(q *queue, rows int, end Time) bool {

@@ -1,0 +1,117 @@
+package server_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package states.
+
+func queueFull() error {
+	return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1000, MaxQueue: 1000, RetryAfter: time.Millisecond}
+}
+
+// TestQueueFullAnswer holds the whole answer to a request that finds no room: which queue, how long it is, and when to come again.
+func TestQueueFullAnswer(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	h.run = func(context.Context, *catalog.Call) error { return queueFull() }
+	var trailer metadata.MD
+	_, err := h.predict.Predict(t.Context(), observation(""), grpc.Trailer(&trailer))
+	wantCode(t, err, codes.ResourceExhausted, "the queue is full: 1000 of 1000 requests wait")
+	want := []any{
+		&errdetails.ErrorInfo{Reason: "QUEUE_FULL", Domain: "weft", Metadata: map[string]string{
+			"model": "policy", "version": "2", "slot": "prod", "max_queue": "1000", "queued": "1000",
+		}},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)},
+	}
+	if diff := cmp.Diff(want, status.Convert(err).Details(), protocmp.Transform()); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"1"}, trailer.Get("grpc-retry-pushback-ms")); diff != "" {
+		t.Errorf("pushback (-want +got):\n%s", diff)
+	}
+}
+
+// TestClientsRetryByThemselves: a gRPC client with a retry policy needs no code of its own to come again when there is room, and
+// does not come again where that is pointless.
+func TestClientsRetryByThemselves(t *testing.T) {
+	const retries = `{"methodConfig": [{"name": [{"service": "weft.v1.PredictionService"}], "retryPolicy": {
+		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
+	hopeless := &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: time.Second, Limit: time.Millisecond}
+	for _, tt := range []struct {
+		name   string
+		answer func(attempt int32) error
+		code   codes.Code
+		asked  int32
+	}{
+		{"room at the third attempt", func(attempt int32) error {
+			if attempt < 3 {
+				return queueFull()
+			}
+			return nil
+		}, codes.OK, 3},
+		{"never room", func(int32) error { return queueFull() }, codes.ResourceExhausted, 4},
+		{"hopeless", func(int32) error { return hopeless }, codes.ResourceExhausted, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked atomic.Int32
+			h := &house{run: func(ctx context.Context, call *catalog.Call) error {
+				if err := tt.answer(asked.Add(1)); err != nil {
+					return err
+				}
+				return runPolicy(ctx, call)
+			}}
+			h.snapshot.Store(houseSnapshot())
+			_, err := dialHouse(t, h, grpc.WithDefaultServiceConfig(retries)).Predict(t.Context(), observation(""))
+			if status.Code(err) != tt.code || asked.Load() != tt.asked {
+				t.Errorf("%v after %d attempts, want %v after %d", err, asked.Load(), tt.code, tt.asked)
+			}
+		})
+	}
+}
+
+// dialHouse serves the models of h to a client of its own.
+func dialHouse(t *testing.T, h *house, option grpc.DialOption) weftv1.PredictionServiceClient {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	g := grpc.NewServer()
+	server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}, h, h).Register(g)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///house", option,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return weftv1.NewPredictionServiceClient(conn)
+}
