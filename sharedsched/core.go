@@ -160,6 +160,7 @@ type queue struct {
 	fullCost        time.Duration
 	fullHigh        time.Duration
 	rowCost         time.Duration // of a batch of one row
+	bound           bool          // one more row would cost more than the budget
 	ownCost         time.Duration // of a full batch if the device had no cap
 	curveRevision   uint64
 	settingRevision uint64

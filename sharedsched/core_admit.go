@@ -271,6 +271,7 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		}
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
 		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
+		q.bound = q.most < s.MaxBatchSize && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
 		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
 		q.fullHigh = q.high(q.most)
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
@@ -294,11 +295,13 @@ func (c *Core) hear(now Time, q *queue, t *Task, limit Time) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
-	d := c.device(q)
+	most, full, high := c.fullBatch(q)
 	target := min(c.target(q, t), limit.Sub(now))
-	most, full, _ := c.fullBatch(q)
+	if high > 0 && t.Target > 0 && t.Target < q.rowCost {
+		target = 0 // what cannot be met must not make others' batches small
+	}
 	c.flows[q.version.flow].recent.arrived(now, target, full*time.Duration(t.Rows)/time.Duration(most), q.rowCost)
-	d.guard.saw(now, target)
+	c.device(q).guard.saw(now, target)
 }
 
 // expect counts a task that waits now, and the device time that it asks for: its share of a full batch.

@@ -54,7 +54,9 @@ func (r *recent) arrived(now Time, target, work, row time.Duration) {
 	r.asked = r.left(now) + work
 	r.seen = now
 	r.row = row
-	r.targets.add(target)
+	if target > 0 {
+		r.targets.add(target)
+	}
 }
 
 // left returns what of asked is not forgotten yet, in proportion to the time since.
@@ -79,7 +81,7 @@ func (c *Core) sweep(now Time, d *device) {
 		f := &c.flows[b.next]
 		b.next++
 		r := &f.recent
-		if f.removed || f.device != d.index || r.targets.n == 0 || now.Sub(r.seen) > recently {
+		if f.removed || f.device != d.index || now.Sub(r.seen) > recently {
 			continue
 		}
 		asked := r.left(now)
@@ -89,7 +91,7 @@ func (c *Core) sweep(now Time, d *device) {
 		target := r.targets.low()
 		contended := b.last.asked > recently*contendedNum/contendedDen
 		r.beyond = contended && float64(asked)*b.last.weights > f.weight*float64(recently)
-		if target < r.row+b.last.row || r.beyond {
+		if r.targets.n == 0 || target < r.row+b.last.row || r.beyond {
 			continue
 		}
 		if b.round.least == 0 || target < b.round.least {
@@ -162,6 +164,9 @@ const (
 )
 
 func (g *guard) saw(now Time, target time.Duration) {
+	if target == 0 {
+		return
+	}
 	g.turn(now)
 	if l := &g.least[g.step%guardSteps]; *l == 0 || target < *l {
 		*l = target

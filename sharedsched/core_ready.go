@@ -66,14 +66,16 @@ func (c *Core) plan(q *queue) (full bool) {
 		}
 	}
 	q.due = head.target
-	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin
+	wanted := q.due - c.tasks[head.task].arrival
+	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin - wanted/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
 	}
 	return full
 }
 
-// margin is the part of an estimate by which a batch should start earlier than it says.
+// margin is the part by which a batch should start earlier than its estimate says, and of the time to its target that is kept for
+// batches that grow meanwhile, others that are due with it, and the answer's way.
 const margin = 20
 
 // block returns what the dearest batch that may start next on the device costs.

@@ -141,7 +141,8 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	return acts
 }
 
-// size returns how many rows the next batch takes of those it could have, as the padding policy says.
+// size returns how many rows the next batch takes of those it could have, as the padding policy says. Tasks are not split for
+// it: a smaller size counts only where whole tasks fill it.
 func (c *Core) size(q *queue, most int) int {
 	s := &q.version.settings
 	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
@@ -149,7 +150,7 @@ func (c *Core) size(q *queue, most int) int {
 	}
 	rows := min(most, q.waiting)
 	up, down := s.padded(rows), s.trimmed(rows)
-	if down == 0 || down == rows {
+	if down == 0 || down == rows || !c.fills(q, down) {
 		return most
 	}
 	if s.Padding == MinimizeCost &&
@@ -159,12 +160,21 @@ func (c *Core) size(q *queue, most int) int {
 	return down
 }
 
+// fills reports whether the first tasks have so many rows together.
+func (c *Core) fills(q *queue, rows int) bool {
+	for i := 0; i < q.ring.n && rows > 0; i++ {
+		t := &c.tasks[q.ring.at(i).task]
+		rows -= t.rows - t.next
+	}
+	return rows == 0
+}
+
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
 	case full && most == 1 && s.MaxBatchCost > 0 && q.shape.Estimate(s.padded(1)).Cost > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
-	case full && most < s.MaxBatchSize:
+	case full && q.bound:
 		return FlushBudgetReached
 	case full:
 		return FlushFull
