@@ -20,8 +20,30 @@ func (h *Host) enroll(c candidate, v *version) error {
 	v.id, err = h.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
 	if err != nil {
 		h.flows.release(v.flow)
+		return err
 	}
-	return err
+	if from := h.before(v); from != nil {
+		h.sched.Inherit(v.id, from.id)
+	}
+	return nil
+}
+
+// before returns the resident version of the same model on the same device that comes before v, else the first after it: what
+// its executions take is the best guess for those of v that warming up will not measure. It returns nil if there is none.
+func (h *Host) before(v *version) *version {
+	var best *version
+	// Numbers are unique, so that the order of iteration does not matter.
+	for _, w := range *h.byID.Load() {
+		if w.model != v.model || w.number == v.number || w.opened.Device != v.opened.Device {
+			continue
+		}
+		switch {
+		case best == nil, w.number < v.number && (best.number > v.number || w.number > best.number),
+			best.number > v.number && w.number < best.number:
+			best = w
+		}
+	}
+	return best
 }
 
 // dismiss takes a version that failed its trial out of the scheduler. None of its tasks is left.

@@ -24,6 +24,7 @@ type Scheduler interface {
 	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
 	RemoveFlow(sharedsched.FlowID)
 	AddVersion(name string, flow sharedsched.FlowID, s sharedsched.Settings) (sharedsched.VersionID, error)
+	Inherit(v, from sharedsched.VersionID)
 	Configure(sharedsched.VersionID, sharedsched.Settings) error
 	RemoveVersion(context.Context, sharedsched.VersionID) error
 	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)

@@ -35,6 +35,7 @@ func (m *manual) AddVersion(string, sharedsched.FlowID, sharedsched.Settings) (s
 	return 0, nil
 }
 func (m *manual) Configure(sharedsched.VersionID, sharedsched.Settings) error { return nil }
+func (m *manual) Inherit(_, _ sharedsched.VersionID)                          {}
 func (m *manual) RemoveVersion(context.Context, sharedsched.VersionID) error  { return nil }
 
 func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {

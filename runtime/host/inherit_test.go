@@ -1,0 +1,31 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest after.
+func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
+	h := New(Config{})
+	resident := func(model string, number int64, device string) *version {
+		return &version{model: model, number: number, opened: Opened{Device: device}}
+	}
+	byID := map[sharedsched.VersionID]*version{}
+	for i, v := range []*version{
+		resident("m", 2, "cpu"), resident("m", 4, "cpu"), resident("m", 5, "cuda:0"), resident("m", 9, "cpu"), resident("other", 6, "cpu"),
+	} {
+		byID[sharedsched.VersionID(i)] = v
+	}
+	h.byID.Store(&byID)
+	for number, want := range map[int64]int64{1: 2, 3: 2, 7: 4, 9: 4, 12: 9} {
+		got := h.before(resident("m", number, "cpu"))
+		if got == nil || got.number != want {
+			t.Errorf("version %d inherits from %+v, want version %d", number, got, want)
+		}
+	}
+	if got := h.before(resident("new", 1, "cpu")); got != nil {
+		t.Errorf("a new model inherits from %s/%d", got.model, got.number)
+	}
+}
