@@ -115,7 +115,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 			{
 				// Wanted within five batches: it must start one and a twentieth before that.
 				Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 1,
-				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50, SlackMs: 250 - 52.5 - 1,
+				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50, SlackMs: 250 - 52.5 - 12.5 - 1 - 1,
 			},
 			{
 				// It waits for the first measurement of what it costs.

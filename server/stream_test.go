@@ -184,8 +184,9 @@ func TestStreamTimeoutIsTheLimit(t *testing.T) {
 	before := time.Now()
 	s.send(&weftv1.PredictStreamRequest{Request: observation("a"), Timeout: durationpb.New(time.Hour)})
 	s.want("a: version 2")
-	if limit := <-limits; limit.Before(before.Add(time.Hour)) || limit.After(time.Now().Add(time.Hour)) {
-		t.Errorf("limit is %v after the request", limit.Sub(before))
+	const delivery = 10 * time.Millisecond // kept for the answer's way
+	if limit := (<-limits).Add(delivery); limit.Before(before.Add(time.Hour)) || limit.After(time.Now().Add(time.Hour)) {
+		t.Errorf("limit is %v after the request, less %v", limit.Sub(before), delivery)
 	}
 	// The stream's own deadline is not a limit of its requests.
 	s.request("b")

@@ -10,7 +10,10 @@ type Action struct {
 	Task    Handle
 	End     End
 	Outcome *Outcome
-	// RetryAfter is when a task that was dropped may be tried again: about when the next batch ends.
+	// For EndDropped: why; the time that was left, and that an execution takes; and when the next batch ends, after which another
+	// attempt may fare better.
+	Drop       DropReason
+	Had, Needs time.Duration
 	RetryAfter time.Duration
 }
 

@@ -40,6 +40,7 @@ type Core struct {
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
+	hurry          bool     // no batch is held for its timeout
 	draining       bool
 	log            decisionLog
 }
@@ -299,6 +300,18 @@ func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
 	c.touchVersion(v)
 	c.refreshTouched(now)
 	return c.retire(v, acts)
+}
+
+// Hurry ends all holding of batches for their timeouts, now and from now on, as befits a server that is about to stop: tasks are
+// admitted as before.
+func (c *Core) Hurry(now Time) {
+	c.hurry = true
+	for _, v := range c.versions {
+		if v != nil {
+			c.touchVersion(v)
+		}
+	}
+	c.refreshTouched(now)
 }
 
 // Drain refuses further tasks of every version and runs what waits without waiting for batches to fill.

@@ -101,8 +101,7 @@ func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []A
 	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
 		return false, acts
 	}
-	c.log.drop(now, v, &c.tasks[e.task], DropRoom, 0)
-	return true, c.stop(now, e.task, EndDropped, acts)
+	return true, c.drop(now, q, e.task, DropRoom, 0, acts)
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its queue, or

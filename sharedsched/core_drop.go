@@ -138,10 +138,12 @@ func (c *Core) fit(now Time, q *queue, most int) int {
 // drop gives up a waiting task of the queue.
 func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, acts []Action) []Action {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
+	had := c.tasks[slot].limit.Sub(now)
 	before := len(acts)
 	acts = c.stop(now, slot, EndDropped, acts)
 	if len(acts) > before { // else some of its rows are running
-		acts[before].RetryAfter = q.fullCost
+		a := &acts[before]
+		a.Drop, a.Had, a.Needs, a.RetryAfter = why, had, needs, q.fullCost
 	}
 	return acts
 }

@@ -66,8 +66,8 @@ func (c *Core) plan(q *queue) (full bool) {
 		}
 	}
 	q.due = head.target
-	wanted := q.due - c.tasks[head.task].arrival
-	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin - wanted/margin
+	spare := (q.due - c.tasks[head.task].arrival) / margin
+	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin - spare - min(spare, delivery)
 	if c.variant.LeastSlack {
 		q.due = q.latest
 	}
@@ -75,8 +75,11 @@ func (c *Core) plan(q *queue) (full bool) {
 }
 
 // margin is the part by which a batch should start earlier than its estimate says, and of the time to its target that is kept for
-// batches that grow meanwhile, others that are due with it, and the answer's way.
-const margin = 20
+// batches that grow meanwhile and others that are due with it. As much again, up to delivery, is for timers and the answer's way.
+const (
+	margin   = 20
+	delivery = Time(time.Millisecond)
+)
 
 // block returns what the dearest batch that may start next on the device costs.
 func (d *device) block() time.Duration {
@@ -146,7 +149,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 		return false, Never
 	}
 	s := &q.version.settings
-	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.tasks[q.ring.at(0).task].alone {
+	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
 	if most, _, _ := c.fullBatch(q); q.waiting >= most {
@@ -158,8 +161,13 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	return true, Never
 }
 
-// timerSlack is by how much earlier a hold for a limit ends, since timers fire late.
-const timerSlack = 200 * time.Microsecond
+// Of the time that is left when a hold for a limit begins, a part is kept at its end: timers fire late, and the answer must get
+// to its caller.
+const (
+	holdShare   = 10 // one tenth
+	maxHoldKept = 10 * time.Millisecond
+	timerSlack  = 200 * time.Microsecond
+)
 
 // holdEnd returns when a partial batch stops being held: at the batch timeout, or so early that the task with the soonest limit
 // can still meet it.
@@ -169,7 +177,8 @@ func (c *Core) holdEnd(q *queue) Time {
 		return end
 	}
 	_, full, high := c.fullBatch(q)
-	return min(end, q.soonest-Time(max(full, high)+full/10+timerSlack))
+	kept := min(q.soonest.Sub(q.oldest)/holdShare, maxHoldKept) + timerSlack
+	return min(end, q.soonest-Time(max(full, high)+kept))
 }
 
 // touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.

@@ -178,7 +178,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 		return FlushBudgetReached
 	case full:
 		return FlushFull
-	case q.version.closing || c.draining:
+	case q.version.closing || c.draining || c.hurry:
 		return FlushDrain
 	case s.BatchTimeout > 0 && q.oldest.Add(s.BatchTimeout) > now:
 		return FlushDeadline

@@ -39,10 +39,10 @@ type op struct {
 	end     End
 	err     error // for EndFailed
 	outcome Outcome
-	// retryAfter is for EndDropped, waited the time until there was room.
-	retryAfter, waited time.Duration
-	payload            any // the task's
-	scratch            scratch
+	dropped *Refusal      // for EndDropped
+	waited  time.Duration // until there was room
+	payload any           // the task's
+	scratch scratch
 }
 
 // scratch is memory for the actions of one event.
@@ -192,7 +192,7 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	case EndClosed:
 		err = ErrClosed
 	case EndDropped:
-		err = &Refusal{Reason: RefusedForGoodput, RetryAfter: o.retryAfter}
+		err = o.dropped
 	}
 	s.refused(v, err)
 	return o.outcome, err
@@ -255,7 +255,7 @@ func (s *Scheduler) refused(v VersionID, err error) {
 }
 
 func (s *Scheduler) recycle(o *op) {
-	o.err, o.payload = nil, nil
+	o.err, o.payload, o.dropped = nil, nil, nil
 	s.ops.Put(o)
 }
 
@@ -276,6 +276,17 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 	s.afterEventLocked(now, &o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()
+}
+
+// Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that stops calls
+// it when it takes no more requests and waits for those it has.
+func (s *Scheduler) Hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.nowLocked(s.now())
+	s.core.Hurry(now)
+	s.trace.event("hurry", now, 0, nil)
+	s.afterEventLocked(now, nil)
 }
 
 // Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.

@@ -127,7 +127,10 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 		case TaskEnded:
 			o := s.waiting[a.Task.slot()]
 			s.waiting[a.Task.slot()] = nil
-			o.end, o.outcome, o.retryAfter = a.End, *a.Outcome, a.RetryAfter
+			o.end, o.outcome = a.End, *a.Outcome
+			if a.End == EndDropped {
+				o.dropped = refusalOf(a)
+			}
 			sc.ended = append(sc.ended, o)
 		case VersionGone:
 			if gone := s.gone[a.Version]; gone != nil {

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,5 +121,35 @@ func TestBatchSizeFollowsTraffic(t *testing.T) {
 			}
 		}
 		s.Close()
+	})
+}
+
+// TestNobodyWaitsForMemory: where callers wait for a full queue, one whose bytes find no room is refused all the same.
+func TestNobodyWaitsForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Config{Devices: []Device{{Name: "d", Lanes: 1}}, MaxQueuedBytes: 100}, &line{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		f, _ := s.AddFlow("m", "d", 1)
+		v, err := s.AddVersion("m/1", f, Settings{MaxBatchSize: 1, MaxQueue: 10, WaitWhenFull: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 2 { // one runs, one waits
+			wg.Go(func() {
+				if _, err := s.Do(t.Context(), v, &Task{Rows: 1, Bytes: 60}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		_, err = s.Do(t.Context(), v, &Task{Rows: 1, Bytes: 60})
+		if r, ok := errors.AsType[*Refusal](err); !ok || r.Reason != RefusedQueueFull || r.QueuedBytes != 60 {
+			t.Errorf("60 bytes more where 60 of 100 wait: %v", err)
+		}
+		wg.Wait()
 	})
 }

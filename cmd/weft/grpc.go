@@ -26,14 +26,15 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 const farewell = time.Second
 
 // grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time there is for
-// the answers to arrive. If it is cut short, abandon must end what is queued, so that those callers are told; what runs has the
-// farewell to end.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, abandon func(), log *slog.Logger) lifecycle.Part {
+// the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short, abandon must end what is
+// queued, so that those callers are told; what runs has the farewell to end.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(), log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
 		Run:  func() error { return g.Serve(l) },
 		Stop: func(ctx context.Context) error {
 			ready.set("draining")
+			hurry()
 			err := s.Drain(ctx)
 			if err != nil {
 				log.Warn("accepted requests are abandoned", "requests", s.Unanswered())

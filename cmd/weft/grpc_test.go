@@ -31,7 +31,7 @@ func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 		}))
 		listener := bufconn.Listen(1 << 16)
 		log := slog.New(slog.DiscardHandler)
-		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() { t.Error("abandoned") }, log)
+		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {}, func() { t.Error("abandoned") }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn, err := grpc.NewClient("passthrough:part",

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
 
@@ -19,8 +20,8 @@ type house struct {
 	library   *library
 }
 
-// newHouse returns a house without models. It must be closed. The observer and onChange may be nil.
-func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer, onChange func(*catalog.Snapshot)) (*house, error) {
+// newHouse returns a house without models. It must be closed. The observer, the trace of the scheduler and onChange may be nil.
+func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer, trace io.Writer, onChange func(*catalog.Snapshot)) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	scheduled := available.forScheduler()
@@ -34,6 +35,7 @@ func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer,
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
+		Trace: trace,
 	}, h.models, observer)
 	if err != nil {
 		return nil, err

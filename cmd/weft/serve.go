@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -70,7 +71,16 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	var edge *server.Server // below, since it serves what the house holds
 	announced := make(chan struct{})
 	announce := sync.OnceFunc(func() { close(announced) })
-	h, err := newHouse(&c.Server, log, measured, func(*catalog.Snapshot) {
+	var trace io.Writer
+	if c.SchedTrace != "" {
+		record, err := createTrace(c.SchedTrace, log)
+		if err != nil {
+			return err
+		}
+		g.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return record.close() }})
+		trace = record
+	}
+	h, err := newHouse(&c.Server, log, measured, trace, func(*catalog.Snapshot) {
 		edge.ModelsChanged()
 		announce()
 	})
@@ -97,7 +107,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	go func() { loaded <- h.models.Load(ctx, listing) }()
 	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
 	<-announced
-	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Abandon, log))
+	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Hurry, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
 	select {
 	case err := <-loaded:

@@ -10,18 +10,22 @@ import (
 	"github.com/weftserve/weft/sharedsched/sim"
 )
 
-// simCommand is `weft sim`: the scheduler and others under simulated load.
+// simCommand is `weft sim`: the scheduler and others under simulated load, or the scheduler once more under a recorded one.
 type simCommand struct {
-	Quick     bool     `help:"A rough answer within half a minute: short runs of a single seed."`
+	Quick     bool     `help:"A rough answer within a minute: short runs of a single seed."`
 	Out       string   `help:"Write the tables and plots into this folder too." type:"path" placeholder:"DIR"`
 	Policies  []string `help:"Only these policies and variants: names, or parts of them."`
 	Workloads []string `help:"Only these workloads and scenes: names, or parts of them."`
 	Seconds   float64  `help:"Virtual seconds of arrivals in each run (20, with --quick 5)."`
-	Seeds     int      `help:"Runs for each figure (4, with --quick 1)."`
+	Seeds     int      `help:"Runs for each figure and draw of models (2, with --quick 1)."`
+	Replay    string   `help:"Simulate nothing, but decide once more what \"weft serve --sched-trace FILE\" recorded, and tell the first difference if there is one." type:"path" placeholder:"FILE"`
 }
 
 // Run simulates and writes the tables. Each figure goes to the error stream as soon as it is known.
 func (c *simCommand) Run(s streams) error {
+	if c.Replay != "" {
+		return c.replay(s.out)
+	}
 	study, err := c.study()
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -25,11 +26,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// house is Weft with one policy network on ONNX Runtime's CPU provider.
+// house is Weft from the scheduler to the gRPC edge, without the program around it.
 type house struct {
 	host    *host.Host
 	sched   *sharedsched.Scheduler
-	version *catalog.Version
+	version *catalog.Version // of the policy; nil where there is none
 	counts
 }
 
@@ -53,7 +54,7 @@ func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
 		func() float64 { return float64(c.cpu.Load()-cpu) / float64(c.rows.Load()-rows) }
 }
 
-// newHouse serves a dense network with layers of the given sizes and the lines of a manifest.
+// newHouse serves a dense network, on ONNX Runtime's CPU provider, with layers of the given sizes and the lines of a manifest.
 func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	tb.Helper()
 	lib, err := ortlib.Find()
@@ -64,21 +65,37 @@ func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 		tb.Fatal(err)
 	}
 	repo := tb.TempDir()
-	dir := filepath.Join(repo, "policy", "1")
+	addModel(tb, repo, "policy", manifest)
+	if err := os.WriteFile(filepath.Join(repo, "policy", "1", "model.onnx"), onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+	h := assemble(tb, repo, "cpu", openONNX)
+	h.version = h.host.Snapshot().Model("policy").Newest()
+	return h
+}
+
+// addModel adds a model with one version, and the lines of its manifest, to a repository.
+func addModel(tb testing.TB, repo, name, manifest string) {
+	tb.Helper()
 	if err := errors.Join(
-		os.MkdirAll(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, "model.onnx"), onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644),
-		os.WriteFile(filepath.Join(repo, "policy", "model.yaml"), []byte(manifest), 0o644),
+		os.MkdirAll(filepath.Join(repo, name, "1"), 0o755),
+		os.WriteFile(filepath.Join(repo, name, "model.yaml"), []byte(manifest), 0o644),
 	); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// assemble serves a repository, of which every model must be batched, on one device with one lane.
+func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
+	tb.Helper()
 	opened, err := modelrepo.Open(repo)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	h := &house{host: host.New(host.Config{Open: open, Logger: slog.New(slog.DiscardHandler)})}
 	h.sched, err = sharedsched.New(sharedsched.Config{
-		Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}},
+		Devices:        []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
+		FairnessWindow: 50 * time.Millisecond,
 	}, h.host, &h.counts)
 	if err != nil {
 		tb.Fatal(err)
@@ -90,18 +107,26 @@ func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 		h.sched.Close()
 	})
 	h.host.Attach(h.sched)
-	h.host.Load(tb.Context(), opened.Scan())
-	h.version = h.host.Snapshot().Model("policy").Newest()
-	if h.version == nil {
-		tb.Fatalf("the policy did not load: %+v", h.host.Snapshot().Model("policy").Versions[0])
+	listing := opened.Scan()
+	if err := listing.Err(); err != nil {
+		tb.Fatal(err)
 	}
-	if !h.version.Batching.Batched {
-		tb.Fatalf("the policy is not batched: %s", h.version.Batching.Reason)
+	if err := h.host.Load(tb.Context(), listing); err != nil {
+		tb.Fatal(err)
+	}
+	for _, m := range h.host.Snapshot().Models {
+		v := m.Newest()
+		if v == nil {
+			tb.Fatalf("%s did not load: %+v", m.Name, m.Versions[0])
+		}
+		if !v.Batching.Batched {
+			tb.Fatalf("%s is not batched: %s", m.Name, v.Batching.Reason)
+		}
 	}
 	return h
 }
 
-func open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return host.Opened{}, err

@@ -43,6 +43,10 @@ type Server struct {
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty: search for it."`
+	// SchedTrace is a file that every event of the scheduler and what was decided goes to, to be decided again later; empty:
+	// none. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of inputs without
+	// a batch dimension.
+	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, anew, for \"weft sim --replay FILE\"; empty: do not."`
 	// LogLevel is the least severe message that is written.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe message to write: debug, info, warn or error."`
 	// LogFormat is text for people, json for machines.

@@ -31,9 +31,9 @@ func UpperBound(models []Model, reqs []*Request) (onTime int) {
 	if len(f.arrivals) == 0 {
 		return 0
 	}
-	const slots = 1024
+	slots := min(64+2*len(f.arrivals), 1024) // of the order of the requests: finer ones would not make it much tighter
 	start := f.arrivals[0].at
-	slot := (f.end-start)/slots + 1
+	slot := (f.end-start)/Time(slots) + 1
 
 	type job struct {
 		work     float64

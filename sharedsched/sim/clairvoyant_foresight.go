@@ -91,7 +91,7 @@ func (l *foreLine) arrived(now Time, before int) int {
 // takes returns how many requests from the i-th of n on a batch of at most so many rows takes, at least one, and its cost.
 func (l *foreLine) takes(i, n, rows int) (count int, cost Time) {
 	if l.narrow {
-		count = min(rows, n-i)
+		count = min(max(rows, 1), n-i)
 		return count, l.cost[count]
 	}
 	limit := l.before[i] + rows

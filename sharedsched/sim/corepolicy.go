@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,6 +63,9 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 		p.versions = append(p.versions, id)
 		if !m.Cold {
 			p.warmUp(i)
+		}
+		if before := slices.IndexFunc(env.Models[:i], func(other Model) bool { return other.Name == m.Inherits }); m.Inherits != "" && before >= 0 {
+			p.core.Inherit(id, p.versions[before])
 		}
 	}
 	return p

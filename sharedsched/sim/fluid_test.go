@@ -52,7 +52,7 @@ func TestSuiteIsAtCapacity(t *testing.T) {
 			t.Errorf("%s asks for %.6f of the device at load 1", w.Name, sum)
 		}
 	}
-	s := aggressor()
+	s := sceneOf(t, "aggressor")
 	sum := 0.0
 	for i := range s.Workload.Models {
 		sum += fluidDemand(&s.Workload.Models[i], s.Workload.Models[i].Rate)
@@ -87,4 +87,16 @@ func TestWaterFill(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
+}
+
+// sceneOf returns the scene of that name.
+func sceneOf(t *testing.T, name string) *Scene {
+	t.Helper()
+	for _, s := range Scenes() {
+		if s.Name == name {
+			return &s
+		}
+	}
+	t.Fatalf("no scene is called %q", name)
+	return nil
 }

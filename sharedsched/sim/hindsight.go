@@ -6,7 +6,7 @@ import (
 )
 
 // Hindsight compares a policy with what is possible if all arrivals and true costs are known in advance: G99 on the same
-// requests, in units of the fluid capacity.
+// requests of the first draw, in units of the fluid capacity.
 type Hindsight struct {
 	Workload string
 	Ours     float64
@@ -23,7 +23,7 @@ const hindsightWidth = 8
 // hindsight fills in the table of one workload.
 func (f *Findings) hindsight(_, j int) error {
 	s := f.Study
-	w := &s.Workloads[j]
+	w := &s.Workloads[j].draws()[0]
 	ours, _, err := FamilyG99(w, &s.Families[0], hindsightEffort)
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", s.Families[0].Name, w.Name, err)

@@ -28,6 +28,12 @@ type Family struct {
 	Members []Maker
 }
 
+// elsewhere reports whether the family runs on another device than the others, one that does more work while several batches are
+// in flight. What it reaches says nothing about its policy.
+func (f *Family) elsewhere() bool {
+	return slices.ContainsFunc(f.Members, func(m Maker) bool { return m.Overlap > 1 })
+}
+
 // Families groups makers, in the order in which their families appear.
 func Families(makers []Maker) []Family {
 	var all []Family

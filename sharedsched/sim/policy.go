@@ -107,6 +107,7 @@ type Model struct {
 	Keys        int           // shape keys its requests are spread over; 0 counts as 1
 	Rate        float64       // requests per second at load 1
 	Cold        bool          // its costs are unknown at first
+	Inherits    string        // the model whose costs stand in for its own while those are unknown; empty: none
 	BatchWindow time.Duration // batch timeout, where the policy has one
 	Background  bool          // its requests are background work
 }

@@ -3,16 +3,19 @@ package sim
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Markdown writes the findings as tables.
 func (f *Findings) Markdown(w io.Writer) error {
 	p := &printer{w: w}
 	s := f.Study
-	p.printf("Each figure is from %d × %v of arrivals; loads are found to %.0f %%.\n", s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision)
+	p.printf("All times are virtual: the figures do not depend on the machine. A load carried is from %d × %v of arrivals and found to %.0f %%,\n"+
+		"a scene is from %d × %v.\n", timesDrawn*s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision, s.Effort.Seeds, s.Effort.Span)
 	f.carried(p, false, "Load carried",
 		"The highest load at which 99 % of the requests are on time, in units of the fluid capacity. Of policies that differ only in\n"+
-			"a parameter, the best on each workload.")
+			"a parameter, the best on each workload. Where models are drawn at random, they are drawn three times, with consecutive seeds:\n"+
+			"the figure is the geometric mean over the draws, each with the best parameter for it and the same requests for all policies.")
 	f.ablation(p)
 	f.carried(p, true, "Load carried under other arrivals", "The same figure.")
 	f.hindsights(p)
@@ -33,10 +36,15 @@ func (f *Findings) carried(p *printer, further bool, title, about string) {
 	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name), "worst: "+s.Families[0].Name+" / it")
 	p.rule(len(columns) + 2)
 	best := make([]float64, len(columns))
+	var elsewhere []string
 	for i, family := range s.Families {
 		theirs := at(f.G99[i], columns)
 		mean, worst := ratios(ours, theirs)
 		p.row(family.Name, numbers(theirs), mean, worst)
+		if family.elsewhere() {
+			elsewhere = append(elsewhere, family.Name)
+			continue
+		}
 		for j := range best {
 			if i > 0 {
 				best[j] = max(best[j], theirs[j])
@@ -48,6 +56,10 @@ func (f *Findings) carried(p *printer, further bool, title, about string) {
 		p.row("the best of the others", numbers(best), mean, worst)
 	}
 	p.printf("\n")
+	if len(elsewhere) > 0 {
+		p.printf("%s runs on another device, which does a fifth more work while several batches are in flight, and does not count among the others.\n\n",
+			strings.Join(elsewhere, ", "))
+	}
 	for _, j := range columns {
 		p.item(s.Workloads[j].Name, s.Workloads[j].About)
 	}
@@ -69,6 +81,37 @@ func (f *Findings) ablation(p *printer) {
 		mean, _ := ratios(theirs, ours)
 		p.row(v.Name, numbers(theirs), mean)
 	}
+	f.isolation(p)
+}
+
+// isolation is what the variants do to flows that should not suffer.
+func (f *Findings) isolation(p *printer) {
+	s := f.Study
+	var columns []int
+	var names []string
+	for j := range s.Scenes {
+		if s.Scenes[j].Isolation {
+			columns = append(columns, j)
+			names = append(names, s.Scenes[j].Name)
+		}
+	}
+	if len(columns) == 0 {
+		return
+	}
+	p.section("Ablation: isolation", "Share on time of the flows that ask for no more than their share, beside one that floods. The scenes are described below.")
+	p.row("variant", names)
+	p.rule(len(columns))
+	row := func(name string, seen []Seen) {
+		var cells []string
+		for _, j := range columns {
+			cells = append(cells, fmt.Sprintf("%.3f", seen[j].Watched))
+		}
+		p.row(name, cells)
+	}
+	row(s.Families[0].Name, f.Scenes[0])
+	for i, v := range s.Variants {
+		row(v.Name, f.Isolation[i])
+	}
 }
 
 func (f *Findings) sceneTables(p *printer) {
@@ -85,6 +128,8 @@ func (f *Findings) sceneTables(p *printer) {
 		func(seen *Seen) string { return fmt.Sprintf("%d ms", seen.Lag.Milliseconds()) }, false)
 	f.scenes(p, Adversity, "Adversity", "Share on time of those who should not suffer.",
 		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Watched) }, true)
+	f.scenes(p, Adversity, "Device time wasted in adversity", "On results that came late, as a share of the time.",
+		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Wasted) }, false)
 	f.scenes(p, Change, "Change", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 }
 
@@ -143,7 +188,8 @@ func (f *Findings) hindsights(p *printer) {
 	}
 	ours := f.Study.Families[0].Name
 	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least and at most, if all arrivals and true costs are known in advance, by running one batch\n"+
-		"at a time: by a beam search over batches, and by a relaxation that bounds every schedule. Runs of %v with a single seed.", hindsightEffort.Span))
+		"at a time: by a beam search over batches, and by a relaxation that bounds every schedule. Runs of %v with a single seed, of the\n"+
+		"first draw.", hindsightEffort.Span))
 	p.row("workload", []string{ours, "search", "bound", ours + " / search", ours + " / bound"})
 	p.rule(5)
 	for _, h := range f.Hindsight {

@@ -23,6 +23,7 @@ type Scene struct {
 	Name, About string
 	Workload    Workload
 	Load        float64
+	Isolation   bool              // it shows what protects flows from each other
 	Watched     func(*Model) bool // whose share on time is of interest; nil: of all
 	// From says of which requests: those that arrive from then on. Nil: of all.
 	From func(span time.Duration) time.Duration
@@ -31,7 +32,9 @@ type Scene struct {
 // Scenes returns all scenes.
 func Scenes() []Scene {
 	return []Scene{
-		onSuite(Overload, "het30cv3", 1.5), onSuite(Overload, "het30cv3", 3), onSuite(Overload, "bimodal", 1.5), aggressor(),
+		onSuite(Overload, "het30cv3", 1.5), onSuite(Overload, "het30cv3", 3), onSuite(Overload, "bimodal", 1.5),
+		aggressor("aggressor", "one of ten flows floods, 2.7 times the capacity in all", 0.06, 2.7-9*0.06),
+		aggressor("aggressor ×10", "one of ten flows asks for ten times its fair share, the others for four fifths of theirs", 0.08, 1),
 		keys(1), keys(200), trickle(), flash(), beside(), impatient(), coldStorm(), flip(),
 		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time", clockStep),
 		slowed("co-tenant", "30 unlike models at half load; somebody else slows the device by half again and again", coTenant),
@@ -48,14 +51,14 @@ func onSuite(g Group, name string, load float64) Scene {
 	return Scene{Group: g, Name: fmt.Sprintf("%s ×%g", name, load), About: w.About, Workload: *w, Load: load}
 }
 
-// aggressor has nine models that ask for 0.06 of the device each, and one that floods it: 2.7 times what it can do in all.
-func aggressor() Scene {
+// aggressor has nine models that ask for the modest share of the device each, and one that asks for the flood.
+func aggressor(name, about string, modest, flood float64) Scene {
 	models := equal(10, 2, 0.2, 100)
-	demands(models, 0.06)
+	demands(models, modest)
 	models[0].Name = "aggressor"
-	demands(models[:1], 2.7-9*0.06)
-	s := scene("aggressor", "one of ten flows floods, 2.7 times the capacity in all", models, calm("aggressor"))
-	s.Group = Overload
+	demands(models[:1], flood)
+	s := scene(name, about, models, calm("aggressor"))
+	s.Group, s.Isolation = Overload, true
 	return s
 }
 
@@ -65,8 +68,14 @@ func keys(n int) Scene {
 	demands(models, 0.12)
 	models[0].Name, models[0].Keys = "shapes", n
 	demands(models[:1], 1)
-	return scene(fmt.Sprintf("%d shapes", n), "a flooding model with so many shapes; the share on time of the five modest flows beside it",
+	name := fmt.Sprintf("%d shapes", n)
+	if n == 1 {
+		name = "one shape"
+	}
+	s := scene(name, "a flooding model with so many shapes; the share on time of the five modest flows beside it",
 		models, calm("shapes"))
+	s.Isolation = n > 1
+	return s
 }
 
 // trickle has a model that gets one request a second beside ten that ask for 1.2 times the device.
@@ -74,8 +83,10 @@ func trickle() Scene {
 	models := equal(11, 4, 0.4, 200)
 	demands(models, 0.12)
 	models[0] = linear("trickle", 4, 0.4, 50, 1)
-	return scene("trickle", "one request a second beside saturation; the share on time of the former", models,
+	s := scene("trickle", "one request a second beside saturation; the share on time of the former", models,
 		func(m *Model) bool { return m.Name == "trickle" })
+	s.Isolation = true
+	return s
 }
 
 // flash multiplies the load of ten models by ten for half of the time, and then is back at 0.9 of the capacity.
@@ -127,13 +138,14 @@ func coldStorm() Scene {
 	return s
 }
 
-// flip moves the traffic of a model to its next version, which was never measured, at one moment.
+// flip moves the traffic of a model to its next version, which was never measured, at one moment. What is known of the old one's
+// costs stands in for its own.
 func flip() Scene {
 	models := equal(6, 2, 0.2, 100)
 	demands(models, 0.12)
 	demands(models[:2], 0.3)
-	models[0].Name, models[1].Name, models[1].Cold = "old", "new", true
-	s := scene("version flip", "all traffic of a model moves to a version of unknown cost at one moment; the share on time of everything after it",
+	models[0].Name, models[1].Name, models[1].Cold, models[1].Inherits = "old", "new", true, "old"
+	s := scene("version flip", "all traffic of a model moves at one moment to a version that was never measured; the share on time of everything after it",
 		models, nil)
 	s.From = func(span time.Duration) time.Duration { return span / 2 }
 	s.Workload.Arrivals = make([]Process, len(models))

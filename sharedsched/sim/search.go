@@ -1,17 +1,20 @@
 package sim
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Effort says how much is simulated to find a figure.
 type Effort struct {
 	Span      time.Duration // virtual time of arrivals in each run
-	Seeds     int
-	Precision float64 // relative, of the load found by a search
+	Seeds     int           // runs for each figure, of each draw of the models
+	Precision float64       // relative, of the load found by a search
 }
 
 // The usual efforts.
 var (
-	Full  = Effort{Span: 20 * time.Second, Seeds: 4, Precision: 0.01}
+	Full  = Effort{Span: 20 * time.Second, Seeds: 2, Precision: 0.01}
 	Quick = Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}
 )
 
@@ -26,10 +29,48 @@ const (
 
 // G99 returns the highest load, in units of the workload's fluid capacity, at which a policy answers 99 % of the requests on
 // time, over all seeds together; 0 if there is none of at least 1/64. Where the share on time is not monotone in the load, it is
-// one of the loads at which it crosses 99 %.
-func G99(w *Workload, p *Maker, e Effort) (float64, error) { return g99Above(w, p, e, 0) }
+// one of the loads at which it crosses 99 %. Of a workload whose models were drawn several times it is the geometric mean over
+// the draws.
+func G99(w *Workload, p *Maker, e Effort) (float64, error) {
+	g, _, err := FamilyG99(w, &Family{Members: []Maker{*p}}, e)
+	return g, err
+}
 
-// g99Above is G99 if that is above a load by more than the search can tell, else 0, which is found with a single run.
+// FamilyG99 is G99 of the best member of a family on each draw of the workload. It also returns the best one on the first draw.
+func FamilyG99(w *Workload, f *Family, e Effort) (float64, *Maker, error) {
+	var found []float64
+	var first *Maker
+	for i, draw := range w.draws() {
+		g, who, err := bestOf(&draw, f, e)
+		if err != nil {
+			return 0, nil, err
+		}
+		if i == 0 {
+			first = who
+		}
+		found = append(found, g)
+	}
+	return geomean(found), first, nil
+}
+
+// bestOf returns the largest load that a member of the family carries on a single draw, and which member that is.
+func bestOf(w *Workload, f *Family, e Effort) (float64, *Maker, error) {
+	best, who := 0.0, &f.Members[0]
+	for i := range f.Members {
+		m := &f.Members[i]
+		g, err := g99Above(w, m, e, best)
+		if err != nil {
+			return 0, nil, err
+		}
+		if g > best {
+			best, who = g, m
+		}
+	}
+	return best, who, nil
+}
+
+// g99Above is the load that a policy carries on a single draw if it is above another by more than the search can tell, else 0,
+// which is found with a single run.
 func g99Above(w *Workload, p *Maker, e Effort, above float64) (float64, error) {
 	carries := func(load float64) (bool, error) {
 		share, err := onTime(w, p, load, e)
@@ -45,20 +86,13 @@ func g99Above(w *Workload, p *Maker, e Effort, above float64) (float64, error) {
 	return bracket(carries, from, stride, e.Precision)
 }
 
-// FamilyG99 returns the largest G99 among the members of a family, and which member that is.
-func FamilyG99(w *Workload, f *Family, e Effort) (float64, *Maker, error) {
-	best, who := 0.0, &f.Members[0]
-	for i := range f.Members {
-		m := &f.Members[i]
-		g, err := g99Above(w, m, e, best)
-		if err != nil {
-			return 0, nil, err
-		}
-		if g > best {
-			best, who = g, m
-		}
+// geomean returns the geometric mean, 0 if one of the values is.
+func geomean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
 	}
-	return best, who, nil
+	return math.Exp(sum / float64(len(values)))
 }
 
 // onTime returns the share on time over the seeds of the effort.

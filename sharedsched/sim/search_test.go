@@ -79,3 +79,29 @@ func TestFamilyG99(t *testing.T) {
 		}
 	}
 }
+
+// TestG99OfDraws: what is carried of models that were drawn several times is the geometric mean, each with the best member for it.
+func TestG99OfDraws(t *testing.T) {
+	w := suiteWorkload("one", "", 1, []Model{linear("cheap rows", 4, 0.4, 100, 1)}, []Model{linear("dear rows", 1, 8, 50, 1)})
+	few := Maker{Name: "few", New: func(e *Env) Policy { return &script{env: e, next: inOrder(2)} }}
+	many := Maker{Name: "many", New: func(e *Env) Policy { return &script{env: e, next: inOrder(32)} }}
+	want := 1.0
+	for i, draw := range w.draws() {
+		a, err := G99(&draw, &few, Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := G99(&draw, &many, Quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 && a >= b {
+			t.Fatalf("on the first draw few carries %.3f, many %.3f: this test proves nothing", a, b)
+		}
+		want *= max(a, b)
+	}
+	got, first, err := FamilyG99(&w, &Family{Members: []Maker{few, many}}, Quick)
+	if err != nil || math.Abs(got/math.Sqrt(want)-1) > Quick.Precision || first.Name != "many" {
+		t.Errorf("carries %.3f, best on the first draw %s (%v); want %.3f", got, first.Name, err, math.Sqrt(want))
+	}
+}

@@ -21,12 +21,13 @@ type Study struct {
 
 // Findings is what came of a study.
 type Findings struct {
-	Study  *Study
-	G99    [][]float64 // by family and workload, in units of the fluid capacity
-	Tuned  [][]string  // which member of the family that is
-	Ablate [][]float64 // G99 by variant and workload
-	Scenes [][]Seen    // by family and scene
-	Curves [][]Curve   // by family and workload
+	Study     *Study
+	G99       [][]float64 // by family and workload, in units of the fluid capacity
+	Tuned     [][]string  // which member of the family that is
+	Ablate    [][]float64 // G99 by variant and workload
+	Scenes    [][]Seen    // by family and scene
+	Isolation [][]Seen    // by variant and scene, of the scenes of isolation
+	Curves    [][]Curve   // by family and workload, of the first draw
 
 	Hindsight []Hindsight // by workload
 }
@@ -39,7 +40,8 @@ func (s *Study) Run() (*Findings, error) {
 	f := &Findings{
 		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[string](len(s.Families), len(s.Workloads)),
 		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
-		Curves: grid[Curve](len(s.Families), len(s.Workloads)),
+		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
+		Curves:    grid[Curve](len(s.Families), len(s.Workloads)),
 	}
 	if s.Hindsight {
 		f.Hindsight = make([]Hindsight, len(s.Workloads))
@@ -48,6 +50,7 @@ func (s *Study) Run() (*Findings, error) {
 		s.each(len(s.Families), len(s.Workloads), f.search),
 		s.each(len(s.Variants), len(s.Workloads), f.ablate),
 		s.each(len(s.Families), len(s.Scenes), f.watch),
+		s.each(len(s.Variants), len(s.Scenes), f.isolate),
 		s.each(1, len(f.Hindsight), f.hindsight),
 	)
 	if err != nil || len(s.Loads) == 0 {
@@ -58,7 +61,7 @@ func (s *Study) Run() (*Findings, error) {
 
 func (f *Findings) search(i, j int) error {
 	s := f.Study
-	g, who, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.Effort)
+	g, who, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.effort(j))
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", s.Families[i].Name, s.Workloads[j].Name, err)
 	}
@@ -69,12 +72,27 @@ func (f *Findings) search(i, j int) error {
 
 func (f *Findings) ablate(i, j int) error {
 	s := f.Study
-	g, err := G99(&s.Workloads[j], &s.Variants[i], s.Effort)
+	g, err := G99(&s.Workloads[j], &s.Variants[i], s.effort(j))
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", s.Variants[i].Name, s.Workloads[j].Name, err)
 	}
 	f.Ablate[i][j] = g
 	s.progress("g99 of %s on %s: %.2f", s.Variants[i].Name, s.Workloads[j].Name, g)
+	return nil
+}
+
+// isolate plays a scene of isolation with a variant.
+func (f *Findings) isolate(i, j int) error {
+	scene, v := &f.Study.Scenes[j], &f.Study.Variants[i]
+	if !scene.Isolation {
+		return nil
+	}
+	seen, err := scene.Play(v, f.Study.Effort)
+	if err != nil {
+		return fmt.Errorf("%s in %s: %w", v.Name, scene.Name, err)
+	}
+	f.Isolation[i][j] = seen
+	f.Study.progress("%s in %s: %.3f", v.Name, scene.Name, seen.Watched)
 	return nil
 }
 
@@ -103,7 +121,7 @@ func (f *Findings) curve(i, j int) error {
 			continue
 		}
 		for _, load := range s.Loads {
-			share, err := onTime(&s.Workloads[j], m, load, s.Effort)
+			share, err := onTime(&s.Workloads[j], m, load, s.effort(j))
 			if err != nil {
 				return fmt.Errorf("%s on %s: %w", m.Name, s.Workloads[j].Name, err)
 			}
@@ -111,6 +129,15 @@ func (f *Findings) curve(i, j int) error {
 		}
 	}
 	return nil
+}
+
+// effort is what is spent on each draw of a workload's models. What is not drawn gets as many runs as what is drawn three times.
+func (s *Study) effort(workload int) Effort {
+	e := s.Effort
+	if len(s.Workloads[workload].Again) == 0 {
+		e.Seeds *= timesDrawn
+	}
+	return e
 }
 
 func (s *Study) progress(format string, args ...any) {

@@ -44,10 +44,12 @@ func TestFindingsDoNotDependOnWorkers(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	s := small(1)
 	s.Workloads = []Workload{{Name: "a", About: "first"}, {Name: "b", About: "second"}}
-	s.Scenes = []Scene{{Name: "crowd", About: "many", Group: Adversity}}
+	s.Scenes = []Scene{{Name: "crowd", About: "many", Group: Adversity, Isolation: true}}
+	s.Families = append(s.Families, Family{Name: "magic", Members: []Maker{{Name: "magic", Overlap: 1.2}}})
 	f := Findings{
-		Study: s, G99: [][]float64{{1, 1}, {0.5, 0.8}}, Ablate: [][]float64{{0.5, 0.5}, {0, 1}},
-		Scenes: [][]Seen{{{Watched: 0.9876, Prediction: 0.011}}, {{Watched: 0.5}}},
+		Study: s, G99: [][]float64{{1, 1}, {0.5, 0.8}, {2, 2}}, Ablate: [][]float64{{0.5, 0.5}, {0, 1}},
+		Scenes:    [][]Seen{{{Watched: 0.9876, Wasted: 0.012, Prediction: 0.011}}, {{Watched: 0.5}}, {{Watched: 1}}},
+		Isolation: [][]Seen{{{Watched: 0.75}}, {{Watched: 0.25}}},
 	}
 	var b bytes.Buffer
 	if err := f.Markdown(&b); err != nil {
@@ -55,9 +57,13 @@ func TestMarkdown(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| policy | a | b | geomean: weft / it | worst: weft / it |\n|---|--:|--:|--:|--:|\n| weft | 1.00 | 1.00 | 1.00 | 1.00 |\n" +
-			"| fifo | 0.50 | 0.80 | 1.58 | 1.25 |\n| the best of the others | 0.50 | 0.80 | 1.58 | 1.25 |\n\n- **a**: first.\n- **b**: second.\n",
-		"| no fairness window | 0.50 | 0.50 | 0.50 |\n| window 20 ms | 0.00 | 1.00 | - |\n",
-		"| policy | crowd |\n|---|--:|\n| weft | 0.988 |\n| fifo | 0.500 |\n\n- **crowd**: many.\n",
+			"| fifo | 0.50 | 0.80 | 1.58 | 1.25 |\n| magic | 2.00 | 2.00 | 0.50 | 0.50 |\n" +
+			"| the best of the others | 0.50 | 0.80 | 1.58 | 1.25 |\n\nmagic runs on another device,",
+		"\n- **a**: first.\n- **b**: second.\n",
+		"| least slack first | 0.50 | 0.50 | 0.50 |\n| no conflict rule | 0.00 | 1.00 | - |\n",
+		"| variant | crowd |\n|---|--:|\n| weft | 0.988 |\n| least slack first | 0.750 |\n| no conflict rule | 0.250 |\n",
+		"| policy | crowd |\n|---|--:|\n| weft | 0.988 |\n| fifo | 0.500 |\n| magic | 1.000 |\n\n- **crowd**: many.\n",
+		"| policy | crowd |\n|---|--:|\n| weft | 0.012 |\n| fifo | 0.000 |\n",
 		"| crowd | 1.1 % | 0.0 % |\n",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -10,23 +10,22 @@ import (
 // maxBatch is the largest batch of every model of the suite.
 const maxBatch = 64
 
-// Suite returns the workloads on which policies are compared by the load they carry. The models are synthetic: their costs are
-// linear in rows, drawn once and for all.
+// Suite returns the workloads on which policies are compared by the load they carry. The models are synthetic, their costs linear
+// in rows. Where they are drawn at random, three sets are, with consecutive seeds.
 func Suite() []Workload {
-	het30, het100 := heterogeneous(30, 30), heterogeneous(100, 100)
 	return []Workload{
 		suiteWorkload("single", "one model", 1, []Model{linear("only", 4, 0.4, 100, 1)}),
 		suiteWorkload("homog20", "20 equal models, equally popular", 1, equal(20, 4, 0.4, 200)),
-		suiteWorkload("het30", "30 unlike models, Zipf popularity", 1, het30),
-		suiteWorkload("het30cv3", "the same in bursts (CV 3)", 3, het30),
-		suiteWorkload("het100", "100 unlike models, Zipf popularity", 1, het100),
-		suiteWorkload("het100cv4", "the same in bursts (CV 4)", 4, het100),
-		suiteWorkload("bimodal", "5 models that want answers in 40 ms beside 35 that want them in 500 ms", 1, bimodal()),
+		suiteWorkload("het30", "30 unlike models, Zipf popularity", 1, draws(30, heterogeneous)...),
+		suiteWorkload("het30cv3", "the same in bursts (CV 3)", 3, draws(30, heterogeneous)...),
+		suiteWorkload("het100", "100 unlike models, Zipf popularity", 1, draws(100, heterogeneous)...),
+		suiteWorkload("het100cv4", "the same in bursts (CV 4)", 4, draws(100, heterogeneous)...),
+		suiteWorkload("bimodal", "5 models that want answers in 40 ms beside 35 that want them in 500 ms", 1, draws(40, bimodal)...),
 		suiteWorkload("blocker", "2 heavy models with 1 s beside 10 light ones with 60 ms", 1, blocker()),
 	}
 }
 
-// Bursts returns the 30 unlike models under arrivals that vary in other ways.
+// Bursts returns 30 unlike models, a single draw, under arrivals that vary in other ways.
 func Bursts() []Workload {
 	course := func(name, about string, p Process) Workload {
 		w := suiteWorkload(name, about, 0, heterogeneous(30, 30))
@@ -43,10 +42,13 @@ func Bursts() []Workload {
 	}
 }
 
-func suiteWorkload(name, about string, cv float64, models []Model) Workload {
-	models = append([]Model(nil), models...)
-	toCapacity(models)
-	return Workload{Name: name, About: about, Models: models, Arrivals: []Process{{CV: cv}}, Device: TypicalDevice}
+func suiteWorkload(name, about string, cv float64, draws ...[]Model) Workload {
+	for _, models := range draws {
+		toCapacity(models)
+	}
+	return Workload{
+		Name: name, About: about, Models: draws[0], Again: draws[1:], Arrivals: []Process{{CV: cv}}, Device: TypicalDevice,
+	}
 }
 
 // linear returns a model whose batch of b takes base + b*perRow; times in milliseconds.
@@ -62,6 +64,18 @@ func equal(n int, base, perRow, slo float64) []Model {
 		models[i] = linear(fmt.Sprintf("m%02d", i), base, perRow, slo, 1)
 	}
 	return models
+}
+
+// timesDrawn is how often models are drawn.
+const timesDrawn = 3
+
+// draws draws n models several times, with the seeds n, n+1 and so on.
+func draws(n int, draw func(n int, seed uint64) []Model) [][]Model {
+	var all [][]Model
+	for k := range timesDrawn {
+		all = append(all, draw(n, uint64(n+k)))
+	}
+	return all
 }
 
 // heterogeneous draws n models: base cost log-uniform in 0.5 to 8 ms, 5 to 30 % of it per row, SLO one of 50, 100, 250 and
@@ -82,9 +96,9 @@ func drawn(i int, rng *rand.Rand, slo float64) Model {
 }
 
 // bimodal spreads the tight models over the ranks of popularity.
-func bimodal() []Model {
-	rng := rand.New(rand.NewPCG(40, 1))
-	models := make([]Model, 40)
+func bimodal(n int, seed uint64) []Model {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	models := make([]Model, n)
 	for i := range models {
 		slo := 500.0
 		if i%8 == 3 {

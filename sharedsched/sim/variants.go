@@ -9,15 +9,24 @@ import (
 // Variants returns the server's scheduler with one of its parts changed or taken out, to see what each is worth.
 func Variants() []Maker {
 	return []Maker{
+		without("least slack first", func(v *sharedsched.Variant) { v.LeastSlack = true }),
+		without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true }),
+		without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true }),
+		without("no window drop", func(v *sharedsched.Variant) { v.NoWindowDrop = true }),
+		without("no admission", func(v *sharedsched.Variant) { v.NoAdmission = true }),
 		fairWindow("no fairness window", 0),
 		fairWindow("window 20 ms", 20*time.Millisecond),
 		fairWindow("window 100 ms", 100*time.Millisecond),
-		fairWindow("no fairness", time.Hour),
-		Core("fixed batch cost", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
+		fairWindow("endless fairness window", time.Hour),
+		Core("no device cap", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.Adaptive = false }}),
 		Core("powers of two", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) {
 			s.AllowedBatchSizes = []int{1, 2, 4, 8, 16, 32, 64}
 		}}),
 	}
+}
+
+func without(name string, vary func(*sharedsched.Variant)) Maker {
+	return Core(name, CoreOptions{Config: func(c *sharedsched.Config) { vary(&c.Variant) }})
 }
 
 func fairWindow(name string, w time.Duration) Maker {

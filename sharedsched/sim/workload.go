@@ -10,11 +10,26 @@ import (
 type Workload struct {
 	Name, About string
 	Models      []Model   // Rate is at load 1
+	Again       [][]Model // the same kind of models drawn again; see draws
 	Arrivals    []Process // by model; a single one is for all
 	Error       []float64 // see Env
 	Device      Device
 	Pace        func(span time.Duration) []Pace // how the device's speed changes; nil: it does not
 	Further     bool                            // not of those that the comparison is decided on
+}
+
+// draws returns the workload with each of its sets of models. What a policy carries with models that were drawn at random depends
+// on the draw more than on the arrivals, so that a single one would say little.
+func (w *Workload) draws() []Workload {
+	first := *w
+	first.Again = nil
+	all := []Workload{first}
+	for _, models := range w.Again {
+		next := first
+		next.Models = models
+		all = append(all, next)
+	}
+	return all
 }
 
 // Requests returns the requests of a run in order of arrival. The same seed gives the same pattern at every load, only denser,

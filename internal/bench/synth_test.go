@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/synth"
+	"github.com/weftserve/weft/server"
+)
+
+// synthHouse is a house whose models are latency curves that share a device.
+type synthHouse struct {
+	*house
+	late    atomic.Int64 // device time of answers that came after their limit
+	overdue atomic.Int64 // answers that came after their target, as the scheduler tells
+}
+
+// newSynthHouse serves models by name, each given by the lines of its manifest.
+func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
+	tb.Helper()
+	repo := tb.TempDir()
+	for name, manifest := range manifests {
+		addModel(tb, repo, name, manifest)
+	}
+	device := synth.NewDevice()
+	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+		session, err := synth.Open(synth.Options{
+			Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter, Device: device,
+		})
+		return host.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+	})}
+}
+
+// curve is the manifest of a model that takes base + perRow for each row; batching is the lines of that key.
+func curve(base, perRow time.Duration, batching string) string {
+	const tensors = "inputs: {x: {dtype: fp32, shape: [-1, 4]}}, outputs: {y: {dtype: fp32, shape: [-1, 4]}}" // synth's own defaults
+	return fmt.Sprintf("synth: {base: %v, per_row: %v, %s}\nbatching: {%s}", base, perRow, tensors, batching)
+}
+
+// Snapshot is the host's: with Predict it makes the house what the gRPC edge serves.
+func (h *synthHouse) Snapshot() *catalog.Snapshot { return h.host.Snapshot() }
+
+// Predict is the host's, and notes what came too late.
+func (h *synthHouse) Predict(ctx context.Context, call *catalog.Call) error {
+	err := h.host.Predict(ctx, call)
+	if !call.Limit.IsZero() && time.Now().After(call.Limit) {
+		h.late.Add(int64(call.Outcome.DeviceTime))
+	}
+	if o := &call.Outcome; call.Target > 0 && o.Queue+o.Compute > call.Target {
+		h.overdue.Add(1)
+	}
+	return err
+}
+
+// served is the device time of each model so far.
+func (h *synthHouse) served() map[string]time.Duration {
+	served := map[string]time.Duration{}
+	for _, f := range h.sched.State().Flows {
+		model, _, _ := strings.Cut(f.Name, "@")
+		served[model] = f.Served
+	}
+	return served
+}
+
+// serve returns a client of the house over loopback.
+func (h *synthHouse) serve(tb testing.TB) weftv1.PredictionServiceClient {
+	tb.Helper()
+	edge := server.New(server.Config{}, h, h.sched)
+	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register, server.Transport{}.Options()...))
+}
