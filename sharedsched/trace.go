@@ -11,7 +11,6 @@ import (
 // a new Core and compares. A nil trace writes nothing.
 type trace struct {
 	encoder *json.Encoder
-	line    traceLine
 }
 
 // traceLine is one event. Times are nanoseconds on the scheduler's clock.
@@ -100,7 +99,7 @@ func (t *trace) write(l traceLine, acts []Action, err error) {
 			l.Out.Acts = append(l.Out.Acts, traceAct{Gone: &a.Version})
 		}
 	}
-	_ = t.encoder.Encode(&l)
+	_ = t.encoder.Encode(&l) //nolint:errchkjson // no weight or factor is infinite or not a number: they are validated
 }
 
 func (t *trace) config(cfg *Config) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -81,6 +82,10 @@ func TestBaselineDecisions(t *testing.T) {
 			"0 a[0], 10 a[2 3], 10 1 dropped",
 		},
 		{
+			"tfserving waits anew for what remains of a closed batch", flat(2), tf(50, true), 1, "b0 b0 a1/5 a1/5 a2",
+			"0 b[0 1], 52 a[4], 11 2 dropped, 11 3 dropped",
+		},
+		{
 			"triton's batchers share the device", flat(2), triton(0), 2, "a0 b0 a5 a5 a5 b5",
 			"0 a[0], 0 b[1], 20 a[2 3], 20 b[5], 41 a[4]",
 		},
@@ -89,8 +94,8 @@ func TestBaselineDecisions(t *testing.T) {
 		{
 			"triton keeps shapes apart and takes the older",
 			[]Model{keyed(flat(4)[0], 2)},
-			triton(0), 1, "a0 a1#1 a2 a3#1",
-			"0 a[0], 10 a[1 3], 21 a[2]",
+			triton(0), 1, "a0 a1#1 a2 a11#1",
+			"0 a[0], 10 a[1], 20 a[2], 30 a[3]",
 		},
 		{"clockwork's sizes are powers of two", flat(8), clockwork, 1, "a0 a1 a1 a1 a1 a1 a1", "0 a[0], 10 a[1 2 3 4], 23 a[5 6]"},
 		{"clockwork takes what has to start soonest", uneven, clockwork, 1, "a0 a1 b2", "0 a[0], 10 b[2], 30 a[1]"},
@@ -166,6 +171,8 @@ func TestBaselineDecisions(t *testing.T) {
 		{"shepherd takes the largest batch", flat(8), shepherd, 1, "a0 a1/22 b1 b1", "0 a[0], 10 b[2 3], 21 1 dropped"},
 		{"shepherd's batches keep their deadlines", flat(8), shepherd, 1, "a0 a1/21 a1 a1 b1 b1/90 b1", "0 a[0], 10 b[5 4 6], 22 a[2 3], 22 1 dropped"},
 
+		{"shepherd takes the more urgent of equal batches", flat(8), shepherd, 1, "a0 a1/90 b2/50", "0 a[0], 10 b[2], 20 a[1]"},
+
 		{"edf takes the earliest head", uneven, earliest(false), 1, "a0 b1 a2/98.5", "0 a[0], 10 a[2], 20 b[1]"},
 		{
 			"edf keeps the deadline of the head, however small the batch", flat(8), earliest(false), 1, "a0 a1/20 a1 a1 a1",
@@ -197,6 +204,45 @@ func TestBaselineDecisions(t *testing.T) {
 				t.Errorf("%s:\n got %s\nwant %s", c.script, got, c.want)
 			}
 		})
+	}
+}
+
+// TestTarget: with 1.05*(9+b) ms in 100 ms a model that saturates the device can batch 38, one with 100 rows a second 8.
+func TestTarget(t *testing.T) {
+	l := newLines(&Env{Models: flat(64), Lanes: 1})
+	for rate, want := range map[float64]int{1: 1, 100: 8, 1e6: 38} {
+		if got := l.target(0, rate); got != want {
+			t.Errorf("at %v rows a second the target is %d, want %d", rate, got, want)
+		}
+	}
+}
+
+// TestClockworkFIFOs compares what each FIFO knows of itself with its content.
+func TestClockworkFIFOs(t *testing.T) {
+	models := flat(8)
+	env := &Env{Models: models, Lanes: 1, drop: func(Time, *Request, Fate) {}}
+	p := newClockwork(env)
+	rng := rand.New(rand.NewPCG(2, 2))
+	now := Time(0)
+	for range 3000 {
+		now += Time(rng.IntN(6e6))
+		p.Arrive(now, &Request{Model: rng.IntN(2), Rows: 1 + rng.IntN(3), Deadline: now + Time(rng.IntN(100e6))})
+		if rng.IntN(3) == 0 {
+			if b := p.Next(now, 0); b != nil {
+				p.Done(now, b, env.Models[b.Model].Cost(b.Size))
+			}
+		}
+		for i, fifos := range p.fifos {
+			for s, f := range fifos {
+				rows := 0
+				for j := f.skip; j < p.all[i].n; j++ {
+					rows += p.all[i].at(j).Rows
+				}
+				if f.skip > p.all[i].n || f.rows != rows {
+					t.Fatalf("FIFO %d of line %d skips %d of %d and says %d rows, it has %d", s, i, f.skip, p.all[i].n, f.rows, rows)
+				}
+			}
+		}
 	}
 }
 

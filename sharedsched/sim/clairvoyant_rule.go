@@ -50,7 +50,8 @@ func (f *foresight) form(now Time, i, pos, n int, drop bool, limit Time) foreBat
 
 // slide returns where lines.sliding would begin a batch. From there it takes as much as is in time.
 func (l *foreLine) slide(now Time, pos, n int) int {
-	first, rows := pos, 0
+	first := pos
+	var rows int
 	for ; ; first++ {
 		rows = min(l.target, l.before[n]-l.before[first])
 		if first == n-1 || l.deadline[first] >= now+l.cost[rows] {

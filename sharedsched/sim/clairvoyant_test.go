@@ -92,8 +92,8 @@ func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 		models[i] = m
 	}
 	var reqs []*Request
-	for range 1 + rng.IntN(8) {
-		r := &Request{Model: rng.IntN(len(models)), Rows: 1, Arrival: Time(rng.IntN(25)) * Time(time.Millisecond)}
+	for range 4 + rng.IntN(6) {
+		r := &Request{Model: rng.IntN(len(models)), Rows: 1, Arrival: Time(rng.IntN(15)) * Time(time.Millisecond)}
 		r.Deadline = r.Arrival.Add(models[r.Model].SLO)
 		if !plain {
 			r.Key, r.Rows, r.Background = rng.IntN(2), 1+rng.IntN(3), rng.IntN(8) == 0
@@ -107,10 +107,10 @@ func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 // TestClairvoyantAgainstExhaustiveSearch: no bound is below the optimum, no search above it, and the beam is never worse than the
 // rules that it starts from. Both have to be close, too.
 func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
-	for _, plain := range []bool{true, false} {
+	for plain, least := range map[bool]float64{true: 0.98, false: 0.95} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		offered, bounds, optima, beams, rules := 0, 0, 0, 0, 0
-		for i := range 1500 {
+		for i := range 400 {
 			models, reqs := tiny(rng, plain)
 			bound, optimum, beam := UpperBound(models, reqs), exhaustive(models, reqs), Clairvoyant(models, reqs, 0)
 			_, n := newForesight(models, reqs).bestRule()
@@ -121,7 +121,7 @@ func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 			offered, bounds, optima, beams, rules = offered+len(reqs), bounds+bound, optima+optimum, beams+beam, rules+rule
 		}
 		t.Logf("plain %v: of %d requests: bound %d, optimum %d, beam %d, rules %d", plain, offered, bounds, optima, beams, rules)
-		if float64(beams) < 0.97*float64(optima) || float64(bounds) > 1.15*float64(optima) {
+		if float64(beams) < least*float64(optima) || float64(bounds) > 1.04*float64(optima) {
 			t.Errorf("plain %v: of %d requests: bound %d, optimum %d, beam %d", plain, offered, bounds, optima, beams)
 		}
 	}
