@@ -1,27 +1,35 @@
 package sharedsched
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/weftserve/weft/sharedsched/cost"
 )
 
 // TestScenarios runs the text scripts of testdata, which specify what Core does. Each script stands alone; "run" executes its
 // lines one by one and prints what happened. Regenerate with -rewrite, and commit only differences that you can explain.
 //
-//	device NAME lanes=N                 before anything else
+//	terse                               print no tasks that are done; print why a queue was served and why a task was dropped
+//	new                                 begins anew: no device, no version, time zero
+//	device NAME lanes=N                 these three before anything else
+//	max_queued_bytes N
+//	window DURATION                     the fairness window
 //	version NAME [flow=F] [weight=W] [SETTING=VALUE ...]
 //	    settings: batched=no size=8 cost=100ms timeout=5ms queue=10 rows=100 allowed=1,4,8 target=50ms latency=1s
+//	              padding=pad_up|batch_down|minimize_cost adaptive=yes
 //	configure NAME SETTING=VALUE ...
-//	cost NAME rows=N DURATION           teaches the cost model: three measurements
+//	cost NAME rows=N [shape=S] DURATION teaches the cost model: three measurements
+//	inherit NAME FROM                   NAME begins with what is known of FROM's costs
+//	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [idle] [throttled] [expired]
+//	estimate NAME rows=N [shape=S]      what an execution is expected to take, and on what that rests
 //	speed NAME base=1ms row=100us       how long executions take under "go"
-//	submit NAME TASK rows=N [key=K] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone] [unmeasured]
+//	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone] [unmeasured]
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch
@@ -30,11 +38,13 @@ import (
 //	go DURATION [quiet]                 lanes take and finish batches by themselves until then
 //	served                              device time by flow
 //	queues                              what waits
-//	remove NAME | drain | close
+//	stages                              what waits, and whether it is resting, pending or demanding
+//	cap                                 the most device time of one batch for the sake of those who wait
+//	remove NAME | drain | hurry | close
 //	decisions N                         the latest N decisions in words
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := newScript(t)
+		s := newScript()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			s.t = t
 			for line := range strings.Lines(d.Input) {
@@ -49,12 +59,14 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
+// script is a Core that is driven by the lines of a script.
 type script struct {
 	t       *testing.T
+	out     *strings.Builder
+	terse   bool
 	cfg     Config
 	core    *Core
 	now     Time
-	out     strings.Builder
 	names   map[Handle]string
 	handles map[string]Handle
 	ids     map[string]VersionID
@@ -63,128 +75,89 @@ type script struct {
 	speed   map[VersionID]func(rows int) time.Duration
 	running []*Batch // by lane
 	ends    []Time   // by lane, for go
+	told    uint64   // decisions that were looked at
 	check   checker
 }
 
-func newScript(t *testing.T) *script {
+func newScript() *script {
 	return &script{
-		t: t, names: map[Handle]string{}, handles: map[string]Handle{}, ids: map[string]VersionID{}, flows: map[string]FlowID{},
+		out: &strings.Builder{}, names: map[Handle]string{}, handles: map[string]Handle{}, ids: map[string]VersionID{}, flows: map[string]FlowID{},
 		set: map[string]Settings{}, speed: map[VersionID]func(int) time.Duration{},
 	}
 }
 
-func (s *script) printf(format string, args ...any) {
-	fmt.Fprintf(&s.out, "%7v  ", time.Duration(s.now))
-	fmt.Fprintf(&s.out, format+"\n", args...)
-}
-
-// args splits a command into its words and its key=value pairs.
-func args(line string) (words []string, kv map[string]string) {
-	kv = map[string]string{}
-	for f := range strings.FieldsSeq(line) {
-		if k, v, ok := strings.Cut(f, "="); ok {
-			kv[k] = v
-		} else {
-			words = append(words, f)
-		}
-	}
-	return words, kv
-}
-
-func (s *script) duration(v string) time.Duration {
-	d, err := time.ParseDuration(v)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return d
-}
-
-func (s *script) int(v string) int {
-	n, err := strconv.Atoi(v)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return n
-}
-
-func (s *script) settings(old Settings, kv map[string]string) Settings {
-	for k, v := range kv {
-		switch k {
-		case "batched":
-			old.Batched = v == "yes"
-		case "size":
-			old.MaxBatchSize = s.int(v)
-		case "cost":
-			old.MaxBatchCost = s.duration(v)
-		case "timeout":
-			old.BatchTimeout = s.duration(v)
-		case "queue":
-			old.MaxQueue = s.int(v)
-		case "rows":
-			old.MaxRequestRows = s.int(v)
-		case "target":
-			old.TargetLatency = s.duration(v)
-		case "latency":
-			old.MaxLatency = s.duration(v)
-		case "allowed":
-			old.AllowedBatchSizes = nil
-			for n := range strings.SplitSeq(v, ",") {
-				old.AllowedBatchSizes = append(old.AllowedBatchSizes, s.int(n))
-			}
-		case "flow", "weight":
-		default:
-			s.t.Fatalf("unknown setting %q", k)
-		}
-	}
-	return old
-}
-
+// step executes a line and checks the invariants.
 func (s *script) step(line string) {
 	words, kv := args(line)
-	lane := 0
 	switch words[0] {
+	case "terse":
+		s.terse = true
+	case "new":
+		fresh := newScript()
+		fresh.t, fresh.out, fresh.terse = s.t, s.out, s.terse
+		*s = *fresh
 	case "device":
 		s.cfg.Devices = append(s.cfg.Devices, Device{Name: words[1], Class: "cpu", Lanes: s.int(kv["lanes"])})
-		return
 	case "max_queued_bytes":
 		s.cfg.MaxQueuedBytes = int64(s.int(words[1]))
-		return
-	case "next", "settle":
-		if len(words) > 1 && words[1] != "unusable" {
-			lane = s.int(words[1])
+	case "window":
+		s.cfg.FairnessWindow = s.duration(words[1])
+	default:
+		if s.core == nil {
+			s.begin()
+		}
+		s.event(words, kv)
+		if err := s.check.invariants(s.core); err != nil {
+			s.t.Fatalf("after %q: %v", line, err)
 		}
 	}
-	if s.core == nil {
-		var err error
-		if s.core, err = NewCore(s.cfg); err != nil {
-			s.t.Fatal(err)
-		}
-		s.running = make([]*Batch, len(s.core.lanes))
-		s.ends = make([]Time, len(s.core.lanes))
+}
+
+func (s *script) begin() {
+	var err error
+	if s.core, err = NewCore(s.cfg); err != nil {
+		s.t.Fatal(err)
 	}
-	var acts []Action
+	s.running = make([]*Batch, len(s.core.lanes))
+	s.ends = make([]Time, len(s.core.lanes))
+}
+
+func (s *script) event(words []string, kv map[string]string) {
+	lane, name := 0, ""
+	var id VersionID
+	if len(words) > 1 {
+		name = words[1]
+		id = s.ids[name]
+		if words[0] == "next" || words[0] == "settle" && name != "unusable" {
+			lane = s.int(name)
+		}
+	}
 	switch words[0] {
 	case "version":
-		s.version(words[1], kv)
+		s.version(name, kv)
 	case "configure":
-		s.set[words[1]] = s.settings(s.set[words[1]], kv)
-		if err := s.core.Configure(s.now, s.ids[words[1]], s.set[words[1]]); err != nil {
+		s.set[name] = s.settings(s.set[name], kv)
+		if err := s.core.Configure(s.now, id, s.set[name]); err != nil {
 			s.printf("error: %v", err)
 		}
 	case "cost":
-		curve := s.core.version(s.ids[words[1]]).shape(kv["shape"], 0, &s.core.devices[0].state)
+		curve := s.shape(id, kv)
 		for range 3 {
 			curve.Settle(curve.Begin(s.int(kv["rows"])), s.duration(words[2]))
 		}
+	case "inherit":
+		s.core.Inherit(id, s.ids[words[2]])
+	case "observe":
+		s.core.Observe(s.now, name, s.sample(words, kv))
 	case "speed":
 		base, row := s.duration(kv["base"]), s.duration(kv["row"])
-		s.speed[s.ids[words[1]]] = func(rows int) time.Duration { return base + time.Duration(rows)*row }
+		s.speed[id] = func(rows int) time.Duration { return base + time.Duration(rows)*row }
 	case "submit":
 		s.submit(words, kv)
 	case "cancel":
-		ok, acts := s.core.Cancel(s.now, s.handles[words[1]], nil)
+		ok, acts := s.core.Cancel(s.now, s.handles[name], nil)
 		if !ok {
-			s.printf("%s cannot be cancelled any more", words[1])
+			s.printf("%s cannot be cancelled any more", name)
 		}
 		s.actions(acts)
 	case "next":
@@ -192,211 +165,93 @@ func (s *script) step(line string) {
 	case "settle":
 		s.settle(lane, words, kv, false)
 	case "wait":
-		s.now = s.now.Add(s.duration(words[1]))
+		s.now = s.now.Add(s.duration(name))
 		s.actions(s.core.Advance(s.now, nil))
 	case "go":
-		s.goOn(s.now.Add(s.duration(words[1])), slices.Contains(words, "quiet"))
+		s.goOn(s.now.Add(s.duration(name)), slices.Contains(words, "quiet"))
+	case "remove":
+		s.actions(s.core.RemoveVersion(s.now, id, nil))
+	case "drain":
+		s.core.Drain(s.now)
+	case "hurry":
+		s.core.Hurry(s.now)
+	case "close":
+		s.actions(s.core.Close(s.now, nil))
+	default:
+		s.show(words, kv)
+	}
+}
+
+// shape returns what is known of the costs of a version's shape.
+func (s *script) shape(id VersionID, kv map[string]string) *shape {
+	v := s.core.version(id)
+	return v.shape(kv["shape"], 0, &s.core.devices[s.core.flows[v.flow].device].state)
+}
+
+// show prints a part of the state.
+func (s *script) show(words []string, kv map[string]string) {
+	state := s.core.State(s.now)
+	switch words[0] {
+	case "estimate":
+		e := s.shape(s.ids[words[1]], kv).Estimate(s.int(kv["rows"]))
+		s.printf("%s: %d rows take %v, hardly more than %v (%v)", words[1], e.Rows, e.Cost, e.High, e.Source)
 	case "served":
 		for i := range s.core.flows {
 			s.printf("%s %v", s.core.flows[i].name, s.core.flows[i].served)
 		}
 	case "queues":
-		for _, v := range s.core.State(s.now).Versions {
+		for _, v := range state.Versions {
 			for _, q := range v.Queues {
 				s.printf("%s key=%q tasks=%d rows=%d", v.Name, q.Key, q.Tasks, q.Rows)
 			}
 		}
-	case "remove":
-		acts = s.core.RemoveVersion(s.now, s.ids[words[1]], nil)
-		s.actions(acts)
-	case "drain":
-		s.core.Drain(s.now)
-	case "close":
-		s.actions(s.core.Close(s.now, nil))
+	case "stages":
+		for _, v := range state.Versions {
+			for _, q := range v.Queues {
+				if q.Stage != resting.String() {
+					s.printf("%s %d rows %v: the next batch takes %v, slack %v", v.Name, q.Rows, q.Stage, q.NextCost, q.Slack)
+				} else if q.Tasks > 0 {
+					s.printf("%s %d rows resting", v.Name, q.Rows)
+				}
+			}
+		}
+	case "cap":
+		for i := range state.Devices {
+			if d := &state.Devices[i]; d.Cap > 0 {
+				s.printf("%s: a batch may take %v", d.Name, d.Cap)
+			} else {
+				s.printf("%s: no cap", d.Name)
+			}
+		}
 	case "decisions":
-		for _, d := range s.core.log.latest()[:s.int(words[1])] {
-			fmt.Fprintf(&s.out, "%7v  %s %v\n", time.Duration(d.At), d.Name, d)
+		for _, d := range state.Decisions[:s.int(words[1])] {
+			fmt.Fprintf(s.out, "%7v  %s %v\n", time.Duration(d.At), d.Name, d)
 		}
 	default:
 		s.t.Fatalf("unknown command %q", words[0])
 	}
-	if err := s.check.invariants(s.core); err != nil {
-		s.t.Fatalf("after %q: %v", line, err)
-	}
 }
 
-func (s *script) version(name string, kv map[string]string) {
-	set := s.settings(Settings{Batched: true, MaxBatchSize: 8, MaxQueue: 100}, kv)
-	flowName, weight := name, 1.0
-	if f := kv["flow"]; f != "" {
-		flowName = f
-	}
-	if w := kv["weight"]; w != "" {
-		weight, _ = strconv.ParseFloat(w, 64)
-	}
-	f, ok := s.flows[flowName]
-	if !ok {
-		var err error
-		if f, err = s.core.AddFlow(flowName, s.cfg.Devices[0].Name, weight); err != nil {
-			s.t.Fatal(err)
-		}
-		s.flows[flowName] = f
-	}
-	id, err := s.core.AddVersion(name, f, set)
-	if err != nil {
-		s.printf("error: %v", err)
-		return
-	}
-	s.ids[name], s.set[name] = id, set
-}
-
-var priorities = map[string]Priority{"": Critical, "critical_plus": CriticalPlus, "sheddable": Sheddable, "sheddable_plus": SheddablePlus}
-
-func (s *script) submit(words []string, kv map[string]string) {
-	name, count := words[2], 1
-	many := false
-	if base, n, ok := strings.Cut(name, "*"); ok {
-		name, count, many = base, s.int(n), true
-	}
-	for i := range count {
-		task := Task{Rows: 1, Key: kv["key"], ShapeKey: kv["shape"], Priority: priorities[kv["prio"]], Alone: slices.Contains(words, "alone"), Unmeasured: slices.Contains(words, "unmeasured")}
-		limit := Never
-		if v := kv["rows"]; v != "" {
-			task.Rows = s.int(v)
-		}
-		if v := kv["bytes"]; v != "" {
-			task.Bytes = int64(s.int(v))
-		}
-		if v := kv["target"]; v != "" {
-			task.Target = s.duration(v)
-		}
-		if v := kv["limit"]; v != "" {
-			limit = s.now.Add(s.duration(v))
-		}
-		label := name
-		if many {
-			label = fmt.Sprint(name, i+1)
-		}
-		h, acts, err := s.core.Submit(s.now, s.ids[words[1]], &task, limit, nil)
-		s.actions(acts)
-		if err != nil {
-			if r, ok := errors.AsType[*Refusal](err); ok {
-				s.printf("%s refused: %v: %v; retry after %v", label, r.Reason, r, r.RetryAfter)
-			} else {
-				s.printf("%s refused: %v", label, err)
-			}
-			continue
-		}
-		s.names[h], s.handles[label] = label, h
-	}
-}
-
-func (s *script) next(lane int, quiet bool) bool {
-	if s.running[lane] != nil {
-		s.t.Fatalf("lane %d is not free", lane)
-	}
-	b := &Batch{}
-	ok, acts := s.core.Next(s.now, LaneID(lane), b, nil)
-	s.actions(acts)
-	if !ok {
-		if !quiet {
-			s.printf("lane %d: nothing to start", lane)
-		}
-		return false
-	}
-	s.running[lane] = b
-	if !quiet {
-		s.printf("lane %d starts %s [%s] %d rows as %d: %v", lane, s.core.version(b.Version).name, s.spans(b), b.Rows, b.Padded, b.Reason)
-	}
-	return true
-}
-
-func (s *script) spans(b *Batch) string {
-	var parts []string
-	for _, sp := range b.Spans {
-		t := s.core.get(sp.task)
-		part := s.names[sp.task]
-		if sp.Rows != t.rows {
-			part += fmt.Sprintf("(%d-%d)", sp.First, sp.First+sp.Rows-1)
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, " ")
-}
-
-func (s *script) settle(lane int, words []string, kv map[string]string, quiet bool) {
-	b := s.running[lane]
-	if b == nil {
-		s.t.Fatalf("lane %d runs nothing", lane)
-	}
-	r := Report{Unusable: slices.Contains(words, "unusable")}
-	if v := kv["device"]; v != "" {
-		r.DeviceTime = s.duration(v)
-	}
-	for i := range b.Spans {
-		if f := kv["fail"]; f != "" && s.names[b.Spans[i].task] == f {
-			b.Spans[i].Err = errors.New("failed")
-		}
-	}
-	s.running[lane] = nil
-	ev, acts := s.core.Settle(s.now, LaneID(lane), b, r, nil)
-	if !quiet {
-		s.printf("lane %d ends after %v, device time %v", lane, ev.Elapsed, ev.DeviceTime)
-	}
-	if quiet {
-		s.check.note(acts)
-		return
-	}
-	s.actions(acts)
-}
-
-func (s *script) actions(acts []Action) {
-	for _, a := range s.check.note(acts) {
-		switch a.Kind {
-		case TaskEnded:
-			o := a.Outcome
-			if a.End == EndDone {
-				s.printf("  %s done: queued %v, computed %v, device %v, executions %d", s.names[a.Task], o.Queue, o.Compute, o.DeviceTime, o.Executions)
-			} else {
-				s.printf("  %s %v", s.names[a.Task], a.End)
-			}
-		case VersionGone:
-			for name, id := range s.ids {
-				if id == a.Version {
-					s.printf("  version %s is gone", name)
-				}
-			}
+// reasons tells why tasks were dropped since the last time.
+func (s *script) reasons() {
+	latest := s.core.log.latest()
+	n := min(int(s.core.log.n-s.told), len(latest))
+	s.told = s.core.log.n
+	for i := n - 1; i >= 0 && s.terse; i-- {
+		if d := &latest[i]; d.Kind == Dropped && d.Drop != DropExpired {
+			s.printf("    %s %v", d.Name, *d)
 		}
 	}
 }
 
-// goOn lets the lanes work until the time given.
-func (s *script) goOn(until Time, quiet bool) {
-	for {
-		for l := range s.running {
-			if s.running[l] == nil && s.next(l, true) {
-				b := s.running[l]
-				s.ends[l] = s.now.Add(s.speed[b.Version](b.Padded))
-				if !quiet {
-					s.printf("lane %d starts %s [%s] %d rows as %d: %v", l, s.core.version(b.Version).name, s.spans(b), b.Rows, b.Padded, b.Reason)
-				}
-			}
-		}
-		at, lane := s.core.NextWake(), -1
-		for l := range s.running {
-			if s.running[l] != nil && s.ends[l] <= at {
-				at, lane = s.ends[l], l
-			}
-		}
-		if at > until {
-			s.now = until
-			return
-		}
-		s.now = max(s.now, at)
-		if lane >= 0 {
-			s.settle(lane, nil, nil, quiet)
-		} else {
-			s.actions(s.core.Advance(s.now, nil))
+func (s *script) sample(words []string, kv map[string]string) cost.Sample {
+	sample := cost.Sample{
+		Idle: slices.Contains(words, "idle"), Throttled: slices.Contains(words, "throttled"), Expired: slices.Contains(words, "expired"),
+	}
+	for name, field := range map[string]*int{"clock": &sample.Clock, "max": &sample.MaxClock, "cotenant": &sample.CoTenant} {
+		if v, ok := kv[name]; ok {
+			*field = s.int(v)
 		}
 	}
+	return sample
 }

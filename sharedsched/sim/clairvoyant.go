@@ -12,6 +12,9 @@ func Clairvoyant(models []Model, reqs []*Request, width int) (onTime int) {
 		width = 64
 	}
 	f := newForesight(models, reqs)
+	if len(f.arrivals) == 0 {
+		return 0
+	}
 	rule, best := f.bestRule()
 	return max(int(best), newBeam(f, rule, width).run())
 }

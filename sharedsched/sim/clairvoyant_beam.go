@@ -34,12 +34,10 @@ const (
 	beamAlive = 0.8
 )
 
+// newBeam prepares a search for which there are requests.
 func newBeam(f *foresight, rule foreRule, width int) *beam {
 	b := &beam{f: f, player: newPlayer(f, rule), width: width, arrived: make([]int32, len(f.lines))}
-	if len(f.arrivals) == 0 {
-		return b
-	}
-	most, batches, _ := b.player.play(0, Never)
+	most, batches, _ := b.player.play(-1, Never)
 	b.most = most
 	batch := float64(f.end) / float64(max(batches, 1))
 	b.stretch = max(f.shortest, Time(beamStretch*batch))
@@ -57,9 +55,6 @@ func newBeam(f *foresight, rule foreRule, width int) *beam {
 
 // run returns how many requests are on time in the best sequence found.
 func (b *beam) run() int {
-	if len(b.states) == 0 {
-		return 0
-	}
 	b.add(b.fresh(&beamState{free: b.f.arrivals[0].at, pos: make([]int32, len(b.f.lines))}))
 	for k := range b.states {
 		b.step(k)
@@ -81,23 +76,22 @@ func (b *beam) step(k int) {
 			b.judge(s, start+b.stretch+b.horizon)
 		}
 		slices.SortStableFunc(states, func(x, y *beamState) int { return cmp.Compare(y.score, x.score) })
-		best := states[0]
-		if best.perfect && best.score >= bar {
-			bar = best.score
-			states = states[:1]
-		}
 		room := min(b.width, max(left, b.width/8+1))
 		left -= room
-		if len(states) > room {
-			states = states[:room]
-			bar = max(bar, states[room-1].score)
+		if states[0].perfect {
+			room = 1
 		}
-		for _, s := range states {
-			if s == best || s.score >= bar {
+		higher := bar
+		if room <= len(states) {
+			higher = max(bar, states[room-1].score)
+		}
+		for i, s := range states {
+			if i == 0 || i < room && s.score >= bar {
 				b.follow(s)
 			}
-			b.spare = append(b.spare, s)
+			b.spare = append(b.spare, s) // from here on it may be another
 		}
+		bar = higher
 	}
 }
 

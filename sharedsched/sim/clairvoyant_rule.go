@@ -77,7 +77,7 @@ func (l *foreLine) skipHopeless(now Time, pos, n int) int {
 // bestRule returns the rule that alone answers most requests on time, and how many.
 func (f *foresight) bestRule() (best foreRule, onTime float64) {
 	for i, rule := range f.rules() {
-		if n, _, _ := newPlayer(f, rule).play(0, Never); i == 0 || n > onTime {
+		if n, _, _ := newPlayer(f, rule).play(-1, Never); i == 0 || n > onTime {
 			best, onTime = rule, n
 		}
 	}

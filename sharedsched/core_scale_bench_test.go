@@ -1,0 +1,121 @@
+package sharedsched
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// BenchmarkScale measures what a task, a pick and the end of a batch cost with many queues that all have work: one queue for each
+// flow, or 256 keys for each version. Queues are demanding, since each task is a full batch, or pending, since their targets are
+// far away. Costs are known and stay as they are: what the cost model takes to learn is measured in its own package.
+func BenchmarkScale(b *testing.B) {
+	for _, queues := range []int{10, 1000, 10_000, 100_000} {
+		for _, keys := range []int{1, 256} {
+			for _, state := range []stage{demanding, pending} {
+				if keys > queues {
+					continue
+				}
+				b.Run(fmt.Sprintf("queues=%d/keys=%d/%v", queues, keys, state), func(b *testing.B) { scale(b, queues, keys, state) })
+			}
+		}
+	}
+}
+
+func scale(b *testing.B, queues, keys int, state stage) {
+	const lanes = 8 // so that several picks can be timed together
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: lanes}}, FairnessWindow: 20 * time.Millisecond})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 1000, MaxLatency: time.Hour, TargetLatency: time.Minute, Adaptive: true}
+	if state == pending {
+		s.MaxBatchSize = 8
+	}
+	var now Time
+	names := make([]string, keys)
+	for k := range names {
+		names[k] = strconv.Itoa(k)
+	}
+	tasks := make(map[VersionID][]Task)
+	for range queues / keys {
+		v, err := c.AddVersion("v", c.quickFlow(), s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, name := range names {
+			task := Task{Rows: 1, Key: name, ShapeKey: name, Bytes: 192}
+			curve := c.version(v).shape(name, 0, &c.devices[0].state)
+			for _, rows := range []int{1, s.MaxBatchSize} {
+				for range 12 { // the window of samples is full, so that highs stay
+					curve.Settle(curve.Begin(rows), time.Millisecond)
+				}
+			}
+			now += 1000
+			tasks[v] = append(tasks[v], task)
+			if _, _, err := c.Submit(now, v, &task, Never, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	var (
+		spent   [3]time.Duration // submitting, picking, settling
+		batches [lanes]Batch
+		acts    []Action
+		rng     uint32
+		done    int
+	)
+	cycle := func() {
+		at := time.Now()
+		for l := range LaneID(lanes) {
+			now += 10_000
+			_, acts = c.Next(now, l, &batches[l], acts[:0])
+		}
+		picked := time.Now()
+		for l := range LaneID(lanes) {
+			now += 100_000
+			_, acts = c.Settle(now, l, &batches[l], Report{DeviceTime: time.Millisecond, Unusable: state == pending}, acts[:0])
+		}
+		settled := time.Now()
+		for l := range batches {
+			of := tasks[batches[l].Version]
+			for range batches[l].Spans {
+				now += 1000
+				rng = rng*1664525 + 1013904223
+				if _, acts, err = c.Submit(now, batches[l].Version, &of[int(rng>>8)%len(of)], Never, acts[:0]); err != nil {
+					b.Fatal(err)
+				}
+				done++
+			}
+		}
+		spent[1] += picked.Sub(at)
+		spent[2] += settled.Sub(picked)
+		spent[0] += time.Since(settled)
+	}
+	for range 1000 + queues/lanes {
+		cycle()
+	}
+	spent, done = [3]time.Duration{}, 0
+	b.ReportAllocs()
+	for b.Loop() {
+		cycle()
+	}
+	picks := float64(b.N) * lanes
+	b.ReportMetric(float64(spent[0].Nanoseconds())/float64(done), "ns/submit")
+	b.ReportMetric(float64(spent[1].Nanoseconds())/picks, "ns/pick")
+	b.ReportMetric(float64(spent[2].Nanoseconds())/picks, "ns/settle")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/task")
+}
+
+// quickFlow adds a flow without looking for the place of one that was removed, which takes too long for so many.
+func (c *Core) quickFlow() FlowID {
+	id := FlowID(len(c.flows))
+	c.flows = append(c.flows, flow{name: "f", weight: 1})
+	for k := range c.devices[0].fair {
+		c.devices[0].fair[k].Set(fairq.Flow(id), 1)
+	}
+	return id
+}

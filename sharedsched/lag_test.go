@@ -1,0 +1,223 @@
+package sharedsched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// lagWatch follows the foreground service of flows, and checks the bound of the package comment for every pair of them over
+// every interval throughout which both demand service. It keeps accounts of its own: what batches that ended took, and what
+// those in flight are expected to take, by weight.
+type lagWatch struct {
+	exact bool // estimates are; tags then never fall, and the bound is that of one lane for any number
+	flows []lagFlow
+	pairs map[[2]int]*lagPair
+	worst float64 // the largest part of the bound that was used
+}
+
+type lagFlow struct {
+	served  int64 // weighted, ns
+	tag     int64 // the start tag that follows from it, as long as the flow demands service throughout
+	charged int64 // since the latest check
+	demands bool
+	epoch   int   // counts the times it began to demand
+	largest int64 // of its batches: what one took or was expected to take, weighted
+}
+
+// lagPair is what was seen of served(i)-served(j) since both demand service.
+type lagPair struct {
+	epochs    [2]int
+	low, high int64
+}
+
+func (w *lagWatch) flow(c *Core, f FlowID) *lagFlow {
+	for len(w.flows) < len(c.flows) {
+		w.flows = append(w.flows, lagFlow{})
+	}
+	return &w.flows[f]
+}
+
+// weighted returns device time per unit of weight, as tags have it.
+func (c *Core) weighted(f FlowID, cost time.Duration) int64 {
+	return int64(cost) * 1000 / int64(c.flows[f].weight*1000)
+}
+
+// started counts a batch of class foreground.
+func (w *lagWatch) started(c *Core, f FlowID, est time.Duration) {
+	fl, cost := w.flow(c, f), c.weighted(f, est)
+	fl.served += cost
+	fl.tag += cost
+	fl.charged += cost
+	fl.largest = max(fl.largest, cost)
+}
+
+// settled counts what such a batch took more than expected.
+func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
+	fl, more := w.flow(c, f), c.weighted(f, used-est)
+	fl.served += more
+	fl.tag += more
+	fl.charged += max(0, more)
+	fl.largest = max(fl.largest, c.weighted(f, used))
+}
+
+// check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest meanwhile.
+func (w *lagWatch) check(c *Core) error {
+	for i := range c.flows {
+		fl, fair := w.flow(c, FlowID(i)), &c.devices[c.flows[i].device].fair[foreground]
+		demands, tag := fair.Demands(fairq.Flow(i)), int64(fair.Start(fairq.Flow(i)))
+		if tag != fl.tag && (tag < fl.tag || tag-fl.charged > int64(fair.Now())) {
+			return fmt.Errorf("flow %d has the tag %v, by its batches it would be %v, and virtual time is %v", i, tag, fl.tag, fair.Now())
+		}
+		if demands && (!fl.demands || fl.tag != tag) {
+			fl.epoch++
+		}
+		fl.demands, fl.tag, fl.charged = demands, tag, 0
+	}
+	for i := range w.flows {
+		for j := range i {
+			if c.flows[i].device != c.flows[j].device || !w.flows[i].demands || !w.flows[j].demands {
+				continue
+			}
+			if err := w.follow(c, i, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *lagWatch) follow(c *Core, i, j int) error {
+	a, b := &w.flows[i], &w.flows[j]
+	if w.pairs == nil {
+		w.pairs = map[[2]int]*lagPair{}
+	}
+	p, lead := w.pairs[[2]int{i, j}], a.served-b.served
+	if p == nil || p.epochs != [2]int{a.epoch, b.epoch} {
+		p = &lagPair{epochs: [2]int{a.epoch, b.epoch}, low: lead, high: lead}
+		w.pairs[[2]int{i, j}] = p
+	}
+	p.low, p.high = min(p.low, lead), max(p.high, lead)
+	d := &c.devices[c.flows[i].device]
+	// Estimates that are wrong are corrected while others are in flight, so that a flow may lead by all of its lanes, and the
+	// other by one and what all others give back.
+	spread := min(a.largest, b.largest) + max(a.largest, b.largest)*int64(2*d.Lanes-1)
+	if w.exact {
+		spread = a.largest + b.largest
+	}
+	// Tags are rounded to nanoseconds, twice for each batch.
+	bound := 2*int64(d.fair[foreground].Window) + spread + int64(time.Microsecond)
+	if p.high-p.low > bound {
+		return fmt.Errorf("the service of flows %d and %d differs by %v over an interval, the bound is %v",
+			i, j, time.Duration(p.high-p.low), time.Duration(bound))
+	}
+	w.worst = max(w.worst, float64(p.high-p.low)/float64(bound))
+	return nil
+}
+
+// TestLagBoundHoldsAfterEveryDecision drives flows with unequal weights and costs, and targets near and far, of which some demand
+// service now and then only. Their estimates are exact, or a hundredfold wrong half the time.
+func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
+	for _, window := range []time.Duration{0, 30 * time.Millisecond} {
+		for _, lanes := range []int{1, 2} {
+			for _, exact := range []bool{true, false} {
+				worst, err := lag(t, lanes, window, exact, 1)
+				if err != nil {
+					t.Errorf("%d lanes, window %v, exact %v: %v", lanes, window, exact, err)
+				}
+				if worst < 0.4 {
+					t.Errorf("%d lanes, window %v, exact %v: only %.2f of the bound was used: this proves little", lanes, window, exact, worst)
+				}
+			}
+		}
+	}
+	// The check must be able to fail.
+	if worst, err := lag(t, 1, 0, true, 0); err == nil {
+		t.Errorf("with batches of one flow charged as if they were for free, %.2f of the bound is used: this test proves nothing", worst)
+	}
+}
+
+// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged so many times what its batches take, and
+// the watch is told that it was charged once.
+func lag(t *testing.T, lanes int, window time.Duration, exact bool, charge int) (float64, error) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: lanes}}, FairnessWindow: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	usual := []time.Duration{20 * time.Millisecond, 4 * time.Millisecond, 12 * time.Millisecond, 8 * time.Millisecond}
+	var ids []VersionID
+	for i := range usual {
+		f, _ := c.AddFlow("f", "d", float64(int(1)<<i))
+		v, err := c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, v)
+		for range 3 { // measured beforehand, lest being cold make the flow wait
+			curve := c.version(v).shape("", 0, &c.devices[0].state)
+			curve.Settle(curve.Begin(1), usual[i]/2)
+			curve.Settle(curve.Begin(4), usual[i])
+		}
+	}
+	watch := lagWatch{exact: exact}
+	now := Time(0)
+	refill := func() {
+		for i, v := range ids {
+			// The last two flows have work only now and then.
+			if c.version(v).queued[foreground] < 10 && (i < 2 || rng.IntN(12) == 0) {
+				target := [...]time.Duration{time.Hour, 10 * time.Millisecond}[rng.IntN(2)]
+				for range 1 + rng.IntN(40) {
+					if _, _, err := c.Submit(now, v, &Task{Rows: 1, Target: target}, Never, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	ends := make([]Time, lanes)
+	batches := make([]*Batch, lanes)
+	for range 20_000 {
+		refill()
+		lane := 0
+		for l := range ends {
+			if ends[l] < ends[lane] {
+				lane = l
+			}
+		}
+		l := &c.lanes[lane]
+		now = max(now, ends[lane])
+		if b := batches[lane]; b != nil {
+			f, used := FlowID(b.Version), l.est.Cost
+			if !exact {
+				used = max(1, now.Sub(l.started))
+				if rng.IntN(11) > 4 {
+					used = used/100 + 1 // far less than expected, while the lane was held as long as ever
+				}
+			}
+			c.Settle(now, LaneID(lane), b, Report{DeviceTime: used, Unusable: exact}, nil)
+			watch.settled(c, f, l.est.Cost, used)
+			if f == 1 && charge == 0 {
+				c.devices[0].fair[foreground].Correct(fairq.Flow(f), -used)
+				watch.flows[f].tag -= c.weighted(f, used)
+			}
+		}
+		if err := watch.check(c); err != nil {
+			return watch.worst, err
+		}
+		b := &Batch{}
+		if ok, _ := c.Next(now, LaneID(lane), b, nil); !ok {
+			t.Fatal("work waits and none was started")
+		}
+		batches[lane] = b
+		watch.started(c, FlowID(b.Version), l.est.Cost)
+		if err := watch.check(c); err != nil {
+			return watch.worst, err
+		}
+		ends[lane] = now + Time(1+rng.Int64N(int64(usual[b.Version])))
+	}
+	return watch.worst, nil
+}

@@ -1,0 +1,186 @@
+package sharedsched
+
+import "slices"
+
+// oracleSpan is a range of rows of a task in a batch.
+type oracleSpan struct {
+	task        Handle
+	first, rows int
+}
+
+// next decides what a free lane does: which tasks are given up, in which order, and which rows it takes of which queue. The batch
+// is empty if there is none.
+func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, spans []oracleSpan) {
+	gone = o.advance(now)
+	for {
+		q, k := o.pick(now)
+		if q == nil {
+			return gone, nil, k, nil
+		}
+		// What would miss its limit even if it ran alone now is given up, and without it another queue may be more urgent.
+		hopeless := 0
+		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
+			gone = append(gone, q.remove(0))
+			hopeless++
+		}
+		if hopeless > 0 {
+			o.look(now, q)
+			continue
+		}
+		dropped, most := q.giveUp(now, o.beyond(q))
+		gone = append(gone, dropped...)
+		spans = o.form(q, min(most, o.mayBlock(q)))
+		return gone, q, k, spans
+	}
+}
+
+// hopeless tells that a task would miss its limit even if it ran alone now.
+func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
+	rows := t.rows - t.next
+	if !t.alone && q.version.Batched {
+		rows = min(rows, q.most())
+	}
+	takes := q.shape.Estimate(q.padded(rows)).Cost
+	return t.limit < now.Add(takes+takes/20)
+}
+
+func (q *oracleQueue) remove(i int) Handle {
+	h := q.tasks[i].handle
+	q.tasks = slices.Delete(q.tasks, i, i+1)
+	return h
+}
+
+// giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it may have.
+func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
+	most := q.most()
+	if q.whole() || !q.tight(now.Add(q.high(most))) {
+		return nil, most
+	}
+	// Of the tasks for the next two batches the hopeless are given up.
+	seen, n := 0, 0
+	for n < q.together() && seen < 2*most {
+		if q.hopeless(now, q.tasks[n]) {
+			gone = append(gone, q.remove(n))
+			continue
+		}
+		seen += q.tasks[n].rows - q.tasks[n].next
+		n++
+	}
+	end, loose := now.Add(q.high(min(seen, most))), 0
+	for _, t := range q.tasks[:n] {
+		if t.limit >= end {
+			loose += t.rows - t.next
+		}
+	}
+	few, many, tenths := q.fit(now), min(loose, most), int64(7)
+	if beyond {
+		tenths = 10
+	}
+	if many == 0 || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+		return gone, few
+	}
+	for i, rows := 0, 0; i < q.together() && rows < many; {
+		if q.tasks[i].limit < end {
+			gone = append(gone, q.remove(i))
+			continue
+		}
+		rows += q.tasks[i].rows - q.tasks[i].next
+		i++
+	}
+	return gone, many
+}
+
+// together returns how many tasks at the head of the queue may be weighed against each other: nobody is given up for what matters
+// less, nor for what runs alone.
+func (q *oracleQueue) together() (n int) {
+	for n < len(q.tasks) && q.tasks[n].rank == q.tasks[0].rank && !q.tasks[n].alone {
+		n++
+	}
+	return n
+}
+
+// tight tells that a task of the next full batch has its limit before its end.
+func (q *oracleQueue) tight(end Time) bool {
+	rows := 0
+	for _, t := range q.tasks {
+		if rows < q.most() && t.limit < end {
+			return true
+		}
+		rows += t.rows - t.next
+	}
+	return false
+}
+
+// fit returns the rows from the head on of which a batch meets all limits.
+func (q *oracleQueue) fit(now Time) (rows int) {
+	soonest := Never
+	for _, t := range q.tasks {
+		soonest = min(soonest, t.limit)
+		grown := min(rows+t.rows-t.next, q.most())
+		if rows > 0 && soonest < now.Add(q.high(grown)) {
+			break
+		}
+		rows = grown
+	}
+	return rows
+}
+
+// form takes the rows of the next batch from the queue, at most so many.
+func (o *oracle) form(q *oracleQueue, most int) (spans []oracleSpan) {
+	if q.whole() {
+		return q.take(1<<30, spans)
+	}
+	most = q.policy(most)
+	rows := 0
+	behind := q.tasks[0].rank != backgroundRank
+	for len(q.tasks) > 0 && !q.tasks[0].alone {
+		t := q.tasks[0]
+		left, room := t.rows-t.next, most-rows
+		if rows > 0 && behind && t.rank == backgroundRank {
+			if left > min(room, q.padded(rows)-rows) {
+				break
+			}
+		}
+		if left > room && left <= most {
+			break // it fits the next batch whole
+		}
+		spans = q.take(room, spans)
+		if rows += min(left, room); rows == most {
+			break
+		}
+	}
+	return spans
+}
+
+func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
+	t := q.tasks[0]
+	rows := min(t.rows-t.next, room)
+	spans = append(spans, oracleSpan{t.handle, t.next, rows})
+	if t.next += rows; t.next == t.rows {
+		q.tasks = q.tasks[1:]
+	}
+	return spans
+}
+
+// policy returns how many rows the batch takes of those it could have, as the padding policy says: no task is split for it.
+func (q *oracleQueue) policy(most int) int {
+	rows, down := min(most, q.waiting()), 0
+	for _, n := range q.version.AllowedBatchSizes {
+		if n <= rows {
+			down = n
+		}
+	}
+	whole := 0
+	for _, t := range q.tasks {
+		if whole < down {
+			whole += t.rows - t.next
+		}
+	}
+	perRow := func(rows int) float64 { return float64(q.takes(rows)) / float64(rows) }
+	switch {
+	case down == 0 || down == rows || whole != down || q.version.Padding == PadUp,
+		q.version.Padding == MinimizeCost && perRow(rows) <= perRow(down):
+		return most
+	}
+	return down
+}

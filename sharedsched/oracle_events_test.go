@@ -1,0 +1,94 @@
+package sharedsched
+
+import (
+	"slices"
+	"time"
+)
+
+// advance lets time pass: it returns the tasks whose limit has come, and looks at the queues that were held until now.
+func (o *oracle) advance(now Time) (gone []Handle) {
+	var changed []*oracleQueue
+	for {
+		var out *oracleTask
+		var of *oracleQueue
+		for _, q := range o.queues {
+			for _, t := range q.tasks {
+				if t.limit <= now && (out == nil || t.limit < out.limit || t.limit == out.limit && t.handle < out.handle) {
+					out, of = t, q
+				}
+			}
+		}
+		if out == nil {
+			break
+		}
+		gone = append(gone, of.remove(slices.Index(of.tasks, out)))
+		if !slices.Contains(changed, of) {
+			changed = append(changed, of)
+		}
+	}
+	for {
+		held := o.best(func(q *oracleQueue) bool { return q.heldTo <= now }, func(a, b *oracleQueue) int { return int(a.heldTo - b.heldTo) })
+		if held == nil {
+			break
+		}
+		o.look(now, held)
+	}
+	for _, q := range changed {
+		o.look(now, q)
+	}
+	return gone
+}
+
+// arrive admits a task that Core admitted. A target of 0 is none.
+func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Duration) {
+	asked := target
+	if asked < q.takes(1) { // not even a row could meet it
+		target = q.version.TargetLatency
+	}
+	if target == 0 {
+		target = min(max(5*q.takes(q.most()), 20*time.Millisecond), time.Second)
+	}
+	t.target = min(now.Add(target), t.limit)
+	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) && (o.least == 0 || wanted < o.least) {
+		o.least = wanted
+	}
+	i := 0
+	for i < len(q.tasks) && order.before(q.tasks[i].order(), t.order()) {
+		i++
+	}
+	q.tasks = slices.Insert(q.tasks, i, t)
+	o.look(now, q)
+}
+
+func (t *oracleTask) order() order { return order{rank: t.rank, target: t.target, seq: uint64(t.seq)} }
+
+// room returns the task of q that is given up for one of a priority that finds so many of its class waiting; nil for none.
+func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
+	var victim *oracleTask
+	for _, t := range q.tasks {
+		switch {
+		case queued < q.version.MaxQueue:
+		case p == Sheddable && t.rank == backgroundRank:
+			if victim == nil {
+				victim = t
+			}
+		case p != Sheddable && p != SheddablePlus && t.rank == ranks[SheddablePlus]:
+			victim = t
+		}
+	}
+	return victim
+}
+
+// charge has a flow pay for a batch. The virtual time follows the flow furthest behind.
+func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
+	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
+		o.virtual[k] = max(o.virtual[k], o.leastTag(k))
+	} else {
+		o.virtual[k] = max(o.virtual[k], q.flow.tag[k])
+	}
+	o.correct(q, k, est)
+}
+
+func (o *oracle) correct(q *oracleQueue, k class, by time.Duration) {
+	q.flow.tag[k] += int64(by) / q.flow.weight
+}

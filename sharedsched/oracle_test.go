@@ -1,0 +1,261 @@
+package sharedsched
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// oracle decides what Core decides on one device: which queue is served, which tasks are dropped, which rows a batch takes. It
+// knows the rules of the package comment and nothing of how Core keeps them: it scans plain slices and keeps nothing sorted but
+// the tasks of a queue. Only what executions cost it looks up in Core's curves, and who asks for more than its share in Core's
+// sums.
+type oracle struct {
+	window   int64
+	flows    []*oracleFlow
+	queues   []*oracleQueue // in order of creation
+	virtual  [2]int64       // by class
+	least    time.Duration  // the smallest target of foreground work; 0: none was seen
+	beyond   func(*oracleQueue) bool
+	draining bool
+}
+
+type oracleFlow struct {
+	id      int
+	weight  int64
+	tag     [2]int64 // by class
+	demands [2]bool
+}
+
+type oracleTask struct {
+	handle        Handle
+	rows, next    int // next: the first row that was not started
+	rank          uint8
+	arrival       Time
+	target, limit Time
+	seq           int
+	alone         bool
+}
+
+type oracleQueue struct {
+	flow    *oracleFlow
+	version *Settings
+	shape   *shape // Core's
+	tasks   []*oracleTask
+
+	// As of the last look at the queue, which follows every change of it.
+	stage       stage
+	class       class
+	cost        time.Duration
+	due, latest Time
+	heldTo      Time
+	served      bool // since then
+}
+
+func (q *oracleQueue) padded(rows int) int {
+	for _, n := range q.version.AllowedBatchSizes {
+		if n >= rows {
+			return n
+		}
+	}
+	return rows
+}
+
+func (q *oracleQueue) takes(rows int) time.Duration { return q.shape.Estimate(q.padded(rows)).Cost }
+
+// high is what so many rows hardly exceed: never less than 5 % more than what they take.
+func (q *oracleQueue) high(rows int) time.Duration {
+	e := q.shape.Estimate(q.padded(rows))
+	return max(e.High, e.Cost+e.Cost/20)
+}
+
+// within returns the most rows of one batch that takes no longer than a budget, if there is one; a batch of one row always may.
+func (q *oracleQueue) within(budget time.Duration) int {
+	rows := 1
+	for rows < q.version.MaxBatchSize && (budget == 0 || q.takes(rows+1) <= budget || q.padded(rows+1) == q.padded(1)) {
+		rows++
+	}
+	return rows
+}
+
+func (q *oracleQueue) most() int   { return q.within(q.version.MaxBatchCost) }
+func (q *oracleQueue) whole() bool { return q.tasks[0].alone || !q.version.Batched }
+
+func (q *oracleQueue) waiting() (rows int) {
+	for _, t := range q.tasks {
+		rows += t.rows - t.next
+	}
+	return rows
+}
+
+// mayBlock is for how many rows background work may hold the device.
+func (o *oracle) mayBlock(q *oracleQueue) int {
+	if o.draining || q.tasks[0].rank != backgroundRank || o.least == 0 {
+		return q.most()
+	}
+	first := q.takes(1)
+	if q.whole() {
+		first = q.shape.Estimate(q.tasks[0].rows).Cost
+	}
+	if first > o.least/10 {
+		return 0
+	}
+	return min(q.most(), q.within(o.least/10))
+}
+
+// holdEnd is when the queue stops waiting for its batch to fill.
+func (o *oracle) holdEnd(q *oracleQueue) Time {
+	if q.version.BatchTimeout == 0 || o.draining || q.whole() || q.waiting() >= q.most() {
+		return 0
+	}
+	end, oldest, soonest := Never, Never, Never
+	full := q.takes(q.most())
+	for _, t := range q.tasks {
+		end = min(end, t.arrival.Add(q.version.BatchTimeout))
+		oldest, soonest = min(oldest, t.arrival), min(soonest, t.limit)
+	}
+	if soonest == Never {
+		return end
+	}
+	// A tenth of the time that there was is kept for late timers and the way of the answer.
+	kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond) + 200*time.Microsecond
+	return min(end, soonest-Time(max(full, q.high(q.most()))+kept))
+}
+
+// dearest is what the dearest batch takes that may start next.
+func (o *oracle) dearest() (cost time.Duration) {
+	for _, q := range o.queues {
+		if q.stage != resting && q.class == foreground {
+			cost = max(cost, q.cost)
+		}
+	}
+	return cost
+}
+
+// look notices what has become of a queue.
+func (o *oracle) look(now Time, q *oracleQueue) {
+	insist := q.stage == demanding && !q.served
+	was := q.class
+	q.stage, q.served, q.heldTo = resting, false, Never
+	if len(q.tasks) > 0 {
+		end := o.holdEnd(q)
+		q.class = foreground
+		if q.tasks[0].rank == backgroundRank && !o.draining {
+			q.class = background
+		}
+		if end > now {
+			q.heldTo = end
+		} else if o.mayBlock(q) > 0 {
+			o.stand(now, q, insist && was == q.class)
+		}
+	}
+	o.update(q.flow)
+}
+
+// stand makes a queue of which a batch may start pending or demanding.
+func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
+	head, waiting := q.tasks[0], q.waiting()
+	full := q.whole() || waiting >= q.most()
+	q.cost = q.takes(min(waiting, q.most()))
+	if q.whole() {
+		q.cost = q.shape.Estimate(head.rows).Cost
+	}
+	// A part of the time to the target is kept for batches that grow and for the way of the answer.
+	spare := (head.target - head.arrival) / 20
+	q.stage, q.due, q.latest = pending, head.target, head.target-Time(q.cost)-Time(q.cost)/20-spare-min(spare, Time(time.Millisecond))
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.latest <= now.Add(o.dearest()) {
+		q.stage = demanding
+	}
+}
+
+// update has a flow demand service while one of its queues does. When it begins to, it is lifted to the virtual time.
+func (o *oracle) update(f *oracleFlow) {
+	for k := range f.demands {
+		demands := slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
+			return q.flow == f && q.stage == demanding && q.class == class(k)
+		})
+		if demands && !f.demands[k] {
+			f.tag[k] = max(f.tag[k], o.virtual[k])
+		}
+		f.demands[k] = demands
+	}
+}
+
+// best returns the queue for which better is true against every other that ok allows; nil if none is allowed.
+func (o *oracle) best(ok func(*oracleQueue) bool, better func(a, b *oracleQueue) int) (best *oracleQueue) {
+	for _, q := range o.queues {
+		if ok(q) && (best == nil || better(q, best) < 0) {
+			best = q
+		}
+	}
+	return best
+}
+
+func (o *oracle) leastTag(k class) int64 {
+	least := int64(1<<63 - 1)
+	for _, f := range o.flows {
+		if f.demands[k] {
+			least = min(least, f.tag[k])
+		}
+	}
+	return least
+}
+
+// pick chooses the queue to serve, nil for none, and tells the class that pays for it.
+func (o *oracle) pick(now Time) (*oracleQueue, class) {
+	soon := now.Add(o.dearest() + o.dearest()/20)
+	for _, q := range o.queues {
+		if q.stage == pending && q.latest <= soon {
+			q.stage = demanding
+			o.update(q.flow)
+		}
+	}
+	demands := func(q *oracleQueue) bool { return q.stage == demanding && q.class == foreground }
+	limit := o.leastTag(foreground) + o.window
+	earliest := func(a, b *oracleQueue) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.flow.id, b.flow.id))
+	}
+	q := o.best(func(q *oracleQueue) bool { return demands(q) && q.flow.tag[foreground] <= limit }, earliest)
+	if q == nil {
+		slack := func(a, b *oracleQueue) int { return cmp.Compare(a.latest, b.latest) }
+		if q := o.best(func(q *oracleQueue) bool { return q.stage == pending }, slack); q != nil {
+			return q, foreground
+		}
+		return o.pickBackground(now), background
+	}
+	// Where nobody is in a hurry, the flow furthest behind. So too between flows that cannot all be in time, if the first asks for
+	// more than its share.
+	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
+	if q.latest > now.Add(o.dearest()) {
+		until = Never
+	} else if q.due >= until || !o.beyond(q) {
+		return q, foreground
+	}
+	return o.best(func(q *oracleQueue) bool { return demands(q) && q.due < until }, o.behind(foreground)), foreground
+}
+
+// behind prefers the flow with the least tag, and of its queues, or flows with equal tags, the one that is due first.
+func (o *oracle) behind(k class) func(a, b *oracleQueue) int {
+	return func(a, b *oracleQueue) int {
+		return cmp.Or(cmp.Compare(a.flow.tag[k], b.flow.tag[k]), cmp.Compare(a.due, b.due), cmp.Compare(a.flow.id, b.flow.id))
+	}
+}
+
+func (o *oracle) pickBackground(now Time) *oracleQueue {
+	for _, q := range o.queues {
+		for _, t := range q.tasks {
+			if t.rank != backgroundRank {
+				return nil
+			}
+		}
+	}
+	for {
+		q := o.best(func(q *oracleQueue) bool { return q.stage == demanding && q.class == background }, o.behind(background))
+		if q == nil {
+			return nil
+		}
+		if o.look(now, q); q.stage != resting {
+			return q
+		}
+	}
+}

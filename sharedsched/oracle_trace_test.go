@@ -1,0 +1,321 @@
+package sharedsched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+)
+
+// TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice if Core
+// broke a rule.
+func TestOracle(t *testing.T) {
+	const traces = 3000
+	for seed := range uint64(traces) {
+		if err := compare(randomBytes(seed), Variant{}); err != nil {
+			t.Fatalf("trace %d: %v", seed, err)
+		}
+	}
+	for name, variant := range map[string]Variant{
+		"least slack": {LeastSlack: true}, "no conflict rule": {NoConflictRule: true}, "all demand": {AllDemand: true},
+		"no window drop": {NoWindowDrop: true},
+	} {
+		differ := 0
+		for seed := uint64(0); seed < traces && differ < 5; seed++ {
+			if compare(randomBytes(seed), variant) != nil {
+				differ++
+			}
+		}
+		if differ < 5 {
+			t.Errorf("%s: only %d of %d traces show a difference", name, differ, traces)
+		}
+	}
+}
+
+// FuzzOracle lets the fuzzer look for a trace on which Core and the oracle differ.
+func FuzzOracle(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(randomBytes(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := compare(data, Variant{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func randomBytes(seed uint64) []byte {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	data := make([]byte, 700)
+	for i := range data {
+		data[i] = byte(rng.Uint32())
+	}
+	return data
+}
+
+// match is Core and the oracle going through the same events.
+type match struct {
+	bytes  source
+	core   *Core
+	oracle *oracle
+	now    Time
+	queues map[string]*oracleQueue
+	sets   []Settings // by version
+	limits bool       // tasks have them
+	tasks  map[Handle]*oracleTask
+	order  []Handle
+	lanes  []*inFlight
+}
+
+type inFlight struct {
+	batch Batch
+	queue *oracleQueue
+	class class
+	est   time.Duration
+}
+
+// compare decodes a trace from bytes and returns the first difference.
+func compare(data []byte, v Variant) error {
+	v.NoAdmission = true // the oracle admits what Core admits
+	m := &match{bytes: source(data), queues: map[string]*oracleQueue{}, tasks: map[Handle]*oracleTask{}}
+	if err := m.setUp(v); err != nil {
+		return err
+	}
+	// So short a trace stays within one step of the background guard.
+	for n := 0; len(m.bytes) > 0 && m.now < Time(240*time.Millisecond); n++ {
+		if err := m.step(); err != nil {
+			return fmt.Errorf("event %d at %v: %w", n, time.Duration(m.now), err)
+		}
+	}
+	return nil
+}
+
+// source yields bytes, and zeros when it has no more.
+type source []byte
+
+func (s *source) next(n int) int {
+	if len(*s) == 0 {
+		return 0
+	}
+	b := (*s)[0]
+	*s = (*s)[1:]
+	return int(b) % n
+}
+
+func (m *match) setUp(variant Variant) error {
+	window := []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond}[m.bytes.next(3)]
+	m.lanes = make([]*inFlight, 1+m.bytes.next(2))
+	m.limits = m.bytes.next(2) == 0
+	var err error
+	m.core, err = NewCore(Config{Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, FairnessWindow: window, Variant: variant})
+	if err != nil {
+		return err
+	}
+	m.oracle = &oracle{window: int64(window), beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond }}
+	for i := range 2 + m.bytes.next(3) {
+		weight := 1 << m.bytes.next(3)
+		m.oracle.flows = append(m.oracle.flows, &oracleFlow{id: i, weight: int64(weight)})
+		f, err := m.core.AddFlow("f", "d", float64(weight))
+		if err != nil {
+			return err
+		}
+		// As if it had asked for so much already.
+		m.core.flows[f].recent.asked = time.Duration(m.bytes.next(3)) * time.Second
+		for range 1 + m.bytes.next(2) {
+			s := m.settings()
+			if _, err := m.core.AddVersion("v", f, s); err != nil {
+				return err
+			}
+			m.sets = append(m.sets, s)
+		}
+	}
+	return nil
+}
+
+func (m *match) settings() Settings {
+	s := Settings{
+		Batched: m.bytes.next(8) > 0, MaxBatchSize: 1 + m.bytes.next(16), MaxQueue: 2 + m.bytes.next(30),
+		MaxBatchCost: time.Duration(m.bytes.next(3)) * 7 * time.Millisecond,
+	}
+	if m.bytes.next(4) == 0 {
+		s.BatchTimeout = time.Duration(1+m.bytes.next(10)) * time.Millisecond
+	}
+	if m.bytes.next(3) == 0 {
+		s.AllowedBatchSizes = []int{2, 3, 8, 16}
+		s.Padding = PaddingPolicy(m.bytes.next(3))
+	}
+	if m.bytes.next(2) == 0 {
+		s.TargetLatency = time.Duration(1+m.bytes.next(60)) * time.Millisecond
+	}
+	return s
+}
+
+// queue returns the oracle's queue for a version and key. A key's costs are taught when it is first seen.
+func (m *match) queue(v VersionID, key string) *oracleQueue {
+	name := fmt.Sprint(v, key)
+	if q := m.queues[name]; q != nil {
+		return q
+	}
+	cv := m.core.version(v)
+	q := &oracleQueue{
+		flow: m.oracle.flows[cv.flow], version: &m.sets[v], shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+	}
+	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
+	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond
+	for _, rows := range []int{1, 4, 16, 64} {
+		for range cost.MinSamples {
+			q.shape.Settle(q.shape.Begin(rows), base+row*time.Duration(rows))
+		}
+	}
+	m.queues[name] = q
+	m.oracle.queues = append(m.oracle.queues, q)
+	return q
+}
+
+func (m *match) step() error {
+	m.now += Time(1 + m.bytes.next(16)*m.bytes.next(16)*19997)
+	lane := m.bytes.next(len(m.lanes))
+	switch op := m.bytes.next(32); {
+	case op < 16:
+		return m.submit()
+	case op < 28 && m.lanes[lane] == nil:
+		return m.next(LaneID(lane))
+	case op < 28:
+		m.settle(LaneID(lane))
+	case op < 30 && len(m.order) > 0:
+		m.cancel(m.order[m.bytes.next(len(m.order))])
+	case op == 31 && m.bytes.next(8) == 0:
+		m.core.Drain(m.now)
+		m.oracle.draining = true
+		for _, q := range m.oracle.queues {
+			m.oracle.look(m.now, q)
+		}
+	default:
+		return m.advance()
+	}
+	return nil
+}
+
+func (m *match) advance() error { return m.ended(m.oracle.advance(m.now), m.core.Advance(m.now, nil)) }
+
+// ended compares the tasks that ended without being executed.
+func (m *match) ended(want []Handle, acts []Action) error {
+	var got []Handle
+	for _, a := range acts {
+		if a.Kind == TaskEnded && a.End != EndDone {
+			got = append(got, a.Task)
+		}
+	}
+	want = slices.DeleteFunc(want, m.isRunning) // they end with what runs of them
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("Core gave up %x, the oracle %x", got, want)
+	}
+	return nil
+}
+
+func (m *match) isRunning(h Handle) bool {
+	return slices.ContainsFunc(m.lanes, func(l *inFlight) bool {
+		return l != nil && slices.ContainsFunc(l.batch.Spans, func(s Span) bool { return s.task == h })
+	})
+}
+
+func (m *match) submit() error {
+	v := VersionID(m.bytes.next(len(m.sets)))
+	s := &m.sets[v]
+	q := m.queue(v, string(rune('a'+m.bytes.next(3))))
+	task := Task{Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond, Alone: m.bytes.next(16) == 0}
+	limit := Never
+	if m.limits {
+		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
+	}
+	if !m.limits || !knownFaults {
+		task.Priority = Priority(m.bytes.next(4))
+	}
+	if m.limits && knownFaults {
+		if task.Alone = false; !s.Batched {
+			task.Rows = min(task.Rows, q.most())
+		}
+	}
+	for name, other := range m.queues {
+		if other == q {
+			task.Key = name[len(name)-1:]
+			task.ShapeKey = task.Key
+		}
+	}
+	queued := m.core.version(v).queued[classOf(order{rank: ranks[task.Priority]})]
+	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
+	var gone []Handle
+	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {
+		gone = append(gone, victim.handle)
+		q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return t == victim })
+	}
+	if err := m.ended(gone, acts); err != nil {
+		return err
+	}
+	if err == nil {
+		t := &oracleTask{handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit, seq: len(m.order), alone: task.Alone}
+		m.tasks[h] = t
+		m.order = append(m.order, h)
+		m.oracle.arrive(m.now, q, t, task.Target)
+	}
+	return m.advance() // Core notices at the next event what joined behind others
+}
+
+func (m *match) cancel(h Handle) {
+	ok, _ := m.core.Cancel(m.now, h, nil)
+	for _, q := range m.oracle.queues {
+		n := len(q.tasks)
+		if q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return ok && t.handle == h }); len(q.tasks) < n {
+			m.oracle.look(m.now, q)
+		}
+	}
+}
+
+func (m *match) next(lane LaneID) error {
+	l := &inFlight{}
+	ok, acts := m.core.Next(m.now, lane, &l.batch, nil)
+	gone, q, k, spans := m.oracle.next(m.now)
+	if err := m.ended(gone, acts); err != nil {
+		return err
+	}
+	var got []oracleSpan
+	rows := 0
+	if ok {
+		for i := range l.batch.Spans {
+			s := &l.batch.Spans[i]
+			got = append(got, oracleSpan{s.task, s.First, s.Rows})
+			rows += s.Rows
+		}
+	}
+	if !slices.Equal(got, spans) {
+		return fmt.Errorf("Core starts %x, the oracle %x", got, spans)
+	}
+	if !ok {
+		return nil
+	}
+	padded := q.padded(rows)
+	if l.batch.Alone {
+		padded = rows
+	}
+	if l.batch.Padded != padded {
+		return fmt.Errorf("Core pads %d rows to %d, the oracle to %d", rows, l.batch.Padded, padded)
+	}
+	l.queue, l.class, l.est = q, k, q.shape.Estimate(padded).Cost
+	m.oracle.charge(q, k, l.est)
+	q.served = true
+	m.oracle.look(m.now, q)
+	m.lanes[lane] = l
+	return nil
+}
+
+// settle ends a batch, after half to twice the time expected. Nothing is learnt from it: costs stay as they are.
+func (m *match) settle(lane LaneID) {
+	l := m.lanes[lane]
+	m.lanes[lane] = nil
+	used := l.est/2 + l.est/10*time.Duration(m.bytes.next(16))
+	m.core.Settle(m.now, lane, &l.batch, Report{DeviceTime: used, Unusable: true}, nil)
+	m.oracle.correct(l.queue, l.class, used-l.est)
+}

@@ -1,0 +1,183 @@
+package sharedsched
+
+import (
+	"fmt"
+	"time"
+)
+
+// knownFaults keeps out of random events, and unchecked, what Core is known to decide wrongly:
+//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer what matters less, or what
+//     will not be in the batch.
+//   - Tasks with limits that run whole and have more rows than a full batch: hopeless ones are started.
+//   - Batches held for a timeout whose costs, or whose device's cap, change: they may become full unnoticed.
+//   - Many queues of a version that change at once: the order of a map may decide which of them demand service.
+const knownFaults = true
+
+// trialRecord is what a trial remembers of tasks, to tell what may not happen to them.
+type trialRecord struct {
+	tasks   map[Handle]*trialTask
+	targets []trialTarget
+}
+
+type trialTask struct {
+	version    VersionID
+	key        string
+	rows, next int
+	ended      bool
+}
+
+// trialTarget is a target of foreground work.
+type trialTarget struct {
+	at     Time
+	device int32
+	target time.Duration
+}
+
+func newTrialRecord() trialRecord { return trialRecord{tasks: map[Handle]*trialTask{}} }
+
+func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string, asked time.Duration) error {
+	if r.tasks[h] != nil {
+		return fmt.Errorf("handle %x names two tasks", h)
+	}
+	t := c.get(h)
+	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
+	if classOf(t.order) == foreground && !t.alone && (asked == 0 || t.target.Sub(now) <= asked) { // else not even a row could meet it
+		r.targets = append(r.targets, trialTarget{now, c.device(c.queues[t.queue]).index, t.target.Sub(now)})
+	}
+	return nil
+}
+
+func (r *trialRecord) end(h Handle, how End) error {
+	t := r.tasks[h]
+	switch {
+	case t == nil:
+		return fmt.Errorf("task %x ended and was never admitted", h)
+	case t.ended:
+		return fmt.Errorf("task %x ended twice", h)
+	case how == EndDone && t.next != t.rows:
+		return fmt.Errorf("task %x is done, but of its %d rows %d were started", h, t.rows, t.next)
+	}
+	t.ended = true
+	return nil
+}
+
+// over says whether every task has ended.
+func (r *trialRecord) over() error {
+	for h, t := range r.tasks {
+		if !t.ended {
+			return fmt.Errorf("task %x was admitted and never ended", h)
+		}
+	}
+	return nil
+}
+
+// batch checks a batch that was just started on lane l.
+func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
+	v := c.version(b.Version)
+	rows, front, whole := 0, 0, !v.settings.Batched
+	for _, sp := range b.Spans {
+		t := c.get(sp.task)
+		if t.limit <= now {
+			return fmt.Errorf("rows of task %x start after its limit", sp.task)
+		}
+		k, first := r.tasks[sp.task], r.tasks[b.Spans[0].task]
+		if k.version != b.Version || k.key != first.key {
+			return fmt.Errorf("a batch of version %d and key %q has a task of %d, %q", b.Version, first.key, k.version, k.key)
+		}
+		if k.ended || sp.First != k.next || sp.Rows < 1 || sp.First+sp.Rows > k.rows {
+			return fmt.Errorf("rows %d+%d of task %x start, %d of %d have started", sp.First, sp.Rows, sp.task, k.next, k.rows)
+		}
+		k.next += sp.Rows
+		rows += sp.Rows
+		if classOf(t.order) == foreground {
+			front += sp.Rows
+		}
+		whole = whole || t.alone
+	}
+	if rows != b.Rows || whole != b.Alone || whole && (len(b.Spans) > 1 || b.Padded != rows) {
+		return fmt.Errorf("a batch of %d rows, counted %d, in %d spans, as %d; alone: %v, want %v", b.Rows, rows, len(b.Spans), b.Padded, b.Alone, whole)
+	}
+	drains := v.closing || c.draining
+	if l.class == background && !drains {
+		if err := r.background(c, now, l); err != nil {
+			return err
+		}
+	}
+	if whole {
+		return nil
+	}
+	if front > 0 && front < rows && !drains && b.Padded != v.settings.padded(front) {
+		return fmt.Errorf("%d background rows make a batch of %d rows one of %d", rows-front, front, b.Padded)
+	}
+	return c.checkSize(l, b)
+}
+
+// checkSize compares a batch with its bounds.
+func (c *Core) checkSize(l *lane, b *Batch) error {
+	s := &c.version(b.Version).settings
+	if b.Padded != s.padded(b.Rows) || b.Rows > s.MaxBatchSize {
+		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded, s.MaxBatchSize, s.AllowedBatchSizes)
+	}
+	budget := s.MaxBatchCost
+	if limit := c.devices[l.device].cap.limit; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
+		budget = limit
+	}
+	shape := c.queues[l.queue].shape
+	if shape.IsCold() {
+		if b.Rows > 4 {
+			return fmt.Errorf("a batch of %d rows, although nothing was measured", b.Rows)
+		}
+		return nil
+	}
+	if budget > 0 && l.est.Cost > budget && b.Padded > s.padded(1) {
+		return fmt.Errorf("a batch of %d rows takes %v, of which %v are allowed", b.Rows, l.est.Cost, budget)
+	}
+	return nil
+}
+
+// background checks that background work delays nobody.
+func (r *trialRecord) background(c *Core, now Time, l *lane) error {
+	for slot := range c.tasks {
+		t := &c.tasks[slot]
+		if t.state == taskQueued && classOf(t.order) == foreground && c.device(c.queues[t.queue]).index == l.device {
+			return fmt.Errorf("background work starts while task %d waits", slot)
+		}
+	}
+	for _, t := range r.targets {
+		if t.device == l.device && now.Sub(t.at) < 3*time.Second/4 && l.est.Cost > t.target/10 {
+			return fmt.Errorf("background work of %v starts %v after somebody wanted an answer within %v", l.est.Cost, now.Sub(t.at), t.target)
+		}
+	}
+	return nil
+}
+
+// checkIdle checks, after a lane found nothing to start, that no foreground task waits which could have been started.
+func (c *Core) checkIdle(now Time, device int32) error {
+	for _, q := range c.queues {
+		if q == nil || q.ring.n == 0 || c.device(q).index != device || q.shape.ColdInFlight() {
+			continue
+		}
+		s, first := &q.version.settings, &c.tasks[q.ring.at(0).task]
+		drains := q.version.closing || c.draining
+		if classOf(first.order) == background && !drains {
+			continue
+		}
+		most, full, high := c.fullBatch(q)
+		rows, oldest, soonest := 0, Never, Never
+		for i := range q.ring.n {
+			t := &c.tasks[q.ring.at(i).task]
+			rows += t.rows - t.next
+			oldest, soonest = min(oldest, t.arrival), min(soonest, t.limit)
+		}
+		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurry && rows < most &&
+			oldest.Add(s.BatchTimeout) > now
+		if kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond); soonest != Never &&
+			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {
+			held = false
+		}
+		if !held {
+			return fmt.Errorf("%d rows of queue %d wait, nothing holds them, and a lane stays idle", rows, q.id)
+		}
+	}
+	return nil
+}
