@@ -65,6 +65,7 @@ type device struct {
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
 	busy       time.Duration // time with at least one batch in flight
+	held       uint64
 }
 
 // class separates work that someone waits for from work that uses what is left.

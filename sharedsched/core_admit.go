@@ -116,21 +116,27 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
 	most, full, _ := c.fullBatch(q)
-	if !t.Alone && v.settings.Batched && t.Rows <= most && d.work+2*full <= left {
+	wait := c.freeIn(now, d)
+	if !t.Alone && v.settings.Batched && t.Rows <= most && wait+d.work+2*full <= left {
 		return false, nil
 	}
 	own, known := c.serviceTime(q, t)
 	if !known {
 		return false, nil
 	}
-	wait := c.freeIn(now, d)
 	before := q.work / time.Duration(d.Lanes)
-	if q.ring.n > 0 && (order{rank: ranks[t.Priority], target: limit, seq: c.seq}).before(q.ring.at(q.ring.n-1).order) {
-		before = 0 // it may go first
+	place := order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit), seq: c.seq}
+	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
+	switch rows := q.waiting + t.Rows; {
+	case first:
+		before = 0 // not all that waits goes before it
+	case !t.Alone && v.settings.Batched && rows <= most: // all of it fits one batch
+		before = 0
+		own, _ = q.shape.AtLeast(v.settings.padded(rows))
 	}
 	reason := RefusedDeadline
 	predicted := wait + before + own
-	if predicted <= left && d.work > left {
+	if predicted <= left && !first && d.work > left {
 		// The device cannot serve all that waits by then, so that the flow may count on its share only.
 		fair := &d.fair[foreground]
 		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(v.flow)) / shareSlack)
@@ -171,9 +177,14 @@ func (c *Core) freeIn(now Time, d *device) time.Duration {
 	}
 	least := time.Duration(Never)
 	for i := range c.lanes {
-		if l := &c.lanes[i]; l.device == d.index {
-			least = min(least, l.est.Cost-now.Sub(l.started))
+		l := &c.lanes[i]
+		if l.device != d.index {
+			continue
 		}
+		if !l.est.Known() {
+			return 0 // nobody knows, and a guess must refuse nothing
+		}
+		least = min(least, l.est.Cost-now.Sub(l.started))
 	}
 	return max(0, least)
 }
@@ -216,7 +227,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 	v := q.version
 	slot, k := c.take()
 	k.state = taskQueued
-	k.order = order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit), seq: c.seq}
+	k.order = order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit, Never-1), seq: c.seq}
 	k.queue = q.id
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
@@ -306,8 +317,9 @@ func (c *Core) hear(now Time, q *queue, t *Task, limit Time) {
 // expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
 func (c *Core) expect(q *queue, k *task) {
 	d, f := c.device(q), &c.flows[q.version.flow]
-	most, full, _ := c.fullBatch(q)
-	k.work = full * time.Duration(k.rows) / time.Duration(most)
+	if most, full, high := c.fullBatch(q); high > 0 { // a guess must refuse nothing
+		k.work = full * time.Duration(k.rows) / time.Duration(most)
+	}
 	if classOf(k.order) == foreground {
 		q.foreground++
 		q.work += k.work

@@ -24,11 +24,11 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 
 // hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
 func (c *Core) hopeless(now Time, q *queue, t *task) (needs time.Duration, hopeless bool) {
-	if t.deadline() >= now.Add(q.fullHigh) {
-		return 0, false
-	}
 	rows := t.rows - t.next
 	if !t.alone && q.version.settings.Batched {
+		if t.deadline() >= now.Add(q.fullHigh) {
+			return 0, false
+		}
 		rows = min(rows, q.most)
 	}
 	cost := q.shape.Estimate(q.version.settings.padded(rows)).Cost
@@ -57,10 +57,11 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 		return few, acts
 	}
 	needs := end.Sub(now)
+	rank := q.ring.at(0).rank
 	for i, rows := 0, 0; i < q.ring.n && rows < many; {
 		slot := q.ring.at(i).task
 		t := &c.tasks[slot]
-		if t.alone {
+		if t.alone || t.rank != rank {
 			break
 		}
 		if t.deadline() < end {
@@ -93,10 +94,12 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 // left would end and how many rows there are, up to two batches, whose limits are not before that.
 func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loose int, _ []Action) {
 	seen := 0
+	rank := q.ring.at(0).rank
+	peers := 0
 	for i := 0; i < q.ring.n && seen < 2*most; {
 		slot := q.ring.at(i).task
 		t := &c.tasks[slot]
-		if t.alone {
+		if t.alone || t.rank != rank {
 			break
 		}
 		if needs, hopeless := c.hopeless(now, q, t); hopeless {
@@ -105,12 +108,12 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 		}
 		seen += t.rows - t.next
 		i++
+		peers = i
 	}
 	end = now.Add(q.high(min(seen, most)))
-	for i, left := 0, seen; i < q.ring.n && left > 0; i++ {
+	for i := range peers {
 		t := &c.tasks[q.ring.at(i).task]
 		rows := t.rows - t.next
-		left -= rows
 		if t.deadline() >= end {
 			loose += rows
 		}

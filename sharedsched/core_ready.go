@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -191,6 +192,9 @@ func (c *Core) touch(q *queue) {
 
 // refreshTouched ends an event.
 func (c *Core) refreshTouched(now Time) {
+	for i := range c.devices {
+		c.touchHeld(&c.devices[i])
+	}
 	for _, q := range c.touched {
 		q.touched = false
 		c.rescan(q)
@@ -202,11 +206,25 @@ func (c *Core) refreshTouched(now Time) {
 	c.touched = c.touched[:0]
 }
 
+// touchHeld has queues refreshed that may be held for a batch timeout, when what batches cost or may cost has changed.
+func (c *Core) touchHeld(d *device) {
+	if now := d.cap.revision + d.state.Revision(); now != d.held {
+		d.held = now
+		for _, v := range c.versions {
+			if v != nil && v.settings.BatchTimeout > 0 && c.flows[v.flow].device == d.index {
+				c.touchVersion(v)
+			}
+		}
+	}
+}
+
 func (c *Core) touchVersion(v *version) {
-	// In which order queues are refreshed makes no difference: none looks at another, and heaps order equal keys by id.
+	// In order of their ids, for what one demands may depend on what another's batch costs.
+	first := len(c.touched)
 	for _, id := range v.queues {
 		c.touch(c.queues[id])
 	}
+	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
 }
 
 // rescan finds the earliest arrival and limit again after tasks left, where a batch timeout makes them matter.

@@ -14,6 +14,7 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	acts = c.Advance(now, acts)
 	d := &c.devices[c.lanes[id].device]
 	c.sweep(now, d)
+	c.refreshTouched(now)
 	for {
 		p := c.pick(now, d)
 		q := p.queue

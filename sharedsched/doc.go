@@ -93,18 +93,19 @@
 // # Bounds
 //
 // Between two flows that demand service throughout an interval, the weighted device time they receive in it differs by at most
-// 2W + D·(C_i/w_i + C_j/w_j): W is the fairness window, C the largest cost of one batch, estimated or measured, w the weight, D the
-// number of lanes. Proof, for one lane and exact estimates: let S be the start tags and lo the least of those that demand. When i is
+// 2W + C_i/w_i + C_j/w_j: W is the fairness window, C the largest cost of one batch, w the weight. Proof, for one lane and exact
+// estimates: let S be the start tags and lo the least of those that demand. When i is
 // served S_i ≤ lo + W before the batch (as candidate it is eligible, and only a flow with a smaller tag ever takes the candidate's
 // place), so S_i ≤ lo + W + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service from then on has
 // at least that lo: those that did already, for tags do not fall, and those that begin to, for the virtual time they enter at is at
 // least every lo at which somebody was served. So S_i - S_j ≤ W + C_i/w_i at every time, and by symmetry for j. Service received in
 // an interval is w times the growth of S, and
 // S_i - S_j moves between the two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and
-// with W = 0 no scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the
-// bound is argued, not proven: a tag is what was measured of batches that ended plus the estimates of those in flight, at most D;
-// and corrections are never lost (fairq), so that errors do not add up. The tests drive two lanes with estimates that are a
-// hundredfold wrong half the time.
+// with W = 0 no scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong what holds
+// is argued and tested, not proven: a tag is what was measured of batches that ended plus the estimates of those in flight, at most
+// D of both flows together, and corrections are never lost (fairq), so that errors do not add up. Of the two flows one may be D
+// batches wrong and the other D-1: 2W + (2D-1) times the larger of C_i/w_i and C_j/w_j plus the smaller, with C the largest cost
+// there ever was. The tests drive two lanes with estimates that are a hundredfold wrong half the time, and come close to it.
 //
 // A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time. The flow with the least
 // tag waits at most until every other has had its window and a batch: W·Σw + ΣC.

@@ -86,6 +86,9 @@ func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 	} else {
 		o.virtual[k] = max(o.virtual[k], q.flow.tag[k])
 	}
+	if !q.flow.demands[k] {
+		q.flow.tag[k] = max(q.flow.tag[k], o.virtual[k]) // or the charge would be wiped out later, but not its refund
+	}
 	o.correct(q, k, est)
 }
 

@@ -117,7 +117,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		"another window":  change(0, strings.Replace(lines[0], `"FairnessWindow":20000000`, `"FairnessWindow":0`, 1)),
 		"a missing task":  change(submit, ""),
 		"another cost":    change(settle, strings.Replace(lines[settle], `"DeviceTime":`, `"DeviceTime":1`, 1)),
-		"another variant": change(0, strings.Replace(lines[0], `"NoAdmission":false`, `"NoAdmission":true`, 1)),
+		"another variant": change(0, strings.Replace(lines[0], `"LeastSlack":false`, `"LeastSlack":true`, 1)),
 		"cut off":         strings.TrimSuffix(trace, "}\n"),
 		"no such lane":    change(settle, `{"op":"next","at":1,"lane":99,"out":{}}`+"\n"),
 		"no settings":     lines[0] + `{"op":"addVersion","name":"m/1","out":{}}` + "\n",

@@ -11,7 +11,7 @@ import (
 //   - Tasks with limits that run whole and have more rows than a full batch: hopeless ones are started.
 //   - Batches held for a timeout whose costs, or whose device's cap, change: they may become full unnoticed.
 //   - Many queues of a version that change at once: the order of a map may decide which of them demand service.
-const knownFaults = true
+const knownFaults = false
 
 // trialRecord is what a trial remembers of tasks, to tell what may not happen to them.
 type trialRecord struct {

@@ -117,6 +117,10 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 	} else {
 		q.now = max(q.now, q.flows[f].start) // served although nobody demanded it
 	}
+	if !q.demand.has(int32(f)) {
+		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it.
+		q.flows[f].start = max(q.flows[f].start, q.now)
+	}
 	q.advance(f, int64(cost))
 }
 
