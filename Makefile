@@ -69,7 +69,7 @@ lint: lint-go lint-proto ## Run all linters
 
 .PHONY: lint-go
 lint-go: $(TOOLS)/golangci-lint $(TOOLS)/deadcode ## Lint the Go code: golangci-lint, formatting, dead code
-	$(TOOLS)/golangci-lint run ./...
+	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	scripts/deadcode.sh $(TOOLS)/deadcode
 
 .PHONY: lint-proto
