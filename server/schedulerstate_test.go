@@ -104,12 +104,12 @@ func TestSchedulerStateIsShown(t *testing.T) {
 		QueuedBytes: 100,
 		// Nothing was measured yet: a batch of up to 4 rows is taken to cost 50 ms.
 		Devices: []*weftv1.SchedulerDevice{{
-			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1, FairnessWindowMs: 30, WorkMs: 50,
+			Name: "cpu", DeviceClass: "cpu", Lanes: 1, InFlight: 1, BusyMs: 1, FairnessWindowMs: 30,
 			ClockFactor: 1, CoTenantFactor: 1, ResidualFactor: 1,
 		}},
 		Flows: []*weftv1.SchedulerFlow{
-			{Name: "policy/2", Device: "cpu", Weight: 1, QueuedRequests: 1, WorkMs: 12.5},
-			{Name: "text/3", Device: "cpu", Weight: 2, QueuedRequests: 1, WorkMs: 37.5},
+			{Name: "policy/2", Device: "cpu", Weight: 1, QueuedRequests: 1},
+			{Name: "text/3", Device: "cpu", Weight: 2, QueuedRequests: 1},
 		},
 		Queues: []*weftv1.SchedulerQueue{
 			{
