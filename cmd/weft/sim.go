@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/sim"
@@ -30,7 +31,12 @@ func (c *simCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	study.Progress = func(line string) { fmt.Fprintln(s.err, line) }
+	var oneByOne sync.Mutex // several workers find figures
+	study.Progress = func(line string) {
+		oneByOne.Lock()
+		defer oneByOne.Unlock()
+		fmt.Fprintln(s.err, line)
+	}
 	start := time.Now()
 	found, err := study.Run()
 	if err != nil {
