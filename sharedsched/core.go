@@ -65,7 +65,7 @@ type device struct {
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
 	busy       time.Duration // time with at least one batch in flight
-	held       uint64
+	held       uint64        // revision of cap and state as of which held queues were last looked at
 }
 
 // class separates work that someone waits for from work that uses what is left.
@@ -104,7 +104,7 @@ type flow struct {
 	weight  float64
 	served  time.Duration // device time, ever
 	work    time.Duration // that its waiting foreground tasks are expected to cost
-	demand  [2]iheap.Heap // local ids of its demanding queues, by latest start
+	demand  [2]iheap.Heap // local ids of its demanding queues, by when they are due
 	locals  []int32       // local id → queue id, -1 when free
 	recent  recent
 	removed bool

@@ -86,7 +86,7 @@
 // where more waits than the device can do by then, when one and a half times its flow's share would. An estimate that was never
 // measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task through.
 //
-// This is bounded-lag least slack in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and Symphony (2023) for deadlines and
+// This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and Symphony (2023) for deadlines and
 // batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for fairness. docs/SCHEDULER.md derives it, shows
 // what each part is worth, and compares it with those systems.
 //

@@ -56,7 +56,7 @@ type Settings struct {
 	// BatchTimeout holds a partial batch until its oldest task has waited this long. Zero, the default: a free device takes
 	// what there is, which wins unless arrivals are about to fill the batch anyway.
 	BatchTimeout time.Duration
-	// Adaptive lets the device's cap on batches follow the targets of those who wait, beyond MaxBatchCost.
+	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of those who wait.
 	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int

@@ -10,8 +10,8 @@
 //
 // Between two flows i and j that both demand service throughout an interval, the weighted service they receive in it differs by
 // at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single piece of work: when i is
-// served its tag is at most W above the least, so never more than W + C_i/w_i above that of j, and the same holds for j. With D
-// pieces in flight C becomes D*C, counting for each piece the larger of estimate and measurement.
+// served its tag is at most W above the least, so never more than W + C_i/w_i above that of j, and the same holds for j. That is
+// with one piece in flight and exact estimates; the documentation of package sharedsched tells what holds otherwise.
 package fairq
 
 import (
