@@ -307,17 +307,16 @@ func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
 // admitted as before.
 func (c *Core) Hurry(now Time) {
 	c.hurry = true
-	for _, v := range c.versions {
-		if v != nil {
-			c.touchVersion(v)
-		}
-	}
-	c.refreshTouched(now)
+	c.refreshAll(now)
 }
 
 // Drain refuses further tasks of every version and runs what waits without waiting for batches to fill.
 func (c *Core) Drain(now Time) {
 	c.draining = true
+	c.refreshAll(now)
+}
+
+func (c *Core) refreshAll(now Time) {
 	for _, v := range c.versions {
 		if v != nil {
 			c.touchVersion(v)

@@ -42,7 +42,7 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
 		return 0, acts, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	k := classOf(order{rank: ranks[t.Priority]})
+	k := t.Priority.class()
 	if v.queued[k] >= v.settings.MaxQueue {
 		var made bool
 		if made, acts = c.makeRoom(now, v, t, acts); !made {
@@ -211,7 +211,7 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
 func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
-	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[classOf(order{rank: ranks[t.Priority]})], v.settings.MaxQueue
+	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.MaxQueue
 	r.RetryAfter = time.Millisecond
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
@@ -258,14 +258,20 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 // nothing: it would put the task first each time, and others late, for nothing.
 func (c *Core) target(q *queue, t *Task) time.Duration {
 	s := &q.version.settings
-	_, _, high := c.fullBatch(q)
+	c.fullBatch(q) // ownCost is as of then
 	switch {
-	case t.Target > 0 && (t.Target >= q.rowCost || high == 0):
+	case t.Target > 0 && !c.unreal(q, t):
 		return t.Target
 	case s.TargetLatency > 0:
 		return s.TargetLatency
 	}
 	return min(max(targetBatches*q.ownCost, minTarget), maxTarget)
+}
+
+// unreal reports whether the task asks for a target that not even a row of its own could meet.
+func (c *Core) unreal(q *queue, t *Task) bool {
+	_, _, high := c.fullBatch(q)
+	return high > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
 // fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
@@ -305,9 +311,9 @@ func (c *Core) hear(now Time, q *queue, t *Task, limit Time) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
-	most, full, high := c.fullBatch(q)
+	most, full, _ := c.fullBatch(q)
 	target := min(c.target(q, t), limit.Sub(now))
-	if high > 0 && t.Target > 0 && t.Target < q.rowCost {
+	if c.unreal(q, t) {
 		target = 0 // what cannot be met must not make others' batches small
 	}
 	c.flows[q.version.flow].recent.arrived(now, target, full*time.Duration(t.Rows)/time.Duration(most), q.rowCost)
@@ -342,6 +348,8 @@ func (c *Core) forget(q *queue, k *task) {
 }
 
 func (c *Core) device(q *queue) *device { return &c.devices[c.flows[q.version.flow].device] }
+
+func (p Priority) class() class { return classOf(order{rank: ranks[p]}) }
 
 func classOf(o order) class {
 	if o.rank == backgroundRank {

@@ -33,6 +33,9 @@ type Span struct {
 	task        Handle
 }
 
+// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task by it.
+func (s *Span) Task() Handle { return s.task }
+
 // Report tells what an execution cost.
 type Report struct {
 	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then divides
