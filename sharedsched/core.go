@@ -26,11 +26,13 @@ const maxIdleKey = 256
 type Core struct {
 	slab
 	devices  []device
-	lanes    []lane // by LaneID: the batch threads of all devices
-	flows    []flow
+	lanes    []lane     // by LaneID: the batch threads of all devices
+	flows    []*flow    // by FlowID; nil once removed
 	versions []*version // by VersionID; nil once removed
 	queues   []*queue   // by queue id; nil when free
-	freeIDs  []int32    // of queues
+
+	freeFlows []FlowID // that may be used again
+	freeIDs   []int32  // of queues, as well
 
 	limits limits     // of tasks that wait
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
@@ -99,21 +101,22 @@ type lane struct {
 }
 
 type flow struct {
-	name    string
-	device  int32
-	weight  float64
-	served  time.Duration // device time, ever
-	work    time.Duration // that its waiting foreground tasks are expected to cost
-	demand  [2]iheap.Heap // local ids of its demanding queues, by when they are due
-	locals  []int32       // local id → queue id, -1 when free
-	recent  recent
-	removed bool
+	id     FlowID
+	name   string
+	device *device
+	weight float64
+	served time.Duration // device time, ever
+	work   time.Duration // that its waiting foreground tasks are expected to cost
+	demand [2]iheap.Heap // local ids of its demanding queues, by when they are due
+	first  [2]*queue     // the one that is due first, nil if there is none
+	locals []int32       // local id → queue id, -1 when free
+	recent recent
 }
 
 type version struct {
 	id       VersionID
 	name     string
-	flow     FlowID
+	flow     *flow
 	settings Settings
 	revision uint64            // counts changes of settings
 	queues   map[string]int32  // by Task.Key
@@ -128,16 +131,27 @@ type version struct {
 // shape is what is known of the cost of one shape of a version. Its queues share it.
 type shape struct {
 	cost.Curve
-	queues int    // live queues of this shape
+	queues []*queue // live ones of this shape, by id
 	used   uint64 // when a queue asked for it last, in tasks ever submitted
 	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
 	refusing Time
 }
 
+func (s *shape) place(q *queue) int {
+	i, _ := slices.BinarySearchFunc(s.queues, q.id, func(other *queue, id int32) int { return int(other.id - id) })
+	return i
+}
+
+func (s *shape) join(q *queue) { s.queues = slices.Insert(s.queues, s.place(q), q) }
+
+func (s *shape) leave(q *queue) { i := s.place(q); s.queues = slices.Delete(s.queues, i, i+1) }
+
 type queue struct {
 	id         int32
 	local      int32 // its id within the flow
 	version    *version
+	flow       *flow   // of the version
+	device     *device // of the flow
 	key        string
 	shape      *shape
 	ring       ring
@@ -157,16 +171,15 @@ type queue struct {
 	latest Time          // by when the batch must start for that, as of the last refresh
 	work   time.Duration // that its waiting foreground tasks are expected to cost
 
-	// What a full batch is, as of these revisions of curve, settings and device. See fullBatch.
-	most            int
-	fullCost        time.Duration
-	fullHigh        time.Duration
-	rowCost         time.Duration // of a batch of one row
-	bound           bool          // one more row would cost more than the budget
-	ownCost         time.Duration // of a full batch if the device had no cap
-	curveRevision   uint64
-	settingRevision uint64
-	capRevision     uint64
+	// What a full batch is, as of this sum of the device's revisions. See fullBatch.
+	asOf     uint64 // 0: what is known of the costs, or the settings, have changed since
+	most     int
+	full     cost.Estimate // of most rows
+	fullHigh time.Duration
+	rowCost  time.Duration // of a batch of one row
+	ownCost  time.Duration // of a full batch if the device had no cap
+	bound    bool          // one more row would cost more than the budget
+	learning bool          // first measurements of the shape are being taken
 }
 
 // NewCore returns a core with the devices of the configuration and nothing to do.
@@ -198,12 +211,14 @@ func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) 
 		if d.Name != deviceName {
 			continue
 		}
-		id := FlowID(slices.IndexFunc(c.flows, func(f flow) bool { return f.removed }))
-		if id < 0 {
-			id = FlowID(len(c.flows))
-			c.flows = append(c.flows, flow{})
+		id := FlowID(len(c.flows))
+		if n := len(c.freeFlows); n > 0 {
+			id = c.freeFlows[n-1]
+			c.freeFlows = c.freeFlows[:n-1]
+		} else {
+			c.flows = append(c.flows, nil)
 		}
-		c.flows[id] = flow{name: name, device: int32(i), weight: weight}
+		c.flows[id] = &flow{id: id, name: name, device: d, weight: weight}
 		for k := range d.fair {
 			d.fair[k].Set(fairq.Flow(id), weight)
 		}
@@ -214,11 +229,12 @@ func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) 
 
 // RemoveFlow forgets a flow whose versions are gone. Its id may name another flow afterwards.
 func (c *Core) RemoveFlow(f FlowID) {
-	d := &c.devices[c.flows[f].device]
+	d := c.flows[f].device
 	for k := range d.fair {
 		d.fair[k].Remove(fairq.Flow(f))
 	}
-	c.flows[f] = flow{removed: true}
+	c.flows[f] = nil
+	c.freeFlows = append(c.freeFlows, f)
 }
 
 // AddVersion adds a version whose tasks are charged to flow f.
@@ -226,12 +242,12 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	if err := s.validate(); err != nil {
 		return 0, fmt.Errorf("%w (version %s)", err, name)
 	}
-	if f < 0 || int(f) >= len(c.flows) || c.flows[f].removed {
+	if f < 0 || int(f) >= len(c.flows) || c.flows[f] == nil {
 		return 0, fmt.Errorf("sharedsched: version %s is to belong to flow %d, which does not exist", name, f)
 	}
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
-		id: id, name: name, flow: f, settings: s,
+		id: id, name: name, flow: c.flows[f], settings: s,
 		queues: map[string]int32{}, shapes: map[string]*shape{},
 	})
 	return id, nil
@@ -240,7 +256,7 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 // Inherit has a version begin with what is known of the costs of another on the same device, until its own are measured.
 func (c *Core) Inherit(id, from VersionID) {
 	v, p := c.version(id), c.version(from)
-	if v == nil || p == nil || c.flows[v.flow].device != c.flows[p.flow].device {
+	if v == nil || p == nil || v.flow.device != p.flow.device {
 		return
 	}
 	v.previous = p.shapes
@@ -266,7 +282,7 @@ func (c *Core) Observe(now Time, device string, s cost.Sample) {
 			continue
 		}
 		for _, v := range c.versions {
-			if v != nil && c.flows[v.flow].device == d.index {
+			if v != nil && v.flow.device == d {
 				c.touchVersion(v)
 			}
 		}
@@ -360,8 +376,8 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 	if len(v.queues) == maxQueues && !c.evictQueue(v) {
 		return nil
 	}
-	q := &queue{version: v, key: t.Key, shape: v.shape(t.ShapeKey, c.seq, &c.devices[c.flows[v.flow].device].state), curveRevision: ^uint64(0)}
-	q.shape.queues++
+	d := v.flow.device
+	q := &queue{version: v, flow: v.flow, device: d, key: t.Key, shape: v.shape(t.ShapeKey, c.seq, &d.state)}
 	if n := len(c.freeIDs); n > 0 {
 		q.id = c.freeIDs[n-1]
 		c.freeIDs = c.freeIDs[:n-1]
@@ -370,7 +386,8 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 		q.id = int32(len(c.queues))
 		c.queues = append(c.queues, q)
 	}
-	q.local = c.flows[v.flow].take(q.id)
+	q.shape.join(q)
+	q.local = v.flow.take(q.id)
 	v.queues[q.key] = q.id
 	return q
 }
@@ -399,9 +416,8 @@ func (c *Core) dropQueue(q *queue) {
 	v := q.version
 	delete(v.queues, q.key)
 	v.latest = nil
-	q.shape.queues--
-	f := &c.flows[v.flow]
-	f.locals[q.local] = -1
+	q.shape.leave(q)
+	v.flow.locals[q.local] = -1
 	c.queues[q.id] = nil
 	c.freeIDs = append(c.freeIDs, q.id)
 }
@@ -430,7 +446,7 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same task, so
 		// that the order of iteration does not matter.
 		for k, s := range v.shapes {
-			if s.queues == 0 && (oldest == nil || s.used < oldest.used) {
+			if len(s.queues) == 0 && (oldest == nil || s.used < oldest.used) {
 				victim, oldest = k, s
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
@@ -54,14 +55,17 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		c.refreshTouched(now)
 		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
-	c.hear(now, q, t, limit)
-	probe, refusal := c.unattainable(now, q, t, limit)
+	c.fullBatch(q)
+	target := q.target(t)
+	q.hear(now, t, min(target, limit.Sub(now)))
+	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
+	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return 0, acts, refusal
 	}
-	return c.enqueue(now, q, t, limit, probe), acts, nil
+	return c.enqueue(now, q, t, limit, place, probe), acts, nil
 }
 
 // limit returns the limit of a task that brings none.
@@ -108,16 +112,15 @@ func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []A
 // that its flow's share of a contended device cannot serve in time. An estimate that was never measured refuses nothing, and one
 // that nothing has confirmed for probeAfter lets a single task through, lest a wrong estimate keep itself alive by refusing
 // everything that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool, _ *Refusal) {
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order) (probe bool, _ *Refusal) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
 	}
-	v, d, f := q.version, c.device(q), &c.flows[q.version.flow]
+	v, d, f := q.version, q.device, q.flow
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	most, full, _ := c.fullBatch(q)
 	wait := c.freeIn(now, d)
-	if !t.Alone && v.settings.Batched && t.Rows <= most && wait+d.work+2*full <= left {
+	if !t.Alone && v.settings.Batched && t.Rows <= q.most && wait+d.work+2*q.full.Cost <= left {
 		return false, nil
 	}
 	own, known := c.serviceTime(q, t)
@@ -125,12 +128,11 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool
 		return false, nil
 	}
 	before := q.work / time.Duration(d.Lanes)
-	place := order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit), seq: c.seq}
 	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
 	switch rows := q.waiting + t.Rows; {
 	case first:
 		before = 0 // not all that waits goes before it
-	case !t.Alone && v.settings.Batched && rows <= most: // all of it fits one batch
+	case !t.Alone && v.settings.Batched && rows <= q.most: // all of it fits one batch
 		before = 0
 		own, _ = q.shape.AtLeast(v.settings.padded(rows))
 	}
@@ -139,7 +141,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time) (probe bool
 	if predicted <= left && !first && d.work > left {
 		// The device cannot serve all that waits by then, so that the flow may count on its share only.
 		fair := &d.fair[foreground]
-		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(v.flow)) / shareSlack)
+		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
 		if wait+asked > left {
 			reason, predicted = RefusedForGoodput, wait+asked
 		}
@@ -196,17 +198,16 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 	if t.Alone || !s.Batched {
 		return q.shape.AtLeast(t.Rows)
 	}
-	most, _, _ := c.fullBatch(q)
-	if t.Rows <= most {
+	if t.Rows <= q.most {
 		return q.shape.AtLeast(s.padded(t.Rows))
 	}
-	full, known := q.shape.AtLeast(s.padded(most))
-	total := full * time.Duration(t.Rows/most)
-	if rest := t.Rows % most; rest > 0 {
+	full, known := q.shape.AtLeast(s.padded(q.most))
+	total := full * time.Duration(t.Rows/q.most)
+	if rest := t.Rows % q.most; rest > 0 {
 		last, _ := q.shape.AtLeast(s.padded(rest))
 		total += last
 	}
-	return max(full, total/time.Duration(c.device(q).Lanes)), known
+	return max(full, total/time.Duration(q.device.Lanes)), known
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
@@ -223,11 +224,11 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	return &r
 }
 
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Handle {
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, place order, probe bool) Handle {
 	v := q.version
 	slot, k := c.take()
 	k.state = taskQueued
-	k.order = order{rank: ranks[t.Priority], target: min(now.Add(c.target(q, t)), limit, Never-1), seq: c.seq}
+	k.order = place
 	k.queue = q.id
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
@@ -242,7 +243,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 	v.queued[classOf(k.order)]++
 	v.live++
 	c.queuedBytes += t.Bytes
-	c.expect(q, k)
+	q.expect(k)
 	if limit != Never {
 		c.limits.add(limit, c.handle(slot))
 	}
@@ -256,11 +257,10 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, probe bool) Hand
 
 // target returns how long after its arrival the answer to t is wanted. A target that not even a row of its own could meet orders
 // nothing: it would put the task first each time, and others late, for nothing.
-func (c *Core) target(q *queue, t *Task) time.Duration {
+func (q *queue) target(t *Task) time.Duration {
 	s := &q.version.settings
-	c.fullBatch(q) // ownCost is as of then
 	switch {
-	case t.Target > 0 && !c.unreal(q, t):
+	case t.Target > 0 && !q.isUnreal(t):
 		return t.Target
 	case s.TargetLatency > 0:
 		return s.TargetLatency
@@ -268,19 +268,21 @@ func (c *Core) target(q *queue, t *Task) time.Duration {
 	return min(max(targetBatches*q.ownCost, minTarget), maxTarget)
 }
 
-// unreal reports whether the task asks for a target that not even a row of its own could meet.
-func (c *Core) unreal(q *queue, t *Task) bool {
-	_, _, high := c.fullBatch(q)
-	return high > 0 && t.Target > 0 && t.Target < q.rowCost
+// isUnreal reports whether the task asks for a target that not even a row of its own could meet.
+func (q *queue) isUnreal(t *Task) bool {
+	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
 // fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
-// will hardly exceed. They change only with the curve, the settings and the device cap, far less often than they are asked for.
+// will hardly exceed. They change only with the curve, the settings and the device, far less often than they are asked for, and are
+// kept in the queue: who changes a curve or settings says so by touchShape or touchVersion, so that nothing but the device's
+// revisions is looked at each time. Admission asks once and then looks at the queue.
 func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
-	v, d := q.version, c.device(q)
-	if q.curveRevision != q.shape.Revision() || q.settingRevision != v.revision || q.capRevision != d.cap.revision {
-		s := &v.settings
-		q.curveRevision, q.settingRevision, q.capRevision = q.shape.Revision(), v.revision, d.cap.revision
+	d := q.device
+	if now := 1 + d.state.Revision() + d.cap.revision; now != q.asOf { // neither ever decreases
+		s := &q.version.settings
+		q.asOf = now
+		q.learning = q.shape.ColdInFlight()
 		budget := s.MaxBatchCost
 		if s.Adaptive && d.cap.limit > 0 && (budget == 0 || d.cap.limit < budget) {
 			budget = d.cap.limit
@@ -288,17 +290,25 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
 		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
 		q.bound = q.most < s.MaxBatchSize && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
-		q.fullCost = q.shape.Estimate(s.padded(q.most)).Cost
+		q.full = q.shape.Estimate(s.padded(q.most))
 		q.fullHigh = q.high(q.most)
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
 	}
-	return q.most, q.fullCost, q.fullHigh
+	return q.most, q.full.Cost, q.fullHigh
+}
+
+// estimate returns what an execution of so many rows costs, as of the last fullBatch for what is asked most often: a full batch.
+func (q *queue) estimate(rows int) cost.Estimate {
+	if rows == q.full.Rows {
+		return q.full
+	}
+	return q.shape.Estimate(rows)
 }
 
 // high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not known must
 // not turn anything away.
 func (q *queue) high(rows int) time.Duration {
-	e := q.shape.Estimate(q.version.settings.padded(rows))
+	e := q.estimate(q.version.settings.padded(rows))
 	if !e.Known() {
 		return 0
 	}
@@ -307,24 +317,30 @@ func (q *queue) high(rows int) time.Duration {
 
 // hear notes what is asked for, admitted or not. Proof and warm-up want no answer by any time, and background work must not be
 // noticed.
-func (c *Core) hear(now Time, q *queue, t *Task, limit Time) {
+func (q *queue) hear(now Time, t *Task, target time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
-	most, full, _ := c.fullBatch(q)
-	target := min(c.target(q, t), limit.Sub(now))
-	if c.unreal(q, t) {
+	if q.isUnreal(t) {
 		target = 0 // what cannot be met must not make others' batches small
 	}
-	c.flows[q.version.flow].recent.arrived(now, target, full*time.Duration(t.Rows)/time.Duration(most), q.rowCost)
-	c.device(q).guard.saw(now, target)
+	q.flow.recent.arrived(now, target, q.part(t.Rows), q.rowCost)
+	q.device.guard.saw(now, target)
+}
+
+// part returns what rows cost as a part of a full batch.
+func (q *queue) part(rows int) time.Duration {
+	if q.most == 1 {
+		return q.full.Cost * time.Duration(rows)
+	}
+	return q.full.Cost * time.Duration(rows) / time.Duration(q.most)
 }
 
 // expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
-func (c *Core) expect(q *queue, k *task) {
-	d, f := c.device(q), &c.flows[q.version.flow]
-	if most, full, high := c.fullBatch(q); high > 0 { // a guess must refuse nothing
-		k.work = full * time.Duration(k.rows) / time.Duration(most)
+func (q *queue) expect(k *task) {
+	d, f := q.device, q.flow
+	if q.fullHigh > 0 { // a guess must refuse nothing
+		k.work = q.part(k.rows)
 	}
 	if classOf(k.order) == foreground {
 		q.foreground++
@@ -336,8 +352,8 @@ func (c *Core) expect(q *queue, k *task) {
 }
 
 // forget takes back what expect counted.
-func (c *Core) forget(q *queue, k *task) {
-	d, f := c.device(q), &c.flows[q.version.flow]
+func (q *queue) forget(k *task) {
+	d, f := q.device, q.flow
 	if classOf(k.order) == foreground {
 		q.foreground--
 		q.work -= k.work
@@ -346,8 +362,6 @@ func (c *Core) forget(q *queue, k *task) {
 		f.work -= k.work
 	}
 }
-
-func (c *Core) device(q *queue) *device { return &c.devices[c.flows[q.version.flow].device] }
 
 func (p Priority) class() class { return classOf(order{rank: ranks[p]}) }
 

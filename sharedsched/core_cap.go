@@ -78,12 +78,12 @@ func (c *Core) sweep(now Time, d *device) {
 			b.close()
 			return
 		}
-		f := &c.flows[b.next]
+		f := c.flows[b.next]
 		b.next++
-		r := &f.recent
-		if f.removed || f.device != d.index || now.Sub(r.seen) > recently {
+		if f == nil || f.device != d || now.Sub(f.recent.seen) > recently {
 			continue
 		}
+		r := &f.recent
 		asked := r.left(now)
 		b.round.weights += f.weight
 		b.round.asked += asked
@@ -116,6 +116,8 @@ func (b *batchCap) close() {
 type histogram struct {
 	counts [144]uint16
 	n      int
+	at     int // the bucket of the tenth percentile when it was last asked for
+	below  int // counts in the buckets before that
 }
 
 const (
@@ -129,23 +131,32 @@ func (h *histogram) add(d time.Duration) {
 		i = min(8*(log-shortest)+int(d>>(log-3)&7), len(h.counts)-1)
 	}
 	h.counts[i]++
+	if i < h.at {
+		h.below++
+	}
 	if h.n++; h.n < histogramOf {
 		return
 	}
-	h.n = 0
+	h.n, h.at, h.below = 0, 0, 0
 	for i := range h.counts {
 		h.counts[i] /= 2
 		h.n += int(h.counts[i])
 	}
 }
 
-// low returns the tenth percentile, rounded down to its bucket.
+// low returns the tenth percentile, rounded down to its bucket; 0 if there is none. It goes on from where it was last, which is
+// hardly ever far.
 func (h *histogram) low() time.Duration {
-	left := h.n / 10
-	for i, n := range h.counts {
-		if left -= int(n); left < 0 {
-			return time.Duration(8+i%8) << (shortest + i/8 - 3)
-		}
+	if h.n == 0 {
+		return 0
 	}
-	return 0
+	for h.below > h.n/10 {
+		h.at--
+		h.below -= int(h.counts[h.at])
+	}
+	for h.below+int(h.counts[h.at]) <= h.n/10 {
+		h.below += int(h.counts[h.at])
+		h.at++
+	}
+	return time.Duration(8+h.at%8) << (shortest + h.at/8 - 3)
 }

@@ -31,7 +31,7 @@ func (c *Core) hopeless(now Time, q *queue, t *task) (needs time.Duration, hopel
 		}
 		rows = min(rows, q.most)
 	}
-	cost := q.shape.Estimate(q.version.settings.padded(rows)).Cost
+	cost := q.estimate(q.version.settings.padded(rows)).Cost
 	return cost, t.deadline() < now.Add(cost+cost/margin)
 }
 
@@ -50,7 +50,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	few := c.fit(now, q, most)
 	many := min(loose, most)
 	tenths := int64(worth)
-	if c.flows[q.version.flow].recent.beyond {
+	if q.flow.recent.beyond {
 		tenths = worthBeyond
 	}
 	if c.variant.NoWindowDrop || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
@@ -146,7 +146,7 @@ func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.D
 	acts = c.stop(now, slot, EndDropped, acts)
 	if len(acts) > before { // else some of its rows are running
 		a := &acts[before]
-		a.Drop, a.Had, a.Needs, a.RetryAfter = why, had, needs, q.fullCost
+		a.Drop, a.Had, a.Needs, a.RetryAfter = why, had, needs, q.full.Cost
 	}
 	return acts
 }

@@ -87,7 +87,7 @@ func (x *trial) teach(v VersionID) {
 		return
 	}
 	cv := x.core.version(v)
-	curve := cv.shape(string(rune('a'+known)), 0, &x.core.devices[x.core.flows[cv.flow].device].state)
+	curve := cv.shape(string(rune('a'+known)), 0, &cv.flow.device.state)
 	base, row := x.ms(8)+time.Millisecond, x.ms(8)/4
 	for _, rows := range []int{1, 4, 16} {
 		for range cost.MinSamples {
@@ -279,7 +279,7 @@ func (x *trial) next(lane int) {
 		x.t.Fatal(err)
 	}
 	if l.class == foreground {
-		x.lag.started(x.core, x.core.version(b.Version).flow, l.est.Cost)
+		x.lag.started(x.core, x.core.version(b.Version).flow.id, l.est.Cost)
 	}
 	x.batches[lane] = b
 }
@@ -302,7 +302,7 @@ func (x *trial) settle(lane int) {
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
 	if l.class == foreground {
-		x.lag.settled(x.core, f, l.est.Cost, ev.DeviceTime)
+		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
 	if i := slices.IndexFunc(acts, func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {
 		x.t.Fatalf("task %x is done after no execution", acts[i].Task)

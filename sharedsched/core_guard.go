@@ -52,14 +52,14 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 	if q.ring.n > 0 && classOf(q.ring.at(0).order) == foreground || q.version.closing || c.draining {
 		return most
 	}
-	limit := c.device(q).guard.limit(now)
+	limit := q.device.guard.limit(now)
 	s := &q.version.settings
 	if limit == 0 {
 		return most
 	}
 	if q.ring.n > 0 {
 		if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
-			if q.shape.Estimate(t.rows).Cost > limit {
+			if q.estimate(t.rows).Cost > limit {
 				return 0
 			}
 			return most

@@ -33,7 +33,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	if q.stage != resting && q.class != k {
 		c.rest(q)
 	}
-	d := c.device(q)
+	d := q.device
 	q.class = k
 	full := c.plan(q)
 	if k == foreground {
@@ -44,9 +44,10 @@ func (c *Core) refresh(now Time, q *queue) {
 		q.latest <= now.Add(d.block()), c.variant.AllDemand:
 		c.demand(d, q)
 	default:
-		c.rest(q)
+		if q.stage == demanding {
+			c.yield(q)
+		}
 		q.stage = pending
-		d.blocks.Set(q.id, -int64(q.cost))
 		d.pending.Set(q.id, int64(q.latest))
 	}
 }
@@ -57,13 +58,13 @@ func (c *Core) plan(q *queue) (full bool) {
 	head := q.ring.at(0)
 	s := &q.version.settings
 	if t := &c.tasks[head.task]; t.alone || !s.Batched {
-		q.cost, full = q.shape.Estimate(t.rows).Cost, true
+		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
 		most, cost, _ := c.fullBatch(q)
 		if full = q.waiting >= most; full {
 			q.cost = cost
 		} else {
-			q.cost = q.shape.Estimate(s.padded(q.waiting)).Cost
+			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
 	q.due = head.target
@@ -94,30 +95,40 @@ func (c *Core) demand(d *device, q *queue) {
 		d.pending.Remove(q.id)
 	}
 	q.stage = demanding
-	f := &c.flows[q.version.flow]
+	f := q.flow
 	f.demand[q.class].Set(q.local, int64(q.due))
-	_, due, _ := f.demand[q.class].Min()
-	d.fair[q.class].Demand(fairq.Flow(q.version.flow), due)
+	c.tell(f, q.class)
 }
 
 // rest takes the queue out of everything that batches are picked from.
 func (c *Core) rest(q *queue) {
-	d := c.device(q)
+	d := q.device
 	d.blocks.Remove(q.id)
 	switch q.stage {
 	case resting:
 	case pending:
 		d.pending.Remove(q.id)
 	case demanding:
-		f := &c.flows[q.version.flow]
-		f.demand[q.class].Remove(q.local)
-		if _, due, ok := f.demand[q.class].Min(); ok {
-			d.fair[q.class].Demand(fairq.Flow(q.version.flow), due)
-		} else {
-			d.fair[q.class].Rest(fairq.Flow(q.version.flow))
-		}
+		c.yield(q)
 	}
 	q.stage = resting
+}
+
+// yield takes the queue out of those that demand service.
+func (c *Core) yield(q *queue) {
+	q.flow.demand[q.class].Remove(q.local)
+	c.tell(q.flow, q.class)
+}
+
+// tell tells the fair queue whether the flow demands service, and by when.
+func (c *Core) tell(f *flow, k class) {
+	if local, due, ok := f.demand[k].Min(); ok {
+		f.first[k] = c.queues[f.locals[local]]
+		f.device.fair[k].Demand(fairq.Flow(f.id), due)
+	} else {
+		f.first[k] = nil
+		f.device.fair[k].Rest(fairq.Flow(f.id))
+	}
 }
 
 // promote makes pending queues demanding whose batch must start before the dearest one that could go first would end.
@@ -145,7 +156,8 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	if q.ring.n == 0 {
 		return false, Never
 	}
-	if q.shape.ColdInFlight() {
+	most, _, _ := c.fullBatch(q)
+	if q.learning {
 		// Its first measurements are being taken; more of the unknown would only hold the device for longer.
 		return false, Never
 	}
@@ -153,7 +165,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
-	if most, _, _ := c.fullBatch(q); q.waiting >= most {
+	if q.waiting >= most {
 		return true, Never
 	}
 	if end := c.holdEnd(q); end > now {
@@ -192,9 +204,6 @@ func (c *Core) touch(q *queue) {
 
 // refreshTouched ends an event.
 func (c *Core) refreshTouched(now Time) {
-	for i := range c.devices {
-		c.touchHeld(&c.devices[i])
-	}
 	for _, q := range c.touched {
 		q.touched = false
 		c.rescan(q)
@@ -211,20 +220,30 @@ func (c *Core) touchHeld(d *device) {
 	if now := d.cap.revision + d.state.Revision(); now != d.held {
 		d.held = now
 		for _, v := range c.versions {
-			if v != nil && v.settings.BatchTimeout > 0 && c.flows[v.flow].device == d.index {
+			if v != nil && v.settings.BatchTimeout > 0 && v.flow.device == d {
 				c.touchVersion(v)
 			}
 		}
 	}
 }
 
+// touchVersion follows a change of the version's settings or costs.
 func (c *Core) touchVersion(v *version) {
 	// In order of their ids, for what one demands may depend on what another's batch costs.
 	first := len(c.touched)
 	for _, id := range v.queues {
+		c.queues[id].asOf = 0
 		c.touch(c.queues[id])
 	}
 	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
+}
+
+// touchShape follows a change of what is known of a shape's costs.
+func (c *Core) touchShape(s *shape) {
+	for _, q := range s.queues {
+		q.asOf = 0
+		c.touch(q)
+	}
 }
 
 // rescan finds the earliest arrival and limit again after tasks left, where a batch timeout makes them matter.

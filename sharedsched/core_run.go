@@ -14,6 +14,7 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	acts = c.Advance(now, acts)
 	d := &c.devices[c.lanes[id].device]
 	c.sweep(now, d)
+	c.touchHeld(d)
 	c.refreshTouched(now)
 	for {
 		p := c.pick(now, d)
@@ -60,17 +61,20 @@ func (c *Core) pick(now Time, d *device) pick {
 		}
 		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}
-	q := c.urgent(f, foreground)
+	q := c.flows[f].first[foreground]
 	if q.latest > now.Add(d.block()) {
 		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes first.
 		f, _ = fair.Behind(int64(Never))
-		return pick{queue: c.urgent(f, foreground), rule: PickFull}
+		return pick{queue: c.flows[f].first[foreground], rule: PickFull}
 	}
 	// Those that are due before another batch of that cost could end after this one would be late, and the further the flow is
 	// ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for more than its share.
 	conflict := now.Add(2*q.cost + time.Duration(fair.Lead(f)))
-	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f && q.due < conflict && c.flows[f].recent.beyond && !c.variant.NoConflictRule {
-		return pick{queue: c.urgent(rival, foreground), rule: PickBehind}
+	if !q.flow.recent.beyond || q.due >= conflict || c.variant.NoConflictRule {
+		return pick{queue: q, rule: PickEarliest}
+	}
+	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f {
+		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind}
 	}
 	return pick{queue: q, rule: PickEarliest}
 }
@@ -82,19 +86,12 @@ func (c *Core) pickBackground(now Time, d *device) *queue {
 		if !ok {
 			break
 		}
-		q := c.urgent(f, background)
+		q := c.flows[f].first[background]
 		if c.refresh(now, q); q.stage != resting { // it may block for longer than it may have before
 			return q
 		}
 	}
 	return nil
-}
-
-// urgent returns the demanding queue of a flow that is due first.
-func (c *Core) urgent(id fairq.Flow, k class) *queue {
-	f := &c.flows[id]
-	local, _, _ := f.demand[k].Min()
-	return c.queues[f.locals[local]]
 }
 
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows that one
@@ -155,7 +152,7 @@ func (c *Core) size(q *queue, most int) int {
 		return most
 	}
 	if s.Padding == MinimizeCost &&
-		int64(q.shape.Estimate(up).Cost)*int64(down) <= int64(q.shape.Estimate(down).Cost)*int64(rows) {
+		int64(q.estimate(up).Cost)*int64(down) <= int64(q.estimate(down).Cost)*int64(rows) {
 		return most
 	}
 	return down
@@ -173,7 +170,7 @@ func (c *Core) fills(q *queue, rows int) bool {
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
-	case full && most == 1 && s.MaxBatchCost > 0 && q.shape.Estimate(s.padded(1)).Cost > s.MaxBatchCost:
+	case full && most == 1 && s.MaxBatchCost > 0 && q.rowCost > s.MaxBatchCost:
 		return FlushSingleRequestOverBudget
 	case full && q.bound:
 		return FlushBudgetReached
@@ -216,7 +213,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	}
 	q.version.queued[classOf(t.order)]--
 	c.queuedBytes -= t.bytes
-	c.forget(q, t)
+	q.forget(t)
 	if t.limit != Never {
 		c.limits.left(&c.slab)
 	}
@@ -234,7 +231,10 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q.id, k, now, 0
-	l.est = q.shape.Begin(b.Padded)
+	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
+		l.est = q.shape.Begin(b.Padded)
+		c.touchShape(q.shape) // its other queues wait for the measurement
+	}
 	l.batch = BatchEvent{
 		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
 	}
@@ -243,11 +243,8 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	}
 	q.running++
 	q.served = true
-	d.fair[k].Charge(fairq.Flow(q.version.flow), l.est.Cost)
+	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
 	c.touch(q)
-	if l.est.Source == cost.Unmeasured {
-		c.touchVersion(q.version) // the other queues of this shape wait for the measurement
-	}
 	c.log.batch(now, q, b, l, &d.fair[k], p)
 }
 
@@ -292,8 +289,8 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		q.shape.Settle(l.est, used)
 		q.shape.refusing = Never
 	}
-	c.flows[v.flow].served += used
-	d.fair[l.class].Correct(fairq.Flow(v.flow), used-l.est.Cost)
+	v.flow.served += used
+	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
 	ev := l.batch
 	ev.Elapsed, ev.DeviceTime = now.Sub(l.started), used
@@ -304,8 +301,9 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		acts = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), acts)
 	}
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
-		c.touchVersion(v) // queues of equal shape share what was learnt
+		c.touchShape(q.shape)
 	}
+	c.touchHeld(d)
 	c.refreshTouched(now)
 	return ev, c.retire(v, acts)
 }

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
 // BenchmarkScale measures what a task, a pick and the end of a batch cost with many queues that all have work: one queue for each
@@ -40,9 +38,14 @@ func scale(b *testing.B, queues, keys int, state stage) {
 	for k := range names {
 		names[k] = strconv.Itoa(k)
 	}
-	tasks := make(map[VersionID][]Task)
-	for range queues / keys {
-		v, err := c.AddVersion("v", c.quickFlow(), s)
+	var tasks [][]Task // by version
+	for i := range queues / keys {
+		tasks = append(tasks, nil)
+		f, err := c.AddFlow("f", "d", 1)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v, err := c.AddVersion("v", f, s)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -55,7 +58,7 @@ func scale(b *testing.B, queues, keys int, state stage) {
 				}
 			}
 			now += 1000
-			tasks[v] = append(tasks[v], task)
+			tasks[i] = append(tasks[i], task)
 			if _, _, err := c.Submit(now, v, &task, Never, nil); err != nil {
 				b.Fatal(err)
 			}
@@ -108,14 +111,4 @@ func scale(b *testing.B, queues, keys int, state stage) {
 	b.ReportMetric(float64(spent[1].Nanoseconds())/picks, "ns/pick")
 	b.ReportMetric(float64(spent[2].Nanoseconds())/picks, "ns/settle")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/task")
-}
-
-// quickFlow adds a flow without looking for the place of one that was removed, which takes too long for so many.
-func (c *Core) quickFlow() FlowID {
-	id := FlowID(len(c.flows))
-	c.flows = append(c.flows, flow{name: "f", weight: 1})
-	for k := range c.devices[0].fair {
-		c.devices[0].fair[k].Set(fairq.Flow(id), 1)
-	}
-	return id
 }

@@ -59,7 +59,7 @@ type Telemetry interface {
 // Observer hears what the scheduler did, for metrics. Calls come from any goroutine, never with a lock held, and must not
 // block.
 type Observer interface {
-	// BatchDone follows every execution.
+	// BatchDone follows every execution, before the callers of the batch are answered.
 	BatchDone(BatchEvent)
 	// TaskRefused follows every refusal and every task dropped from a queue; err is what its caller got.
 	TaskRefused(v VersionID, err error)

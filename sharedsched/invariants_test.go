@@ -57,7 +57,7 @@ func (k *checker) invariants(c *Core) error {
 			bytes += t.bytes
 			if classOf(t.order) == foreground {
 				front++
-				foregroundTasks[c.flows[q.version.flow].device]++
+				foregroundTasks[q.device.index]++
 			}
 		}
 		if front != q.foreground {
@@ -134,8 +134,8 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 
 // checkStage compares a queue's place among those that batches are picked from with what it should be.
 func (c *Core) checkStage(q *queue) error {
-	f := &c.flows[q.version.flow]
-	d := &c.devices[f.device]
+	f := q.flow
+	d := f.device
 	if q.stage == resting && c.holds.Has(q.id) && q.ring.n > 0 && classOf(q.ring.at(0).order) == background {
 		return nil // it might block others for too long
 	}
@@ -158,7 +158,10 @@ func (c *Core) checkStage(q *queue) error {
 		if got, want := f.demand[k].Has(q.local), q.stage == demanding && q.class == class(k); got != want {
 			return fmt.Errorf("queue %d: among the demanding %v, want %v", q.id, got, want)
 		}
-		if got, want := d.fair[k].Demands(fairq.Flow(q.version.flow)), f.demand[k].Len() > 0; got != want {
+		if first := f.first[k]; (first == nil) != (f.demand[k].Len() == 0) || first != nil && first.stage != demanding {
+			return fmt.Errorf("queue %d: the flow's first queue of class %d is %v", q.id, k, first)
+		}
+		if got, want := d.fair[k].Demands(fairq.Flow(q.flow.id)), f.demand[k].Len() > 0; got != want {
 			return fmt.Errorf("flow %s: demands service %v, want %v", f.name, got, want)
 		}
 	}

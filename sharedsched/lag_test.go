@@ -67,7 +67,7 @@ func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
 // check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest meanwhile.
 func (w *lagWatch) check(c *Core) error {
 	for i := range c.flows {
-		fl, fair := w.flow(c, FlowID(i)), &c.devices[c.flows[i].device].fair[foreground]
+		fl, fair := w.flow(c, FlowID(i)), &c.flows[i].device.fair[foreground]
 		demands, tag := fair.Demands(fairq.Flow(i)), int64(fair.Start(fairq.Flow(i)))
 		if tag != fl.tag && (tag < fl.tag || tag-fl.charged > int64(fair.Now())) {
 			return fmt.Errorf("flow %d has the tag %v, by its batches it would be %v, and virtual time is %v", i, tag, fl.tag, fair.Now())
@@ -101,7 +101,7 @@ func (w *lagWatch) follow(c *Core, i, j int) error {
 		w.pairs[[2]int{i, j}] = p
 	}
 	p.low, p.high = min(p.low, lead), max(p.high, lead)
-	d := &c.devices[c.flows[i].device]
+	d := c.flows[i].device
 	// Estimates that are wrong are corrected while others are in flight, so that a flow may lead by all of its lanes, and the
 	// other by one and what all others give back.
 	spread := min(a.largest, b.largest) + max(a.largest, b.largest)*int64(2*d.Lanes-1)

@@ -161,7 +161,7 @@ func (m *match) queue(v VersionID, key string) *oracleQueue {
 	}
 	cv := m.core.version(v)
 	q := &oracleQueue{
-		flow: m.oracle.flows[cv.flow], version: &m.sets[v], shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+		flow: m.oracle.flows[cv.flow.id], version: &m.sets[v], shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
 	}
 	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
 	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond

@@ -44,10 +44,10 @@ func (s *Scheduler) run(t *batchThread) {
 		closed := s.closed
 		s.mu.Unlock()
 
-		sc.answer()
 		if settled && s.obs != nil {
-			s.obs.BatchDone(event)
+			s.obs.BatchDone(event) // first: who has an answer finds its batch counted
 		}
+		sc.answer()
 		switch {
 		case closed && !running:
 			return

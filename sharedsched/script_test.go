@@ -185,7 +185,7 @@ func (s *script) event(words []string, kv map[string]string) {
 // shape returns what is known of the costs of a version's shape.
 func (s *script) shape(id VersionID, kv map[string]string) *shape {
 	v := s.core.version(id)
-	return v.shape(kv["shape"], 0, &s.core.devices[s.core.flows[v.flow].device].state)
+	return v.shape(kv["shape"], 0, &v.flow.device.state)
 }
 
 // show prints a part of the state.

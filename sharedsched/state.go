@@ -99,19 +99,19 @@ func (c *Core) State(now Time) State {
 		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
 		s.Devices = append(s.Devices, ds)
 	}
-	for i := range c.flows {
-		f := &c.flows[i]
-		if f.removed {
+	for _, f := range c.flows {
+		if f == nil {
 			continue
 		}
-		d := &c.devices[f.device]
+		fair := &f.device.fair[foreground]
 		fs := FlowState{
-			ID: FlowID(i), Name: f.name, Device: d.Name, Weight: f.weight, Start: d.fair[foreground].Start(fairq.Flow(i)),
+			ID: f.id, Name: f.name, Device: f.device.Name, Weight: f.weight, Start: fair.Start(fairq.Flow(f.id)),
 			Served: f.served, Work: f.work,
 		}
-		if fs.Demanding = d.fair[foreground].Demands(fairq.Flow(i)); fs.Demanding {
-			fs.Lead = d.fair[foreground].Lead(fairq.Flow(i))
-			s.Devices[f.device].Lag = max(s.Devices[f.device].Lag, fs.Lead)
+		if fs.Demanding = fair.Demands(fairq.Flow(f.id)); fs.Demanding {
+			fs.Lead = fair.Lead(fairq.Flow(f.id))
+			lag := &s.Devices[f.device.index].Lag
+			*lag = max(*lag, fs.Lead)
 		}
 		s.Flows = append(s.Flows, fs)
 	}
@@ -124,7 +124,7 @@ func (c *Core) State(now Time) State {
 }
 
 func (c *Core) versionState(now Time, v *version) VersionState {
-	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
+	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := c.queues[v.queues[key]]

@@ -42,7 +42,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
 	if classOf(t.order) == foreground && !t.alone && (asked == 0 || t.target.Sub(now) <= asked) { // else not even a row could meet it
-		r.targets = append(r.targets, trialTarget{now, c.device(c.queues[t.queue]).index, t.target.Sub(now)})
+		r.targets = append(r.targets, trialTarget{now, c.queues[t.queue].device.index, t.target.Sub(now)})
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
-		if t.state == taskQueued && classOf(t.order) == foreground && c.device(c.queues[t.queue]).index == l.device {
+		if t.state == taskQueued && classOf(t.order) == foreground && c.queues[t.queue].device.index == l.device {
 			return fmt.Errorf("background work starts while task %d waits", slot)
 		}
 	}
@@ -154,7 +154,7 @@ func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 // checkIdle checks, after a lane found nothing to start, that no foreground task waits which could have been started.
 func (c *Core) checkIdle(now Time, device int32) error {
 	for _, q := range c.queues {
-		if q == nil || q.ring.n == 0 || c.device(q).index != device || q.shape.ColdInFlight() {
+		if q == nil || q.ring.n == 0 || q.device.index != device || q.shape.ColdInFlight() {
 			continue
 		}
 		s, first := &q.version.settings, &c.tasks[q.ring.at(0).task]

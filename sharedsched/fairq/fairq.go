@@ -133,7 +133,7 @@ func (q *Queue) advance(f Flow, cost int64) {
 	fl := &q.flows[f]
 	fl.start += Tag(cost * weightUnit / fl.weight)
 	if q.demand.has(int32(f)) {
-		q.demand.set(int32(f), q.demand.nodes[f].due, fl.start)
+		q.demand.retag(int32(f), fl.start)
 	}
 }
 

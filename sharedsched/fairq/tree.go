@@ -6,7 +6,8 @@ package fairq
 // answers the same kind of question with the keys the other way round.)
 //
 // It is a treap (Seidel and Aragon 1996) whose priorities are a fixed function of the flow, so that equal histories give equal
-// trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen.
+// trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen. They know their parents, so that a
+// tag changes from the bottom up, and no further than it matters.
 type tree struct {
 	nodes []node // by flow
 	root  int32  // none when empty
@@ -14,11 +15,11 @@ type tree struct {
 }
 
 type node struct {
-	left, right int32
-	due         int64
-	tag, least  Tag // start tag: own, and the least of the subtree
-	priority    uint32
-	member      bool
+	due                 int64
+	tag, least          Tag // start tag: own, and the least of the subtree
+	left, right, parent int32
+	priority            uint32
+	member              bool
 }
 
 const none int32 = -1
@@ -30,111 +31,127 @@ func (t *tree) set(id int32, due int64, tag Tag) {
 	for int(id) >= len(t.nodes) {
 		t.nodes = append(t.nodes, node{})
 	}
-	if n := &t.nodes[id]; n.member {
-		if n.due == due && n.tag == tag {
+	n := &t.nodes[id]
+	if n.member {
+		if n.due == due {
+			t.retag(id, tag)
 			return
 		}
 		t.remove(id)
 	}
-	if t.size == 0 {
-		t.root = none
-	}
-	t.nodes[id] = node{left: none, right: none, due: due, tag: tag, least: tag, priority: scramble(uint32(id)), member: true}
-	t.root = t.insert(t.root, id)
-	t.size++
+	*n = node{due: due, tag: tag, least: tag, left: none, right: none, parent: none, priority: scramble(uint32(id)), member: true}
+	t.insert(id)
 }
 
+// retag gives a member another tag.
+func (t *tree) retag(id int32, tag Tag) {
+	t.nodes[id].tag = tag
+	t.update(id)
+}
+
+// insert puts a node where its order wants it, as a leaf, and lifts it to where its priority does.
+func (t *tree) insert(id int32) {
+	t.size++
+	if t.size == 1 {
+		t.root = id
+		return
+	}
+	n := &t.nodes[id]
+	for at := t.root; ; {
+		p := &t.nodes[at]
+		p.least = min(p.least, n.tag)
+		side := &p.right
+		if n.due < p.due || (n.due == p.due && id < at) { // equal ones by flow
+			side = &p.left
+		}
+		if *side == none {
+			*side, n.parent = id, at
+			break
+		}
+		at = *side
+	}
+	for n.parent != none && n.priority > t.nodes[n.parent].priority {
+		t.lift(id)
+	}
+}
+
+// remove takes a member out: it sinks below its children, and leaves as a leaf.
 func (t *tree) remove(id int32) {
 	if !t.has(id) {
 		return
 	}
-	t.root = t.delete(t.root, id)
-	t.nodes[id].member = false
+	n := &t.nodes[id]
+	for n.left != none || n.right != none {
+		up := n.left
+		if up == none || n.right != none && t.nodes[n.right].priority > t.nodes[up].priority {
+			up = n.right
+		}
+		t.lift(up)
+	}
+	t.replace(n.parent, id, none)
+	if n.parent != none {
+		t.update(n.parent)
+	}
+	n.member = false
 	t.size--
 }
 
-// before orders members by when they are due, equal ones by flow.
-func (t *tree) before(a, b int32) bool {
-	x, y := &t.nodes[a], &t.nodes[b]
-	return x.due < y.due || (x.due == y.due && a < b)
-}
-
-func (t *tree) insert(at, id int32) int32 {
-	if at == none {
-		return id
-	}
-	if t.nodes[id].priority > t.nodes[at].priority {
-		t.nodes[id].left, t.nodes[id].right = t.split(at, id)
-		t.update(id)
-		return id
-	}
-	n := &t.nodes[at]
-	if t.before(id, at) {
-		n.left = t.insert(n.left, id)
+// lift rotates a node into the place of its parent.
+func (t *tree) lift(id int32) {
+	n := &t.nodes[id]
+	down := n.parent
+	p := &t.nodes[down]
+	t.replace(p.parent, down, id)
+	n.parent = p.parent
+	var moved int32
+	if p.left == id {
+		moved, n.right = n.right, down
+		p.left = moved
 	} else {
-		n.right = t.insert(n.right, id)
+		moved, n.left = n.left, down
+		p.right = moved
 	}
-	t.update(at)
-	return at
+	if moved != none {
+		t.nodes[moved].parent = down
+	}
+	p.parent = id
+	n.least = p.least // of the same members
+	p.least = t.leastOf(p)
 }
 
-// split divides a subtree into the members before id and those after it.
-func (t *tree) split(at, id int32) (before, after int32) {
-	if at == none {
-		return none, none
-	}
-	n := &t.nodes[at]
-	if t.before(at, id) {
-		n.right, after = t.split(n.right, id)
-		before = at
-	} else {
-		before, n.left = t.split(n.left, id)
-		after = at
-	}
-	t.update(at)
-	return before, after
-}
-
-func (t *tree) delete(at, id int32) int32 {
-	n := &t.nodes[at]
+// replace puts another child in the place of one, or another root.
+func (t *tree) replace(parent, child, with int32) {
 	switch {
-	case at == id:
-		return t.join(n.left, n.right)
-	case t.before(id, at):
-		n.left = t.delete(n.left, id)
+	case parent == none:
+		t.root = with
+	case t.nodes[parent].left == child:
+		t.nodes[parent].left = with
 	default:
-		n.right = t.delete(n.right, id)
+		t.nodes[parent].right = with
 	}
-	t.update(at)
-	return at
 }
 
-// join puts two subtrees together, all of a being before all of b.
-func (t *tree) join(a, b int32) int32 {
-	if a == none {
-		return b
-	}
-	if b == none {
-		return a
-	}
-	if t.nodes[a].priority > t.nodes[b].priority {
-		t.nodes[a].right = t.join(t.nodes[a].right, b)
-		t.update(a)
-		return a
-	}
-	t.nodes[b].left = t.join(a, t.nodes[b].left)
-	t.update(b)
-	return b
-}
-
-func (t *tree) update(at int32) {
-	n := &t.nodes[at]
-	n.least = n.tag
+func (t *tree) leastOf(n *node) Tag {
+	least := n.tag
 	if n.left != none {
-		n.least = min(n.least, t.nodes[n.left].least)
+		least = min(least, t.nodes[n.left].least)
 	}
 	if n.right != none {
-		n.least = min(n.least, t.nodes[n.right].least)
+		least = min(least, t.nodes[n.right].least)
+	}
+	return least
+}
+
+// update brings the least tags up to date from a node upwards, to where nothing changes any more.
+func (t *tree) update(at int32) {
+	for at != none {
+		n := &t.nodes[at]
+		least := t.leastOf(n)
+		if least == n.least {
+			return
+		}
+		n.least = least
+		at = n.parent
 	}
 }
 
