@@ -92,7 +92,7 @@ func (s stage) String() string { return [...]string{"resting", "pending", "deman
 type lane struct {
 	device  int32
 	running bool
-	queue   int32
+	queue   *queue
 	class   class
 	started Time
 	est     cost.Estimate
@@ -109,7 +109,7 @@ type flow struct {
 	work   time.Duration // that its waiting foreground tasks are expected to cost
 	demand [2]iheap.Heap // local ids of its demanding queues, by when they are due
 	first  [2]*queue     // the one that is due first, nil if there is none
-	locals []int32       // local id → queue id, -1 when free
+	locals []*queue      // by local id, nil when free
 	recent recent
 }
 
@@ -119,7 +119,7 @@ type version struct {
 	flow     *flow
 	settings Settings
 	revision uint64            // counts changes of settings
-	queues   map[string]int32  // by Task.Key
+	queues   map[string]*queue // by Task.Key
 	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
 	shapes   map[string]*shape // by Task.ShapeKey
 	previous map[string]*shape // what is known of another version's costs, to begin with
@@ -132,7 +132,7 @@ type version struct {
 type shape struct {
 	cost.Curve
 	queues []*queue // live ones of this shape, by id
-	used   uint64 // when a queue asked for it last, in tasks ever submitted
+	used   uint64   // when a queue asked for it last, in tasks ever submitted
 	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
 	refusing Time
 }
@@ -248,7 +248,7 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
 		id: id, name: name, flow: c.flows[f], settings: s,
-		queues: map[string]int32{}, shapes: map[string]*shape{},
+		queues: map[string]*queue{}, shapes: map[string]*shape{},
 	})
 	return id, nil
 }
@@ -357,8 +357,8 @@ func (c *Core) retire(v *version, acts []Action) []Action {
 		return acts
 	}
 	// Order does not matter here: every queue is empty and none is left.
-	for _, id := range v.queues {
-		c.dropQueue(c.queues[id])
+	for _, q := range v.queues {
+		c.dropQueue(q)
 	}
 	c.versions[v.id] = nil
 	return append(acts, Action{Kind: VersionGone, Version: v.id})
@@ -369,9 +369,9 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 	if v.latest != nil && v.latest.key == t.Key {
 		return v.latest
 	}
-	if id, ok := v.queues[t.Key]; ok {
-		v.latest = c.queues[id]
-		return v.latest
+	if q := v.queues[t.Key]; q != nil {
+		v.latest = q
+		return q
 	}
 	if len(v.queues) == maxQueues && !c.evictQueue(v) {
 		return nil
@@ -387,8 +387,8 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 		c.queues = append(c.queues, q)
 	}
 	q.shape.join(q)
-	q.local = v.flow.take(q.id)
-	v.queues[q.key] = q.id
+	q.local = v.flow.take(q)
+	v.queues[q.key] = q
 	return q
 }
 
@@ -396,8 +396,7 @@ func (c *Core) queueFor(v *version, t *Task) *queue {
 func (c *Core) evictQueue(v *version) bool {
 	var victim *queue
 	// The choice is unique (ties go to the lower id), so the order of iteration does not matter.
-	for _, id := range v.queues {
-		q := c.queues[id]
+	for _, q := range v.queues {
 		if q.ring.n > 0 || q.running > 0 {
 			continue
 		}
@@ -417,20 +416,19 @@ func (c *Core) dropQueue(q *queue) {
 	delete(v.queues, q.key)
 	v.latest = nil
 	q.shape.leave(q)
-	v.flow.locals[q.local] = -1
+	v.flow.locals[q.local] = nil
 	c.queues[q.id] = nil
 	c.freeIDs = append(c.freeIDs, q.id)
 }
 
-func (f *flow) take(queue int32) int32 {
-	for i, id := range f.locals {
-		if id < 0 {
-			f.locals[i] = queue
-			return int32(i)
-		}
+func (f *flow) take(q *queue) int32 {
+	i := slices.Index(f.locals, nil)
+	if i < 0 {
+		i = len(f.locals)
+		f.locals = append(f.locals, nil)
 	}
-	f.locals = append(f.locals, queue)
-	return int32(len(f.locals) - 1)
+	f.locals[i] = q
+	return int32(i)
 }
 
 // shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past maxQueues of

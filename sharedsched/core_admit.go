@@ -43,16 +43,14 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
 		return 0, acts, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
-	k := t.Priority.class()
-	if v.queued[k] >= v.settings.MaxQueue {
-		var made bool
-		if made, acts = c.makeRoom(now, v, t, acts); !made {
+	victim := int32(-1)
+	if v.queued[t.Priority.class()] >= v.settings.MaxQueue {
+		if victim = v.lesser(t); victim < 0 {
 			return 0, acts, c.refuse(now, v, t, Refusal{})
 		}
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		c.refreshTouched(now)
 		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	c.fullBatch(q)
@@ -64,6 +62,9 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
 		return 0, acts, refusal
+	}
+	if victim >= 0 {
+		acts = c.drop(now, q, victim, DropRoom, 0, acts)
 	}
 	return c.enqueue(now, q, t, limit, place, probe), acts, nil
 }
@@ -86,26 +87,26 @@ func (c *Core) Room(id VersionID) int {
 	return v.settings.MaxQueue - v.queued[foreground]
 }
 
-// makeRoom gives up a task of the same queue for one that finds its class full: the oldest for background work, whose newest
-// sample is worth the most; one that is to be dropped first for foreground work that is not.
-func (c *Core) makeRoom(now Time, v *version, t *Task, acts []Action) (bool, []Action) {
-	id, ok := v.queues[t.Key]
-	if !ok {
-		return false, acts
+// lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none: for
+// background work, whose newest sample is worth the most, the one that was due first; for foreground work that is not to be
+// dropped first, the last of those that are.
+func (v *version) lesser(t *Task) int32 {
+	q := v.queues[t.Key]
+	if q == nil {
+		return -1
 	}
-	q := c.queues[id]
 	at := q.foreground // the first background task, if any
 	if t.Priority != Sheddable {
 		at--
 	}
 	if at < 0 || at >= q.ring.n {
-		return false, acts
+		return -1
 	}
 	e := q.ring.at(at)
 	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
-		return false, acts
+		return -1
 	}
-	return true, c.drop(now, q, e.task, DropRoom, 0, acts)
+	return e.task
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its queue, or
@@ -216,8 +217,8 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	r.RetryAfter = time.Millisecond
 	if r.Bytes > c.maxQueuedBytes {
 		r.RetryAfter = -1 // not even an empty server has that room
-	} else if id, ok := v.queues[t.Key]; ok {
-		_, full, _ := c.fullBatch(c.queues[id])
+	} else if q := v.queues[t.Key]; q != nil {
+		_, full, _ := c.fullBatch(q)
 		r.RetryAfter = max(r.RetryAfter, full)
 	}
 	c.log.refusal(now, v, &r, t.Rows)
@@ -229,7 +230,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, place order, pro
 	slot, k := c.take()
 	k.state = taskQueued
 	k.order = place
-	k.queue = q.id
+	k.queue = q
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
 	k.arrival, k.limit = now, limit

@@ -123,7 +123,7 @@ func (c *Core) yield(q *queue) {
 // tell tells the fair queue whether the flow demands service, and by when.
 func (c *Core) tell(f *flow, k class) {
 	if local, due, ok := f.demand[k].Min(); ok {
-		f.first[k] = c.queues[f.locals[local]]
+		f.first[k] = f.locals[local]
 		f.device.fair[k].Demand(fairq.Flow(f.id), due)
 	} else {
 		f.first[k] = nil
@@ -231,9 +231,9 @@ func (c *Core) touchHeld(d *device) {
 func (c *Core) touchVersion(v *version) {
 	// In order of their ids, for what one demands may depend on what another's batch costs.
 	first := len(c.touched)
-	for _, id := range v.queues {
-		c.queues[id].asOf = 0
-		c.touch(c.queues[id])
+	for _, q := range v.queues {
+		q.asOf = 0
+		c.touch(q)
 	}
 	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
 }
@@ -265,7 +265,7 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		if !ok {
 			break
 		}
-		c.log.drop(now, c.queues[c.tasks[slot].queue].version, &c.tasks[slot], DropExpired, 0)
+		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
 		acts = c.stop(now, slot, EndExpired, acts)
 	}
 	for {

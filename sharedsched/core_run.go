@@ -230,7 +230,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	d.accrue(now, c.lanes)
 	d.inFlight++
 	b.Device = d.Name
-	l.running, l.queue, l.class, l.started, l.share = true, q.id, k, now, 0
+	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
 		l.est = q.shape.Begin(b.Padded)
 		c.touchShape(q.shape) // its other queues wait for the measurement
@@ -272,11 +272,11 @@ func (d *device) accrue(now Time, lanes []lane) {
 func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (BatchEvent, []Action) {
 	l := &c.lanes[id]
 	d := &c.devices[l.device]
-	q := c.queues[l.queue]
+	q := l.queue
 	v := q.version
 	d.accrue(now, c.lanes)
 	d.inFlight--
-	l.running = false
+	l.running, l.queue = false, nil
 
 	used := l.share
 	if r.DeviceTime > 0 {
@@ -340,7 +340,7 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 		t.end = end
 	}
 	if t.state == taskQueued {
-		q := c.queues[t.queue]
+		q := t.queue
 		q.waiting -= t.rows - t.next
 		c.unqueue(now, q, t, taskEnding)
 		c.touch(q)
@@ -349,14 +349,14 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	if t.running > 0 {
 		return acts
 	}
-	v := c.queues[t.queue].version
+	v := t.queue.version
 	acts = c.finish(slot, t.end, acts)
 	return c.retire(v, acts)
 }
 
 func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
-	v := c.queues[t.queue].version
+	v := t.queue.version
 	v.live--
 	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
 	c.put(slot)

@@ -49,7 +49,7 @@ func (k *checker) invariants(c *Core) error {
 				return fmt.Errorf("queue %d is out of order at %d", q.id, i)
 			}
 			t := &c.tasks[e.task]
-			if t.state != taskQueued || t.queue != q.id || t.order != e.order || inRing[e.task] {
+			if t.state != taskQueued || t.queue != q || t.order != e.order || inRing[e.task] {
 				return fmt.Errorf("queue %d holds task %d wrongly: %+v", q.id, e.task, t)
 			}
 			inRing[e.task] = true
@@ -83,7 +83,7 @@ func (k *checker) invariants(c *Core) error {
 			continue
 		}
 		live++
-		v := c.queues[t.queue].version
+		v := t.queue.version
 		alive[v]++
 		if t.state == taskQueued {
 			n := queued[v]

@@ -26,7 +26,7 @@ type task struct {
 	gen   uint32
 	state taskState
 	order
-	queue int32
+	queue *queue
 
 	alone, unmeasured bool
 	probe             bool // admitted against the estimate, to check it
@@ -77,7 +77,7 @@ func (s *slab) take() (int32, *task) {
 
 func (s *slab) put(slot int32) {
 	t := &s.tasks[slot]
-	t.state = taskFree
+	t.state, t.queue = taskFree, nil
 	t.gen++
 	t.nextGap = s.free
 	s.free = slot

@@ -127,7 +127,7 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
-		q := c.queues[v.queues[key]]
+		q := v.queues[key]
 		most, _, _ := c.fullBatch(q)
 		qs := QueueState{Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most, Stage: q.stage.String()}
 		if q.stage != resting {

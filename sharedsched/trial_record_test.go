@@ -42,7 +42,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
 	if classOf(t.order) == foreground && !t.alone && (asked == 0 || t.target.Sub(now) <= asked) { // else not even a row could meet it
-		r.targets = append(r.targets, trialTarget{now, c.queues[t.queue].device.index, t.target.Sub(now)})
+		r.targets = append(r.targets, trialTarget{now, t.queue.device.index, t.target.Sub(now)})
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	if limit := c.devices[l.device].cap.limit; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
 		budget = limit
 	}
-	shape := c.queues[l.queue].shape
+	shape := l.queue.shape
 	if shape.IsCold() {
 		if b.Rows > 4 {
 			return fmt.Errorf("a batch of %d rows, although nothing was measured", b.Rows)
@@ -139,7 +139,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
-		if t.state == taskQueued && classOf(t.order) == foreground && c.queues[t.queue].device.index == l.device {
+		if t.state == taskQueued && classOf(t.order) == foreground && t.queue.device.index == l.device {
 			return fmt.Errorf("background work starts while task %d waits", slot)
 		}
 	}
