@@ -89,7 +89,7 @@ ci: ## Everything a change must pass
 	$(MAKE) lint
 	$(MAKE) test
 	$(MAKE) race
-	$(MAKE) fuzz FUZZTIME=3s
+	$(MAKE) fuzz FUZZTIME=2000x
 	$(MAKE) smoke
 
 .PHONY: clean

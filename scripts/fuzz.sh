@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module, each for the time given (fuzz.sh 10s).
+# Runs every fuzz target of the module, each for the time given (fuzz.sh 10s) or for so many inputs (fuzz.sh 2000x). On a busy
+# machine only the latter ends for certain: go test takes a time that ends while an input is tried for a failure.
 set -euo pipefail
 
 budget=${1:?usage: fuzz.sh TIME}
