@@ -35,8 +35,8 @@ func TestBaselineDecisions(t *testing.T) {
 	tf := func(timeout int, expiry bool) func(*Env) Policy {
 		return func(e *Env) Policy { return newTFServing(e, time.Duration(timeout)*time.Millisecond, expiry) }
 	}
-	triton := func(delay int) func(*Env) Policy {
-		return func(e *Env) Policy { return newTriton(e, time.Duration(delay)*time.Millisecond) }
+	triton := func(delay int, reject bool) func(*Env) Policy {
+		return func(e *Env) Policy { return newTriton(e, time.Duration(delay)*time.Millisecond, reject) }
 	}
 	clockwork := func(e *Env) Policy { return newClockwork(e) }
 	nexus := func(saturated bool) func(*Env) Policy { return func(e *Env) Policy { return newNexus(e, saturated) } }
@@ -76,25 +76,46 @@ func TestBaselineDecisions(t *testing.T) {
 			"0 a[0], 10 a[1], 20 a[2], 30 a[3], 40 a[4], 50 a[5], 60 a[6], 70 a[7], 80 a[8], 90 a[9], 100 a[10], " +
 				"110 10 late, 2 11 refused",
 		},
-		{"tfserving knows no deadlines", flat(2), tf(0, false), 1, "a0 a1/5 a1", "0 a[0], 10 a[1 2], 21 1 late"},
 		{
-			"tfserving gives up late heads and packs anew", flat(2), tf(0, true), 1, "a0 a1/5 a1 a2",
-			"0 a[0], 10 a[2 3], 10 1 dropped",
+			"tfserving without expiry knows no deadlines", flat(2), tf(0, false), 1, "a0 a1/5 a1/6 a1",
+			"0 a[0], 10 a[1 2], 21 a[3], 21 1 late, 21 2 late",
 		},
 		{
-			"tfserving waits anew for what remains of a closed batch", flat(2), tf(50, true), 1, "b0 b0 a1/5 a1/5 a2",
-			"0 b[0 1], 52 a[4], 11 2 dropped, 11 3 dropped",
+			// Late tasks run with the one that is alive, and the batch stays as it was formed.
+			"tfserving runs a batch with one task alive", flat(3), tf(0, true), 1, "a0 a1/5 a1/6 a1",
+			"0 a[0], 10 a[1 2 3], 22 1 late, 22 2 late",
 		},
 		{
-			"triton's batchers share the device", flat(2), triton(0), 2, "a0 b0 a5 a5 a5 b5",
+			"tfserving skips a batch of which all tasks are late", flat(2), tf(0, true), 1, "a0 a1/5 a1/6 a1 b2",
+			"0 a[0], 10 b[4], 20 a[3], 20 1 dropped, 20 2 dropped",
+		},
+		{
+			// Both late batches of a take a turn each, and b has its own in between.
+			"tfserving's skipped batch was its queue's turn", append(flat(1), flat(1)...), tf(0, true), 1, "b0 a1/5 a1/5 a1 c2 b2",
+			"0 b[0], 10 c[4], 20 b[5], 30 a[3], 20 1 dropped, 30 2 dropped",
+		},
+		{
+			// The late task holds its place in the open batch, which is why there is no room for the last one.
+			"tfserving's late tasks stay in the queue", flat(2), tf(50, true), 1, "b0 b0 a1/5 a2 a3",
+			"0 b[0 1], 11 a[2 3], 53 a[4], 22 2 late",
+		},
+		{
+			"triton's batchers share the device", flat(2), triton(0, false), 2, "a0 b0 a5 a5 a5 b5",
 			"0 a[0], 0 b[1], 20 a[2 3], 20 b[5], 41 a[4]",
 		},
-		{"triton waits for its delay or a full batch", flat(2), triton(8), 2, "a0 b1 b3", "3 b[1 2], 8 a[0]"},
-		{"triton rejects what is past its deadline", flat(2), triton(0), 2, "a0 a1/5 a1/15", "0 a[0], 10 a[2], 10 1 dropped, 20 2 late"},
+		{"triton waits for its delay or a full batch", flat(2), triton(8, false), 2, "a0 b1 b3", "3 b[1 2], 8 a[0]"},
+		{
+			"triton as shipped has no timeout", flat(2), triton(0, false), 2, "a0 a1/5 a1/15",
+			"0 a[0], 10 a[1 2], 21 1 late, 21 2 late",
+		},
+		{
+			"triton with REJECT gives up what is past its deadline", flat(2), triton(0, true), 2, "a0 a1/5 a1/15",
+			"0 a[0], 10 a[2], 10 1 dropped, 20 2 late",
+		},
 		{
 			"triton keeps shapes apart and takes the older",
 			[]Model{keyed(flat(4)[0], 2)},
-			triton(0), 1, "a0 a1#1 a2 a11#1",
+			triton(0, false), 1, "a0 a1#1 a2 a11#1",
 			"0 a[0], 10 a[1], 20 a[2], 30 a[3]",
 		},
 		{"clockwork's sizes are powers of two", flat(8), clockwork, 1, "a0 a1 a1 a1 a1 a1 a1", "0 a[0], 10 a[1 2 3 4], 23 a[5 6]"},

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// The families of baselines. Within one, the best on each workload is what counts.
+// The families of baselines. Within one, a member is chosen for each workload; see tune.
 const (
 	FamilyTFServing        = "TensorFlow Serving round robin"
 	FamilyTriton           = "Triton independent batchers"
-	FamilyTritonOverlap    = "Triton independent batchers, 20 % overlap"
+	FamilyTritonReject     = "Triton with REJECT"
 	FamilyClockwork        = "Clockwork"
 	FamilyNexus            = "Nexus"
 	FamilySymphony         = "Symphony eager"
@@ -19,6 +19,9 @@ const (
 	FamilyEDF              = "EDF"
 	FamilySFQ              = "SFQ"
 	FamilyLeastSlack       = "least slack"
+
+	// withOverlap ends the name of a family that runs on another device; see Family.elsewhere.
+	withOverlap = ", 20 % overlap"
 )
 
 // timeouts is the grid over which batch timeouts and queue delays are tuned, in milliseconds.
@@ -35,17 +38,10 @@ func Baselines() []Maker {
 		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms", ms), func(e *Env) Policy { return newTFServing(e, timeout, false) })
 		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms-expiry", ms), func(e *Env) Policy { return newTFServing(e, timeout, true) })
 	}
-	for _, ms := range timeouts {
-		delay := time.Duration(ms) * time.Millisecond
-		m := Maker{
-			Family: FamilyTriton,
-			Name:   fmt.Sprintf("triton-%dms", ms),
-			New:    func(e *Env) Policy { return newTriton(e, delay) },
-			Lanes:  func(models int) int { return models },
+	for _, reject := range []bool{false, true} {
+		for _, ms := range timeouts {
+			all = append(all, tritonMakers(ms, reject)...)
 		}
-		all = append(all, m)
-		m.Family, m.Name, m.Overlap = FamilyTritonOverlap, m.Name+"-overlap", 1.2
-		all = append(all, m)
 	}
 	add(FamilyClockwork, "clockwork", func(e *Env) Policy { return newClockwork(e) })
 	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
@@ -58,4 +54,20 @@ func Baselines() []Maker {
 	add(FamilySFQ, "sfq", func(e *Env) Policy { return newSFQ(e) })
 	add(FamilyLeastSlack, "least-slack", func(e *Env) Policy { return &leastSlack{newLines(e)} })
 	return all
+}
+
+// tritonMakers returns the independent batchers with a queue delay, without overlap and with it.
+func tritonMakers(ms int, reject bool) []Maker {
+	family, name := FamilyTriton, fmt.Sprintf("triton-%dms", ms)
+	if reject {
+		family, name = FamilyTritonReject, name+"-reject"
+	}
+	m := Maker{
+		Family: family, Name: name,
+		New:   func(e *Env) Policy { return newTriton(e, time.Duration(ms)*time.Millisecond, reject) },
+		Lanes: func(models int) int { return models },
+	}
+	overlapping := m
+	overlapping.Family, overlapping.Name, overlapping.Overlap = family+withOverlap, name+"-overlap", 1.2
+	return []Maker{m, overlapping}
 }

@@ -1,17 +1,24 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // tfServing models the SharedBatchScheduler of TensorFlow Serving with one batch thread per device: round robin over the queues,
 // one batch a turn. A queue is a row of batches, of which the last is open; a batch is given when it is closed, which the
 // arrival of a task that does not fit does to it, or full, or when its first task has waited for the batch timeout. A task that
 // needs a batch too many is refused. There are no deadlines, costs or weights.
 //
+// With expiry, callers state their objective as the timeout of the call. A batch of which all tasks are late is then skipped when
+// its turn comes; with a single one alive all run, late ones included. Nothing leaves the queue for being late.
+//
 // Simplified: a timeout is noticed at once (the original looks every millisecond), large tasks are not split, every shape key
-// has a queue of its own. Added, as an option that favours it: requests at the head that are already late are given up.
+// has a queue of its own.
 //
 // Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h in github.com/tensorflow/tensorflow, whose defaults
-// these are (max_enqueued_batches 10).
+// these are (max_enqueued_batches 10); for expiry tensorflow_serving/batching/batching_session.cc in
+// github.com/tensorflow/serving.
 type tfServing struct {
 	lines
 	timeout Time
@@ -34,18 +41,18 @@ func newTFServing(env *Env, timeout time.Duration, expiry bool) *tfServing {
 // Arrive implements Policy.
 func (p *tfServing) Arrive(now Time, r *Request) {
 	i := p.index(r)
-	if !p.add(i, r.Rows, tfMaxEnqueuedBatches) {
+	if !p.add(i, r.Rows) {
 		p.env.Drop(now, r, Refused)
 		return
 	}
 	p.all[i].push(r)
 }
 
-// add counts rows to the open batch of line i, or to a new one where they do not fit. It reports false if there are limit batches
+// add counts rows to the open batch of line i, or to a new one where they do not fit. It reports false if there are too many batches
 // already.
-func (p *tfServing) add(i, rows, limit int) bool {
+func (p *tfServing) add(i, rows int) bool {
 	if p.batches[i] == 0 || p.open[i]+rows > p.env.Models[p.all[i].model].MaxBatch {
-		if p.batches[i] >= limit {
+		if p.batches[i] == tfMaxEnqueuedBatches {
 			return false
 		}
 		p.batches[i]++
@@ -57,14 +64,25 @@ func (p *tfServing) add(i, rows, limit int) bool {
 
 // Next implements Policy.
 func (p *tfServing) Next(now Time, _ int) *Batch {
+	for {
+		b := p.turn(now)
+		if b == nil || !p.expiry || !allLate(now, b) {
+			return b
+		}
+		for _, r := range b.Requests {
+			p.env.Drop(now, r, Dropped)
+		}
+		p.spare = append(p.spare, b)
+	}
+}
+
+// turn asks each queue once, from the one whose turn it is, and takes the first batch there is.
+func (p *tfServing) turn(now Time) *Batch {
 	p.wake = Never
 	for range p.all {
 		i := p.cursor
 		p.cursor = (i + 1) % len(p.all)
 		q := &p.all[i]
-		if p.expiry && q.n > 0 && q.head().Deadline <= now {
-			p.expire(now, i)
-		}
 		if q.n == 0 {
 			continue
 		}
@@ -81,16 +99,8 @@ func (p *tfServing) Next(now Time, _ int) *Batch {
 	return nil
 }
 
-// expire gives up late requests and packs the others anew.
-func (p *tfServing) expire(now Time, i int) {
-	q := &p.all[i]
-	for q.n > 0 && q.head().Deadline <= now {
-		p.env.Drop(now, q.pop(), Dropped)
-	}
-	p.batches[i], p.open[i] = 0, 0
-	for j := range q.n {
-		p.add(i, q.at(j).Rows, q.n)
-	}
+func allLate(now Time, b *Batch) bool {
+	return !slices.ContainsFunc(b.Requests, func(r *Request) bool { return r.Deadline > now })
 }
 
 // Wake implements Policy.

@@ -46,6 +46,23 @@ func (e *engine) drop(now Time, r *Request, f Fate) {
 	}
 	r.Fate, r.Finish = f, now
 	e.count(r, -1)
-	e.recorder.end(r)
+	e.end(r)
 	e.recorder.left(r)
+}
+
+// end counts the fate of a request.
+func (e *engine) end(r *Request) {
+	if r.Fate != OnTime && !r.Background {
+		e.missed++
+	}
+	e.recorder.end(r)
+}
+
+// giveUp ends what a policy left in its queues for good.
+func (e *engine) giveUp() {
+	for i := range e.requests[:e.arrived] {
+		if r := &e.requests[i]; r.Fate == Waiting && !r.running && e.fault == nil {
+			e.drop(e.lanes.at, r, Dropped)
+		}
+	}
 }

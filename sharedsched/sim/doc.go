@@ -9,7 +9,8 @@
 // A Workload is models and how their requests arrive. Suite is the eight workloads that policies are compared on, Bursts some
 // more, Scenes are workloads at one load that are made to hurt somebody. A policy is made by a Maker: Core makes the server's
 // scheduler, the very code that the server runs, taught by warm-up as the server does; Baselines the policies of other servers
-// and papers; Variants the server's scheduler with a part changed.
+// and papers; Variants the server's scheduler with a part changed. Baselines that differ only in a parameter are a Family, of which
+// one is chosen for each workload in a short run on a training seed (tune).
 //
 // A Study plays policies on workloads and finds the figures, Findings writes them as tables.
 //

@@ -15,6 +15,9 @@ type Setup struct {
 	Overlap float64 // work done per unit of time when at least two are in flight; 0 counts as 1
 	Seed    uint64  // of the device's noise
 	Detail  bool    // measure also what costs time: latencies, fairness lag, prediction error
+	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know how many
+	// more. Nil: it does not.
+	Lost *int
 }
 
 // patience is how long after the last arrival a run goes on, so that a policy that keeps waking for nothing comes to an end.
@@ -28,6 +31,7 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 		lanes:    newLanes(max(s.Lanes, 1), s.Overlap),
 		noise:    newNoise(&s.Device, len(s.Models), s.Seed),
 		pace:     s.Device.Pace,
+		lost:     s.Lost,
 		recorder: newRecorder(s),
 		wake:     Never,
 	}
@@ -49,6 +53,8 @@ type engine struct {
 	arrived  int // how many of them
 	waiting  int // arrived, not running and not ended
 	urgent   int // of those, the ones that are not background
+	missed   int // foreground requests that ended, and not on time
+	lost     *int
 	lanes    lanes
 	noise    noise
 	pace     []Pace // changes of speed to come
@@ -93,6 +99,9 @@ func (e *engine) run() {
 		case nothing, wakes:
 		}
 		e.fill(now)
+		if e.lost != nil && e.missed > *e.lost {
+			return
+		}
 	}
 	e.giveUp()
 }
@@ -168,20 +177,11 @@ func (e *engine) finish(now Time) {
 		if now > r.Deadline {
 			r.Fate = Late
 		}
-		e.recorder.end(r)
+		e.end(r)
 	}
 	e.recorder.done(now, b, took)
 	e.policy.Done(now, b, took)
 	e.recorder.predicted(b, took)
-}
-
-// giveUp ends what a policy left in its queues for good.
-func (e *engine) giveUp() {
-	for i := range e.requests[:e.arrived] {
-		if r := &e.requests[i]; r.Fate == Waiting && !r.running && e.fault == nil {
-			e.drop(e.lanes.at, r, Dropped)
-		}
-	}
 }
 
 func (e *engine) count(r *Request, by int) {

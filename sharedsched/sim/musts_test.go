@@ -10,14 +10,16 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. Of the first two
-// more is wanted than is reached, 1.8 and 2.3: docs/SCHEDULER.md tells why.
+// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. What is measured here
+// and, after it, with the effort of a full study: TensorFlow Serving 1.80 and 1.78, Triton 2.12 and 2.18, Nexus 1.56 and 1.51,
+// Clockwork 1.31 and 1.33. Of Triton, 2.3 is wanted, which is reached with neither: its place is 3 % below what is measured here.
+// docs/SCHEDULER.md tells why.
 var musts = []struct {
 	family string
 	ratio  float64
 }{
-	{FamilyTFServing, 1.65},
-	{FamilyTriton, 1.95},
+	{FamilyTFServing, 1.8},
+	{FamilyTriton, 2.06},
 	{FamilyNexus, 1.5},
 	{FamilyClockwork, 1.2},
 }
@@ -26,8 +28,8 @@ const (
 	mustOfBest  = 0.93 // of the load that the best of the others carries, on each workload
 	mustInShare = 0.95 // of the requests on time of flows within their share, beside one that asks for ten times its own
 	// mustOfSharing is mustOfBest on blocker, where the best shares the processor: small batches get past the heavy ones, which
-	// nobody can who runs one at a time.
-	mustOfSharing = 0.75
+	// nobody can who runs one at a time. It is 3 % below the 0.89 measured here; with the effort of a full study it is 0.98.
+	mustOfSharing = 0.86
 )
 
 // TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there for. Two
@@ -79,7 +81,7 @@ func (f *Findings) lacks(t *testing.T, ours int) []string {
 			best[j] = max(best[j], theirs)
 		}
 		ratio := geomean(ratios)
-		t.Logf("%s carries %.2f × %s", f.Study.Families[ours].Name, ratio, family.Name)
+		t.Logf("%s carries %.3f × %s", f.Study.Families[ours].Name, ratio, family.Name)
 		for _, must := range musts {
 			if must.family == family.Name && ratio < must.ratio {
 				lacks = append(lacks, fmt.Sprintf("carries %.2f times what %s does, must carry %.2f times as much", ratio, family.Name, must.ratio))
@@ -87,7 +89,7 @@ func (f *Findings) lacks(t *testing.T, ours int) []string {
 		}
 	}
 	for j, w := range f.Study.Workloads {
-		t.Logf("%s carries %.2f on %s, the best of the others %.2f", f.Study.Families[ours].Name, f.G99[ours][j], w.Name, best[j])
+		t.Logf("%s carries %.2f on %s, the best of the others %.2f: %.3f", f.Study.Families[ours].Name, f.G99[ours][j], w.Name, best[j], f.G99[ours][j]/best[j])
 		must := mustOfBest
 		if w.Name == "blocker" {
 			must = mustOfSharing

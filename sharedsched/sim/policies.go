@@ -5,8 +5,8 @@ import "slices"
 // Maker makes policies of one kind.
 type Maker struct {
 	Name string
-	// Family is what policies belong to that differ only in a parameter: of them the one that does best on a workload counts,
-	// as if it had been tuned for it. Empty: the policy is alone in it.
+	// Family is what policies belong to that differ only in a parameter. It is tuned: on each workload the one counts that does best
+	// on a training seed. Empty: the policy is alone in it.
 	Family string
 	New    func(*Env) Policy
 	// Lanes is how many batches may be in flight for so many models. Nil: one.
@@ -22,7 +22,7 @@ func (m *Maker) lanes(models int) int {
 	return m.Lanes(models)
 }
 
-// Family is policies of which the best on each workload counts.
+// Family is policies that differ only in a parameter, which is tuned to each workload.
 type Family struct {
 	Name    string
 	Members []Maker
@@ -32,6 +32,11 @@ type Family struct {
 // in flight. What it reaches says nothing about its policy.
 func (f *Family) elsewhere() bool {
 	return slices.ContainsFunc(f.Members, func(m Maker) bool { return m.Overlap > 1 })
+}
+
+// member returns the one of that name, which must be in the family.
+func (f *Family) member(name string) *Maker {
+	return &f.Members[slices.IndexFunc(f.Members, func(m Maker) bool { return m.Name == name })]
 }
 
 // Families groups makers, in the order in which their families appear.

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"io"
-	"strings"
 )
 
 // Markdown writes the findings as tables.
@@ -14,55 +13,17 @@ func (f *Findings) Markdown(w io.Writer) error {
 		"a scene is from %d × %v.\n", timesDrawn*s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision, s.Effort.Seeds, s.Effort.Span)
 	f.carried(p, false, "Load carried",
 		"The highest load at which 99 % of the requests are on time, in units of the fluid capacity. Of policies that differ only in\n"+
-			"a parameter, the best on each workload. Where models are drawn at random, they are drawn three times, with consecutive seeds:\n"+
-			"the figure is the geometric mean over the draws, each with the best parameter for it and the same requests for all policies.")
+			"a parameter, one is chosen in a short run on another seed (see Tuned settings). Where models are drawn at random, they are\n"+
+			"drawn three times, with consecutive seeds: the figure is the geometric mean over the draws, each with the parameter chosen for\n"+
+			"it and the same requests for all policies.")
+	f.ratios(p)
 	f.ablation(p)
 	f.carried(p, true, "Load carried under other arrivals", "The same figure.")
 	f.hindsights(p)
 	f.sceneTables(p)
 	f.predictions(p)
+	f.tuned(p)
 	return p.err
-}
-
-// carried is the table of loads carried on the workloads of one kind.
-func (f *Findings) carried(p *printer, further bool, title, about string) {
-	s := f.Study
-	columns := s.columns(further)
-	if len(columns) == 0 {
-		return
-	}
-	ours := at(f.G99[0], columns)
-	p.section(title, about)
-	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name), "worst: "+s.Families[0].Name+" / it")
-	p.rule(len(columns) + 2)
-	best := make([]float64, len(columns))
-	var elsewhere []string
-	for i, family := range s.Families {
-		theirs := at(f.G99[i], columns)
-		mean, worst := ratios(ours, theirs)
-		p.row(family.Name, numbers(theirs), mean, worst)
-		if family.elsewhere() {
-			elsewhere = append(elsewhere, family.Name)
-			continue
-		}
-		for j := range best {
-			if i > 0 {
-				best[j] = max(best[j], theirs[j])
-			}
-		}
-	}
-	if len(s.Families) > 1 {
-		mean, worst := ratios(ours, best)
-		p.row("the best of the others", numbers(best), mean, worst)
-	}
-	p.printf("\n")
-	if len(elsewhere) > 0 {
-		p.printf("%s runs on another device, which does a fifth more work while several batches are in flight, and does not count among the others.\n\n",
-			strings.Join(elsewhere, ", "))
-	}
-	for _, j := range columns {
-		p.item(s.Workloads[j].Name, s.Workloads[j].About)
-	}
 }
 
 func (f *Findings) ablation(p *printer) {

@@ -10,7 +10,11 @@ type Effort struct {
 	Span      time.Duration // virtual time of arrivals in each run
 	Seeds     int           // runs for each figure, of each draw of the models
 	Precision float64       // relative, of the load found by a search
+	First     uint64        // of the seeds, which follow each other; 0 counts as 1
 }
+
+// seed returns the i-th seed.
+func (e Effort) seed(i int) uint64 { return max(e.First, 1) + uint64(i) }
 
 // The usual efforts.
 var (
@@ -36,54 +40,23 @@ func G99(w *Workload, p *Maker, e Effort) (float64, error) {
 	return g, err
 }
 
-// FamilyG99 is G99 of the best member of a family on each draw of the workload. It also returns the best one on the first draw.
-func FamilyG99(w *Workload, f *Family, e Effort) (float64, *Maker, error) {
+// FamilyG99 is G99 of a family that is tuned to the workload: on each draw, of the member that did best in training (tune). It also
+// returns the names of these members, by draw.
+func FamilyG99(w *Workload, f *Family, e Effort) (float64, []string, error) {
 	var found []float64
-	var first *Maker
-	for i, draw := range w.draws() {
-		g, who, err := bestOf(&draw, f, e)
+	var tuned []string
+	for _, draw := range w.draws() {
+		who, near, err := tune(&draw, f, e)
 		if err != nil {
 			return 0, nil, err
 		}
-		if i == 0 {
-			first = who
-		}
-		found = append(found, g)
-	}
-	return geomean(found), first, nil
-}
-
-// bestOf returns the largest load that a member of the family carries on a single draw, and which member that is.
-func bestOf(w *Workload, f *Family, e Effort) (float64, *Maker, error) {
-	best, who := 0.0, &f.Members[0]
-	for i := range f.Members {
-		m := &f.Members[i]
-		g, err := g99Above(w, m, e, best)
+		g, err := newTrial(&draw, e).g99(who, near)
 		if err != nil {
 			return 0, nil, err
 		}
-		if g > best {
-			best, who = g, m
-		}
+		found, tuned = append(found, g), append(tuned, who.Name)
 	}
-	return best, who, nil
-}
-
-// g99Above is the load that a policy carries on a single draw if it is above another by more than the search can tell, else 0,
-// which is found with a single run.
-func g99Above(w *Workload, p *Maker, e Effort, above float64) (float64, error) {
-	carries := func(load float64) (bool, error) {
-		share, err := onTime(w, p, load, e)
-		return share >= attained, err
-	}
-	from := 1.0
-	if above > 0 {
-		from = above * (1 + e.Precision)
-		if ok, err := carries(from); !ok || err != nil {
-			return 0, err
-		}
-	}
-	return bracket(carries, from, stride, e.Precision)
+	return geomean(found), tuned, nil
 }
 
 // geomean returns the geometric mean, 0 if one of the values is.
@@ -93,20 +66,6 @@ func geomean(values []float64) float64 {
 		sum += math.Log(v)
 	}
 	return math.Exp(sum / float64(len(values)))
-}
-
-// onTime returns the share on time over the seeds of the effort.
-func onTime(w *Workload, p *Maker, load float64, e Effort) (float64, error) {
-	var sum Tally
-	for seed := range e.Seeds {
-		r, err := w.Play(p, load, e.Span, uint64(seed)+1, false)
-		if err != nil {
-			return 0, err
-		}
-		t := r.Total()
-		sum.add(&t)
-	}
-	return sum.Share(), nil
 }
 
 // bracket finds where ok turns from true to false: first by strides of a factor, then by bisection.

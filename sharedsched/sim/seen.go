@@ -26,8 +26,8 @@ func (s *Scene) Play(p *Maker, e Effort) (Seen, error) {
 	var all, inShare, watched Tally
 	models := s.Workload.Models
 	w := 1 / float64(e.Seeds)
-	for seed := range e.Seeds {
-		r, err := s.Workload.Play(p, s.Load, e.Span, uint64(seed)+1, true)
+	for i := range e.Seeds {
+		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i), true)
 		if err != nil {
 			return Seen{}, err
 		}

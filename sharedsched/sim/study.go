@@ -22,12 +22,12 @@ type Study struct {
 // Findings is what came of a study.
 type Findings struct {
 	Study     *Study
-	G99       [][]float64 // by family and workload, in units of the fluid capacity
-	Tuned     [][]string  // which member of the family that is
-	Ablate    [][]float64 // G99 by variant and workload
-	Scenes    [][]Seen    // by family and scene
-	Isolation [][]Seen    // by variant and scene, of the scenes of isolation
-	Curves    [][]Curve   // by family and workload, of the first draw
+	G99       [][]float64  // by family and workload, in units of the fluid capacity
+	Tuned     [][][]string // which member of the family that is, on each draw
+	Ablate    [][]float64  // G99 by variant and workload
+	Scenes    [][]Seen     // by family and scene
+	Isolation [][]Seen     // by variant and scene, of the scenes of isolation
+	Curves    [][]Curve    // by family and workload, of the first draw
 
 	Hindsight []Hindsight // by workload
 }
@@ -38,7 +38,7 @@ type Curve []float64
 // Run carries the study out.
 func (s *Study) Run() (*Findings, error) {
 	f := &Findings{
-		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[string](len(s.Families), len(s.Workloads)),
+		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[[]string](len(s.Families), len(s.Workloads)),
 		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
 		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
 		Curves:    grid[Curve](len(s.Families), len(s.Workloads)),
@@ -56,17 +56,17 @@ func (s *Study) Run() (*Findings, error) {
 	if err != nil || len(s.Loads) == 0 {
 		return f, err
 	}
-	return f, s.each(len(s.Families), len(s.Workloads), f.curve)
+	return f, s.each(1, len(s.Workloads), f.curves)
 }
 
 func (f *Findings) search(i, j int) error {
 	s := f.Study
-	g, who, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.effort(j))
+	g, tuned, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.effort(j))
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", s.Families[i].Name, s.Workloads[j].Name, err)
 	}
-	f.G99[i][j], f.Tuned[i][j] = g, who.Name
-	s.progress("g99 of %s on %s: %.2f (%s)", s.Families[i].Name, s.Workloads[j].Name, g, who.Name)
+	f.G99[i][j], f.Tuned[i][j] = g, tuned
+	s.progress("g99 of %s on %s: %.2f (%s)", s.Families[i].Name, s.Workloads[j].Name, g, settings(tuned))
 	return nil
 }
 
@@ -96,32 +96,28 @@ func (f *Findings) isolate(i, j int) error {
 	return nil
 }
 
-// watch plays a scene with the member of a family that does best in it: the largest share of all requests on time.
+// watch plays a scene with the member of a family that did best in training.
 func (f *Findings) watch(i, j int) error {
 	s := f.Study
-	for k := range s.Families[i].Members {
-		seen, err := s.Scenes[j].Play(&s.Families[i].Members[k], s.Effort)
-		if err != nil {
-			return fmt.Errorf("%s in %s: %w", s.Families[i].Members[k].Name, s.Scenes[j].Name, err)
-		}
-		if k == 0 || seen.All > f.Scenes[i][j].All {
-			f.Scenes[i][j] = seen
-		}
+	who, err := tuneScene(&s.Scenes[j], &s.Families[i], s.Effort)
+	if err == nil {
+		f.Scenes[i][j], err = s.Scenes[j].Play(who, s.Effort)
+	}
+	if err != nil {
+		return fmt.Errorf("%s in %s: %w", s.Families[i].Name, s.Scenes[j].Name, err)
 	}
 	s.progress("%s in %s: %s", s.Families[i].Name, s.Scenes[j].Name, &f.Scenes[i][j])
 	return nil
 }
 
-// curve uses the member of the family that carries the highest load.
-func (f *Findings) curve(i, j int) error {
+// curves uses the members of the families that were chosen for the first draw.
+func (f *Findings) curves(_, j int) error {
 	s := f.Study
-	for k := range s.Families[i].Members {
-		m := &s.Families[i].Members[k]
-		if m.Name != f.Tuned[i][j] {
-			continue
-		}
-		for _, load := range s.Loads {
-			share, err := onTime(&s.Workloads[j], m, load, s.effort(j))
+	t := newTrial(&s.Workloads[j], s.effort(j))
+	for _, load := range s.Loads {
+		for i := range s.Families {
+			m := s.Families[i].member(f.Tuned[i][j][0])
+			share, err := t.onTime(m, load)
 			if err != nil {
 				return fmt.Errorf("%s on %s: %w", m.Name, s.Workloads[j].Name, err)
 			}

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"cmp"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -35,12 +35,11 @@ func (w *Workload) draws() []Workload {
 // Requests returns the requests of a run in order of arrival. The same seed gives the same pattern at every load, only denser,
 // and the same for every policy, so that comparisons are paired.
 func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Request {
-	type arrival struct {
-		at         Time
-		model, key int32
-	}
-	var all []arrival
+	// An arrival is its time and, in the lowest bits, its model: one number, since to sort is much of the work.
+	width := bits.Len(uint(len(w.Models)))
+	var all []uint64
 	var times []Time
+	keys := make([][]int, len(w.Models)) // of the models that have several, in order of arrival
 	for i := range w.Models {
 		m := &w.Models[i]
 		p := w.process(i)
@@ -54,27 +53,25 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 			course = p.Course(stream(seed, group), span)
 		}
 		times = p.times(m.Rate*load, span, stream(seed, purpose+1), course, times[:0])
-		keys := stream(seed, purpose+2)
 		for _, at := range times {
-			key := 0
-			if m.Keys > 1 {
-				key = keys.IntN(m.Keys)
+			all = append(all, uint64(at)<<width|uint64(i))
+		}
+		if m.Keys > 1 {
+			draw := stream(seed, purpose+2)
+			for range times {
+				keys[i] = append(keys[i], draw.IntN(m.Keys))
 			}
-			all = append(all, arrival{at, int32(i), int32(key)})
 		}
 	}
-	slices.SortFunc(all, func(a, b arrival) int {
-		if a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		return cmp.Compare(a.model, b.model)
-	})
+	slices.Sort(all)
 	requests := make([]Request, len(all))
 	for i, a := range all {
-		m := &w.Models[a.model]
-		requests[i] = Request{
-			Model: int(a.model), Key: int(a.key), Rows: 1, Arrival: a.at, Deadline: a.at.Add(m.SLO), Background: m.Background,
+		model := int(a & (1<<width - 1))
+		m, at, key := &w.Models[model], Time(a>>width), 0
+		if waiting := keys[model]; len(waiting) > 0 {
+			key, keys[model] = waiting[0], waiting[1:]
 		}
+		requests[i] = Request{Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO), Background: m.Background}
 	}
 	return requests
 }
@@ -88,12 +85,15 @@ func (w *Workload) process(model int) *Process {
 
 // Play runs the workload under a policy.
 func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64, detail bool) (*Result, error) {
-	s := Setup{
-		Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap,
-		Seed: seed, Detail: detail,
-	}
+	s := w.setup(p, span, seed)
+	s.Detail = detail
+	return Run(&s, w.Requests(load, span, seed), p.New)
+}
+
+func (w *Workload) setup(p *Maker, span time.Duration, seed uint64) Setup {
+	s := Setup{Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap, Seed: seed}
 	if w.Pace != nil {
 		s.Device.Pace = w.Pace(span)
 	}
-	return Run(&s, w.Requests(load, span, seed), p.New)
+	return s
 }

@@ -1,0 +1,90 @@
+package sim
+
+// trial plays a single draw of a workload to see how policies carry a load. It keeps the requests of the latest load, since
+// policies are compared at the same ones.
+type trial struct {
+	w       *Workload
+	effort  Effort
+	load    float64
+	runs    [][]Request // by seed
+	offered int         // foreground requests of all runs
+	scratch []Request   // of a run, which writes fates into them
+}
+
+func newTrial(w *Workload, e Effort) *trial {
+	return &trial{w: w, effort: e, runs: make([][]Request, e.Seeds)}
+}
+
+// g99 is G99, searched for from a load on.
+func (t *trial) g99(p *Maker, from float64) (float64, error) {
+	return bracket(func(load float64) (bool, error) { return t.carries(p, load) }, from, stride, t.effort.Precision)
+}
+
+// g99Above is the load that a policy carries if it is above another by more than the search can tell, else 0, which is found at a
+// single load.
+func (t *trial) g99Above(p *Maker, above float64) (float64, error) {
+	from := 1.0
+	if above > 0 {
+		from = above * (1 + t.effort.Precision)
+		if ok, err := t.carries(p, from); !ok || err != nil {
+			return 0, err
+		}
+	}
+	return t.g99(p, from)
+}
+
+// onTime returns the share on time over all seeds.
+func (t *trial) onTime(p *Maker, load float64) (float64, error) {
+	t.prepare(load)
+	var sum Tally
+	for i := range t.runs {
+		r, err := t.play(p, i, nil)
+		if err != nil {
+			return 0, err
+		}
+		total := r.Total()
+		sum.add(&total)
+	}
+	return sum.Share(), nil
+}
+
+// carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not.
+func (t *trial) carries(p *Maker, load float64) (bool, error) {
+	t.prepare(load)
+	lost := int(float64(t.offered) * (1 - attained)) // so many may be
+	for i := range t.runs {
+		r, err := t.play(p, i, &lost)
+		if err != nil {
+			return false, err
+		}
+		sum := r.Total()
+		if lost -= sum.Late + sum.Refused + sum.Dropped; lost < 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// play runs the prepared load of one seed, until more than lost requests are, if that is given.
+func (t *trial) play(p *Maker, i int, lost *int) (*Result, error) {
+	s := t.w.setup(p, t.effort.Span, t.effort.seed(i))
+	s.Lost = lost
+	t.scratch = append(t.scratch[:0], t.runs[i]...)
+	return Run(&s, t.scratch, p.New)
+}
+
+// prepare makes the requests of a load.
+func (t *trial) prepare(load float64) {
+	if t.load == load {
+		return
+	}
+	t.load, t.offered = load, 0
+	for i := range t.runs {
+		t.runs[i] = t.w.Requests(load, t.effort.Span, t.effort.seed(i))
+		for k := range t.runs[i] {
+			if !t.runs[i][k].Background {
+				t.offered++
+			}
+		}
+	}
+}
