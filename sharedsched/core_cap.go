@@ -11,7 +11,7 @@ import (
 // percentile, an aggressor is beyond its share, and what could not be met even if every batch were one row is left out, so that
 // none of them can make everybody run at batch size 1.
 const (
-	capShareNum, capShareDen = 3, 4
+	capShareNum, capShareDen = 2, 3
 	// minCap is the least device cap: below it batching would end on most models.
 	minCap = 10 * time.Millisecond
 	// capSteps is how many flows are looked at, at most each capStep: the cap follows after a whole round, at constant cost.

@@ -79,7 +79,7 @@
 // given up too: in overload every task would else be served at its last moment, in batches of two, and the device be spent on
 // fixed costs.
 //
-// The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: three quarters of
+// The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: two thirds of
 // the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (core_cap.go).
 //
 // Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its limit; and
