@@ -43,7 +43,7 @@ type capRound struct {
 
 // recent is what a flow asked for lately.
 type recent struct {
-	seen    Time
+	seen    Time // when it arrived last, to within capStep
 	targets histogram
 	asked   time.Duration // device time asked for, forgotten over recently
 	row     time.Duration // what an execution of a single row costs
@@ -51,8 +51,11 @@ type recent struct {
 }
 
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
-	r.asked = r.left(now) + work
-	r.seen = now
+	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it tells
+		r.asked = r.left(now)
+		r.seen = now
+	}
+	r.asked += work
 	r.row = row
 	if target > 0 {
 		r.targets.add(target)

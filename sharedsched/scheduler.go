@@ -219,7 +219,9 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			var err error
 			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
 			s.trace.submit(now, v, t, limit, h, o.scratch.acts, err)
-			s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
+			if len(o.scratch.acts) > 0 {
+				s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
+			}
 			if err == nil {
 				s.wait(h, o, t.Payload)
 			}

@@ -77,9 +77,6 @@ func (t *batchThread) signal() {
 
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
 func (s *Scheduler) wakeThreadsLocked() {
-	if s.idle == 0 {
-		return
-	}
 	woken := int32(-1)
 	for _, t := range s.threads {
 		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(t.lane) {
@@ -109,15 +106,21 @@ func (sc *scratch) reset() {
 // afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are woken, and
 // the timer is set. sc may be nil where no action can have come.
 func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
-	if sc != nil {
+	if sc != nil && len(sc.acts) > 0 {
 		s.settleLocked(sc)
 	}
 	if len(s.rooms) > 0 {
 		s.callLocked()
 	}
-	s.checkEmptyLocked()
-	s.wakeThreadsLocked()
-	s.rearmLocked(now)
+	if s.empty != nil {
+		s.checkEmptyLocked()
+	}
+	if s.idle > 0 {
+		s.wakeThreadsLocked()
+	}
+	if wake := s.core.NextWake(); wake < s.armed {
+		s.rearmLocked(now, wake)
+	}
 }
 
 // settleLocked carries out what needs the lock: it finds the callers of ended tasks before their slots are used again.
@@ -143,7 +146,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 }
 
 func (s *Scheduler) checkEmptyLocked() {
-	if s.empty == nil || s.core.Live() > 0 {
+	if s.core.Live() > 0 {
 		return
 	}
 	select {
@@ -164,8 +167,8 @@ func (sc *scratch) answer() {
 
 // rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which is
 // cheaper than moving it whenever the earliest task ends.
-func (s *Scheduler) rearmLocked(now Time) {
-	if wake := s.core.NextWake(); wake < s.armed && !s.closed {
+func (s *Scheduler) rearmLocked(now, wake Time) {
+	if !s.closed {
 		s.armed = wake
 		s.timer.Reset(max(0, wake.Sub(now)))
 	}

@@ -14,11 +14,13 @@ type room struct {
 
 // mustWaitLocked reports whether a caller is to wait for room. called says that it was told there is some.
 func (s *Scheduler) mustWaitLocked(v VersionID, t *Task, called bool) bool {
-	r := s.rooms[v]
-	if called {
-		r.called--
-	} else if r != nil && len(r.line)+r.called > 0 {
-		return true
+	if len(s.rooms) > 0 {
+		r := s.rooms[v]
+		if called {
+			r.called--
+		} else if r != nil && len(r.line)+r.called > 0 {
+			return true
+		}
 	}
 	version := s.core.version(v)
 	return version != nil && version.settings.WaitWhenFull && t.Priority != Sheddable && s.core.Room(v) <= 0
