@@ -46,7 +46,7 @@ bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) tim
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
 
 .PHONY: sim
-sim: ## Compare the scheduler with others in simulation; writes docs/sim (half an hour; `bin/weft sim --quick` takes a minute)
+sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `bin/weft sim --quick` takes half of one)
 	go run ./cmd/weft sim --out docs/sim >/dev/null
 
 .PHONY: smoke
