@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version of it is
-// ready. The server as a whole (service "") becomes SERVING once some model is ready and none still waits for its first
+// modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is ready that answers those who
+// name none. The server as a whole (service "") becomes SERVING once some model is ready and none still waits for its first
 // version, and stays so until it drains: a model that is added or fails later is that model's affair.
 type modelHealth struct {
 	server *health.Server
@@ -45,7 +45,7 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 	for _, m := range s.Models {
 		h.models[m.Name] = true
 		status := healthgrpc.HealthCheckResponse_NOT_SERVING
-		if m.Newest() != nil {
+		if m.Answers() {
 			status = healthgrpc.HealthCheckResponse_SERVING
 			anyReady = true
 		} else if isComing(m) {

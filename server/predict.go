@@ -28,6 +28,9 @@ type RequestEvent struct {
 	// Duration is from the decoded request to its answer, before encoding for the wire.
 	Duration time.Duration
 	Stream   bool
+	// Degraded and FailedOverFrom are as in the answer's execution.
+	Degraded       bool
+	FailedOverFrom int64
 }
 
 // Predict implements weftv1.PredictionServiceServer.
@@ -69,8 +72,13 @@ func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit 
 			observer.RequestDone(RequestEvent{
 				Model: at.model, Version: at.version, Slot: at.slot,
 				Code: codeName(err), Duration: time.Since(arrival), Stream: stream,
+				Degraded: at.degraded, FailedOverFrom: at.failedOver,
 			})
 		}()
+	}
+	if recorder := s.config.Recorder; recorder != nil && admission == nil {
+		arrival := time.Now()
+		defer func() { recorder.Record(recorded(arrival, req, resp, at, err)) }()
 	}
 	defer func() { recovery{s.log}.handle(ctx, "Predict", recover(), &err) }()
 
@@ -80,8 +88,9 @@ func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit 
 	if err := checkRequest(req); err != nil {
 		return nil, at, err
 	}
+	serial := s.serial.Add(1)
 	for tries := 0; ; tries++ {
-		resp, err = s.routeAndRun(ctx, req, limit, &at)
+		resp, err = s.routeAndRun(ctx, req, limit, serial, &at)
 		if !stoppedBeingReady(err) || tries == maxReroutes {
 			break
 		}
@@ -120,14 +129,16 @@ func stoppedBeingReady(err error) bool {
 }
 
 // routeAndRun sets *at as soon as the request is routed.
-func (s *Server) routeAndRun(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, at *place) (*weftv1.PredictResponse, error) {
+func (s *Server) routeAndRun(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, serial uint64, at *place) (*weftv1.PredictResponse, error) {
 	*at = place{}
-	route, err := s.table().Resolve(req.GetModel().GetName(), choiceOf(req.GetModel()))
+	route, err := s.route(req, serial)
 	if err != nil {
 		return nil, err
 	}
 	version := route.Version
-	*at = place{model: version.Model, version: version.Number, slot: route.Slot}
+	*at = place{
+		model: version.Model, version: version.Number, slot: route.Slot, degraded: route.Degraded, failedOver: route.FailedOverFrom,
+	}
 	call, came, err := newCall(req, version)
 	if err != nil {
 		return nil, err
@@ -136,18 +147,25 @@ func (s *Server) routeAndRun(ctx context.Context, req *weftv1.PredictRequest, li
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.models.Predict(ctx, call); err != nil {
+	err = s.models.Predict(ctx, call)
+	if s.judge(call, err); err != nil {
 		return nil, err
 	}
 	outputs, err := encodeOutputs(version.Signature.Outputs, call.Wanted, call.Results, answersRaw(req.GetOutputEncoding(), &came))
 	if err != nil {
 		return nil, &catalog.ModelError{Model: version.Model, Version: version.Number, Err: err}
 	}
+	s.shadow(req, call, &route)
+	if req.GetEndOfEpisode() {
+		s.router.End(version.Model, req.GetEpisodeId())
+	}
+	execution := executionInfo(route.Slot, &call.Outcome)
+	execution.RoutingDegraded, execution.FailedOverFrom = route.Degraded, route.FailedOverFrom
 	return &weftv1.PredictResponse{
 		Outputs:   outputs,
 		Model:     resolvedSpec(version),
 		RequestId: req.GetRequestId(),
-		Execution: executionInfo(route.Slot, &call.Outcome),
+		Execution: execution,
 	}, nil
 }
 

@@ -5,6 +5,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -13,6 +15,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -54,6 +57,15 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer may be nil.
 	Observer Observer
+	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	MaxEpisodes int
+	EpisodeTTL  time.Duration
+	// Shadows runs requests once more on the versions that traffic puts into the shadow. Nil: none are.
+	Shadows Shadows
+	// Rollouts compares versions by how they did. Nil: nothing is compared.
+	Rollouts Rollouts
+	// Recorder keeps requests and answers. Nil: none are kept.
+	Recorder Recorder
 }
 
 const defaultInFlightPerStream = 64
@@ -67,7 +79,9 @@ type Server struct {
 	models    Models
 	scheduler SchedulerState
 	log       *slog.Logger
-	router    routing.Router
+	router    *routing.Router
+	breaker   *breaker.Breaker
+	serial    atomic.Uint64 // of requests, for those without ids
 	gate      *gate
 	health    *modelHealth
 }
@@ -84,8 +98,11 @@ func New(config Config, models Models, scheduler SchedulerState) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
+	fit := breaker.New(breaker.Config{OnChange: func(b breaker.State) { logBreaker(config.Logger, &b) }})
 	return &Server{
 		config:    config,
+		router:    routing.NewRouter(routing.Config{MaxEpisodes: config.MaxEpisodes, EpisodeTTL: config.EpisodeTTL, Health: fit}),
+		breaker:   fit,
 		models:    models,
 		scheduler: scheduler,
 		log:       config.Logger,
@@ -114,6 +131,22 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.health.server.Shutdown()
 	return s.gate.drain(ctx)
 }
+
+// Episodes returns the number of running episodes whose version is remembered.
+func (s *Server) Episodes() int { return s.router.Episodes() }
+
+// Began returns when an episode that is running, or ended lately, came to its version.
+func (s *Server) Began(model, episode string) (time.Time, bool) {
+	return s.router.Began(model, episode)
+}
+
+// Oldest returns when the oldest of a model's running episodes began, of those that began at since or later.
+func (s *Server) Oldest(model string, since time.Time) (time.Time, bool) {
+	return s.router.Oldest(model, since)
+}
+
+// Breakers returns the circuit breakers of all versions that were asked lately.
+func (s *Server) Breakers() []breaker.State { return s.breaker.States() }
 
 // Unanswered returns the number of predictions in the server.
 func (s *Server) Unanswered() int { return s.gate.inside() }

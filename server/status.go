@@ -19,6 +19,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -49,6 +50,9 @@ type place struct {
 	model   string
 	version int64
 	slot    string
+	// As in the answer's execution.
+	degraded   bool
+	failedOver int64
 }
 
 // metadata returns the place as ErrorInfo metadata, with more pairs of key and value.
@@ -108,6 +112,9 @@ func faultOf(err error) fault {
 	if _, ok := errors.AsType[*routing.FailedError](err); ok {
 		return fault{code: codes.FailedPrecondition}
 	}
+	if f, ok := changeFault(err); ok {
+		return f
+	}
 	if _, ok := errors.AsType[*routing.NotReadyError](err); ok {
 		return fault{code: codes.Unavailable, retry: retryUnavailable}
 	}
@@ -138,6 +145,55 @@ func faultOf(err error) fault {
 		return fault{code: codes.Canceled}
 	}
 	return fault{code: codes.Internal}
+}
+
+// changeFault is the part of the table for calls that change something.
+func changeFault(err error) (fault, bool) {
+	if e, ok := errors.AsType[*catalog.TrafficError](err); ok {
+		return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field: "traffic." + e.Field, Description: clip("expected " + e.Want + ", got " + e.Got),
+		}}}}, true
+	}
+	if e, ok := errors.AsType[*catalog.RevisionError](err); ok {
+		return fault{
+			code: codes.Aborted, reason: "REVISION_CHANGED",
+			numbers: []string{"expected", strconv.FormatUint(e.Expected, 10), "current", strconv.FormatUint(e.Current, 10)},
+		}, true
+	}
+	if e, ok := errors.AsType[*catalog.NotReadyError](err); ok {
+		code := codes.FailedPrecondition
+		if e.State == 0 {
+			code = codes.NotFound
+		}
+		return fault{code: code, reason: "VERSION_NOT_READY"}, true
+	}
+	if errors.Is(err, catalog.ErrUnknown) {
+		return fault{code: codes.NotFound}, true
+	}
+	if errors.Is(err, catalog.ErrBusy) {
+		return fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, true
+	}
+	if _, ok := errors.AsType[*catalog.InUseError](err); ok {
+		return fault{code: codes.FailedPrecondition, reason: "VERSION_IN_USE"}, true
+	}
+	if e, ok := errors.AsType[*rollout.PlanError](err); ok {
+		return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field: "rollout." + e.Field, Description: clip("expected " + e.Want + ", got " + e.Got),
+		}}}}, true
+	}
+	if _, ok := errors.AsType[*rollout.UnknownError](err); ok || errors.Is(err, rollout.ErrNone) {
+		return fault{code: codes.NotFound}, true
+	}
+	if _, ok := errors.AsType[*rollout.NotReadyError](err); ok || errors.Is(err, rollout.ErrRunning) || errors.Is(err, rollout.ErrEnded) {
+		return fault{code: codes.FailedPrecondition}, true
+	}
+	if e, ok := errors.AsType[*catalog.MemoryError](err); ok {
+		return fault{
+			code: codes.FailedPrecondition, reason: "MODEL_MEMORY",
+			numbers: []string{"need", strconv.FormatInt(e.Need, 10), "in_use", strconv.FormatInt(e.InUse, 10), "budget", strconv.FormatInt(e.Budget, 10)},
+		}, true
+	}
+	return fault{}, false
 }
 
 func refusalFault(e *sharedsched.Refusal) fault {

@@ -31,6 +31,7 @@ func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer,
 	}
 	h.models = host.New(host.Config{
 		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, OnChange: onChange,
+		MemoryBudget: int64(s.ModelMemory),
 	})
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{

@@ -17,6 +17,8 @@ type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
 	Check   checkCommand   `cmd:"" help:"Print the effective configuration and everything that is wrong with it or with the models."`
 	Sim     simCommand     `cmd:"" help:"Compare the scheduler with others under simulated load."`
+	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare."`
+	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 
@@ -37,7 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var line commandLine
 	parser, err := kong.New(&line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Configuration(flagfile.Load), kong.Writers(stdout, stderr), kong.PostBuild(hideUnsupported),
+		kong.Configuration(flagfile.Load), kong.Writers(stdout, stderr),
 		kong.Bind(streams{out: stdout, err: stderr}),
 	)
 	if err != nil {
@@ -55,6 +57,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err, statusUsage)
 	}
 	if err := command.Run(); err != nil {
+		if verdict, ok := errors.AsType[*verdictError](err); ok {
+			return fail(stderr, err, verdict.ExitCode())
+		}
 		return fail(stderr, err, statusFailed)
 	}
 	return 0

@@ -10,6 +10,9 @@ import (
 
 // slotOf returns the name of the traffic entry that leads to a version, "" for none.
 func slotOf(m *catalog.Model, v *catalog.Version) string {
+	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
+		return m.Traffic.SlotOf(v.Number)
+	}
 	if m.Newest() == v {
 		return routing.DefaultSlot
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/rollout"
 )
 
 // serveCommand is `weft serve`.
@@ -42,7 +44,7 @@ func (c *serveCommand) serve(signals <-chan os.Signal, log *slog.Logger) error {
 // start puts the server together, from the repository to the first answer. Each part is stopped before those above it.
 func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
 	began := time.Now()
-	listing, err := scan(c.Repositories, log)
+	repository, listing, err := scan(c.Repositories, log)
 	if err != nil {
 		return err
 	}
@@ -57,6 +59,12 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		return err
 	}
 	g.Start(telemetryPart(measured, log))
+	var adminListener net.Listener
+	if c.AdminListen != "" {
+		if adminListener, err = listen(ctx, "admin-listen", c.AdminListen); err != nil {
+			return err
+		}
+	}
 	ready := newReadiness()
 	if c.HTTP != "" {
 		httpListener, err := listen(ctx, "http", c.HTTP)
@@ -93,10 +101,38 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		return err
 	}
 
-	edge = server.New(server.Config{
+	mirror, mirrorPart, err := newMirror(h.models, c.ShadowLog, measured, log)
+	if err != nil {
+		return err
+	}
+	g.Start(mirrorPart)
+	rollouts := rollout.New(rollout.Config{
+		Traffic: h.models, Agreement: mirror.Agreement, Logger: log,
+		Began:  func(model, episode string) (time.Time, bool) { return edge.Began(model, episode) },
+		Oldest: func(model string, since time.Time) (time.Time, bool) { return edge.Oldest(model, since) },
+	})
+	g.Start(rolloutPart(rollouts))
+	settings := server.Config{
 		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
 		Logger: log, Observer: requestObserver{measured, log},
-	}, models, h.scheduler)
+		MaxEpisodes: c.MaxEpisodes, EpisodeTTL: time.Duration(c.EpisodeTTL),
+		Shadows: mirror, Rollouts: rollouts,
+	}
+	side := telemetry.Side{
+		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
+	}
+	if c.Record != "" {
+		recorder, err := newRecorder(&c.Server, log)
+		if err != nil {
+			return err
+		}
+		g.Start(recorder.part())
+		settings.Recorder, side.Recording = recorder, recorder.stats
+	}
+	edge = server.New(settings, models, h.scheduler)
+	if err := measured.WatchSide(side); err != nil {
+		return err
+	}
 	transport := grpc.NewServer(grpcOptions(&c.Server, log, measured)...)
 	edge.Register(transport)
 
@@ -107,6 +143,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	go func() { loaded <- h.models.Load(ctx, listing) }()
 	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
 	<-announced
+	if adminListener != nil {
+		g.Start(adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&c.Server, log, measured), log))
+		log.Info("changes are taken", "admin", adminListener.Addr().String())
+	}
 	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Hurry, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
 	select {
@@ -123,19 +163,22 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		return &nothingLoadedError{failed}
 	}
 	ready.set("ready")
+	if c.WatchInterval > 0 {
+		g.Start(watchPart(repository, time.Duration(c.WatchInterval), h, log))
+	}
 	log.Info("ready", "grpc", grpcListener.Addr().String(), "versions", serving, "failed", len(failed), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
 // scan lists the models, and logs what is odd about the repositories but keeps nothing from being served.
-func scan(paths []string, log *slog.Logger) (modelrepo.Listing, error) {
+func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
 	repository, err := modelrepo.Open(paths...)
 	if err != nil {
-		return modelrepo.Listing{}, err
+		return nil, modelrepo.Listing{}, err
 	}
 	listing := repository.Scan()
 	if len(listing.Models) == 0 {
-		return modelrepo.Listing{}, listing.Err()
+		return nil, modelrepo.Listing{}, listing.Err()
 	}
 	for _, fault := range listing.Faults {
 		log.Error("a part of the repository cannot be served", "cause", fault)
@@ -145,7 +188,7 @@ func scan(paths []string, log *slog.Logger) (modelrepo.Listing, error) {
 			log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
 		}
 	}
-	return listing, nil
+	return repository, listing, nil
 }
 
 // flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.

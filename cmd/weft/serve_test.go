@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,7 @@ import (
 // running is a server in this process.
 type running struct {
 	conn    *grpc.ClientConn
+	admin   *grpc.ClientConn
 	http    string // URL
 	signals chan os.Signal
 	result  chan error
@@ -38,15 +40,17 @@ type running struct {
 // announcements is a log handler that passes addresses on.
 type announcements struct {
 	slog.Handler
-	grpc, http chan string // capacity 1
+	grpc, http, admin chan string // capacity 1
 }
 
 func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a announcements) Handle(_ context.Context, r slog.Record) error {
-	to := map[string]chan string{"metrics and health are served": a.http, "loading; requests are told to wait": a.grpc}[r.Message]
+	to := map[string]chan string{
+		"metrics and health are served": a.http, "loading; requests are told to wait": a.grpc, "changes are taken": a.admin,
+	}[r.Message]
 	r.Attrs(func(attr slog.Attr) bool {
-		if to != nil && (attr.Key == "grpc" || attr.Key == "http") {
+		if to != nil && (attr.Key == "grpc" || attr.Key == "http" || attr.Key == "admin") {
 			to <- attr.Value.String()
 		}
 		return true
@@ -57,19 +61,39 @@ func (a announcements) Handle(_ context.Context, r slog.Record) error {
 // serve serves synthetic models, given by their model.yaml, and stops at the end of the test.
 func serve(t *testing.T, manifests map[string]string) *running {
 	t.Helper()
-	leaks := goleak.IgnoreCurrent()
 	repository := t.TempDir()
 	for model, manifest := range manifests {
-		if err := os.MkdirAll(filepath.Join(repository, model, "1"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(repository, model, "model.yaml"), []byte(manifest), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		addVersion(t, repository, model, 1)
+		setManifest(t, repository, model, manifest)
 	}
+	return serveFrom(t, repository, nil)
+}
+
+// addVersion adds a version of a synthetic model to a repository.
+func addVersion(t *testing.T, repository, model string, version int) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(repository, model, strconv.Itoa(version)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setManifest(t *testing.T, repository, model, manifest string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(repository, model, "model.yaml"), []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveFrom serves a repository with settings that adjust, if there, has changed, and stops at the end of the test.
+func serveFrom(t *testing.T, repository string, adjust func(*serveCommand)) *running {
+	t.Helper()
+	leaks := goleak.IgnoreCurrent()
 	c := &serveCommand{settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
-	c.Listen, c.HTTP = "127.0.0.1:0", "127.0.0.1:0"
-	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1)}
+	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	if adjust != nil {
+		adjust(c)
+	}
+	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1)}
 	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
 	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()
@@ -84,8 +108,12 @@ func serve(t *testing.T, manifests map[string]string) *running {
 		t.Fatal(err)
 	}
 	r.conn = conn
+	if r.admin, err = dial(<-log.admin); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		conn.Close()
+		r.admin.Close()
 		r.stop()
 		if err := <-r.result; err != nil {
 			t.Errorf("the server ended with: %v", err)

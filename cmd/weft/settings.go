@@ -16,20 +16,5 @@ type settings struct {
 // check returns everything that is wrong with the settings together, as config.Faults.
 func (s *settings) check() error {
 	faults := s.Server.Check()
-	if s.AdminListen != "" {
-		faults.Addf("admin-listen", "is not supported yet; remove it")
-	}
 	return faults.Err()
-}
-
-// hideUnsupported leaves flags out of the help that are known but refused.
-func hideUnsupported(k *kong.Kong) error {
-	for _, command := range k.Model.Children {
-		for _, flag := range command.Flags {
-			if flag.Name == "admin-listen" {
-				flag.Hidden = true
-			}
-		}
-	}
-	return nil
 }

@@ -97,6 +97,16 @@ func fits(s *weftv1.TensorSpec, name string, width int) bool {
 		len(shape) == 2 && (shape[1] == int64(width) || shape[1] == -1)
 }
 
+// report tells the server how an episode went. One that is lost is one less to compare.
+func (c *client) report(ctx context.Context, e *episode) {
+	if e.served == 0 || e.mixed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, _ = c.rpc.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{Model: c.model, EpisodeId: e.name, Version: e.served, Reward: new(e.sum)})
+}
+
 // act asks for one action; the deadline is that of ctx.
 func (c *client) act(ctx context.Context, o observation) answer {
 	start := time.Now()

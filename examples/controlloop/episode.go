@@ -7,6 +7,7 @@ import (
 
 // episode is the record of one episode.
 type episode struct {
+	name     string
 	wish     version
 	seed     uint64
 	sum      float64 // of the rewards

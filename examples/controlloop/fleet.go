@@ -15,7 +15,8 @@ type fleet struct {
 	options
 	kind plant.Kind
 	act  func(context.Context, observation) answer
-	name string // differs from run to run, so that no server mistakes an episode for one of an earlier run
+	over func(context.Context, *episode) // hears of finished episodes; may be nil
+	name string                          // differs from run to run, so that no server mistakes an episode for one of an earlier run
 }
 
 func newFleet(o options, kind plant.Kind, act func(context.Context, observation) answer) *fleet {
@@ -40,6 +41,9 @@ func (f *fleet) run(ctx context.Context) []*episode {
 			defer tick.stop()
 			for round := 0; ctx.Err() == nil; round++ {
 				e := f.play(ctx, tick, i, round)
+				if e.finished && f.over != nil {
+					f.over(ctx, e)
+				}
 				mu.Lock()
 				episodes = append(episodes, e)
 				mu.Unlock()
@@ -66,8 +70,8 @@ func (f *fleet) play(ctx context.Context, tick *ticker, i, round int) *episode {
 	choices := len(f.versions)
 	wish, turn := f.versions[i%choices], i/choices
 	perRound := (f.episodes + choices - 1) / choices
-	e := &episode{wish: wish, seed: f.seed + uint64(round*perRound+turn)}
 	name := fmt.Sprintf("%s-%s-%d-%d", f.kind.Name, f.name, i, round)
+	e := &episode{name: name, wish: wish, seed: f.seed + uint64(round*perRound+turn)}
 
 	machine := f.kind.New()
 	values := machine.Reset(e.seed)

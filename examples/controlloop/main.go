@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftserve/weft/examples/internal/plant"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 func main() {
@@ -57,6 +58,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stdout, "%d machines %q at %g Hz, deadline %v, model %s at %s\n",
 		o.episodes, kind.Name, o.hz, o.deadline.Round(time.Microsecond), o.model, o.addr)
 
-	episodes := newFleet(o, kind, c.act).run(ctx)
-	return writeReport(stdout, episodes)
+	machines := newFleet(o, kind, c.act)
+	if o.report {
+		machines.over = c.report
+	}
+	if o.rollout == nil {
+		return writeReport(stdout, machines.run(ctx))
+	}
+	machines.duration = forever
+	var episodes []*episode
+	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(conn), func(ctx context.Context) { episodes = machines.run(ctx) })
+	return errors.Join(err, writeReport(stdout, episodes))
 }
+
+// forever is longer than anybody watches.
+const forever = 1000 * time.Hour

@@ -25,6 +25,8 @@ type options struct {
 	deadline time.Duration
 	seed     uint64
 	lockstep bool
+	report   bool     // tell the server how each episode went
+	rollout  *rollout // nil: none
 }
 
 // version is a wish: a number, a label, or empty for the server's choice.
@@ -47,7 +49,8 @@ func (o options) period() time.Duration { return time.Duration(float64(time.Seco
 // parse reads the command line. Usage goes to stderr; -help is [flag.ErrHelp].
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
-	var versions string
+	var versions, stages string
+	var r rollout
 	flags := flag.NewFlagSet("controlloop", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9000", "`host:port` of the server")
@@ -61,6 +64,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.deadline, "deadline", 0, "how long after the observation an action is of use (default: the control period, which is also the most)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the first episode; every version gets the same ones")
 	flags.BoolVar(&o.lockstep, "lockstep", false, "observe all machines at the same instant (default: spread over the period)")
+	flags.BoolVar(&o.report, "report", false, "report the reward of each finished episode to the server")
+	flags.StringVar(&stages, "rollout", "", "lead a candidate version through growing traffic, by its reward: `BASELINE:CANDIDATE`, such as 2:3; ends with the rollout")
+	flags.StringVar(&r.admin, "admin", "127.0.0.1:9002", "`host:port` of the server's admin address, for --rollout")
+	flags.DurationVar(&r.stage, "stage", 5*time.Second, "how long each stage of the rollout lasts at least")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -89,6 +96,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return options{}, fmt.Errorf("--duration %v: want 0s (one episode for each machine) or more", o.duration)
 	case o.deadline < 0 || o.deadline > o.period():
 		return options{}, fmt.Errorf("--deadline %v: want at most the control period of %v: the next observation replaces the action", o.deadline, o.period())
+	}
+	if stages != "" {
+		wish, err := parseRollout(stages)
+		if err != nil {
+			return options{}, err
+		}
+		if versions != "" {
+			return options{}, fmt.Errorf("--versions %q: a rollout divides the episodes itself; leave it out", versions)
+		}
+		wish.admin, wish.stage = r.admin, r.stage
+		o.rollout, o.report = &wish, true
 	}
 	for _, v := range o.versions {
 		if v == "" && len(o.versions) > 1 {

@@ -29,13 +29,23 @@ var layers = []layer{
 	},
 	{
 		"server",
-		[]string{"proto/gen/...", "server/routing", "server/shadow", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		[]string{"proto/gen/...", "server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
 		"the edge declares the interfaces it needs and cmd hands them in; engines, devices and files stay behind them",
 	},
 	{
 		"server/routing",
 		[]string{"runtime/catalog"},
 		"which version answers is pure arithmetic on an immutable snapshot of the catalog",
+	},
+	{
+		"server/breaker",
+		[]string{},
+		"whether a version is fit follows from how its requests ended, and from nothing else",
+	},
+	{
+		"server/rollout",
+		[]string{"runtime/catalog"},
+		"a verdict is arithmetic on what was counted; how traffic is moved is behind an interface",
 	},
 	{
 		"server/shadow",
@@ -116,6 +126,11 @@ var layers = []layer{
 		"internal/simplot",
 		[]string{},
 		"drawing is a leaf",
+	},
+	{
+		"internal/record",
+		[]string{"proto/gen/..."},
+		"a recording holds what went over the wire, and is read where there is no server",
 	},
 	{
 		"internal/bench",

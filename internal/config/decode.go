@@ -187,6 +187,7 @@ func (d *decoder) mapping(path string, node ast.Node, into reflect.Value) {
 	into.Set(reflect.MakeMapWithSize(into.Type(), len(entries)))
 	for _, e := range entries {
 		value := reflect.New(into.Type().Elem()).Elem()
+		setDefaults(value)
 		d.value(e.path, e.value, value)
 		into.SetMapIndex(reflect.ValueOf(e.key).Convert(into.Type().Key()), value)
 	}
@@ -202,7 +203,15 @@ func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
 	for i, element := range sequence.Values {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		d.places[at] = placeOf(element)
+		setDefaults(into.Index(i))
 		d.value(at, element, into.Index(i))
+	}
+}
+
+// setDefaults gives what the program could not: the defaults of an element that is only now known to exist.
+func setDefaults(element reflect.Value) {
+	if element, ok := reflect.TypeAssert[Defaulter](element.Addr()); ok {
+		element.SetDefaults()
 	}
 }
 

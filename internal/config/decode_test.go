@@ -60,6 +60,21 @@ future: {}
 	}
 }
 
+func TestNumbersWithExponents(t *testing.T) {
+	for text, want := range map[string]float64{"1e-12": 1e-12, "+2E3": 2000, "-1e+2": -100, "1.5e-3": 0.0015} {
+		var got settings
+		if err := config.Decode("f.yaml", []byte("share: "+text), &got); err != nil || got.Share != want {
+			t.Errorf("%s is read as %v, %v", text, got.Share, err)
+		}
+	}
+	for _, text := range []string{`"1e-12"`, "1e", "e3", "1e-", "1e999", "1e-12x"} {
+		var got settings
+		if err := config.Decode("f.yaml", []byte("share: "+text), &got); err == nil {
+			t.Errorf("%s is read as %v", text, got.Share)
+		}
+	}
+}
+
 func TestDecodeKeepsDefaults(t *testing.T) {
 	for _, source := range []string{"", "# nothing\n", "---\n", "{}", "\n\n"} {
 		got := defaults()

@@ -23,7 +23,7 @@ type Server struct {
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty: nowhere."`
 	// AdminListen is where the calls that change something are served, as HOST:PORT; empty: nowhere. Whoever
 	// reaches it can unload models: keep it on loopback.
-	AdminListen string `yaml:"admin-listen,omitempty" name:"admin-listen" default:"" placeholder:"ADDRESS" help:"Serve the calls that change something on this address; empty: nowhere."`
+	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve the calls that change something on this address; empty: nowhere."`
 	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
 	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as
@@ -41,6 +41,25 @@ type Server struct {
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
+	// WatchInterval is how often the repositories are looked at, beside what the system tells of changes, at least 100ms; 0: only
+	// when the server starts. Too low reads the disk for nothing; too high finds changes late on file systems that tell of none.
+	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are looked at for changes; 0: never."`
+	// ModelMemory bounds what resident models are estimated to take together; 0: no bound. Beyond it a version is refused with
+	// the figures. Too low refuses what would fit; too high risks the process being killed for memory.
+	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Memory that resident models may take together, as estimated; 0: no limit."`
+	// MaxEpisodes bounds the running episodes that the server remembers the version of, at least 1. The one heard of longest ago
+	// is forgotten first, and goes where its id leads then. Each takes about 200 bytes.
+	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" help:"Running episodes whose version is remembered."`
+	// EpisodeTTL is after what time without a request an episode is over, at least 1s.
+	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" help:"After this long without a request an episode is over."`
+	// Record is a folder for recordings of requests and answers; empty: none are made.
+	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" help:"Record requests and answers in files in this folder; empty: do not."`
+	// RecordSample is the part of the episodes that is recorded, of requests without an episode the part of these; above 0 up to 1.
+	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" help:"Part of the episodes to record."`
+	// RecordInputs is what is kept of the inputs: full, hash or none. Only full recordings can be replayed.
+	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"What to record of the inputs: full, hash or none."`
+	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
+	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty: search for it."`
 	// SchedTrace is a file that every event of the scheduler and what was decided goes to, to be decided again later; empty:
@@ -52,6 +71,12 @@ type Server struct {
 	// LogFormat is text for people, json for machines.
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
 }
+
+// RecordInputs is full, hash or none.
+type RecordInputs string
+
+// Choices lists what may be recorded of inputs.
+func (RecordInputs) Choices() (now, later []string) { return []string{"full", "hash", "none"}, nil }
 
 // LogLevel is debug, info, warn or error.
 type LogLevel string
@@ -70,10 +95,13 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 // DefaultServer returns the settings of a server that was told nothing; they equal the default tags of Server.
 func DefaultServer() Server {
 	return Server{
-		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", Devices: []string{"cpu"},
+		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
+		WatchInterval: Duration(5 * time.Second),
+		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
+		RecordSample: 1, RecordInputs: "full",
 		LogLevel: "info", LogFormat: "text",
 	}
 }
@@ -150,6 +178,15 @@ func (s *Server) checkEach() Faults {
 	// Protocol buffers hold less than 2 GiB.
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
 	Between(&faults, "max-concurrent-requests", s.MaxConcurrentRequests, 0, math.MaxInt32)
+	if s.WatchInterval != 0 {
+		Between(&faults, "watch-interval", s.WatchInterval, Duration(100*time.Millisecond), Duration(24*time.Hour))
+	}
+	Between(&faults, "model-memory", s.ModelMemory, 0, 1<<50)
+	Between(&faults, "max-episodes", s.MaxEpisodes, 1, 100_000_000)
+	Between(&faults, "episode-ttl", s.EpisodeTTL, Duration(time.Second), Duration(30*24*time.Hour))
+	if !(s.RecordSample > 0 && s.RecordSample <= 1) {
+		faults.Addf("record-sample", "%v; expected a number above 0 up to 1", s.RecordSample)
+	}
 	return faults
 }
 

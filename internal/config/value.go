@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -137,12 +139,22 @@ func integer(node ast.Node) (int64, bool) {
 }
 
 func number(node ast.Node) (float64, bool) {
-	if n, ok := node.(*ast.FloatNode); ok {
+	switch n := node.(type) {
+	case *ast.FloatNode:
 		return n.Value, !math.IsInf(n.Value, 0) && !math.IsNaN(n.Value)
+	case *ast.StringNode:
+		// The parser takes 1e-12 for text, because it has no dot; YAML 1.2 and Print take it for a number.
+		if n.Token.Type != token.StringType || !exponential.MatchString(n.Value) {
+			return 0, false
+		}
+		f, err := strconv.ParseFloat(n.Value, 64)
+		return f, err == nil
 	}
 	n, ok := integer(node)
 	return float64(n), ok
 }
+
+var exponential = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
 
 func stringOf(node ast.Node) (string, bool) {
 	switch n := node.(type) {

@@ -23,6 +23,9 @@ type Request struct {
 	Code     string
 	Duration time.Duration
 	Stream   bool
+	// Degraded and FailedOverFrom are as in the answer's execution.
+	Degraded       bool
+	FailedOverFrom int64
 }
 
 // requests holds the labels of requests. There are as many as there are versions, times the ways in which a request can end.
@@ -68,6 +71,7 @@ func (t *Telemetry) RequestDone(r Request) {
 	l := t.requests.of(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
 	t.answered.Add(context.Background(), 1, l.add...)
 	t.duration.Record(context.Background(), r.Duration.Seconds(), l.record...)
+	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
 }
 
 // watched measures what its Models answer.

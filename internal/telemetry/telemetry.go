@@ -59,6 +59,7 @@ type Telemetry struct {
 	traces   *sdktrace.TracerProvider // nil: nothing is traced
 
 	instruments
+	sideBySide
 	versions versions
 	requests requests
 }
@@ -110,6 +111,9 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 		reportFailures(cfg.Logger)
 	}
 	if t.instruments, err = newInstruments(t.meters.Meter("github.com/weftserve/weft")); err != nil {
+		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
+	}
+	if t.sideBySide, err = newSideBySide(t.meters.Meter("github.com/weftserve/weft")); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
 	return t, nil

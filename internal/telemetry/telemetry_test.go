@@ -133,7 +133,22 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	t.Helper()
 	tel.BatchDone(batch)
 	tel.TaskRefused(7, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull})
-	tel.RequestDone(telemetry.Request{Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond})
+	tel.RequestDone(telemetry.Request{
+		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true, FailedOverFrom: 2,
+	})
+	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25, ComputeRatio: 2})
+	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
+	tel.OutcomeReported("walker", 3)
+	err := tel.WatchSide(telemetry.Side{
+		Episodes: func() int { return 12 },
+		Breakers: func() []telemetry.Breaker {
+			return []telemetry.Breaker{{Model: "walker", Version: 3, State: "half-open"}, {Model: "walker", Version: 4, State: "open"}}
+		},
+		Recording: func() telemetry.Recording { return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := models.Predict(t.Context(), &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,9 +210,24 @@ func TestValues(t *testing.T) {
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
 		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0",
-		"weft_fairness_lag_ms{device=cpu}":                                                       "2.5",
-		"weft_fairness_lag_ms{device=synth}":                                                     "0",
-		"weft_models{state=ready}":                                                               "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
+		"weft_routing_degraded_total{model=walker}":                                              "1",
+		"weft_failed_over_total{model=walker,version=2}":                                         "1",
+		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":                        "1",
+		"weft_shadow_requests_total{model=walker,outcome=dropped,version=4}":                     "1",
+		"weft_shadow_agreed_total{model=walker,version=4}":                                       "1",
+		"weft_shadow_difference_ratio{model=walker,version=4}":                                   "1, sum 0.25",
+		"weft_shadow_compute_ratio{model=walker,version=4}":                                      "1, sum 2",
+		"weft_outcomes_total{model=walker,version=3}":                                            "1",
+		"weft_episodes{}": "12",
+		"weft_breaker_open{model=walker,version=3}": "0",
+		"weft_breaker_open{model=walker,version=4}": "1",
+		"weft_recorded_total{outcome=written}":      "5",
+		"weft_recorded_total{outcome=dropped}":      "1",
+		"weft_recorded_total{outcome=lost}":         "2",
+		"weft_recorded_bytes_total{}":               "1000",
+		"weft_fairness_lag_ms{device=cpu}":          "2.5",
+		"weft_fairness_lag_ms{device=synth}":        "0",
+		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
 	}
 	if diff := cmp.Diff(want, values(t, tel)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

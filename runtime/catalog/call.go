@@ -22,6 +22,8 @@ type Call struct {
 	Limit    time.Time
 	Target   time.Duration
 	Priority sharedsched.Priority
+	// Shadow: nobody waits for the answer. It is background work and counted apart from requests.
+	Shadow bool
 
 	// Results answers Wanted, in its order. Set when Predict returned nil; the caller owns the data.
 	Results []tensor.Tensor
@@ -40,6 +42,8 @@ type ModelError struct {
 	Version int64
 	// Batch: the request ran beside others, some request of the batch failed, and the budget for finding out which was spent.
 	Batch bool
+	// Mates is how many requests of the same batch were answered: where there were any, the input is to blame.
+	Mates int
 	Err   error
 }
 

@@ -30,7 +30,8 @@ type Version struct {
 	Model  string
 	Number int64
 	State  State
-	// Cause says why State is Failed: what was wrong, where, and what to do.
+	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it tells what keeps its newer
+	// files from taking over.
 	Cause string
 	// Path is the model file or, for a synthetic model, its version directory.
 	Path string
@@ -66,12 +67,15 @@ type Batching struct {
 // Model is a name in the repository and its versions.
 type Model struct {
 	Name string
-	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then empty.
+	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then those that were
+	// resident before, if any.
 	Cause string
 	// Versions ascend by number.
 	Versions []*Version
 	// Labels maps a label to the number of a version.
 	Labels map[string]int64
+	// Traffic is nil where nobody divided it: the newest ready version answers.
+	Traffic *Traffic
 }
 
 // Version returns the numbered version, or nil.
@@ -99,6 +103,19 @@ func (m *Model) Newest() *Version {
 		}
 	}
 	return nil
+}
+
+// Answers reports whether a request that names neither a version nor a label is answered.
+func (m *Model) Answers() bool {
+	if m.Traffic == nil || len(m.Traffic.Split) == 0 {
+		return m.Newest() != nil
+	}
+	for _, s := range m.Traffic.Split {
+		if v := m.Version(s.Version); v != nil && v.State == Ready {
+			return true
+		}
+	}
+	return false
 }
 
 // Snapshot is every known model at one moment, sorted by name. It is immutable.

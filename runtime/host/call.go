@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,14 +35,31 @@ type piece struct {
 
 // Predict runs the call and fills in Results and Outcome. It returns only when nothing reads call.Inputs any more. The error is
 // a *catalog.ModelError, catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, what the scheduler ends a task with, or the
-// cause of ctx.
+// cause of ctx. ErrNotReady comes before anything was executed: the caller may choose another version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
-	v := h.resident(call.Version)
-	if v == nil || !v.ready.Load() {
-		return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
+	for tried := (*version)(nil); ; {
+		// Between the choice of the version and now another one may have taken its place under its number.
+		v := h.resident(call.Version)
+		if v == nil || v == tried {
+			return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
+		}
+		tried = v
+		if !v.ready.Load() {
+			continue
+		}
+		if err := h.predict(ctx, v, call); !errors.Is(err, sharedsched.ErrRemoved) {
+			return err
+		}
 	}
+}
+
+// predict has version v answer the call.
+func (h *Host) predict(ctx context.Context, v *version, call *catalog.Call) error {
 	j := &job{version: v, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted}
 	j.task = sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
+	if call.Shadow {
+		j.task.Priority = sharedsched.Sheddable // fills padding and idle time
+	}
 	var err error
 	if call.Outcome, err = h.submit(ctx, j); err != nil {
 		return err

@@ -9,10 +9,16 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// enroll adds the version to the scheduler, unbatched and without limits: only its trial sends tasks yet.
-func (h *Host) enroll(c candidate, v *version) error {
-	v.flow = flowKey{flowName(c.model, c.version.Number, c.manifest.Fairness), v.opened.Device}
-	id, err := h.flows.use(v.flow, c.manifest.Weight)
+// flowFor returns who is to own the share of the device that the version uses.
+func (v *version) flowFor(c candidate) flowKey {
+	return flowKey{flowName(v.model, v.number, c.manifest.Fairness), v.opened.Device, c.manifest.Weight}
+}
+
+// enroll adds the version to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
+// to be those of the version whose place it takes, or else of one near it.
+func (h *Host) enroll(c candidate, v, replaces *version) error {
+	v.flow = v.flowFor(c)
+	id, err := h.flows.use(v.flow)
 	if err != nil {
 		return err
 	}
@@ -22,7 +28,11 @@ func (h *Host) enroll(c candidate, v *version) error {
 		h.flows.release(v.flow)
 		return err
 	}
-	if from := h.before(v); from != nil {
+	from := replaces
+	if from == nil || from.opened.Device != v.opened.Device {
+		from = h.before(v)
+	}
+	if from != nil {
 		h.sched.Inherit(v.id, from.id)
 	}
 	return nil

@@ -44,6 +44,7 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 	}
 	if err := x.run(buf.parts, b.Padded); err != nil {
 		x.recoverFrom(err, buf.parts)
+		countMates(b.Spans)
 	}
 	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed}
 }

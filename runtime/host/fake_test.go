@@ -85,6 +85,7 @@ type world struct {
 	t       *testing.T
 	sched   *sharedsched.Scheduler
 	listing modelrepo.Listing
+	opening sync.Mutex     // guards engines against loads that are tried again
 	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
 	changes []*catalog.Snapshot
 	logs    *recorder
@@ -136,13 +137,21 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 
 func newWorld(t *testing.T, lanes int) *world {
 	t.Helper()
+	return newWorldOf(t, lanes, func(*host.Config) {})
+}
+
+// newWorldOf returns a world whose host has another configuration.
+func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
+	t.Helper()
 	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}, batches: &batches{}}
-	w.Host = host.New(host.Config{
+	cfg := host.Config{
 		Open:     w.open,
 		Logger:   slog.New(w.logs),
 		Lanes:    map[string]int{"dev": lanes},
 		OnChange: func(s *catalog.Snapshot) { w.changes = append(w.changes, s) },
-	})
+	}
+	change(&cfg)
+	w.Host = host.New(cfg)
 	var err error
 	w.sched, err = sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "dev", Class: "fake", Lanes: lanes}}}, w.Host, w.batches)
 	if err != nil {
@@ -164,7 +173,10 @@ func newWorld(t *testing.T, lanes int) *world {
 }
 
 func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
-	switch e := w.engines[v.Path].(type) {
+	w.opening.Lock()
+	engine := w.engines[v.Path]
+	w.opening.Unlock()
+	switch e := engine.(type) {
 	case error:
 		return host.Opened{}, e
 	case func(context.Context) (host.Opened, error):
@@ -177,16 +189,25 @@ func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Mani
 	return host.Opened{}, fmt.Errorf("%s: no such model", v.Path)
 }
 
+// engine has further openings of a path give that engine.
+func (w *world) engine(path string, engine any) {
+	w.opening.Lock()
+	defer w.opening.Unlock()
+	w.engines[path] = engine
+}
+
 // add puts a version into the listing.
 func (w *world) add(name string, number int64, engine any, change func(*modelrepo.Manifest)) {
 	dir := filepath.Join("/models", name)
 	v := modelrepo.Version{Number: number, Dir: filepath.Join(dir, strconv.FormatInt(number, 10))}
 	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
-	w.engines[v.Path] = engine
+	v.Fingerprint = "first"
+	w.engine(v.Path, engine)
+	w.listing.Models = slices.Clone(w.listing.Models) // a host may keep what it was given
 	for i := range w.listing.Models {
 		if m := &w.listing.Models[i]; m.Name == name {
-			m.Versions = append(m.Versions, v)
-			m.Selected = append(m.Selected, v)
+			m.Versions = append(slices.Clip(m.Versions), v)
+			m.Selected = append(slices.Clip(m.Selected), v)
 			return
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flows are the owners of device shares: one per version, or one per model and device.
+// flows are the owners of device shares: one per version, or one per model and device; two while a weight is being changed.
 type flows struct {
 	sched Scheduler
 
@@ -16,7 +16,10 @@ type flows struct {
 	known map[flowKey]*flow // guarded by mu
 }
 
-type flowKey struct{ name, device string }
+type flowKey struct {
+	name, device string
+	weight       float64
+}
 
 type flow struct {
 	id   sharedsched.FlowID
@@ -32,14 +35,14 @@ func flowName(model string, number int64, f modelrepo.Fairness) string {
 }
 
 // use returns the flow, a new one if it has no version yet. Each use needs a release.
-func (f *flows) use(key flowKey, weight float64) (sharedsched.FlowID, error) {
+func (f *flows) use(key flowKey) (sharedsched.FlowID, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if have := f.known[key]; have != nil {
 		have.uses++
 		return have.id, nil
 	}
-	id, err := f.sched.AddFlow(key.name, key.device, weight)
+	id, err := f.sched.AddFlow(key.name, key.device, key.weight)
 	if err != nil {
 		return 0, err
 	}

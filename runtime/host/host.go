@@ -1,10 +1,18 @@
 // Package host keeps models resident: it loads and proves them, assembles batches, runs them, and hands the rows back.
 //
 // A version's life: published as loading, opened, its batching decided, added to the scheduler, proven and warmed up through
-// the scheduler beside live traffic, published as ready; later published as unloading, drained, closed, gone.
+// the scheduler beside live traffic, published as ready; later published as unloading, drained, closed, gone. One that takes the
+// place of another under the same number is loaded while that is published as ready, and published in its stead; the other is
+// then drained and closed. A version that failed is tried again.
 //
-// Locks: Host.mu and flows.mu are never held together, and the engine and OnChange are never called with either. flows.mu is
-// held across calls of the scheduler, which never calls back with its own lock held.
+// What is resident follows what is wanted: Reconcile and the calls that change something at run time only note what is wanted
+// now, and settle then does the next step towards it until there is none. So it does not matter in which order wishes come, or
+// what was interrupted.
+//
+// Locks: Host.turn before model.turn; both are held across whole loads, and no request takes either. Host.manifests is held while
+// a manifest is written. Under these, one at a time and never together: Host.mu, flows.mu and memory.mu. The engine and OnChange
+// are never called with any of those three. flows.mu is held across calls of the scheduler, which never calls back with its own
+// lock held.
 package host
 
 import (
@@ -39,8 +47,12 @@ type Config struct {
 	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many batch
 	// buffers are kept per version: too few are allocated anew again and again, too many only cost memory.
 	Lanes map[string]int
+	// MemoryBudget is how many bytes all resident versions together may need, by estimate: one and a half times the size of a
+	// model's files, 1 MiB for a synthetic one. What would exceed it is not loaded. 0: no bound, so that the system may end the
+	// server when memory runs out. Too low keeps versions out that would fit; while a version is replaced both count.
+	MemoryBudget int64
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other quickly
-	// it hears of the newest. It must not call Load, Unload or Close. May be nil.
+	// it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
 }
 
@@ -55,10 +67,19 @@ type Host struct {
 	byID     atomic.Pointer[map[sharedsched.VersionID]*version]
 	notifyMu sync.Mutex // orders calls of OnChange
 
-	mu     sync.Mutex
-	models map[string]*model // guarded by mu
-	closed bool              // guarded by mu: Load does nothing any more
-	loads  sync.WaitGroup    // counts running Loads; Add is guarded by mu
+	// turn is held, as the one element that it has room for, by whoever follows a listing.
+	turn      chan struct{}
+	reported  map[string]string // guarded by turn: the faults in the latest listing, by path
+	loaders   chan struct{}     // one element for each version that is being loaded
+	manifests sync.Mutex        // held while a manifest is written
+	memory    memory
+	counts    counts
+
+	mu       sync.Mutex
+	models   map[string]*model     // guarded by mu
+	retiring map[*version]struct{} // guarded by mu: replaced, and not closed yet
+	closed   bool                  // guarded by mu: nothing is loaded any more
+	loads    sync.WaitGroup        // counts what may load; Add is guarded by mu
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -66,7 +87,10 @@ type Host struct {
 
 // New returns a host without models. Attach comes next.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), models: map[string]*model{}}
+	h := &Host{
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), turn: make(chan struct{}, 1), loaders: make(chan struct{}, parallelLoads),
+		models: map[string]*model{}, retiring: map[*version]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
+	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.snapshot.Store(&catalog.Snapshot{})
 	h.byID.Store(&map[sharedsched.VersionID]*version{})
@@ -91,6 +115,11 @@ var errClosing = errors.New("the server is shutting down")
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
+	for _, m := range h.models {
+		for _, e := range m.versions {
+			e.failure.stop()
+		}
+	}
 	h.mu.Unlock()
 	h.stopNow(errClosing)
 	h.loads.Wait()

@@ -5,67 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
 // parallelLoads is how many versions are loaded at once: reading one from disk overlaps proving another on the device.
 const parallelLoads = 2
 
-// Load makes every selected version of the listing resident and returns when each is ready or has failed. A version that cannot
-// be loaded is published with its cause and logged; the others serve. Versions that are known already are left as they are,
-// unless they failed. The error is the cause of ctx, or that the host is closed.
-func (h *Host) Load(ctx context.Context, l modelrepo.Listing) error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return errClosing
-	}
-	h.loads.Add(1)
-	h.mu.Unlock()
-	defer h.loads.Done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	unhook := context.AfterFunc(h.stop, func() { cancel(context.Cause(h.stop)) })
-	defer unhook()
-
-	h.report(l)
-	fresh := h.announce(l)
-	var group errgroup.Group
-	group.SetLimit(parallelLoads)
-	for _, c := range fresh {
-		group.Go(func() error {
-			h.load(ctx, c)
-			return nil
-		})
-	}
-	_ = group.Wait() // a load that fails is published, not returned
-	return context.Cause(ctx)
-}
-
-// load brings one version from loading to ready or failed.
-func (h *Host) load(ctx context.Context, c candidate) {
+// load brings one version from loading to ready or failed. Where there is one that serves under the number, it takes that one's
+// place. once: if it fails, it is not tried again by itself.
+func (h *Host) load(ctx context.Context, c candidate, once bool) {
+	before := h.beginLoad(c)
 	v, err := h.open(ctx, c)
 	if err == nil {
-		if err = h.admit(ctx, c, v); err != nil {
+		if err = h.admit(ctx, c, v, before); err != nil {
 			err = errors.Join(err, h.closeSession(v))
 		}
 	}
-	if err != nil {
-		level := slog.LevelError
-		if ctx.Err() != nil {
-			level = slog.LevelInfo // nothing is wrong with the model
-		}
-		h.log.Log(ctx, level, "a model version cannot be loaded", "model", c.model, "version", c.version.Number, "path", c.path(), "cause", err)
-		h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
-			e.resident = nil
-			public.State, public.Cause = catalog.Failed, err.Error()
-		})
+	switch {
+	case err != nil:
+		h.fail(ctx, c, err, once)
+	case before != nil:
+		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
+		h.retireReplaced(ctx, before)
 	}
+}
+
+// beginLoad publishes that a version is being loaded, and returns the one that serves under its number; nil if there is none.
+func (h *Host) beginLoad(c candidate) (before *version) {
+	h.update(func() bool {
+		m := h.models[c.model]
+		e := m.versions[c.version.Number]
+		if e == nil {
+			e = &entry{}
+			m.versions[c.version.Number] = e
+		}
+		e.loading, e.kept = true, false
+		e.failure.stop()
+		if e.resident == nil {
+			e.public = c.announced()
+		}
+		before = e.resident
+		return true
+	})
+	return before
 }
 
 // open opens the model in its engine.
@@ -78,6 +63,15 @@ func (h *Host) open(ctx context.Context, c candidate) (v *version, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	memory, err := h.memory.take(c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if v == nil {
+			h.memory.give(memory)
+		}
+	}()
 	opened, err := h.cfg.Open(ctx, c.version, c.manifest)
 	if err != nil {
 		return nil, err
@@ -86,13 +80,14 @@ func (h *Host) open(ctx context.Context, c candidate) (v *version, err error) {
 	lanes := max(h.cfg.Lanes[opened.Device], 1)
 	return &version{
 		model: c.model, number: c.version.Number, opened: opened,
-		buffers: pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: lanes},
+		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: lanes},
+		from:    c, settings: c.manifest, memory: memory, seats: new(atomic.Int32),
 	}, nil
 }
 
 // admit decides how the version is served, adds it to the scheduler, proves and warms it up, and publishes it as ready. After an
-// error the version is out of the scheduler.
-func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
+// error the version is out of the scheduler. It replaces another one of its number, or none.
+func (h *Host) admit(ctx context.Context, c candidate, v, replaces *version) (err error) {
 	start := time.Now()
 	declared := v.opened.Session.Signature().Clone()
 	declared.Notes = append(declared.Notes, v.opened.Notes...)
@@ -105,7 +100,7 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 		d.forgetRows()
 	}
 	v.plan.Store(newPlan(d.signature, verdict{}, time.Duration(batching.MaxBatchCost)))
-	if err := h.enroll(c, v); err != nil {
+	if err := h.enroll(c, v, replaces); err != nil {
 		return err
 	}
 	defer func() {
@@ -153,17 +148,15 @@ func (h *Host) admit(ctx context.Context, c candidate, v *version) (err error) {
 }
 
 func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict) {
-	b := &c.manifest.Batching
+	v.verdict = judged
+	v.seats.Add(1)
 	v.ready.Store(true)
+	h.counts.loads.Add(1)
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
-		e.resident = v
-		public.State = catalog.Ready
+		e.resident, e.loading, e.failure = v, false, nil
+		public.State, public.Cause, public.Path = catalog.Ready, "", c.path()
 		public.Signature = d.signature
-		public.Batching = catalog.Batching{
-			Batched: judged.batched, Reason: judged.reason, MaxDifference: judged.difference,
-			MaxBatchSize: max(judged.most, 1), AllowedBatchSizes: judged.allowed,
-			MaxRequestRows: requestRows(b, judged), MaxQueue: b.MaxQueue,
-		}
+		describe(public, c.manifest, judged)
 		public.Device, public.Provider = v.opened.Device, v.opened.Provider
 		public.LoadedAt = time.Now()
 		public.Scheduler = int32(v.id)

@@ -226,7 +226,7 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	for w.Snapshot() == before {
 		runtime.Gosched() // until the other call has claimed the version
 	}
-	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, host.ErrBusy) {
+	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, catalog.ErrBusy) {
 		t.Errorf("unloading it twice at once: %v", err)
 	}
 	release <- struct{}{}
@@ -242,7 +242,7 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	if w.Snapshot().Model("m") != nil {
 		t.Error("the model is still published")
 	}
-	if err := w.Unload(t.Context(), "m", 1); !errors.Is(err, host.ErrUnknown) {
+	if err := w.Unload(t.Context(), "m", 1); !errors.Is(err, catalog.ErrUnknown) {
 		t.Errorf("unloading it again: %v", err)
 	}
 	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.Is(err, catalog.ErrNotReady) {

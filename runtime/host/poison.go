@@ -2,11 +2,13 @@ package host
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // defaultIsolation is the time for finding the requests that made a batch fail, where the model has no budget of its own.
@@ -34,6 +36,21 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	}
 	for _, p := range parts {
 		p.span.Err = err
+	}
+}
+
+// countMates tells the requests that the model failed on how many of their batch it answered.
+func countMates(spans []sharedsched.Span) {
+	answered := 0
+	for i := range spans {
+		if spans[i].Err == nil {
+			answered++
+		}
+	}
+	for i := range spans {
+		if failed, is := errors.AsType[*catalog.ModelError](spans[i].Err); is {
+			failed.Mates = answered
+		}
 	}
 }
 

@@ -3,9 +3,11 @@ package host
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -20,7 +22,12 @@ func (h *Host) update(change func() bool) {
 	byID := map[sharedsched.VersionID]*version{}
 	for _, name := range slices.Sorted(maps.Keys(h.models)) {
 		m := h.models[name]
-		public := &catalog.Model{Name: name, Cause: m.cause, Labels: m.labels}
+		m.labels.resolve(m.ready)
+		m.traffic.resolve(m.ready)
+		if len(m.versions) == 0 && m.cause == "" {
+			continue // all were unloaded by hand
+		}
+		public := &catalog.Model{Name: name, Cause: m.cause, Labels: m.labels.public, Traffic: m.traffic.public}
 		for _, e := range m.versions {
 			public.Versions = append(public.Versions, e.public)
 			if e.resident != nil {
@@ -57,11 +64,25 @@ func (h *Host) notify() {
 	h.cfg.OnChange(h.snapshot.Load())
 }
 
-// resident returns the version that a published one stands for, or nil when it is gone.
+// resident returns the version that a published one stands for, or the one that took its place under its number, if that takes
+// the same requests; or nil when it is gone. The version returned need not be ready.
 func (h *Host) resident(v *catalog.Version) *version {
-	r := (*h.byID.Load())[sharedsched.VersionID(v.Scheduler)]
-	if r == nil || r.model != v.Model || r.number != v.Number {
+	byID := *h.byID.Load()
+	if r := byID[sharedsched.VersionID(v.Scheduler)]; r != nil && r.model == v.Model && r.number == v.Number {
+		return r
+	}
+	m := h.snapshot.Load().Model(v.Model)
+	if m == nil {
 		return nil
 	}
-	return r
+	now := m.Version(v.Number)
+	if now == nil || now.State != catalog.Ready || !sameCalls(now.Signature, v.Signature) {
+		return nil
+	}
+	return byID[sharedsched.VersionID(now.Scheduler)]
+}
+
+// sameCalls reports whether what was checked against the one signature may be run under the other.
+func sameCalls(a, b *tensor.Signature) bool {
+	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) && reflect.DeepEqual(a.Outputs, b.Outputs)
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -17,9 +17,18 @@ type version struct {
 	opened  Opened
 	id      sharedsched.VersionID
 	flow    flowKey
-	buffers pool
-	plan    atomic.Pointer[plan] // changes until the version is ready
+	buffers *pool
+	plan    atomic.Pointer[plan] // keeps its signature once the version is ready
 	ready   atomic.Bool          // takes requests
+
+	// from is what it was loaded from, with the manifest that the proof was made with, and verdict what the proof said.
+	from    candidate
+	verdict verdict
+	memory  *holding
+	// settings is the manifest that it follows now. Guarded by Host.mu once it is published.
+	settings *modelrepo.Manifest
+	// seats counts the versions in the scheduler that use the session, the buffers and the memory: two while a version is moved.
+	seats *atomic.Int32
 }
 
 // plan is how a version's requests become executions. Immutable.
@@ -67,19 +76,4 @@ func (p *plan) keys(inputs []tensor.Tensor) (key, shapeKey string) {
 	}
 	key = string(p.signature.Key(room[:0], inputs))
 	return key, key[:p.shapeKey]
-}
-
-// model is a name and its versions. All of it is guarded by Host.mu.
-type model struct {
-	cause    string
-	labels   map[string]int64
-	versions map[int64]*entry
-}
-
-// entry is a version in whatever state. Guarded by Host.mu.
-type entry struct {
-	// resident is nil until the version was added to the scheduler, and where it failed to load.
-	resident *version
-	public   *catalog.Version
-	claimed  bool // somebody unloads it
 }

@@ -36,6 +36,7 @@ func (m *Manifest) Check() config.Faults {
 			faults.Addf(key, "version %d; expected a positive number", n)
 		}
 	}
+	m.Traffic.check(&faults)
 	return faults
 }
 

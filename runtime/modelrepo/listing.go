@@ -1,6 +1,10 @@
 package modelrepo
 
-import "errors"
+import (
+	"errors"
+	"reflect"
+	"slices"
+)
 
 // Listing is what a scan found. Nothing in it changes afterwards.
 type Listing struct {
@@ -50,7 +54,32 @@ type Version struct {
 	Dir string
 	// Path is the absolute path of model.onnx, "" for a synthetic model.
 	Path string
+	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says nothing
+	// of what is in the files, and is to be compared with those of the same Dir only. Dot files do not count. "": the
+	// version is held back, see [ErrCopying].
+	Fingerprint string
 	// Err is why this version cannot be served, such as a model file that is missing. The model's other versions
 	// are not harmed: a version that is still being copied does not take its elders down.
 	Err error
+}
+
+// sameListing reports whether nothing differs that anybody could act on or read.
+func sameListing(a, b *Listing) bool {
+	return slices.EqualFunc(a.Faults, b.Faults, sameError) && slices.EqualFunc(a.Models, b.Models, sameModel)
+}
+
+func sameModel(a, b Model) bool {
+	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) &&
+		slices.EqualFunc(a.Versions, b.Versions, sameVersion) && slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
+		slices.Equal(a.Notes, b.Notes) && reflect.DeepEqual(a.Manifest, b.Manifest)
+}
+
+func sameVersion(a, b Version) bool {
+	aErr, bErr := a.Err, b.Err
+	a.Err, b.Err = nil, nil
+	return a == b && sameError(aErr, bErr)
+}
+
+func sameError(a, b error) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }

@@ -31,8 +31,9 @@ type Manifest struct {
 	Batching Batching `yaml:"batching"`
 	// Versions says which versions are served and what they are called.
 	Versions Versions `yaml:"versions"`
-	// Traffic is not supported yet: requests that name no version get the newest that is ready.
-	Traffic config.NotYet `yaml:"traffic,omitempty"`
+	// Traffic divides the requests that name neither a version nor a label. nil, the default: the newest version that is
+	// ready answers all of them.
+	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Warmup is not supported yet: models are warmed up with random data.
 	Warmup config.NotYet `yaml:"warmup,omitempty"`
 }
@@ -89,7 +90,7 @@ func Defaults() Manifest {
 			Padding:        PadUp,
 			Adaptive:       true,
 		},
-		Versions: Versions{Policy: Policy{Latest: 1}},
+		Versions: Versions{Policy: Policy{Latest: 1}, Transition: AvailabilityFirst},
 	}
 }
 

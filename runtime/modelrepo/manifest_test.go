@@ -68,8 +68,16 @@ func TestEveryKeyIsRead(t *testing.T) {
 			},
 		},
 		Versions: modelrepo.Versions{
-			Policy: modelrepo.Policy{Specific: []int64{3, 1}},
-			Labels: map[string]int64{"stable": 1, "canary": 3},
+			Policy:     modelrepo.Policy{Specific: []int64{3, 1}},
+			Transition: modelrepo.ResourceFirst,
+			Labels:     map[string]int64{"stable": 1, "canary": 3},
+		},
+		Traffic: &modelrepo.Traffic{
+			Split: []modelrepo.SplitEntry{{Slot: "a", Version: 1, Weight: 90}, {Slot: "b.2", Version: 3, Weight: 0}},
+			Shadow: []modelrepo.ShadowEntry{
+				{Version: 3, Sample: 0.5, Per: modelrepo.PerRequest, Tolerance: 1e-12},
+				{Version: 1, Sample: 1, Per: modelrepo.PerEpisode, Tolerance: 0.001},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, read(t, "testdata/full.yaml")); diff != "" {

@@ -11,14 +11,32 @@ import (
 type Versions struct {
 	// Policy selects the versions that are served, default {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Labels are names of versions that requests may use, such as stable: 3. A label names a selected version.
+	// Transition says what comes first when other versions are selected: loading the new ones or unloading the old.
+	Transition Transition `yaml:"transition"`
+	// Labels are names of versions that requests may use, such as stable: 3. A label names a version that is there and
+	// that the policy does not exclude.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`
 }
+
+// Transition is availability, the default (a new version is loaded and ready before an old one is unloaded, so that one
+// always answers; both are in memory for that time), or resource (the old one is unloaded first, so that memory is needed
+// for one only; nothing answers in between).
+type Transition string
+
+// The transitions.
+const (
+	AvailabilityFirst Transition = "availability"
+	ResourceFirst     Transition = "resource"
+)
+
+// Choices lists the transitions.
+func (Transition) Choices() (now, later []string) { return []string{"availability", "resource"}, nil }
 
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {
 	All bool `yaml:"-"`
-	// Latest selects the N highest numbers, N at least 1. More versions side by side take more memory.
+	// Latest selects the N highest numbers, N at least 1, and beside them what labels and traffic name. More versions
+	// side by side take more memory.
 	Latest int `yaml:"latest"`
 	// Specific selects exactly these numbers.
 	Specific []int64 `yaml:"specific,flow"`
@@ -71,11 +89,27 @@ func (p *Policy) check(faults *config.Faults) {
 	}
 }
 
-// apply returns the versions that the policy selects and, as faults, the numbers that it asks for in vain.
+// named is a version that a key of the manifest names.
+type named struct {
+	key    string
+	number int64
+}
+
+// named lists what labels and traffic name.
+func (m *Manifest) named() []named {
+	var all []named
+	for _, label := range sortedKeys(m.Versions.Labels) {
+		all = append(all, named{"versions.labels." + label, m.Versions.Labels[label]})
+	}
+	return append(all, m.Traffic.names()...)
+}
+
+// choose returns the versions to serve and, as faults, the numbers that the manifest asks for in vain.
 // versions ascends by number; so does the result.
-func (v *Versions) apply(versions []Version) (selected []Version, faults config.Faults) {
+func (m *Manifest) choose(versions []Version) (selected []Version, faults config.Faults) {
 	good := slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return !usable(v) })
-	switch p := v.Policy; {
+	all := m.named()
+	switch p := m.Versions.Policy; {
 	case p.All:
 		selected = good
 	case p.Specific != nil:
@@ -89,18 +123,24 @@ func (v *Versions) apply(versions []Version) (selected []Version, faults config.
 		}
 		slices.SortFunc(selected, byNumber)
 	default:
-		selected = good[max(len(good)-p.Latest, 0):]
+		// A version that arrives must not make the manifest contradict itself: what a label or the traffic names stays.
+		newest := good[max(len(good)-p.Latest, 0):]
+		for _, v := range good {
+			_, isNew := find(newest, v.Number)
+			if isNew || slices.ContainsFunc(all, func(n named) bool { return n.number == v.Number }) {
+				selected = append(selected, v)
+			}
+		}
 	}
-	for _, label := range sortedKeys(v.Labels) {
-		n, key := v.Labels[label], "versions.labels."+label
-		if _, ok := find(selected, n); ok || n < 1 {
+	for _, n := range all {
+		if _, ok := find(selected, n.number); ok || n.number < 1 {
 			continue
 		}
-		if _, ok := find(good, n); ok {
-			faults.Addf(key, "version %d is not selected by versions.policy, which selects %s; select it or move the label", n, numbers(selected))
+		if _, ok := find(good, n.number); ok {
+			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; add it there, or name one of these", n.number, numbers(selected))
 			continue
 		}
-		faults.Addf(key, "%s", missing(n, versions))
+		faults.Addf(n.key, "%s", missing(n.number, versions))
 	}
 	return selected, faults
 }

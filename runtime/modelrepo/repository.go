@@ -1,4 +1,4 @@
-// Package modelrepo reads model repositories on disk: names, versions and manifests; it loads nothing.
+// Package modelrepo reads and watches model repositories on disk: names, versions and manifests; it loads nothing.
 package modelrepo
 
 import (
@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ModelFile is the name of an ONNX model in its version directory.
@@ -21,7 +22,7 @@ const layout = "expected <model>/<version>/" + ModelFile + " and, if wanted, <mo
 // ErrNoRepository marks a repository path that cannot be one.
 var ErrNoRepository = errors.New("not a model repository")
 
-// Repository is one or more directories of models. It holds no state between scans and is safe for
+// Repository is one or more directories of models. It holds no state between calls and is safe for
 // concurrent use.
 type Repository struct {
 	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed anew in each scan
@@ -77,10 +78,14 @@ func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
 // Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches
 // anything outside. The paths in the listing are for an engine that opens files itself: whoever may write to
 // the repository can still change what lies there before the engine looks.
-func (r *Repository) Scan() Listing {
+func (r *Repository) Scan() Listing { return r.scan(newSettling(0)) }
+
+func (r *Repository) scan(s *settling) Listing {
+	s.begin(time.Now())
+	defer s.end()
 	var l Listing
 	for _, path := range r.paths {
-		models, faults := scanRoot(path)
+		models, faults := scanRoot(s, path)
 		l.Models = append(l.Models, models...)
 		l.Faults = append(l.Faults, faults...)
 	}
@@ -113,29 +118,39 @@ func joinNamesakes(models []Model) []Model {
 }
 
 // scanRoot reads the models of one directory. It returns what it could read beside the faults.
-func scanRoot(path string) (models []Model, faults []error) {
+func scanRoot(s *settling, path string) (models []Model, faults []error) {
+	// A directory that cannot be read says nothing of what is in it: what was there before still counts.
+	keep := func(string) bool { return false }
 	root, err := os.OpenRoot(path)
 	if err != nil {
-		return nil, []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
+		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
 	}
 	defer root.Close()
 	entries, err := readDir(root, ".")
 	if err != nil {
-		return nil, []error{fmt.Errorf("%w: read %s: %w", ErrNoRepository, path, err)}
+		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: read %s: %w", ErrNoRepository, path, err)}
 	}
+	if info, err := root.Stat("."); err == nil {
+		s.enter(path, info)
+	}
+	unclear := map[string]bool{}
 	for _, name := range entries {
 		info, err := root.Stat(name)
+		full := filepath.Join(path, name)
 		switch {
 		case err == nil && !info.IsDir(), errors.Is(err, fs.ErrNotExist):
 			// A stray file, or a link to nothing: no model either way.
 		case err != nil:
-			faults = append(faults, unreadable(filepath.Join(path, name), err))
+			unclear[full] = true
+			faults = append(faults, unreadable(full, err))
 		case !ValidName(name):
-			faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", filepath.Join(path, name), nameRule))
+			faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", full, nameRule))
 		default:
-			models = append(models, scanModel(root, path, name))
+			s.enter(full, info)
+			models = append(models, scanModel(s, root, path, name))
 		}
 	}
+	models = append(models, s.missed(path, models, func(dir string) bool { return !unclear[dir] })...)
 	if len(models) == 0 && len(faults) == 0 {
 		faults = append(faults, fmt.Errorf("%w: %s holds no model; %s in it", ErrNoRepository, path, layout))
 	}

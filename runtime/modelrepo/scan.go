@@ -3,30 +3,32 @@ package modelrepo
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weftserve/weft/internal/config"
 )
 
 // scanModel reads the directory name of root, which lies at repository.
-func scanModel(root *os.Root, repository, name string) Model {
-	m := Model{Name: name, Dir: filepath.Join(repository, name), Manifest: Defaults()}
-	s := modelScan{root: root, repository: repository, model: &m}
-	entries, err := readDir(root, name)
-	if err != nil {
-		m.Err = unreadable(m.Dir, err)
-		return m
+func scanModel(settling *settling, root *os.Root, repository, name string) (m Model) {
+	m = Model{Name: name, Dir: filepath.Join(repository, name), Manifest: Defaults()}
+	s := modelScan{root: root, repository: repository, model: &m, settling: settling, before: settling.model(repository, m.Dir)}
+	defer func() { s.before.listed = m }()
+	h := s.readHead()
+	s.look()
+	switch {
+	case settling.settled(m.Dir, h.mark()):
+		s.before.head, s.before.headKnown = h, true
+	case s.before.headKnown:
+		h = s.before.head
+	default:
+		h.err = settling.copying(m.Dir)
 	}
-	s.classify(entries)
-	manifest, err := s.readManifest()
-	if err != nil {
-		m.Err = err
+	m.ManifestPath = h.path
+	if m.Err = h.err; m.Err != nil {
 		return m
 	}
 	// Whether version directories hold a model file depends on the manifest, and what the manifest says of
@@ -34,13 +36,13 @@ func scanModel(root *os.Root, repository, name string) Model {
 	var versions, selected []Version
 	checkVersions := func() (faults config.Faults) {
 		versions = s.findVersions()
-		selected, faults = m.Manifest.Versions.apply(versions)
+		selected, faults = m.Manifest.choose(versions)
 		return faults
 	}
-	if manifest == nil {
+	if h.text == nil {
 		m.Err = checkVersions().Err()
 	} else {
-		m.Err = config.Decode(m.ManifestPath, manifest, &m.Manifest, m.Manifest.Check, checkVersions)
+		m.Err = config.Decode(m.ManifestPath, h.text, &m.Manifest, m.Manifest.Check, checkVersions)
 	}
 	// Of a model whose manifest is faulty it is not known what its version directories must hold.
 	if m.Err == nil {
@@ -60,37 +62,52 @@ type modelScan struct {
 	root       *os.Root
 	repository string
 	model      *Model
+	settling   *settling
+	before     *settledModel
 
 	hasManifest bool
 	misnamed    string   // what is probably meant as the manifest, but is not called so
 	loose       bool     // a model file that lies outside any version directory
-	versions    []int64  // in no particular order
+	numbers     []int64  // of the version directories, in no particular order
 	strays      []string // directories that are no version
+	versions    []looked // in no particular order
 }
 
-// classify finds out what the names in the model directory are.
-func (s *modelScan) classify(entries []string) {
-	for _, entry := range entries {
-		info, err := s.root.Stat(s.path(entry))
-		number, isVersion := parseVersion(entry)
-		switch {
-		case isVersion && (err != nil || info.IsDir()):
-			s.versions = append(s.versions, number) // an error shows again when its model file is looked for
-		case entry == ManifestName:
-			s.hasManifest = true
-		case strings.EqualFold(entry, ManifestName), strings.EqualFold(entry, "model.yml"):
-			s.misnamed = entry
-		case entry == ModelFile:
-			s.loose = true
-		case err == nil && info.IsDir():
-			s.strays = append(s.strays, entry)
-			s.note("directory %q is passed over: %s", entry, versionRule)
-		case isVersion:
-			s.note("file %q is passed over: a version is a directory", entry)
+// looked is what is known of a version before the manifest is read.
+type looked struct {
+	number      int64
+	fingerprint string
+	settled     bool
+	// Why it cannot be an ONNX model, or a synthetic one; found before the prints were taken, so that a file which goes or
+	// comes in between shows in the prints.
+	asONNX, asSynth error
+}
+
+// look takes the prints of the versions that are here, or were.
+func (s *modelScan) look() {
+	known := s.before.versions
+	for _, number := range s.numbers {
+		dir := strconv.FormatInt(number, 10)
+		l := looked{
+			number:  number,
+			asONNX:  s.mustBe(filepath.Join(s.model.Dir, dir, ModelFile), regular, dir, ModelFile),
+			asSynth: s.mustBe(filepath.Join(s.model.Dir, dir), directory, dir),
 		}
+		prints := takePrints(s.root, s.path(dir), func(name string, info fs.FileInfo) {
+			s.settling.enter(filepath.Join(s.repository, name), info)
+		})
+		l.fingerprint, l.settled = prints.files, s.settling.settled(filepath.Join(s.model.Dir, dir), prints.all)
+		s.versions = append(s.versions, l)
 	}
-	if s.loose && len(s.versions) > 0 {
-		s.note("%s is passed over: it lies outside any version directory", ModelFile)
+	for number := range known {
+		if slices.Contains(s.numbers, number) {
+			continue
+		}
+		if s.settling.settled(filepath.Join(s.model.Dir, strconv.FormatInt(number, 10)), absent) {
+			delete(known, number)
+			continue
+		}
+		s.versions = append(s.versions, looked{number: number})
 	}
 }
 
@@ -102,42 +119,21 @@ func (s *modelScan) note(format string, args ...any) {
 	s.model.Notes = append(s.model.Notes, s.model.Dir+": "+fmt.Sprintf(format, args...))
 }
 
-// readManifest returns the manifest's text, nil when there is none.
-func (s *modelScan) readManifest() ([]byte, error) {
-	if s.misnamed != "" {
-		return nil, fmt.Errorf("%s: a manifest is called %s; rename the file", filepath.Join(s.model.Dir, s.misnamed), ManifestName)
-	}
-	if !s.hasManifest {
-		return nil, nil
-	}
-	s.model.ManifestPath = filepath.Join(s.model.Dir, ManifestName)
-	if err := s.mustBe(s.model.ManifestPath, regular, ManifestName); err != nil {
-		return nil, err
-	}
-	f, err := s.root.Open(s.path(ManifestName))
-	if err != nil {
-		return nil, unreadable(s.model.ManifestPath, err)
-	}
-	defer f.Close()
-	// One byte more than is accepted, so that a longer file is refused and not cut off.
-	text, err := io.ReadAll(io.LimitReader(f, int64(config.MaxSize)+1))
-	if err != nil {
-		return nil, unreadable(s.model.ManifestPath, err)
-	}
-	return text, nil
-}
-
-// findVersions returns the model's versions, ascending, having looked for each one's model file.
+// findVersions returns the model's versions, ascending, now that the manifest says what they must hold.
 func (s *modelScan) findVersions() []Version {
 	versions := make([]Version, len(s.versions))
-	for i, number := range s.versions {
-		dir := strconv.FormatInt(number, 10)
-		v := Version{Number: number, Dir: filepath.Join(s.model.Dir, dir)}
-		if s.model.Manifest.Synth != nil {
-			v.Err = s.mustBe(v.Dir, directory, dir)
-		} else {
-			v.Path = filepath.Join(v.Dir, ModelFile)
-			v.Err = s.mustBe(v.Path, regular, dir, ModelFile)
+	for i, l := range s.versions {
+		v := Version{Number: l.number, Dir: filepath.Join(s.model.Dir, strconv.FormatInt(l.number, 10)), Fingerprint: l.fingerprint, Err: l.asSynth}
+		if s.model.Manifest.Synth == nil {
+			v.Path, v.Err = filepath.Join(v.Dir, ModelFile), l.asONNX
+		}
+		switch before, known := s.before.versions[l.number]; {
+		case l.settled:
+			s.before.versions[l.number] = v
+		case known && before.Path == v.Path:
+			v = before
+		default:
+			v.Fingerprint, v.Err = "", s.settling.copying(v.Dir)
 		}
 		versions[i] = v
 	}

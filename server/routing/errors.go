@@ -31,7 +31,8 @@ type NotFoundError struct {
 	// Name is what the request asked for: any bytes. Empty if the model has no version at all.
 	Name string
 
-	exists string // what there is instead, for people
+	exists    string // what there is instead, for people
+	byTraffic bool   // it was the traffic that named it
 }
 
 func (e *NotFoundError) Error() string {
@@ -41,6 +42,9 @@ func (e *NotFoundError) Error() string {
 		fmt.Fprintf(&b, "no model is named %s", Quote(e.Name))
 	case e.Kind == KindVersion && e.Name == "":
 		return fmt.Sprintf("model %s has no versions; add a version directory to it", Quote(e.Model))
+	case e.byTraffic:
+		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the traffic, or versions.policy in model.yaml)",
+			Quote(e.Model), e.Name, e.exists)
 	case e.Kind == KindVersion:
 		fmt.Fprintf(&b, "model %s has no version %s", Quote(e.Model), e.Name)
 	default:

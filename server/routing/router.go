@@ -1,16 +1,95 @@
 package routing
 
 import (
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Router keeps the table of the newest snapshot it has seen. The zero value is ready. It is safe for concurrent use, and
-// readers never wait: a table is replaced whole.
-type Router struct {
-	current atomic.Pointer[Table]
+// Health tells whether a version is fit to take new work.
+type Health interface {
+	// Allow is asked once for each new episode and each request without one, where another version could stand in. It is called
+	// from many goroutines and must not block. A version that it allowed need not be used.
+	Allow(model string, version int64) bool
 }
+
+// Config is what a Router may be told. Zero values are defaults.
+type Config struct {
+	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000, which
+	// with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an episode
+	// forgotten while it runs goes where its hash leads, which is another version if weights changed since.
+	MaxEpisodes int
+	// EpisodeTTL is how long an episode is remembered after its last request; 0: 10 minutes. Too low: as above, for episodes
+	// with pauses. Too high: robots that vanished keep old versions from being idle.
+	EpisodeTTL time.Duration
+	// Health is asked about versions for new work; nil: all are fit.
+	Health Health
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Request is what routing needs to know of a request.
+type Request struct {
+	Model  string
+	Choice Choice
+	// Episode and RequestID are empty where the client gave none.
+	Episode, RequestID string
+	// Serial is any number of the request's own: it stands for the ids of a request that has none.
+	Serial uint64
+}
+
+// Route is the outcome of routing.
+type Route struct {
+	// Version is ready.
+	Version *catalog.Version
+	// Slot names the traffic entry that led here. It is empty when the request chose the version or label itself. A running
+	// episode keeps the name that it began with.
+	Slot string
+	// Degraded: the model's traffic is split but the request named no episode to stay with a version.
+	Degraded bool
+	// FailedOverFrom is the version that the split leads to where that was not ready or not fit and Version stood in; else 0. A
+	// running episode keeps it to its end, since it stays with the version that stood in.
+	FailedOverFrom int64
+	// Shadows are the versions to be shown the request: ready, and never Version itself. Read only.
+	Shadows []catalog.Shadow
+	// Pinned: the episode was running, and Version is the one that it is on.
+	Pinned bool
+}
+
+// Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. The zero value has
+// the default configuration. It is safe for concurrent use: a table is replaced whole and readers never wait for it, episodes
+// are behind many short locks.
+type Router struct {
+	config   Config
+	prepare  sync.Once
+	start    time.Time
+	episodes *episodes
+	current  atomic.Pointer[Table]
+}
+
+// NewRouter returns a router that has seen no snapshot.
+func NewRouter(c Config) *Router { return &Router{config: c} }
+
+func (r *Router) init() {
+	r.prepare.Do(func() {
+		if r.config.MaxEpisodes <= 0 {
+			r.config.MaxEpisodes = 100_000
+		}
+		if r.config.EpisodeTTL <= 0 {
+			r.config.EpisodeTTL = 10 * time.Minute
+		}
+		if r.config.Now == nil {
+			r.config.Now = time.Now
+		}
+		r.start = r.config.Now()
+		r.episodes = newEpisodes(r.config.MaxEpisodes, r.config.EpisodeTTL)
+	})
+}
+
+// now is the time since the router's first use.
+func (r *Router) now() time.Duration { return r.config.Now().Sub(r.start) }
 
 // Table returns the table of s, or of a newer snapshot if there was one. It builds a table only when s is news.
 func (r *Router) Table(s *catalog.Snapshot) *Table {
@@ -23,4 +102,89 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 			return next
 		}
 	}
+}
+
+// Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
+//
+// A request that names a version or a label gets it. Else a running episode stays with its version as long as that is ready;
+// everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if none is fit to the
+// best that is ready. An episode runs from its first request on.
+func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
+	r.init()
+	if q.Choice != (Choice{}) {
+		return r.Table(s).Resolve(q.Model, q.Choice)
+	}
+	for {
+		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a version that is
+		// not ready in it is gone rather than still unheard of.
+		var was pin
+		if q.Episode != "" {
+			was = r.episodes.find(q.Model, q.Episode, r.now())
+		}
+		e, err := r.Table(s).entry(q.Model)
+		if err != nil {
+			return Route{}, err
+		}
+		if was != (pin{}) {
+			if v := readyVersion(e.model, was.version); v != nil {
+				return Route{
+					Version: v, Slot: was.slot, FailedOverFrom: was.failedOverFrom, Shadows: e.shadowsOf(&q, v.Number), Pinned: true,
+				}, nil
+			}
+		}
+		answers, wanted := e.split.choose(q.Model, e.episodeKey(&q), r.config.Health)
+		if answers == nil {
+			return Route{}, e.noneReady()
+		}
+		route := Route{Version: answers.version, Slot: answers.slot, Degraded: q.Episode == "" && len(e.split) > 1}
+		if wanted.number != answers.number {
+			route.FailedOverFrom = wanted.number
+		}
+		if q.Episode != "" {
+			begun := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom}
+			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, r.now()) {
+				continue // another request of the episode was faster, and decides
+			}
+		}
+		route.Shadows = e.shadowsOf(&q, answers.number)
+		return route, nil
+	}
+}
+
+// End says that an episode's last request was answered: if more come, a new episode begins.
+func (r *Router) End(model, episode string) {
+	r.init()
+	r.episodes.end(model, episode, r.now())
+}
+
+// Episodes returns how many episodes are running.
+func (r *Router) Episodes() int {
+	r.init()
+	return r.episodes.running(r.now())
+}
+
+// VersionOf returns the version of an episode that is running or ended lately: at most EpisodeTTL ago, and less if the table of
+// episodes was full since.
+func (r *Router) VersionOf(model, episode string) (int64, bool) {
+	r.init()
+	p := r.episodes.peek(model, episode, r.now())
+	return p.version, p != (pin{})
+}
+
+// Began returns when an episode that is running, or ended lately, came to its version.
+func (r *Router) Began(model, episode string) (time.Time, bool) {
+	r.init()
+	began, ok := r.episodes.began(model, episode, r.now())
+	return r.start.Add(began), ok
+}
+
+// silent is after what time an episode of which nothing is heard is taken to have ended without a word.
+const silent = 30 * time.Second
+
+// Oldest returns when the oldest of a model's episodes began that began at since or later and are still running. Those of which
+// nothing was heard for half a minute do not count. It looks at all episodes: ask it by the second, not by the request.
+func (r *Router) Oldest(model string, since time.Time) (time.Time, bool) {
+	r.init()
+	began, ok := r.episodes.oldest(model, since.Sub(r.start), r.now()-silent)
+	return r.start.Add(began), ok
 }

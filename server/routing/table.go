@@ -1,4 +1,3 @@
-// Package routing decides which version of a model answers a request: a pure function of an immutable table.
 package routing
 
 import (
@@ -16,35 +15,29 @@ type Choice struct {
 	Label   *string
 }
 
-// Route is the outcome of routing.
-type Route struct {
-	Version *catalog.Version
-	// Slot names the traffic entry that led here. It is empty when the request chose the version or label itself.
-	Slot string
-}
-
 // Table says which version answers for each model. It is immutable and safe for concurrent use.
 //
 // Names that come with requests are keys of its maps and nothing else: no name is ever parsed, normalised or made a path, so a
 // name that looks like another one, or like a path, is simply absent.
 type Table struct {
 	snapshot *catalog.Snapshot
-	models   map[string]entry
+	models   map[string]*entry
 	exists   string // the models' names, for the message that a name is not among them
 }
 
 type entry struct {
-	model *catalog.Model
-	// newest is the version that answers when the request names none; nil if no version is ready.
-	newest *catalog.Version
+	model   *catalog.Model
+	seed    uint64
+	split   split
+	shadows []shadow
 }
 
 // NewTable returns the table of a snapshot.
 func NewTable(s *catalog.Snapshot) *Table {
-	t := &Table{snapshot: s, models: make(map[string]entry, len(s.Models))}
+	t := &Table{snapshot: s, models: make(map[string]*entry, len(s.Models))}
 	names := make([]string, 0, len(s.Models))
 	for _, m := range s.Models {
-		t.models[m.Name] = entry{model: m, newest: m.Newest()}
+		t.models[m.Name] = &entry{model: m, seed: hash(m.Name), split: newSplit(m), shadows: newShadows(m)}
 		names = append(names, Quote(m.Name))
 	}
 	t.exists = List(names)
@@ -53,15 +46,23 @@ func NewTable(s *catalog.Snapshot) *Table {
 
 // Model returns the named model. The error is a *NotFoundError.
 func (t *Table) Model(name string) (*catalog.Model, error) {
-	e, ok := t.models[name]
-	if !ok {
-		return nil, &NotFoundError{Kind: KindModel, Name: name, exists: t.exists}
+	e, err := t.entry(name)
+	if err != nil {
+		return nil, err
 	}
 	return e.model, nil
 }
 
-// Resolve returns the version that answers for the named model. The error is a *NotFoundError, a *NotReadyError or a
-// *FailedError.
+func (t *Table) entry(name string) (*entry, error) {
+	e, ok := t.models[name]
+	if !ok {
+		return nil, &NotFoundError{Kind: KindModel, Name: name, exists: t.exists}
+	}
+	return e, nil
+}
+
+// Resolve returns the version that the request chose, or the newest that is ready if it chose none, whatever the traffic. The
+// error is a *NotFoundError, a *NotReadyError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	m, err := t.Model(name)
 	if err != nil {
@@ -77,10 +78,34 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 		}
 		return resolveVersion(m, number)
 	}
-	if v := t.models[name].newest; v != nil {
+	if v := m.Newest(); v != nil {
 		return Route{Version: v, Slot: DefaultSlot}, nil
 	}
 	return Route{}, noneReady(m)
+}
+
+// episodeKey hashes the unit that stays with one version.
+func (e *entry) episodeKey(q *Request) uint64 {
+	if q.Episode != "" {
+		return join(e.seed, hash(q.Episode))
+	}
+	return join(e.seed, q.ownHash())
+}
+
+// ownHash hashes what tells the request from others.
+func (q *Request) ownHash() uint64 {
+	if q.RequestID != "" {
+		return hash(q.RequestID)
+	}
+	return mix(q.Serial)
+}
+
+// readyVersion returns the numbered version if it is ready, else nil.
+func readyVersion(m *catalog.Model, number int64) *catalog.Version {
+	if v := m.Version(number); v != nil && v.State == catalog.Ready {
+		return v
+	}
+	return nil
 }
 
 func resolveVersion(m *catalog.Model, number int64) (Route, error) {
@@ -94,6 +119,26 @@ func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 		return Route{Version: v}, nil
 	}
 	return Route{}, notReady(v)
+}
+
+// noneReady tells why no version answers a request that named none.
+func (e *entry) noneReady() error {
+	if len(e.split) == 0 {
+		return noneReady(e.model)
+	}
+	// Only what the traffic names, ascending as versions do. What it names and is not there is told last.
+	named := &catalog.Model{Name: e.model.Name, Cause: e.model.Cause}
+	for _, v := range e.model.Versions {
+		if slices.ContainsFunc(e.split, func(p part) bool { return p.number == v.Number }) {
+			named.Versions = append(named.Versions, v)
+		}
+	}
+	if len(named.Versions) > 0 || named.Cause != "" {
+		return noneReady(named)
+	}
+	return &NotFoundError{
+		Kind: KindVersion, Model: e.model.Name, Name: formatVersion(e.split[0].number), exists: listVersions(e.model), byTraffic: true,
+	}
 }
 
 // noneReady tells why a model has no version that answers. A version that is on its way, in either direction, says more about

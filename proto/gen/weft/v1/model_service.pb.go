@@ -290,11 +290,280 @@ func (x *GetSchedulerStateResponse) GetState() *SchedulerState {
 	return nil
 }
 
+type GetTrafficRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model. Required.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTrafficRequest) Reset() {
+	*x = GetTrafficRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTrafficRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTrafficRequest) ProtoMessage() {}
+
+func (x *GetTrafficRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTrafficRequest.ProtoReflect.Descriptor instead.
+func (*GetTrafficRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *GetTrafficRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type GetTrafficResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Traffic       *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTrafficResponse) Reset() {
+	*x = GetTrafficResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTrafficResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTrafficResponse) ProtoMessage() {}
+
+func (x *GetTrafficResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTrafficResponse.ProtoReflect.Descriptor instead.
+func (*GetTrafficResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *GetTrafficResponse) GetTraffic() *Traffic {
+	if x != nil {
+		return x.Traffic
+	}
+	return nil
+}
+
+type GetShadowSummaryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only shadows of this model; empty: of all.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShadowSummaryRequest) Reset() {
+	*x = GetShadowSummaryRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShadowSummaryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShadowSummaryRequest) ProtoMessage() {}
+
+func (x *GetShadowSummaryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShadowSummaryRequest.ProtoReflect.Descriptor instead.
+func (*GetShadowSummaryRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetShadowSummaryRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type GetShadowSummaryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ascending by model and versions.
+	Summaries     []*ShadowSummary `protobuf:"bytes,1,rep,name=summaries,proto3" json:"summaries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetShadowSummaryResponse) Reset() {
+	*x = GetShadowSummaryResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetShadowSummaryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetShadowSummaryResponse) ProtoMessage() {}
+
+func (x *GetShadowSummaryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetShadowSummaryResponse.ProtoReflect.Descriptor instead.
+func (*GetShadowSummaryResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetShadowSummaryResponse) GetSummaries() []*ShadowSummary {
+	if x != nil {
+		return x.Summaries
+	}
+	return nil
+}
+
+type GetRolloutRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model. Required.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRolloutRequest) Reset() {
+	*x = GetRolloutRequest{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRolloutRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRolloutRequest) ProtoMessage() {}
+
+func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
+func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetRolloutRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type GetRolloutResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: the model has had no rollout since the server started.
+	Rollout       *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRolloutResponse) Reset() {
+	*x = GetRolloutResponse{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRolloutResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRolloutResponse) ProtoMessage() {}
+
+func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
+func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GetRolloutResponse) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
 var File_weft_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x13weft/v1/model.proto\x1a\x17weft/v1/scheduler.proto\"\x13\n" +
+	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
 	"\x11ListModelsRequest\"<\n" +
 	"\x12ListModelsResponse\x12&\n" +
 	"\x06models\x18\x01 \x03(\v2\x0e.weft.v1.ModelR\x06models\"%\n" +
@@ -306,12 +575,29 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12#\n" +
 	"\rmax_decisions\x18\x02 \x01(\x05R\fmaxDecisions\"J\n" +
 	"\x19GetSchedulerStateResponse\x12-\n" +
-	"\x05state\x18\x01 \x01(\v2\x17.weft.v1.SchedulerStateR\x05state2\xf2\x01\n" +
+	"\x05state\x18\x01 \x01(\v2\x17.weft.v1.SchedulerStateR\x05state\")\n" +
+	"\x11GetTrafficRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
+	"\x12GetTrafficResponse\x12*\n" +
+	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\"/\n" +
+	"\x17GetShadowSummaryRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"P\n" +
+	"\x18GetShadowSummaryResponse\x124\n" +
+	"\tsummaries\x18\x01 \x03(\v2\x16.weft.v1.ShadowSummaryR\tsummaries\")\n" +
+	"\x11GetRolloutRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
+	"\x12GetRolloutResponse\x12*\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout2\xd9\x03\n" +
 	"\fModelService\x12E\n" +
 	"\n" +
 	"ListModels\x12\x1a.weft.v1.ListModelsRequest\x1a\x1b.weft.v1.ListModelsResponse\x12?\n" +
 	"\bGetModel\x12\x18.weft.v1.GetModelRequest\x1a\x19.weft.v1.GetModelResponse\x12Z\n" +
-	"\x11GetSchedulerState\x12!.weft.v1.GetSchedulerStateRequest\x1a\".weft.v1.GetSchedulerStateResponseB\x91\x01\n" +
+	"\x11GetSchedulerState\x12!.weft.v1.GetSchedulerStateRequest\x1a\".weft.v1.GetSchedulerStateResponse\x12E\n" +
+	"\n" +
+	"GetTraffic\x12\x1a.weft.v1.GetTrafficRequest\x1a\x1b.weft.v1.GetTrafficResponse\x12W\n" +
+	"\x10GetShadowSummary\x12 .weft.v1.GetShadowSummaryRequest\x1a!.weft.v1.GetShadowSummaryResponse\x12E\n" +
+	"\n" +
+	"GetRollout\x12\x1a.weft.v1.GetRolloutRequest\x1a\x1b.weft.v1.GetRolloutResponseB\x91\x01\n" +
 	"\vcom.weft.v1B\x11ModelServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -326,7 +612,7 @@ func file_weft_v1_model_service_proto_rawDescGZIP() []byte {
 	return file_weft_v1_model_service_proto_rawDescData
 }
 
-var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_weft_v1_model_service_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),         // 0: weft.v1.ListModelsRequest
 	(*ListModelsResponse)(nil),        // 1: weft.v1.ListModelsResponse
@@ -334,24 +620,42 @@ var file_weft_v1_model_service_proto_goTypes = []any{
 	(*GetModelResponse)(nil),          // 3: weft.v1.GetModelResponse
 	(*GetSchedulerStateRequest)(nil),  // 4: weft.v1.GetSchedulerStateRequest
 	(*GetSchedulerStateResponse)(nil), // 5: weft.v1.GetSchedulerStateResponse
-	(*Model)(nil),                     // 6: weft.v1.Model
-	(*SchedulerState)(nil),            // 7: weft.v1.SchedulerState
+	(*GetTrafficRequest)(nil),         // 6: weft.v1.GetTrafficRequest
+	(*GetTrafficResponse)(nil),        // 7: weft.v1.GetTrafficResponse
+	(*GetShadowSummaryRequest)(nil),   // 8: weft.v1.GetShadowSummaryRequest
+	(*GetShadowSummaryResponse)(nil),  // 9: weft.v1.GetShadowSummaryResponse
+	(*GetRolloutRequest)(nil),         // 10: weft.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),        // 11: weft.v1.GetRolloutResponse
+	(*Model)(nil),                     // 12: weft.v1.Model
+	(*SchedulerState)(nil),            // 13: weft.v1.SchedulerState
+	(*Traffic)(nil),                   // 14: weft.v1.Traffic
+	(*ShadowSummary)(nil),             // 15: weft.v1.ShadowSummary
+	(*Rollout)(nil),                   // 16: weft.v1.Rollout
 }
 var file_weft_v1_model_service_proto_depIdxs = []int32{
-	6, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
-	6, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
-	7, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
-	0, // 3: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
-	2, // 4: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
-	4, // 5: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
-	1, // 6: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
-	3, // 7: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
-	5, // 8: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	12, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
+	12, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
+	13, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
+	14, // 3: weft.v1.GetTrafficResponse.traffic:type_name -> weft.v1.Traffic
+	15, // 4: weft.v1.GetShadowSummaryResponse.summaries:type_name -> weft.v1.ShadowSummary
+	16, // 5: weft.v1.GetRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	0,  // 6: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
+	2,  // 7: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
+	4,  // 8: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
+	6,  // 9: weft.v1.ModelService.GetTraffic:input_type -> weft.v1.GetTrafficRequest
+	8,  // 10: weft.v1.ModelService.GetShadowSummary:input_type -> weft.v1.GetShadowSummaryRequest
+	10, // 11: weft.v1.ModelService.GetRollout:input_type -> weft.v1.GetRolloutRequest
+	1,  // 12: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
+	3,  // 13: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
+	5,  // 14: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
+	7,  // 15: weft.v1.ModelService.GetTraffic:output_type -> weft.v1.GetTrafficResponse
+	9,  // 16: weft.v1.ModelService.GetShadowSummary:output_type -> weft.v1.GetShadowSummaryResponse
+	11, // 17: weft.v1.ModelService.GetRollout:output_type -> weft.v1.GetRolloutResponse
+	12, // [12:18] is the sub-list for method output_type
+	6,  // [6:12] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_service_proto_init() }
@@ -360,14 +664,16 @@ func file_weft_v1_model_service_proto_init() {
 		return
 	}
 	file_weft_v1_model_proto_init()
+	file_weft_v1_rollout_proto_init()
 	file_weft_v1_scheduler_proto_init()
+	file_weft_v1_traffic_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_service_proto_rawDesc), len(file_weft_v1_model_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,9 @@ const (
 	ModelService_ListModels_FullMethodName        = "/weft.v1.ModelService/ListModels"
 	ModelService_GetModel_FullMethodName          = "/weft.v1.ModelService/GetModel"
 	ModelService_GetSchedulerState_FullMethodName = "/weft.v1.ModelService/GetSchedulerState"
+	ModelService_GetTraffic_FullMethodName        = "/weft.v1.ModelService/GetTraffic"
+	ModelService_GetShadowSummary_FullMethodName  = "/weft.v1.ModelService/GetShadowSummary"
+	ModelService_GetRollout_FullMethodName        = "/weft.v1.ModelService/GetRollout"
 )
 
 // ModelServiceClient is the client API for ModelService service.
@@ -38,6 +41,12 @@ type ModelServiceClient interface {
 	// decisions with their reasons. A snapshot: it costs the scheduler one lock, so
 	// poll it in seconds, not in milliseconds.
 	GetSchedulerState(ctx context.Context, in *GetSchedulerStateRequest, opts ...grpc.CallOption) (*GetSchedulerStateResponse, error)
+	// GetTraffic shows how a model's requests are divided among its versions.
+	GetTraffic(ctx context.Context, in *GetTrafficRequest, opts ...grpc.CallOption) (*GetTrafficResponse, error)
+	// GetShadowSummary shows how shadows compare with the versions that answered.
+	GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error)
+	// GetRollout shows a model's rollout, running or ended, with its evidence.
+	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
 }
 
 type modelServiceClient struct {
@@ -78,6 +87,36 @@ func (c *modelServiceClient) GetSchedulerState(ctx context.Context, in *GetSched
 	return out, nil
 }
 
+func (c *modelServiceClient) GetTraffic(ctx context.Context, in *GetTrafficRequest, opts ...grpc.CallOption) (*GetTrafficResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetTrafficResponse)
+	err := c.cc.Invoke(ctx, ModelService_GetTraffic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetShadowSummaryResponse)
+	err := c.cc.Invoke(ctx, ModelService_GetShadowSummary_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetRolloutResponse)
+	err := c.cc.Invoke(ctx, ModelService_GetRollout_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ModelServiceServer is the server API for ModelService service.
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
@@ -92,6 +131,12 @@ type ModelServiceServer interface {
 	// decisions with their reasons. A snapshot: it costs the scheduler one lock, so
 	// poll it in seconds, not in milliseconds.
 	GetSchedulerState(context.Context, *GetSchedulerStateRequest) (*GetSchedulerStateResponse, error)
+	// GetTraffic shows how a model's requests are divided among its versions.
+	GetTraffic(context.Context, *GetTrafficRequest) (*GetTrafficResponse, error)
+	// GetShadowSummary shows how shadows compare with the versions that answered.
+	GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error)
+	// GetRollout shows a model's rollout, running or ended, with its evidence.
+	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }
 
@@ -110,6 +155,15 @@ func (UnimplementedModelServiceServer) GetModel(context.Context, *GetModelReques
 }
 func (UnimplementedModelServiceServer) GetSchedulerState(context.Context, *GetSchedulerStateRequest) (*GetSchedulerStateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSchedulerState not implemented")
+}
+func (UnimplementedModelServiceServer) GetTraffic(context.Context, *GetTrafficRequest) (*GetTrafficResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetTraffic not implemented")
+}
+func (UnimplementedModelServiceServer) GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetShadowSummary not implemented")
+}
+func (UnimplementedModelServiceServer) GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetRollout not implemented")
 }
 func (UnimplementedModelServiceServer) mustEmbedUnimplementedModelServiceServer() {}
 func (UnimplementedModelServiceServer) testEmbeddedByValue()                      {}
@@ -186,6 +240,60 @@ func _ModelService_GetSchedulerState_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_GetTraffic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetTrafficRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetTraffic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetTraffic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetTraffic(ctx, req.(*GetTrafficRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_GetShadowSummary_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetShadowSummaryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetShadowSummary(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetShadowSummary_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetShadowSummary(ctx, req.(*GetShadowSummaryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_GetRollout_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetRolloutRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetRollout(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetRollout_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetRollout(ctx, req.(*GetRolloutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ModelService_ServiceDesc is the grpc.ServiceDesc for ModelService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -204,6 +312,18 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSchedulerState",
 			Handler:    _ModelService_GetSchedulerState_Handler,
+		},
+		{
+			MethodName: "GetTraffic",
+			Handler:    _ModelService_GetTraffic_Handler,
+		},
+		{
+			MethodName: "GetShadowSummary",
+			Handler:    _ModelService_GetShadowSummary_Handler,
+		},
+		{
+			MethodName: "GetRollout",
+			Handler:    _ModelService_GetRollout_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

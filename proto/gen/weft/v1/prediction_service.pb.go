@@ -806,6 +806,142 @@ func (x *GetModelMetadataResponse) GetTargetLatency() *durationpb.Duration {
 	return nil
 }
 
+// ReportOutcomeRequest tells how one episode went.
+type ReportOutcomeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model. Required.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// As in the requests of the episode. Required.
+	EpisodeId string `protobuf:"bytes,2,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
+	// The version that served it, as the answers gave it; 0: the one that the server
+	// remembers for the episode.
+	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The sum of the rewards.
+	Reward  *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
+	Success *bool    `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
+	// Any further numbers, by name: at most 16.
+	Metrics       map[string]float64 `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportOutcomeRequest) Reset() {
+	*x = ReportOutcomeRequest{}
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportOutcomeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportOutcomeRequest) ProtoMessage() {}
+
+func (x *ReportOutcomeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportOutcomeRequest.ProtoReflect.Descriptor instead.
+func (*ReportOutcomeRequest) Descriptor() ([]byte, []int) {
+	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReportOutcomeRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ReportOutcomeRequest) GetEpisodeId() string {
+	if x != nil {
+		return x.EpisodeId
+	}
+	return ""
+}
+
+func (x *ReportOutcomeRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ReportOutcomeRequest) GetReward() float64 {
+	if x != nil && x.Reward != nil {
+		return *x.Reward
+	}
+	return 0
+}
+
+func (x *ReportOutcomeRequest) GetSuccess() bool {
+	if x != nil && x.Success != nil {
+		return *x.Success
+	}
+	return false
+}
+
+func (x *ReportOutcomeRequest) GetMetrics() map[string]float64 {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// ReportOutcomeResponse says what the report was counted for.
+type ReportOutcomeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportOutcomeResponse) Reset() {
+	*x = ReportOutcomeResponse{}
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportOutcomeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportOutcomeResponse) ProtoMessage() {}
+
+func (x *ReportOutcomeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportOutcomeResponse.ProtoReflect.Descriptor instead.
+func (*ReportOutcomeResponse) Descriptor() ([]byte, []int) {
+	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReportOutcomeResponse) GetModel() *ModelSpec {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
 var File_weft_v1_prediction_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_prediction_service_proto_rawDesc = "" +
@@ -877,7 +1013,23 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x0etarget_latency\x18\a \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*\x8c\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xba\x02\n" +
+	"\x14ReportOutcomeRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1d\n" +
+	"\n" +
+	"episode_id\x18\x02 \x01(\tR\tepisodeId\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x1b\n" +
+	"\x06reward\x18\x04 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1d\n" +
+	"\asuccess\x18\x05 \x01(\bH\x01R\asuccess\x88\x01\x01\x12D\n" +
+	"\ametrics\x18\x06 \x03(\v2*.weft.v1.ReportOutcomeRequest.MetricsEntryR\ametrics\x1a:\n" +
+	"\fMetricsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\t\n" +
+	"\a_rewardB\n" +
+	"\n" +
+	"\b_success\"A\n" +
+	"\x15ReportOutcomeResponse\x12(\n" +
+	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model*\x8c\x01\n" +
 	"\bPriority\x12\x18\n" +
 	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PRIORITY_CRITICAL\x10\x01\x12\x1a\n" +
@@ -893,11 +1045,12 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x18FLUSH_REASON_DEVICE_IDLE\x10\x05\x12\x19\n" +
 	"\x15FLUSH_REASON_DEADLINE\x10\x06\x12\x16\n" +
 	"\x12FLUSH_REASON_DRAIN\x10\a\x12\x1a\n" +
-	"\x16FLUSH_REASON_UNBATCHED\x10\b2\xfe\x01\n" +
+	"\x16FLUSH_REASON_UNBATCHED\x10\b2\xce\x02\n" +
 	"\x11PredictionService\x12<\n" +
 	"\aPredict\x12\x17.weft.v1.PredictRequest\x1a\x18.weft.v1.PredictResponse\x12R\n" +
 	"\rPredictStream\x12\x1d.weft.v1.PredictStreamRequest\x1a\x1e.weft.v1.PredictStreamResponse(\x010\x01\x12W\n" +
-	"\x10GetModelMetadata\x12 .weft.v1.GetModelMetadataRequest\x1a!.weft.v1.GetModelMetadataResponseB\x96\x01\n" +
+	"\x10GetModelMetadata\x12 .weft.v1.GetModelMetadataRequest\x1a!.weft.v1.GetModelMetadataResponse\x12N\n" +
+	"\rReportOutcome\x12\x1d.weft.v1.ReportOutcomeRequest\x1a\x1e.weft.v1.ReportOutcomeResponseB\x96\x01\n" +
 	"\vcom.weft.v1B\x16PredictionServiceProtoP\x01Z2github.com/weftserve/weft/proto/gen/weft/v1;weftv1\xa2\x02\x03WXX\xaa\x02\aWeft.V1\xca\x02\aWeft\\V1\xe2\x02\x13Weft\\V1\\GPBMetadata\xea\x02\bWeft::V1b\x06proto3"
 
 var (
@@ -913,7 +1066,7 @@ func file_weft_v1_prediction_service_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_prediction_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_prediction_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_weft_v1_prediction_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_weft_v1_prediction_service_proto_goTypes = []any{
 	(Priority)(0),                    // 0: weft.v1.Priority
 	(FlushReason)(0),                 // 1: weft.v1.FlushReason
@@ -924,51 +1077,58 @@ var file_weft_v1_prediction_service_proto_goTypes = []any{
 	(*PredictStreamResponse)(nil),    // 6: weft.v1.PredictStreamResponse
 	(*GetModelMetadataRequest)(nil),  // 7: weft.v1.GetModelMetadataRequest
 	(*GetModelMetadataResponse)(nil), // 8: weft.v1.GetModelMetadataResponse
-	nil,                              // 9: weft.v1.PredictRequest.InputsEntry
-	nil,                              // 10: weft.v1.PredictResponse.OutputsEntry
-	nil,                              // 11: weft.v1.GetModelMetadataResponse.LabelsEntry
-	(*ModelSpec)(nil),                // 12: weft.v1.ModelSpec
-	(*durationpb.Duration)(nil),      // 13: google.protobuf.Duration
-	(OutputEncoding)(0),              // 14: weft.v1.OutputEncoding
-	(*status.Status)(nil),            // 15: google.rpc.Status
-	(*Signature)(nil),                // 16: weft.v1.Signature
-	(*BatchingFacts)(nil),            // 17: weft.v1.BatchingFacts
-	(*Tensor)(nil),                   // 18: weft.v1.Tensor
+	(*ReportOutcomeRequest)(nil),     // 9: weft.v1.ReportOutcomeRequest
+	(*ReportOutcomeResponse)(nil),    // 10: weft.v1.ReportOutcomeResponse
+	nil,                              // 11: weft.v1.PredictRequest.InputsEntry
+	nil,                              // 12: weft.v1.PredictResponse.OutputsEntry
+	nil,                              // 13: weft.v1.GetModelMetadataResponse.LabelsEntry
+	nil,                              // 14: weft.v1.ReportOutcomeRequest.MetricsEntry
+	(*ModelSpec)(nil),                // 15: weft.v1.ModelSpec
+	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
+	(OutputEncoding)(0),              // 17: weft.v1.OutputEncoding
+	(*status.Status)(nil),            // 18: google.rpc.Status
+	(*Signature)(nil),                // 19: weft.v1.Signature
+	(*BatchingFacts)(nil),            // 20: weft.v1.BatchingFacts
+	(*Tensor)(nil),                   // 21: weft.v1.Tensor
 }
 var file_weft_v1_prediction_service_proto_depIdxs = []int32{
-	12, // 0: weft.v1.PredictRequest.model:type_name -> weft.v1.ModelSpec
-	9,  // 1: weft.v1.PredictRequest.inputs:type_name -> weft.v1.PredictRequest.InputsEntry
+	15, // 0: weft.v1.PredictRequest.model:type_name -> weft.v1.ModelSpec
+	11, // 1: weft.v1.PredictRequest.inputs:type_name -> weft.v1.PredictRequest.InputsEntry
 	0,  // 2: weft.v1.PredictRequest.priority:type_name -> weft.v1.Priority
-	13, // 3: weft.v1.PredictRequest.target_latency:type_name -> google.protobuf.Duration
-	14, // 4: weft.v1.PredictRequest.output_encoding:type_name -> weft.v1.OutputEncoding
-	10, // 5: weft.v1.PredictResponse.outputs:type_name -> weft.v1.PredictResponse.OutputsEntry
-	12, // 6: weft.v1.PredictResponse.model:type_name -> weft.v1.ModelSpec
+	16, // 3: weft.v1.PredictRequest.target_latency:type_name -> google.protobuf.Duration
+	17, // 4: weft.v1.PredictRequest.output_encoding:type_name -> weft.v1.OutputEncoding
+	12, // 5: weft.v1.PredictResponse.outputs:type_name -> weft.v1.PredictResponse.OutputsEntry
+	15, // 6: weft.v1.PredictResponse.model:type_name -> weft.v1.ModelSpec
 	4,  // 7: weft.v1.PredictResponse.execution:type_name -> weft.v1.ExecutionInfo
 	1,  // 8: weft.v1.ExecutionInfo.flush_reason:type_name -> weft.v1.FlushReason
 	2,  // 9: weft.v1.PredictStreamRequest.request:type_name -> weft.v1.PredictRequest
-	13, // 10: weft.v1.PredictStreamRequest.timeout:type_name -> google.protobuf.Duration
+	16, // 10: weft.v1.PredictStreamRequest.timeout:type_name -> google.protobuf.Duration
 	3,  // 11: weft.v1.PredictStreamResponse.response:type_name -> weft.v1.PredictResponse
-	15, // 12: weft.v1.PredictStreamResponse.error:type_name -> google.rpc.Status
-	12, // 13: weft.v1.GetModelMetadataRequest.model:type_name -> weft.v1.ModelSpec
-	12, // 14: weft.v1.GetModelMetadataResponse.model:type_name -> weft.v1.ModelSpec
-	16, // 15: weft.v1.GetModelMetadataResponse.signature:type_name -> weft.v1.Signature
-	17, // 16: weft.v1.GetModelMetadataResponse.batching:type_name -> weft.v1.BatchingFacts
-	11, // 17: weft.v1.GetModelMetadataResponse.labels:type_name -> weft.v1.GetModelMetadataResponse.LabelsEntry
-	13, // 18: weft.v1.GetModelMetadataResponse.max_latency:type_name -> google.protobuf.Duration
-	13, // 19: weft.v1.GetModelMetadataResponse.target_latency:type_name -> google.protobuf.Duration
-	18, // 20: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
-	18, // 21: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
-	2,  // 22: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
-	5,  // 23: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
-	7,  // 24: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
-	3,  // 25: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
-	6,  // 26: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
-	8,  // 27: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
-	25, // [25:28] is the sub-list for method output_type
-	22, // [22:25] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	18, // 12: weft.v1.PredictStreamResponse.error:type_name -> google.rpc.Status
+	15, // 13: weft.v1.GetModelMetadataRequest.model:type_name -> weft.v1.ModelSpec
+	15, // 14: weft.v1.GetModelMetadataResponse.model:type_name -> weft.v1.ModelSpec
+	19, // 15: weft.v1.GetModelMetadataResponse.signature:type_name -> weft.v1.Signature
+	20, // 16: weft.v1.GetModelMetadataResponse.batching:type_name -> weft.v1.BatchingFacts
+	13, // 17: weft.v1.GetModelMetadataResponse.labels:type_name -> weft.v1.GetModelMetadataResponse.LabelsEntry
+	16, // 18: weft.v1.GetModelMetadataResponse.max_latency:type_name -> google.protobuf.Duration
+	16, // 19: weft.v1.GetModelMetadataResponse.target_latency:type_name -> google.protobuf.Duration
+	14, // 20: weft.v1.ReportOutcomeRequest.metrics:type_name -> weft.v1.ReportOutcomeRequest.MetricsEntry
+	15, // 21: weft.v1.ReportOutcomeResponse.model:type_name -> weft.v1.ModelSpec
+	21, // 22: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
+	21, // 23: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
+	2,  // 24: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
+	5,  // 25: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
+	7,  // 26: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
+	9,  // 27: weft.v1.PredictionService.ReportOutcome:input_type -> weft.v1.ReportOutcomeRequest
+	3,  // 28: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
+	6,  // 29: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
+	8,  // 30: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
+	10, // 31: weft.v1.PredictionService.ReportOutcome:output_type -> weft.v1.ReportOutcomeResponse
+	28, // [28:32] is the sub-list for method output_type
+	24, // [24:28] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_prediction_service_proto_init() }
@@ -982,13 +1142,14 @@ func file_weft_v1_prediction_service_proto_init() {
 		(*PredictStreamResponse_Response)(nil),
 		(*PredictStreamResponse_Error)(nil),
 	}
+	file_weft_v1_prediction_service_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_prediction_service_proto_rawDesc), len(file_weft_v1_prediction_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

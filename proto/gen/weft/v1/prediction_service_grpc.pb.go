@@ -22,6 +22,7 @@ const (
 	PredictionService_Predict_FullMethodName          = "/weft.v1.PredictionService/Predict"
 	PredictionService_PredictStream_FullMethodName    = "/weft.v1.PredictionService/PredictStream"
 	PredictionService_GetModelMetadata_FullMethodName = "/weft.v1.PredictionService/GetModelMetadata"
+	PredictionService_ReportOutcome_FullMethodName    = "/weft.v1.PredictionService/ReportOutcome"
 )
 
 // PredictionServiceClient is the client API for PredictionService service.
@@ -61,6 +62,9 @@ type PredictionServiceClient interface {
 	PredictStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PredictStreamRequest, PredictStreamResponse], error)
 	// GetModelMetadata tells what a model takes and gives, without running it.
 	GetModelMetadata(ctx context.Context, in *GetModelMetadataRequest, opts ...grpc.CallOption) (*GetModelMetadataResponse, error)
+	// ReportOutcome tells how an episode went, for comparing versions. What is
+	// reported of an episode that this server does not know needs `version`.
+	ReportOutcome(ctx context.Context, in *ReportOutcomeRequest, opts ...grpc.CallOption) (*ReportOutcomeResponse, error)
 }
 
 type predictionServiceClient struct {
@@ -104,6 +108,16 @@ func (c *predictionServiceClient) GetModelMetadata(ctx context.Context, in *GetM
 	return out, nil
 }
 
+func (c *predictionServiceClient) ReportOutcome(ctx context.Context, in *ReportOutcomeRequest, opts ...grpc.CallOption) (*ReportOutcomeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportOutcomeResponse)
+	err := c.cc.Invoke(ctx, PredictionService_ReportOutcome_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PredictionServiceServer is the server API for PredictionService service.
 // All implementations must embed UnimplementedPredictionServiceServer
 // for forward compatibility.
@@ -141,6 +155,9 @@ type PredictionServiceServer interface {
 	PredictStream(grpc.BidiStreamingServer[PredictStreamRequest, PredictStreamResponse]) error
 	// GetModelMetadata tells what a model takes and gives, without running it.
 	GetModelMetadata(context.Context, *GetModelMetadataRequest) (*GetModelMetadataResponse, error)
+	// ReportOutcome tells how an episode went, for comparing versions. What is
+	// reported of an episode that this server does not know needs `version`.
+	ReportOutcome(context.Context, *ReportOutcomeRequest) (*ReportOutcomeResponse, error)
 	mustEmbedUnimplementedPredictionServiceServer()
 }
 
@@ -159,6 +176,9 @@ func (UnimplementedPredictionServiceServer) PredictStream(grpc.BidiStreamingServ
 }
 func (UnimplementedPredictionServiceServer) GetModelMetadata(context.Context, *GetModelMetadataRequest) (*GetModelMetadataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetModelMetadata not implemented")
+}
+func (UnimplementedPredictionServiceServer) ReportOutcome(context.Context, *ReportOutcomeRequest) (*ReportOutcomeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportOutcome not implemented")
 }
 func (UnimplementedPredictionServiceServer) mustEmbedUnimplementedPredictionServiceServer() {}
 func (UnimplementedPredictionServiceServer) testEmbeddedByValue()                           {}
@@ -224,6 +244,24 @@ func _PredictionService_GetModelMetadata_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PredictionService_ReportOutcome_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportOutcomeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PredictionServiceServer).ReportOutcome(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PredictionService_ReportOutcome_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PredictionServiceServer).ReportOutcome(ctx, req.(*ReportOutcomeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PredictionService_ServiceDesc is the grpc.ServiceDesc for PredictionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -238,6 +276,10 @@ var PredictionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetModelMetadata",
 			Handler:    _PredictionService_GetModelMetadata_Handler,
+		},
+		{
+			MethodName: "ReportOutcome",
+			Handler:    _PredictionService_ReportOutcome_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/shadow"
+)
+
+// comparison is what the answers to requests that were sent again say beside the recorded ones.
+type comparison struct {
+	tolerance float64
+	batchDims map[string]int // by output; tensor.NoBatch for those that have none
+
+	mu               sync.Mutex
+	compared, agreed int64                // guarded by mu; requests that were answered then and now
+	outputs          shadow.Tally         // guarded by mu
+	recorded, now    timings              // guarded by mu
+	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
+	versions         map[int64]*[2]int64  // guarded by mu; how many a version answered then, and now
+	example          error                // guarded by mu; the first failure
+}
+
+// timings is where the time of answered requests went.
+type timings struct{ queue, compute, device, roundTrip durations }
+
+func newComparison(s *weftv1.Signature, tolerance float64) *comparison {
+	c := &comparison{tolerance: tolerance, batchDims: map[string]int{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
+	for _, output := range s.GetOutputs() {
+		dim := tensor.NoBatch
+		if output.BatchDim != nil {
+			dim = int(output.GetBatchDim())
+		}
+		c.batchDims[output.GetName()] = dim
+	}
+	return c
+}
+
+// add takes in one request. The entry and the answer are not kept.
+func (c *comparison) add(r replayed) {
+	var differences []shadow.Difference
+	both := r.answer != nil && r.entry.Response != nil
+	if both {
+		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), c.tolerance)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if both {
+		c.compared++
+		c.outputs.Add(differences)
+		if allAgree(differences) {
+			c.agreed++
+		}
+	}
+	const then, now = 0, 1
+	count(c.codes, r.entry.Code, then)
+	count(c.codes, status.Code(r.err).String(), now)
+	if r.err != nil && c.example == nil {
+		c.example = r.err
+	}
+	if e := r.entry; e.Response != nil {
+		count(c.versions, e.Version, then)
+		c.recorded.add(e.QueueUs, e.ComputeUs, e.DeviceUs)
+	}
+	if r.answer != nil {
+		x := r.answer.GetExecution()
+		count(c.versions, r.answer.GetModel().GetVersion(), now)
+		c.now.add(x.GetQueueUs(), x.GetComputeUs(), x.GetDeviceUs())
+		c.now.roundTrip.add(r.took)
+	}
+}
+
+func count[K comparable](counts map[K]*[2]int64, key K, which int) {
+	if counts[key] == nil {
+		counts[key] = &[2]int64{}
+	}
+	counts[key][which]++
+}
+
+func (t *timings) add(queueUs, computeUs, deviceUs int64) {
+	t.queue.add(time.Duration(queueUs) * time.Microsecond)
+	t.compute.add(time.Duration(computeUs) * time.Microsecond)
+	t.device.add(time.Duration(deviceUs) * time.Microsecond)
+}
+
+func allAgree(differences []shadow.Difference) bool {
+	for i := range differences {
+		if !differences[i].Agreed {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
+	all := make([]shadow.Output, 0, len(answer.GetOutputs()))
+	for name, message := range answer.GetOutputs() {
+		dim, known := c.batchDims[name]
+		if !known {
+			dim = tensor.NoBatch
+		}
+		all = append(all, shadow.Output{Name: name, Tensor: tensorOf(message), BatchDim: dim})
+	}
+	return all
+}
+
+// evidence is what the gate judges by. Nothing may be added after that.
+func (c *comparison) evidence() rollout.Evidence {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := rollout.Evidence{Agreed: c.agreed, Shadowed: c.compared}
+	for code, n := range c.codes {
+		for i, requests := range []*rollout.Requests{&e.Baseline, &e.Candidate} {
+			switch code {
+			case codes.OK.String():
+				requests.Count += n[i]
+			case codes.Internal.String(), codes.Unknown.String():
+				requests.Count += n[i]
+				requests.Faults += n[i]
+			}
+		}
+	}
+	e.Baseline.Compute, e.Candidate.Compute = c.recorded.compute.ascending(), c.now.compute.ascending()
+	return e
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// replayLimit is the limit of requests that were recorded without one.
+const replayLimit = 30 * time.Second
+
+// replaySender sends recorded requests, each when it is due.
+type replaySender struct {
+	speed       replaySpeed
+	concurrency int
+	timeout     time.Duration // 0: the recorded one
+	// choose makes a request ask for what it is sent to.
+	choose  func(*weftv1.PredictRequest)
+	predict func(context.Context, *weftv1.PredictRequest) (*weftv1.PredictResponse, error)
+	// done is told of each request that was answered or failed; from several goroutines at once.
+	done func(replayed)
+
+	sent int
+	late durations // how much later than due requests were sent
+}
+
+// replayed is one request that was sent again.
+type replayed struct {
+	entry  *record.Entry
+	answer *weftv1.PredictResponse // nil if it failed
+	err    error
+	took   time.Duration
+}
+
+// run sends the entries, which come in the order of their arrival, and returns when all that was sent was answered. When ctx ends
+// it sends no more, and takes no notice of what was not answered yet.
+func (r *replaySender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error]) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, r.concurrency)
+	var first, start time.Time
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		due := time.Now()
+		if start.IsZero() {
+			first, start = e.At, due
+		}
+		if r.speed > 0 {
+			due = start.Add(r.speed.after(e.At.Sub(first)))
+		}
+		if !sleepUntil(ctx, due) {
+			return nil
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		if r.speed > 0 {
+			r.late.add(time.Since(due))
+		}
+		r.sent++
+		wg.Go(func() {
+			r.send(ctx, e)
+			<-slots
+		})
+	}
+	return nil
+}
+
+func (r *replaySender) send(ctx context.Context, e *record.Entry) {
+	limit := r.timeout
+	if limit == 0 {
+		limit = time.Duration(e.LimitUs) * time.Microsecond
+	}
+	if limit <= 0 {
+		limit = replayLimit
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r.choose(e.Request)
+	start := time.Now()
+	answer, err := r.predict(call, e.Request)
+	took := time.Since(start)
+	if ctx.Err() == nil {
+		r.done(replayed{entry: e, answer: answer, err: err, took: took})
+	}
+}
+
+// sleepUntil reports whether the moment came before ctx ended.
+func sleepUntil(ctx context.Context, moment time.Time) bool {
+	wait := time.NewTimer(time.Until(moment))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

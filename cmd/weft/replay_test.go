@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// doubler is a server whose model doubles, as the recorded one did, unless it is told otherwise.
+type doubler struct {
+	weftv1.UnimplementedPredictionServiceServer
+	wrong     float32       // added to each answer
+	compute   time.Duration // claimed
+	failEvery int           // one of so many requests fails; 0: none
+	code      codes.Code    // of those
+
+	mu       sync.Mutex
+	requests []*weftv1.PredictRequest // guarded by mu
+}
+
+func (d *doubler) GetModelMetadata(_ context.Context, q *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+	if q.GetModel().GetVersion() > 2 {
+		return nil, status.Error(codes.NotFound, "there are versions 1 and 2")
+	}
+	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}}, nil
+}
+
+func (d *doubler) Predict(_ context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+	d.mu.Lock()
+	d.requests = append(d.requests, q)
+	n := len(d.requests)
+	d.mu.Unlock()
+	if d.failEvery > 0 && n%d.failEvery == 0 {
+		return nil, status.Error(d.code, "it does so now and then")
+	}
+	return doubled(q, d.wrong, d.compute), nil
+}
+
+func doubled(q *weftv1.PredictRequest, wrong float32, compute time.Duration) *weftv1.PredictResponse {
+	y := &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4}}
+	for _, x := range q.GetInputs()["x"].GetFloatValues() {
+		y.FloatValues = append(y.FloatValues, 2*x+wrong)
+	}
+	return &weftv1.PredictResponse{
+		Model:     &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Version{Version: max(q.GetModel().GetVersion(), 1)}},
+		Outputs:   map[string]*weftv1.Tensor{"y": y},
+		RequestId: q.GetRequestId(),
+		Execution: &weftv1.ExecutionInfo{Slot: "prod", QueueUs: 100, ComputeUs: compute.Microseconds(), DeviceUs: 50, Executions: 1},
+	}
+}
+
+func (d *doubler) serve(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	weftv1.RegisterPredictionServiceServer(s, d)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		s.Stop()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
+// asRecorded is how long the recorded model computed.
+const asRecorded = 2 * time.Millisecond
+
+// recordSome records n requests to each of the models, a millisecond apart, answered by version 1.
+func recordSome(t *testing.T, c record.Config, n int, models ...string) (dir string) {
+	t.Helper()
+	c.Dir = t.TempDir()
+	w, err := record.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for i := range n {
+		for _, model := range models {
+			q := request(model, float32(i))
+			w.Record(record.Entry{At: at, Request: q, Response: doubled(q, 0, asRecorded)})
+		}
+		at = at.Add(time.Millisecond)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.Stats(); s.Written != int64(n*len(models)) {
+		t.Fatalf("%+v, want all written", s)
+	}
+	return c.Dir
+}
+
+// asGiven is the command with its flags' defaults.
+func asGiven(address string, files ...string) *replayCommand {
+	return &replayCommand{
+		Files: files, Target: address, Version: 2, Concurrency: 8, Tolerance: 1e-3,
+		MinRequests: 100, MaxErrorRate: 0.01, MaxLatencyRatio: 1.5,
+	}
+}
+
+func runReplay(c *replayCommand) (out, complaints string, err error) {
+	var stdout, stderr bytes.Buffer
+	err = c.Run(streams{out: &stdout, err: &stderr})
+	return stdout.String(), stderr.String(), err
+}
+
+func TestReplayVerdicts(t *testing.T) {
+	tests := []struct {
+		name   string
+		server *doubler
+		change func(*replayCommand)
+		status int
+		want   []string // patterns of lines
+	}{
+		{
+			"alike", &doubler{compute: asRecorded}, nil, 0,
+			[]string{
+				`^300 requests of "walker", recorded 2026-01-02 15:04:05 UTC within 299ms, were sent to version 2 at 127\.0\.0\.1:\d+ within .*, speed max$`,
+				`^answered then by version 1 \(300\); now by version 2 \(300\)$`,
+				`^300 answers compared, 300 agree within 0\.001$`,
+				`^y +300 +0 +0 +1\.000000 +1\.000000 +100\.00 % +0$`,
+				`^queue +0\.10 +0\.10 +0\.10 +0\.10 +0\.10 +0\.10$`,
+				`^compute +2\.00 +2\.00 +2\.00 +2\.00 +2\.00 +2\.00$`,
+				`^device +0\.05 +0\.05 +0\.05 +0\.05 +0\.05 +0\.05$`,
+				`^round trip +- +- +- +\d`,
+				`^OK +300 +300$`,
+				`^requests +PROMOTE `,
+				`^agreement +- +not looked at`,
+				`^PROMOTE$`,
+			},
+		},
+		{
+			"too few", &doubler{compute: asRecorded}, func(c *replayCommand) { c.MinRequests = 301 }, 3,
+			[]string{`^requests +HOLD `, `^HOLD$`},
+		},
+		{
+			"slower", &doubler{compute: 2 * asRecorded}, nil, 4,
+			[]string{`^compute +2\.00 .* +4\.00 +4\.00 +4\.00$`, `^latency +ROLLBACK `, `^ROLLBACK$`},
+		},
+		{
+			"failing", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal}, nil, 4,
+			[]string{`^Internal +0 +30$`, `^OK +300 +270$`, `^errors +ROLLBACK `, `^the first failure: .*it does so now and then`},
+		},
+		{
+			"overloaded: no fault of the model", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, 0,
+			[]string{`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`, `^PROMOTE$`},
+		},
+		{
+			"other answers", &doubler{compute: asRecorded, wrong: 1}, func(c *replayCommand) { c.MinAgreement = 0.9 }, 4,
+			[]string{`^300 answers compared, 0 agree within`, `^y +0 +1 +0\.125 `, `^agreement +ROLLBACK `},
+		},
+		{
+			"other answers that are tolerated", &doubler{compute: asRecorded, wrong: 1}, func(c *replayCommand) { c.MinAgreement, c.Tolerance = 0.9, 0.2 }, 0,
+			[]string{`^300 answers compared, 300 agree within 0\.2$`, `^agreement +PROMOTE `},
+		},
+	}
+	dir := recordSome(t, record.Config{}, 300, "walker")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := asGiven(tt.server.serve(t), dir)
+			if tt.change != nil {
+				tt.change(c)
+			}
+			out, complaints, err := runReplay(c)
+			got := 0
+			if verdict, ok := errors.AsType[*verdictError](err); ok {
+				got, err = verdict.ExitCode(), nil
+			}
+			if got != tt.status || err != nil {
+				t.Errorf("exit status %d, error %v; want %d", got, err, tt.status)
+			}
+			for _, want := range tt.want {
+				if !regexp.MustCompile("(?m)" + want).MatchString(out) {
+					t.Errorf("no line matches %s", want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("report:\n%s\ncomplaints:\n%s", out, complaints)
+			}
+		})
+	}
+}
+
+func TestReplayChooses(t *testing.T) {
+	dir := recordSome(t, record.Config{}, 10, "walker", "runner")
+	tests := []struct {
+		name   string
+		change func(*replayCommand)
+		want   *weftv1.ModelSpec
+	}{
+		{"version", func(c *replayCommand) { c.Model = "runner" }, &weftv1.ModelSpec{Name: "runner", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}}},
+		{"label", func(c *replayCommand) { c.Version, c.Label = 0, "next" }, &weftv1.ModelSpec{Name: "walker", VersionChoice: &weftv1.ModelSpec_Label{Label: "next"}}},
+		{"neither", func(c *replayCommand) { c.Version, c.RecordedVersion = 0, 1 }, &weftv1.ModelSpec{Name: "walker"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &doubler{compute: asRecorded}
+			c := asGiven(d.serve(t), dir)
+			tt.change(c)
+			out, _, err := runReplay(c)
+			if _, ok := errors.AsType[*verdictError](err); !ok {
+				t.Errorf("error %v, want HOLD", err)
+			}
+			if !strings.Contains(out, "10 requests of other models or versions were left out") {
+				t.Errorf("what was left out is not told:\n%s", out)
+			}
+			if len(d.requests) != 10 {
+				t.Errorf("%d requests came, want the 10 of one model", len(d.requests))
+			}
+			for _, q := range d.requests {
+				if got, want := q.GetModel().String(), tt.want.String(); got != want {
+					t.Fatalf("asked for %s, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestReplayCannot(t *testing.T) {
+	address := (&doubler{}).serve(t)
+	whole := recordSome(t, record.Config{}, 3, "walker")
+	tests := map[string]struct {
+		command *replayCommand
+		change  func(*replayCommand)
+	}{
+		"was recorded with inputs: hash; only": {command: asGiven(address, recordSome(t, record.Config{Inputs: record.InputsHash}, 3, "walker"))},
+		`no request that version 7 answered`:   {command: asGiven(address, whole), change: func(c *replayCommand) { c.RecordedVersion = 7 }},
+		`no request to model "runner"`:         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Model = "runner" }},
+		"version 3: .*there are versions 1":    {command: asGiven(address, whole), change: func(c *replayCommand) { c.Version = 3 }},
+		"no such file":                         {command: asGiven(address, filepath.Join(whole, "nowhere"))},
+		"expected at least 1, found 0":         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Concurrency = 0 }},
+		"expected a number above 0":            {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxErrorRate = 0 }},
+		"from 0 to 1":                          {command: asGiven(address, whole), change: func(c *replayCommand) { c.MinAgreement = 2 }},
+	}
+	for want, tt := range tests {
+		if tt.change != nil {
+			tt.change(tt.command)
+		}
+		out, _, err := runReplay(tt.command)
+		if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) || out != "" {
+			t.Errorf("error %v, report %q; want %s and none", err, out, want)
+		}
+		if _, ok := errors.AsType[*verdictError](err); ok {
+			t.Errorf("%s: a failure must not be taken for a verdict", want)
+		}
+	}
+}
+
+func TestReplayOfADamagedFile(t *testing.T) {
+	dir := recordSome(t, record.Config{}, 200, "walker")
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], data[:len(data)-7], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, complaints, err := runReplay(asGiven((&doubler{compute: asRecorded}).serve(t), dir))
+	if err != nil || !strings.Contains(out, "1 of 1 files could not be read to their end") || !strings.Contains(out, "199 answers compared") {
+		t.Errorf("error %v, report:\n%s", err, out)
+	}
+	if !strings.Contains(complaints, "weftrec: left out from byte ") {
+		t.Errorf("complaints %q", complaints)
+	}
+}
+
+func TestReplayInterrupted(t *testing.T) {
+	dir := recordSome(t, record.Config{}, 200, "walker")
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &doubler{compute: asRecorded}
+	client := &cancelling{d: d, after: 20, cancel: cancel}
+	var out bytes.Buffer
+	c := asGiven("nowhere", dir)
+	c.Concurrency = 1
+	err := c.replay(ctx, streams{out: &out, err: &bytes.Buffer{}}, client)
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("error %v, want an interruption", err)
+	}
+	if !strings.Contains(out.String(), "19 answers compared") {
+		t.Errorf("report:\n%s", out.String())
+	}
+}
+
+// cancelling is a client that is interrupted during one of its requests.
+type cancelling struct {
+	weftv1.PredictionServiceClient
+	d      *doubler
+	after  int
+	cancel func()
+}
+
+func (c *cancelling) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest, _ ...grpc.CallOption) (*weftv1.GetModelMetadataResponse, error) {
+	return c.d.GetModelMetadata(ctx, q)
+}
+
+func (c *cancelling) Predict(ctx context.Context, q *weftv1.PredictRequest, _ ...grpc.CallOption) (*weftv1.PredictResponse, error) {
+	answer, err := c.d.Predict(ctx, q)
+	if len(c.d.requests) == c.after {
+		c.cancel()
+	}
+	return answer, err
+}
+
+func TestReplayExitStatuses(t *testing.T) {
+	for verdict, want := range map[rollout.Verdict]int{rollout.Hold: 3, rollout.Rollback: 4} {
+		if got := (&verdictError{verdict}).ExitCode(); got != want {
+			t.Errorf("%v: exit status %d, want %d", verdict, got, want)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// rolloutCommand is `weft rollout`: it shows and drives the rollout of a model on a running server.
+type rolloutCommand struct {
+	Show    rolloutShow    `cmd:"" help:"Show where a model's rollout stands, with the evidence."`
+	Start   rolloutStart   `cmd:"" help:"Lead a candidate version through stages of growing traffic."`
+	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, whatever the gate says."`
+	Abort   rolloutAbort   `cmd:"" help:"Give all traffic back to the baseline."`
+}
+
+// adminTarget is a server that is told to change something.
+type adminTarget struct {
+	Model string `arg:"" help:"Name of the model."`
+	Admin string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address."`
+}
+
+// adminPatience is how long a command waits for a server.
+const adminPatience = 10 * time.Second
+
+// ask connects to the admin address for one call. The error names the address.
+func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (*weftv1.Rollout, error), out io.Writer) error {
+	conn, err := grpc.NewClient(t.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("--admin %s: %w", t.Admin, err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
+	defer cancel()
+	r, err := call(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
+	}
+	if r == nil {
+		return fmt.Errorf("model %s has had no rollout since the server started", t.Model)
+	}
+	return printRollout(out, r)
+}
+
+type rolloutShow struct{ adminTarget }
+
+// Run prints the rollout.
+func (c *rolloutShow) Run(s streams) error {
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
+		answer, err := weftv1.NewModelServiceClient(conn).GetRollout(ctx, &weftv1.GetRolloutRequest{Model: c.Model})
+		return answer.GetRollout(), err
+	}, s.out)
+}
+
+type rolloutStart struct {
+	adminTarget
+	Baseline  int64         `required:"" placeholder:"VERSION" help:"The version that serves now."`
+	Candidate int64         `required:"" placeholder:"VERSION" help:"The version that is to take over."`
+	Stages    []float64     `default:"1,10,50,100" help:"Percent of the traffic that the candidate gets, stage by stage."`
+	Stage     time.Duration `default:"30s" help:"How long a stage lasts at least."`
+	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without being asked."`
+
+	MinRequests   int64   `default:"100" help:"Requests that the candidate must have answered in a stage."`
+	MinEpisodes   int64   `default:"20" help:"Episodes with an outcome that each version must have."`
+	MaxErrorRate  float64 `default:"0.01" help:"Part of the candidate's requests that may fail with a fault of the model."`
+	MaxLatency    float64 `name:"max-latency-ratio" default:"1.5" help:"Largest ratio of the candidate's p95 of compute time to the baseline's."`
+	MinAgreement  float64 `default:"0" help:"Part of the shadowed requests that must agree; 0: not looked at."`
+	Outcome       string  `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty: none."`
+	LowerIsBetter bool    `help:"Lower is better for the outcome."`
+	Margin        float64 `default:"0" help:"By so much the candidate's mean outcome may be worse."`
+	Alpha         float64 `default:"0.05" help:"Probability of a wrong verdict on the outcome."`
+}
+
+// Run starts the rollout and prints it.
+func (c *rolloutStart) Run(s streams) error {
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
+		answer, err := weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+			Model: c.Model, BaselineVersion: c.Baseline, CandidateVersion: c.Candidate,
+			Stages: c.Stages, Automatic: c.Automatic, StageDuration: durationpb.New(c.Stage),
+			Gate: &weftv1.Gate{
+				MinRequests: c.MinRequests, MinEpisodes: c.MinEpisodes, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatency,
+				MinAgreement: c.MinAgreement, Outcome: c.Outcome, LowerIsBetter: c.LowerIsBetter, Margin: c.Margin, Alpha: c.Alpha,
+			},
+		}})
+		return answer.GetRollout(), err
+	}, s.out)
+}
+
+type rolloutAdvance struct{ adminTarget }
+
+// Run advances the rollout and prints it.
+func (c *rolloutAdvance) Run(s streams) error {
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
+		answer, err := weftv1.NewAdminServiceClient(conn).AdvanceRollout(ctx, &weftv1.AdvanceRolloutRequest{Model: c.Model})
+		return answer.GetRollout(), err
+	}, s.out)
+}
+
+type rolloutAbort struct{ adminTarget }
+
+// Run aborts the rollout and prints it.
+func (c *rolloutAbort) Run(s streams) error {
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
+		answer, err := weftv1.NewAdminServiceClient(conn).AbortRollout(ctx, &weftv1.AbortRolloutRequest{Model: c.Model})
+		return answer.GetRollout(), err
+	}, s.out)
+}
+
+// printRollout tells a rollout step by step, and what the gate says now.
+func printRollout(w io.Writer, r *weftv1.Rollout) error {
+	var errs []error
+	line := func(format string, args ...any) {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		errs = append(errs, err)
+	}
+	line("%s: version %d beside %d: %s", r.GetModel(), r.GetCandidateVersion(), r.GetBaselineVersion(), word(r.GetState().String(), "ROLLOUT_STATE_"))
+	for _, step := range r.GetSteps() {
+		line("%s  %5g %%  %s", step.GetAt().AsTime().Local().Format(time.DateTime), step.GetPercent(), step.GetReason())
+		for _, check := range step.GetReport().GetChecks() {
+			line("                        %-9s %-8s %s", check.GetName(), word(check.GetVerdict().String(), "VERDICT_"), check.GetReason())
+		}
+	}
+	if r.GetState() == weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
+		line("the gate says %s:", word(r.GetReport().GetVerdict().String(), "VERDICT_"))
+		for _, check := range r.GetReport().GetChecks() {
+			line("  %-9s %-8s %s", check.GetName(), word(check.GetVerdict().String(), "VERDICT_"), check.GetReason())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// word makes an enum's name one for people.
+func word(name, prefix string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
+}

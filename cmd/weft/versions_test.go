@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// watched has the repository looked at often.
+func watched(c *serveCommand) { c.WatchInterval = config.Duration(100 * time.Millisecond) }
+
+// until asks for a model until want is true of it.
+func (r *running) until(t *testing.T, name, what string, want func(*weftv1.Model) bool) *weftv1.Model {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client := weftv1.NewModelServiceClient(r.conn)
+	for tick := time.NewTicker(10 * time.Millisecond); ; {
+		answer, err := client.GetModel(ctx, &weftv1.GetModelRequest{Name: name})
+		if err == nil && want(answer.GetModel()) {
+			return answer.GetModel()
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not within %v; the model is %v, %v", what, patience, answer.GetModel(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// ready returns the versions of a model that are ready.
+func ready(m *weftv1.Model) string {
+	var versions []int64
+	for _, v := range m.GetVersions() {
+		if v.GetState() == weftv1.VersionState_VERSION_STATE_READY {
+			versions = append(versions, v.GetVersion())
+		}
+	}
+	return fmt.Sprint(versions)
+}
+
+// TestNewVersionTakesOver adds versions while requests are coming: each takes over from the one before, and no request fails.
+func TestNewVersionTakesOver(t *testing.T) {
+	repository := t.TempDir()
+	addVersion(t, repository, "walker", 1)
+	setManifest(t, repository, "walker", quick)
+	r := serveFrom(t, repository, watched)
+	r.awaitReady(t)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	newest := make([]int64, 4)
+	for i := range newest {
+		asking.Go(func() {
+			client := weftv1.NewPredictionServiceClient(r.conn)
+			for ctx.Err() == nil {
+				answer, err := client.Predict(t.Context(), request("walker", 1))
+				if err != nil {
+					t.Errorf("a request failed while versions changed: %v", err)
+					return
+				}
+				if v := answer.GetModel().GetVersion(); v < newest[i] {
+					t.Errorf("version %d answered after version %d", v, newest[i])
+				} else {
+					newest[i] = v
+				}
+			}
+		})
+	}
+	for version := 2; version <= 4; version++ {
+		addVersion(t, repository, "walker", version)
+		r.until(t, "walker", fmt.Sprintf("version %d alone is ready", version), func(m *weftv1.Model) bool {
+			return ready(m) == fmt.Sprintf("[%d]", version)
+		})
+	}
+	stop()
+	asking.Wait()
+}
+
+// TestTrafficStaysWithEpisodes moves traffic while an episode runs.
+func TestTrafficStaysWithEpisodes(t *testing.T) {
+	repository := t.TempDir()
+	for version := 1; version <= 2; version++ {
+		addVersion(t, repository, "walker", version)
+	}
+	setManifest(t, repository, "walker", quickWith("versions: {policy: all, labels: {stable: 1}}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
+	r := serveFrom(t, repository, watched)
+	r.awaitReady(t)
+	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
+	ask := func(episode string, end bool) *weftv1.PredictResponse {
+		t.Helper()
+		req := request("walker", 1)
+		req.EpisodeId, req.EndOfEpisode = episode, end
+		answer, err := client.Predict(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	if got := ask("e1", false); got.GetModel().GetVersion() != 1 || got.GetExecution().GetSlot() != "a" {
+		t.Fatalf("version %d in slot %q answered, want 1 in a", got.GetModel().GetVersion(), got.GetExecution().GetSlot())
+	}
+
+	before, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := &weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{
+		Split: []*weftv1.TrafficSlot{{Slot: "b", Version: 2, Weight: 1}}, Revision: before.GetTraffic().GetRevision(),
+	}}
+	if _, err := admin.SetTraffic(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.SetTraffic(t.Context(), change); status.Code(err) != codes.Aborted {
+		t.Errorf("the same change again: %v, want Aborted because the revision is another", err)
+	}
+	if got := ask("e1", false).GetModel().GetVersion(); got != 1 {
+		t.Errorf("the running episode went to version %d", got)
+	}
+	if got := ask("e2", false); got.GetModel().GetVersion() != 2 || got.GetExecution().GetSlot() != "b" {
+		t.Errorf("a new episode went to version %d in slot %q", got.GetModel().GetVersion(), got.GetExecution().GetSlot())
+	}
+	ask("e1", true)
+	if got := ask("e1", false).GetModel().GetVersion(); got != 2 {
+		t.Errorf("after its end the episode went to version %d", got)
+	}
+
+	for name, bad := range map[string]*weftv1.Traffic{
+		"no such version": {Split: []*weftv1.TrafficSlot{{Slot: "b", Version: 7, Weight: 1}}},
+		"no weight":       {Split: []*weftv1.TrafficSlot{{Slot: "b", Version: 2}}},
+	} {
+		if _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker", Traffic: bad}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("unloading a version that a label names: %v", err)
+	}
+	moved, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 2})
+	if err != nil || !moved.GetPersisted() {
+		t.Fatalf("moving a label: %v, %v", moved, err)
+	}
+	if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); err != nil {
+		t.Errorf("unloading a version that nothing names: %v", err)
+	}
+}
+
+// quickWith is quick with more lines.
+func quickWith(lines ...string) string {
+	return quick + "\n" + strings.Join(lines, "\n")
+}
+
+// TestShadowAndOutcomes shows version 2 what version 1 is asked, and leads it through a rollout by what is reported.
+func TestShadowAndOutcomes(t *testing.T) {
+	repository := t.TempDir()
+	for version := 1; version <= 2; version++ {
+		addVersion(t, repository, "walker", version)
+	}
+	setManifest(t, repository, "walker", quickWith("versions: {policy: all}",
+		"traffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 2, sample: 1.0}]}"))
+	r := serveFrom(t, repository, nil)
+	r.awaitReady(t)
+	client, admin, models := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin), weftv1.NewModelServiceClient(r.conn)
+	play := func(episode string, reward func(version int64) float64) {
+		t.Helper()
+		req := request("walker", 1)
+		req.EpisodeId = episode
+		answer, err := client.Predict(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{
+			Model: "walker", EpisodeId: episode, Reward: new(reward(answer.GetModel().GetVersion())),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const shown = 20
+	for i := range shown {
+		play(fmt.Sprintf("s%d", i), func(int64) float64 { return 1 })
+	}
+	var summary *weftv1.ShadowSummary
+	for summary.GetDone() < shown {
+		answer, err := models.GetShadowSummary(ctx, &weftv1.GetShadowSummaryRequest{Model: "walker"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(answer.GetSummaries()) > 0 {
+			summary = answer.GetSummaries()[0]
+		}
+		if summary.GetDropped()+summary.GetFailed() > 0 {
+			t.Fatalf("on an idle server a shadow lost requests: %v", summary)
+		}
+	}
+	// Both versions are the same synthetic model.
+	if summary.GetAgreed() != shown || summary.GetPrimaryVersion() != 1 || summary.GetShadowVersion() != 2 {
+		t.Errorf("summary %v, want %d that agree", summary, shown)
+	}
+
+	start := &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+		Model: "walker", BaselineVersion: 1, CandidateVersion: 2, Automatic: true, Stages: []float64{50, 100},
+		Gate: &weftv1.Gate{MinRequests: 10, MinEpisodes: 10, MaxLatencyRatio: 1000, Outcome: "reward"},
+	}}
+	start.Rollout.StageDuration = durationpb.New(time.Millisecond)
+	if _, err := admin.StartRollout(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		play(fmt.Sprintf("r%d", i), func(version int64) float64 { return float64(10*version) + float64(i%3) })
+		answer, err := models.GetRollout(ctx, &weftv1.GetRolloutRequest{Model: "walker"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rollout := answer.GetRollout()
+		if rollout.GetState() != weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
+			if rollout.GetState() != weftv1.RolloutState_ROLLOUT_STATE_PROMOTED {
+				t.Errorf("the better version was not promoted: %v", rollout)
+			}
+			break
+		}
+	}
+	traffic, err := models.GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
+	if err != nil || len(traffic.GetTraffic().GetSplit()) != 1 || traffic.GetTraffic().GetSplit()[0].GetVersion() != 2 || len(traffic.GetTraffic().GetShadow()) != 1 {
+		t.Errorf("traffic after the promotion: %v, %v; want all for version 2, and the shadow as it was", traffic, err)
+	}
+}
+
+// TestRecording records requests, and reads them again.
+func TestRecording(t *testing.T) {
+	repository, recordings := t.TempDir(), t.TempDir()
+	addVersion(t, repository, "walker", 1)
+	setManifest(t, repository, "walker", quick)
+	t.Run("serve", func(t *testing.T) {
+		r := serveFrom(t, repository, func(c *serveCommand) { c.Record = recordings })
+		r.awaitReady(t)
+		if ended, errs := predictAll(t.Context(), r.conn, "walker", 7); ended[codes.OK] != 7 {
+			t.Fatalf("ended %v: %v", ended, errs)
+		}
+	})
+	files, err := filepath.Glob(filepath.Join(recordings, "*.weftrec"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recording: %v, %v", files, err)
+	}
+	reader, err := record.Open(files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for entry, err := range reader.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if entry.Model != "walker" || entry.Version != 1 || entry.Code != "OK" || len(entry.Request.GetInputs()) != 1 || len(entry.Response.GetOutputs()) != 1 {
+			t.Errorf("entry %+v", entry)
+		}
+	}
+	if n != 7 {
+		t.Errorf("%d entries, want 7", n)
+	}
+}

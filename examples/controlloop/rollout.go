@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// rollout is the wish to lead a candidate version through growing traffic, by the reward of the episodes that it steers.
+type rollout struct {
+	admin               string // host:port of the server's admin address
+	baseline, candidate int64
+	stage               time.Duration // each lasts so long at least
+}
+
+// parseRollout reads BASELINE:CANDIDATE.
+func parseRollout(s string) (r rollout, err error) {
+	baseline, candidate, ok := strings.Cut(s, ":")
+	r.baseline, _ = strconv.ParseInt(baseline, 10, 64)
+	r.candidate, _ = strconv.ParseInt(candidate, 10, 64)
+	if !ok || r.baseline < 1 || r.candidate < 1 || r.baseline == r.candidate {
+		return r, fmt.Errorf("--rollout %q: want two different versions, BASELINE:CANDIDATE, such as 2:3", s)
+	}
+	return r, nil
+}
+
+// reportPeriod is how often the rollout is looked at.
+const reportPeriod = 500 * time.Millisecond
+
+// lead starts the rollout, tells each of its steps with the evidence, and returns when it has ended. play must keep episodes
+// going until its context ends.
+func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient, play func(context.Context)) error {
+	conn, err := grpc.NewClient(r.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("--admin %s: %w", r.admin, err)
+	}
+	defer conn.Close()
+	_, err = weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+		Model: model, BaselineVersion: r.baseline, CandidateVersion: r.candidate, Automatic: true,
+		Stages: []float64{10, 50, 100}, StageDuration: durationpb.New(r.stage),
+		// One machine in ten falls at once whoever steers it: a few dozen episodes tell more than latency does.
+		Gate: &weftv1.Gate{MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.05, MaxLatencyRatio: 10, Outcome: "reward"},
+	}})
+	if err != nil {
+		return fmt.Errorf("start the rollout at --admin %s: %w", r.admin, err)
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	played := make(chan struct{})
+	go func() {
+		defer close(played)
+		play(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-played
+	}()
+	tick := time.NewTicker(reportPeriod)
+	defer tick.Stop()
+	for told := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		answer, err := show.GetRollout(ctx, &weftv1.GetRolloutRequest{Model: model})
+		if err != nil {
+			return fmt.Errorf("ask for the rollout: %w", err)
+		}
+		now := answer.GetRollout()
+		for _, step := range now.GetSteps()[min(told, len(now.GetSteps())):] {
+			fmt.Fprintf(stdout, "version %d has %g %% of the episodes: %s\n", r.candidate, step.GetPercent(), step.GetReason())
+			for _, check := range step.GetReport().GetChecks() {
+				fmt.Fprintf(stdout, "    %s: %s\n", check.GetName(), check.GetReason())
+			}
+		}
+		told = len(now.GetSteps())
+		if state := now.GetState(); state != weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
+			fmt.Fprintf(stdout, "the rollout has ended: %s\n", strings.ToLower(strings.TrimPrefix(state.String(), "ROLLOUT_STATE_")))
+			return nil
+		}
+	}
+}

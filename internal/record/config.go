@@ -1,0 +1,72 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Config is where and what a Writer records.
+type Config struct {
+	// Dir is created if it is not there. Files of earlier recordings in it stay as they are.
+	Dir string
+	// Sample is the part of the episodes that is recorded, and of the requests that belong to none: above 0 up to 1. 0: all.
+	Sample float64
+	// Inputs is what is recorded of them. Empty: InputsFull.
+	Inputs Inputs
+
+	// MaxPending and MaxPendingBytes bound what waits to be written; beyond either, entries are dropped. Too low drops in
+	// bursts and while the disk is busy; too high is memory. 0: 8192, and 64 MiB.
+	MaxPending      int
+	MaxPendingBytes int64
+
+	// A file is ended when it has MaxFileBytes or is MaxFileAge old; what was ended is safe from a failure of the machine. An
+	// entry is never divided. 0: 256 MiB, and 10 minutes.
+	MaxFileBytes int64
+	MaxFileAge   time.Duration
+
+	// Logger is told when the disk refuses entries and when it takes them again. Nil: nobody is.
+	Logger *slog.Logger
+}
+
+func (c *Config) complete() error {
+	c.Sample = orElse(c.Sample, 1)
+	c.Inputs = orElse(c.Inputs, InputsFull)
+	c.MaxPending = orElse(c.MaxPending, 8192)
+	c.MaxPendingBytes = orElse(c.MaxPendingBytes, 64<<20)
+	c.MaxFileBytes = orElse(c.MaxFileBytes, 256<<20)
+	c.MaxFileAge = orElse(c.MaxFileAge, 10*time.Minute)
+	c.Logger = orElse(c.Logger, slog.New(slog.DiscardHandler))
+	switch {
+	case c.Dir == "":
+		return errors.New("no directory to record into")
+	case !(c.Sample > 0 && c.Sample <= 1):
+		return fmt.Errorf("sample: expected a number above 0 up to 1, found %v", c.Sample)
+	case c.MaxPending < 0 || c.MaxPendingBytes < 0 || c.MaxFileBytes < 0 || c.MaxFileAge < 0:
+		return errors.New("a bound must not be negative")
+	}
+	return c.Inputs.check()
+}
+
+// prepare makes sure that files can be made in the directory, so that a mistake is told at once.
+func (c *Config) prepare() error {
+	// What users sent is nobody else's business.
+	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(c.Dir, ".probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func orElse[T comparable](value, standard T) T {
+	var zero T
+	if value == zero {
+		return standard
+	}
+	return value
+}

@@ -1,0 +1,25 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	errMagic    = errors.New("it is no recording of Weft")
+	errTorn     = errors.New("the file ends within an entry: its writer was cut off, or is still writing")
+	errChecksum = errors.New("the checksum of an entry is wrong")
+)
+
+// DamageError says from where on a file could not be read.
+type DamageError struct {
+	File   string
+	Offset int64 // bytes
+	Err    error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("%s: left out from byte %d on: %v", e.File, e.Offset, e.Err)
+}
+
+func (e *DamageError) Unwrap() error { return e.Err }

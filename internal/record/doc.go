@@ -1,0 +1,21 @@
+// Package record writes what was asked and answered to files, and reads it back.
+//
+// A [Writer] takes entries without ever making its caller wait: what its bounded queue has no room for is dropped, what the
+// disk has no room for is lost, and both are counted. A [Reader] gives the entries back, file by file.
+//
+// # Files
+//
+// A recording is a directory of files that are named for the moment they were begun, in UTC, so that names sort by time:
+//
+//	20260102T150405.000000000Z.weftrec
+//
+// A file begins with the eight bytes "\x89WEFTREC" and the version of the format, a uint32; numbers are little-endian. Frames
+// follow, each its payload's length in bytes (uint32), the CRC-32C of length and payload (uint32), and the payload. The first
+// payload is a [Header] in JSON. Every other one is an entry: what is known beside the messages in JSON, then the request and
+// the answer as they travel, each after its length (uvarint; of the messages one more, so that 0 stands for none):
+//
+//	length facts | length+1 weft.v1.PredictRequest | length+1 weft.v1.PredictResponse
+//
+// Nothing ends a file: a process that is killed leaves at most one torn frame, behind which nothing was written. A file that
+// is wrong anywhere else was damaged later.
+package record

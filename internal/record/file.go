@@ -1,0 +1,67 @@
+package record
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	suffix     = ".weftrec"
+	nameLayout = "20060102T150405.000000000Z" + suffix
+)
+
+// file is what the Writer needs of a file.
+type file interface {
+	io.Writer
+	// End keeps the first size bytes, which are safe from a failure of the machine when it returns nil, and closes the file.
+	// A file of size 0 is removed.
+	End(size int64) error
+}
+
+// creator makes a file that is not there yet.
+type creator func(name string) (file, error)
+
+type diskFile struct{ *os.File }
+
+func createFile(name string) (file, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+	if err != nil {
+		return nil, err // a nil *diskFile would be no nil file
+	}
+	return &diskFile{f}, nil
+}
+
+func (f *diskFile) End(size int64) error {
+	if size == 0 {
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	err := f.Truncate(size)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), syncDir(filepath.Dir(f.Name())))
+}
+
+// syncDir makes the names in a directory safe.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// create makes a file that is named for the moment, or for the next one that has no file yet.
+func create(open creator, dir string, at time.Time) (file, string, time.Time, error) {
+	for {
+		name := filepath.Join(dir, at.UTC().Format(nameLayout))
+		f, err := open(name)
+		if !errors.Is(err, os.ErrExist) {
+			return f, name, at, err
+		}
+		at = at.Add(time.Nanosecond) // another process records into the same directory
+	}
+}

@@ -1,0 +1,156 @@
+package record
+
+import (
+	"sync"
+	"time"
+)
+
+// How long the disk is left alone after a failure: twice as long after each further one, until it worked for maxPause.
+const (
+	minPause = time.Second
+	maxPause = time.Minute
+)
+
+// output is the file that is written now, and the files that follow it. It belongs to one goroutine.
+type output struct {
+	config  *Config
+	create  creator
+	started time.Time
+
+	file    file   // nil if there is none; the first entry after that makes one
+	name    string // of the file, or of the last one
+	size    int64  // of the file
+	hasAny  bool   // the file has an entry
+	age     *time.Timer
+	named   time.Time // what the last file was named for
+	syncing sync.WaitGroup
+
+	failing bool          // since a failure nothing was written
+	pause   time.Duration // the last one; 0 after none
+	resume  time.Time     // end of the last pause, or when the disk worked again
+}
+
+func newOutput(c *Config, create creator) *output {
+	return &output{config: c, create: create, started: time.Now().UTC()}
+}
+
+// aged fires when the file is old enough to be ended; never if there is none.
+func (o *output) aged() <-chan time.Time {
+	if o.file == nil {
+		return nil
+	}
+	return o.age.C
+}
+
+// ready reports whether there is a file to write to. missed goes into the header of a new one.
+func (o *output) ready(now time.Time, missed int64) bool {
+	if o.file != nil {
+		return true
+	}
+	if o.failing && now.Before(o.resume) {
+		return false
+	}
+	return o.begin(now, missed)
+}
+
+func (o *output) begin(now time.Time, missed int64) bool {
+	at := now
+	if !at.After(o.named) { // the clock was set back
+		at = o.named.Add(time.Nanosecond)
+	}
+	f, name, at, err := create(o.create, o.config.Dir, at)
+	o.name = name
+	if err != nil {
+		o.failed(err, missed)
+		return false
+	}
+	o.file, o.named, o.size, o.hasAny = f, at, 0, false
+	o.age = time.NewTimer(o.config.MaxFileAge)
+	head, err := appendHeader(preamble(), &Header{
+		Started: o.started, Created: now.UTC(), Inputs: o.config.Inputs, Sample: o.config.Sample, Missed: missed,
+	})
+	if err == nil {
+		_, err = f.Write(head)
+	}
+	if err != nil {
+		o.failed(err, missed)
+		return false
+	}
+	o.size = int64(len(head))
+	return true
+}
+
+// write writes frames, given the ends of each within data, and returns how many are in the file, and their bytes. missed is
+// what the log is told.
+func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes int64) {
+	n, err := o.file.Write(data)
+	for whole < len(ends) && ends[whole] <= n {
+		bytes = int64(ends[whole])
+		whole++
+	}
+	o.size += bytes
+	o.hasAny = o.hasAny || whole > 0
+	if err != nil {
+		o.failed(err, missed)
+		return whole, bytes
+	}
+	if o.failing && whole > 0 {
+		o.failing, o.resume = false, time.Now()
+		o.config.Logger.Info("recording again", "file", o.name, "missed", missed)
+	}
+	if o.size >= o.config.MaxFileBytes {
+		o.rotate()
+	}
+	return whole, bytes
+}
+
+// failed gives the file up, keeping its whole entries, and leaves the disk alone for a while. A failure is logged if the disk
+// worked before.
+func (o *output) failed(err error, missed int64) {
+	now := time.Now()
+	if !o.failing && now.Sub(o.resume) > maxPause {
+		o.pause = 0
+	}
+	o.pause = min(max(2*o.pause, minPause), maxPause)
+	o.resume = now.Add(o.pause)
+	if !o.failing {
+		o.failing = true
+		o.config.Logger.Error("cannot record; entries are lost until it works again, serving goes on",
+			"file", o.name, "cause", err, "missed", missed, "again_in", o.pause)
+	}
+	if o.file != nil {
+		f, size := o.drop()
+		_ = f.End(size) // of a file that has failed already; its reader copes with what it finds
+	}
+}
+
+// rotate ends the file, in the background: the queue must not fill while the disk is busy.
+func (o *output) rotate() {
+	f, size := o.drop()
+	o.syncing.Wait() // one at a time
+	name := o.name
+	o.syncing.Go(func() {
+		if err := f.End(size); err != nil {
+			o.config.Logger.Error("a recording is not safe: some of its entries may be lost", "file", name, "cause", err)
+		}
+	})
+}
+
+// drop forgets the file and returns it with the size that it is to keep.
+func (o *output) drop() (f file, size int64) {
+	f, size = o.file, o.size
+	if !o.hasAny {
+		size = 0
+	}
+	o.age.Stop()
+	o.file = nil
+	return f, size
+}
+
+// finish ends what is there.
+func (o *output) finish() {
+	if o.file != nil {
+		o.rotate()
+	}
+	o.syncing.Wait()
+}

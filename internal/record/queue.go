@@ -1,0 +1,112 @@
+package record
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// entryBytes is what an entry takes beside its messages, roughly.
+const entryBytes = 512
+
+// Stats tells what became of the entries that were to be recorded: each is counted in exactly one of the first four.
+type Stats struct {
+	// Written entries were handed to the operating system, which holds them safe if this process ends. Those of a file that
+	// was ended are safe from a failure of the machine too, unless the log said otherwise.
+	Written int64
+	// Dropped entries found no room in the queue, or came after Close.
+	Dropped int64
+	// Lost entries could not be written: the disk was full or failed, or Close ran out of time.
+	Lost int64
+	// Pending entries wait to be written.
+	Pending int64
+	// Bytes of the entries written.
+	Bytes int64
+}
+
+// Missed is how many entries are not recorded and will not be.
+func (s Stats) Missed() int64 { return s.Dropped + s.Lost }
+
+// queue holds what waits to be written, and counts what became of it.
+type queue struct {
+	maxEntries int64
+	maxBytes   int64
+	wake       chan struct{} // of capacity 1: a signal that was not seen yet stands for all since
+
+	mu      sync.Mutex
+	waiting []item // guarded by mu; what nobody took yet
+	bytes   int64  // guarded by mu; of what is pending, taken or not
+	stats   Stats  // guarded by mu
+	closed  bool   // guarded by mu; nothing is taken in any more
+}
+
+type item struct {
+	entry Entry
+	bytes int64 // about what it holds in memory, and will have in the file
+}
+
+func newQueue(c *Config) *queue {
+	return &queue{maxEntries: int64(c.MaxPending), maxBytes: c.MaxPendingBytes, wake: make(chan struct{}, 1)}
+}
+
+// offer takes the entry in, or drops it. One that alone is over the bound of bytes is always dropped.
+func (q *queue) offer(e Entry) {
+	it := item{entry: e, bytes: int64(entryBytes + len(e.Message) + proto.Size(e.Request) + proto.Size(e.Response))}
+	if q.admit(it) {
+		q.signal()
+	}
+}
+
+func (q *queue) admit(it item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.stats.Pending >= q.maxEntries || q.bytes+it.bytes > q.maxBytes {
+		q.stats.Dropped++
+		return false
+	}
+	q.waiting = append(q.waiting, it)
+	q.stats.Pending++
+	q.bytes += it.bytes
+	return true
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives out all that waits, in exchange for an empty slice whose memory it may use. closed: nothing will follow.
+func (q *queue) take(empty []item) (taken []item, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	taken, q.waiting = q.waiting, empty
+	return taken, q.closed
+}
+
+// settle counts items that were taken: so many were written, in so many bytes, and the others lost.
+func (q *queue) settle(items []item, written int, bytes int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range items {
+		q.bytes -= items[i].bytes
+	}
+	q.stats.Pending -= int64(len(items))
+	q.stats.Written += int64(written)
+	q.stats.Lost += int64(len(items) - written)
+	q.stats.Bytes += bytes
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+func (q *queue) snapshot() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stats
+}

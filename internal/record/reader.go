@@ -1,0 +1,225 @@
+package record
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reader reads recordings. It is not safe for use by several goroutines at once.
+type Reader struct {
+	files []string
+	spans map[time.Time]*span
+
+	name string // of the file that is read, or was read last
+	head Header // of the last file that has one
+}
+
+// span is what of one recording was read: how many entries were missed before it began and when it ended.
+type span struct{ first, last int64 }
+
+// Open looks for the files of recordings. A directory stands for the files of its own that are named as the Writer names them.
+// They are read in the order of their names without the directory, which is that of time.
+func Open(paths ...string) (*Reader, error) {
+	r := &Reader{spans: map[time.Time]*span{}}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("record: %w", err)
+		}
+		if !info.IsDir() {
+			r.files = append(r.files, path)
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("record: %w", err)
+		}
+		none := true
+		for _, entry := range entries {
+			if strings.HasSuffix(entry.Name(), suffix) {
+				r.files = append(r.files, filepath.Join(path, entry.Name()))
+				none = false
+			}
+		}
+		if none {
+			return nil, fmt.Errorf("record: %s: no file in it ends in %s", path, suffix)
+		}
+	}
+	slices.SortStableFunc(r.files, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return r, nil
+}
+
+// Files returns the names of the files in the order in which they are read.
+func (r *Reader) Files() []string { return slices.Clone(r.files) }
+
+// File returns the name of the file that is being read, or was read last.
+func (r *Reader) File() string { return r.name }
+
+// Header returns the header of the file that the last entry came from.
+func (r *Reader) Header() Header { return r.head }
+
+// Entries reads from the first file to the last. What cannot be read comes as a *DamageError with a nil entry; then the next
+// file follows.
+func (r *Reader) Entries() iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for _, name := range r.files {
+			if !r.file(name, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Missed returns how many entries the Writer could not record in the time that the files read so far tell of.
+func (r *Reader) Missed() int64 {
+	sum := int64(0)
+	for _, s := range r.spans {
+		sum += s.last - s.first
+	}
+	return sum
+}
+
+// file reads one file. False: the reader wants no more.
+func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
+	r.name = name
+	f, err := os.Open(name)
+	if err != nil {
+		return yield(nil, &DamageError{File: name, Err: err})
+	}
+	defer f.Close()
+	s, err := newScan(f)
+	if err != nil {
+		return yield(nil, &DamageError{File: name, Err: err})
+	}
+	header, err := s.header()
+	if err != nil {
+		return yield(nil, &DamageError{File: name, Offset: s.offset, Err: err})
+	}
+	r.head = *header
+	seen := r.spans[header.Started]
+	if seen == nil {
+		seen = &span{first: header.Missed}
+		r.spans[header.Started] = seen
+	}
+	seen.last = max(seen.last, header.Missed)
+	for {
+		e, err := s.entry()
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		if err != nil {
+			return yield(nil, &DamageError{File: name, Offset: s.offset, Err: err})
+		}
+		seen.last = max(seen.last, e.Missed)
+		if !yield(e, nil) {
+			return false
+		}
+	}
+}
+
+// scan reads the frames of one file.
+type scan struct {
+	in     *bufio.Reader
+	offset int64 // of the frame that is read next, or that is wrong
+	left   int64 // bytes from there to the end, as it was when the file was opened
+}
+
+func newScan(f *os.File) (*scan, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	return &scan{in: bufio.NewReaderSize(f, 1<<18), left: info.Size()}, nil
+}
+
+func (s *scan) header() (*Header, error) {
+	preamble := make([]byte, min(int64(preambleBytes), s.left))
+	if err := s.read(preamble); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(string(preamble), magic) {
+		return nil, errMagic
+	}
+	if len(preamble) < preambleBytes {
+		return nil, errTorn
+	}
+	if version := little.Uint32(preamble[len(magic):]); version != formatVersion {
+		return nil, fmt.Errorf("the format has version %d; expected %d: read it with the release of Weft that wrote it", version, formatVersion)
+	}
+	s.advance(preambleBytes)
+	payload, err := s.frame()
+	if errors.Is(err, io.EOF) {
+		err = errTorn
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := &Header{}
+	if err := json.Unmarshal(payload, h); err != nil {
+		return nil, err
+	}
+	s.advance(frameBytes + len(payload))
+	return h, nil
+}
+
+func (s *scan) entry() (*Entry, error) {
+	payload, err := s.frame()
+	if err != nil {
+		return nil, err
+	}
+	e, err := parseEntry(payload)
+	if err != nil {
+		return nil, err
+	}
+	s.advance(frameBytes + len(payload))
+	return e, nil
+}
+
+// frame returns the next payload, io.EOF where the file ends as it should.
+func (s *scan) frame() ([]byte, error) {
+	if s.left == 0 {
+		return nil, io.EOF
+	}
+	head := make([]byte, frameBytes)
+	if err := s.read(head); err != nil {
+		return nil, err
+	}
+	length := int64(little.Uint32(head))
+	if length > s.left-frameBytes {
+		return nil, errTorn // or its length is wrong, which comes to the same
+	}
+	payload := make([]byte, length)
+	if err := s.read(payload); err != nil {
+		return nil, err
+	}
+	if checksum(head[:4], payload) != little.Uint32(head[4:]) {
+		return nil, errChecksum
+	}
+	return payload, nil
+}
+
+// read fills b. The file had so many bytes when it was opened.
+func (s *scan) read(b []byte) error {
+	_, err := io.ReadFull(s.in, b)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTorn
+	}
+	return err
+}
+
+func (s *scan) advance(n int) {
+	s.offset += int64(n)
+	s.left -= int64(n)
+}

@@ -1,0 +1,153 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// batchBytes is about what is written at once. A batch has at least one entry.
+	batchBytes = 1 << 20
+	// bufferBytes is what of a buffer's memory is kept for the next batch.
+	bufferBytes = 4 << 20
+)
+
+// Writer records entries. Its methods may be called from any goroutine. It must be closed.
+type Writer struct {
+	config  Config
+	sampler sampler
+	queue   *queue
+	stop    atomic.Bool   // what still waits is given up
+	ended   chan struct{} // closed when run has returned
+
+	// The rest is run's own.
+	out    *output
+	buffer []byte
+	ends   []int
+	told   bool // that some entry cannot be encoded
+}
+
+// New begins a recording. It fails if no file can be made in the directory now.
+func New(c Config) (*Writer, error) { return newWriter(c, createFile) }
+
+func newWriter(c Config, create creator) (*Writer, error) {
+	if err := c.complete(); err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	if err := c.prepare(); err != nil {
+		return nil, fmt.Errorf("record: cannot write into %s: %w; choose another directory or make room", c.Dir, err)
+	}
+	w := &Writer{config: c, sampler: sampler{part: c.Sample}, queue: newQueue(&c), ended: make(chan struct{})}
+	w.out = newOutput(&w.config, create)
+	go w.run()
+	return w, nil
+}
+
+// Record takes an entry if it is of the sample. It never waits for the disk and never fails. The entry's messages must not be
+// changed any more; others may read them, as when they are sent. What the entry leaves zero is taken from them.
+func (w *Writer) Record(e Entry) {
+	if w.sampler.takes(e.Request.GetEpisodeId(), e.Request.GetRequestId()) {
+		w.queue.offer(e)
+	}
+}
+
+// Stats returns the counts so far.
+func (w *Writer) Stats() Stats { return w.queue.snapshot() }
+
+// Close writes what waits and ends the file. If ctx ends first, Close returns its error at once; then only the write that is
+// under way, if any, is still brought to its end, and what waits behind it is lost.
+func (w *Writer) Close(ctx context.Context) error {
+	w.queue.close()
+	select {
+	case <-w.ended:
+		return nil
+	case <-ctx.Done():
+		w.stop.Store(true)
+		return fmt.Errorf("record: not all was written: %w", context.Cause(ctx))
+	}
+}
+
+func (w *Writer) run() {
+	defer close(w.ended)
+	defer w.out.finish()
+	var items []item
+	for {
+		select {
+		case <-w.queue.wake:
+		case <-w.out.aged():
+			w.out.rotate()
+			continue
+		}
+		var closed bool
+		items, closed = w.queue.take(items[:0])
+		w.write(items)
+		clear(items) // the messages are not kept
+		if closed {
+			return
+		}
+	}
+}
+
+// write writes the items in batches.
+func (w *Writer) write(items []item) {
+	for len(items) > 0 {
+		n, bytes := 1, items[0].bytes
+		for n < len(items) && bytes+items[n].bytes <= batchBytes {
+			bytes += items[n].bytes
+			n++
+		}
+		w.writeBatch(items[:n])
+		items = items[n:]
+	}
+}
+
+func (w *Writer) writeBatch(batch []item) {
+	missed := w.Stats().Missed()
+	if w.stop.Load() || !w.out.ready(time.Now(), missed) {
+		w.queue.settle(batch, 0, 0)
+		return
+	}
+	data, ends := w.buffer[:0], w.ends[:0]
+	for i := range batch {
+		frame, err := w.encode(data, batch[i].entry, missed)
+		if err != nil {
+			missed++
+			w.tell(err)
+			continue
+		}
+		data, ends = frame, append(ends, len(frame))
+	}
+	whole, bytes := w.out.write(data, ends, missed)
+	w.queue.settle(batch, whole, bytes)
+	w.buffer, w.ends = data, ends
+	if cap(data) > bufferBytes {
+		w.buffer = nil
+	}
+}
+
+// encode appends the entry as it is recorded.
+func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
+	e.complete()
+	e.Missed = missed
+	if e.Request != nil && w.config.Inputs != InputsFull {
+		if w.config.Inputs == InputsHash {
+			hash, err := hashOfInputs(e.Request)
+			if err != nil {
+				return dst, err
+			}
+			e.InputHash = hash
+		}
+		e.Request = withoutInputs(e.Request)
+	}
+	return appendEntry(dst, &e)
+}
+
+// tell logs the first entry that cannot be encoded.
+func (w *Writer) tell(err error) {
+	if !w.told {
+		w.told = true
+		w.config.Logger.Error("an entry cannot be recorded and is lost, as others like it will be; this is said once", "cause", err)
+	}
+}

@@ -1,0 +1,156 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// sideBySide are the metrics of versions that are compared with each other.
+type sideBySide struct {
+	degraded   metric.Int64Counter
+	failedOver metric.Int64Counter
+	shadows    metric.Int64Counter
+	agreed     metric.Int64Counter
+	difference metric.Float64Histogram
+	slower     metric.Float64Histogram
+	outcomes   metric.Int64Counter
+}
+
+var differences = metric.WithExplicitBucketBoundaries(0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1)
+
+func newSideBySide(m metric.Meter) (sideBySide, error) {
+	var (
+		s    sideBySide
+		errs [7]error
+	)
+	s.degraded, errs[0] = m.Int64Counter("weft_routing_degraded_total",
+		metric.WithDescription("Requests without an episode although traffic is split: their version was chosen request by request."))
+	s.failedOver, errs[1] = m.Int64Counter("weft_failed_over_total",
+		metric.WithDescription("Requests that another version answered because the breaker of theirs was open, by the version that should have."))
+	s.shadows, errs[2] = m.Int64Counter("weft_shadow_requests_total",
+		metric.WithDescription("Requests shown to a shadow, by how that ended: done, dropped for want of room or time, or failed."))
+	s.agreed, errs[3] = m.Int64Counter("weft_shadow_agreed_total",
+		metric.WithDescription("Answers of a shadow that were within the tolerance of the answer that was given."))
+	s.difference, errs[4] = m.Float64Histogram("weft_shadow_difference_ratio", differences,
+		metric.WithDescription("Largest difference between an element of a shadow's answer and the answer that was given, as a part of the output's largest magnitude."))
+	s.slower, errs[5] = m.Float64Histogram("weft_shadow_compute_ratio", ratios,
+		metric.WithDescription("Time of a shadow's executions divided by that of the answer that was given."))
+	s.outcomes, errs[6] = m.Int64Counter("weft_outcomes_total",
+		metric.WithDescription("Episodes whose outcome was reported."))
+	return s, errors.Join(errs[:]...)
+}
+
+// routed counts how a request found its version, where that is out of the ordinary. failedOver is the version that should have
+// answered, 0 if none.
+func (t *Telemetry) routed(model string, degraded bool, failedOver int64) {
+	if degraded {
+		t.degraded.Add(context.Background(), 1, metric.WithAttributes(attribute.String("model", model)))
+	}
+	if failedOver != 0 {
+		t.failedOver.Add(context.Background(), 1, versionOf(model, failedOver))
+	}
+}
+
+// Shadow tells how one request that was shown to a shadow ended.
+type Shadow struct {
+	Model   string
+	Version int64
+	// Outcome is done, dropped or failed. The others are looked at only where it is done.
+	Outcome string
+	Agreed  bool
+	// MaxRelative is the largest difference as a part of the output's largest magnitude, ComputeRatio the shadow's time of
+	// execution over that of the answer given.
+	MaxRelative, ComputeRatio float64
+}
+
+// maxDifference stands for all larger differences: an infinite one, as between a number and none, would make the sum infinite.
+const maxDifference = 1e6
+
+// ShadowDone counts a request that was shown to a shadow.
+func (t *Telemetry) ShadowDone(s Shadow) {
+	ctx, version := context.Background(), versionOf(s.Model, s.Version)
+	t.shadows.Add(ctx, 1, version, metric.WithAttributes(attribute.String("outcome", s.Outcome)))
+	if s.Outcome != "done" {
+		return
+	}
+	if s.Agreed {
+		t.agreed.Add(ctx, 1, version)
+	}
+	t.difference.Record(ctx, min(s.MaxRelative, maxDifference), version)
+	if s.ComputeRatio > 0 {
+		t.slower.Record(ctx, s.ComputeRatio, version)
+	}
+}
+
+// OutcomeReported counts a report of how an episode went.
+func (t *Telemetry) OutcomeReported(model string, version int64) {
+	t.outcomes.Add(context.Background(), 1, versionOf(model, version))
+}
+
+func versionOf(model string, version int64) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("model", model), attribute.String("version", strconv.FormatInt(version, 10)))
+}
+
+// Breaker is the circuit breaker of one version: closed, half-open or open.
+type Breaker struct {
+	Model   string
+	Version int64
+	State   string
+}
+
+// Recording counts what became of the requests that were to be recorded.
+type Recording struct{ Written, Dropped, Lost, Bytes int64 }
+
+// Side is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
+type Side struct {
+	Episodes  func() int
+	Breakers  func() []Breaker
+	Recording func() Recording
+}
+
+// WatchSide names what is asked, once and before the metrics are served.
+func (t *Telemetry) WatchSide(s Side) error {
+	m := t.meters.Meter("github.com/weftserve/weft")
+	episodes, err1 := m.Int64ObservableGauge("weft_episodes",
+		metric.WithDescription("Running episodes whose version is remembered."))
+	open, err2 := m.Int64ObservableGauge("weft_breaker_open",
+		metric.WithDescription("Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is closed or trying."))
+	recorded, err3 := m.Int64ObservableCounter("weft_recorded_total",
+		metric.WithDescription("Requests to be recorded: written, dropped because the disk was too slow, or lost to an error."))
+	bytes, err4 := m.Int64ObservableCounter("weft_recorded_bytes_total",
+		metric.WithDescription("Bytes of recordings written."))
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		if s.Episodes != nil {
+			o.ObserveInt64(episodes, int64(s.Episodes()))
+		}
+		if s.Breakers != nil {
+			for _, b := range s.Breakers() {
+				value := int64(0)
+				if b.State == "open" {
+					value = 1
+				}
+				o.ObserveInt64(open, value, versionOf(b.Model, b.Version))
+			}
+		}
+		if s.Recording != nil {
+			r := s.Recording()
+			for outcome, n := range map[string]int64{"written": r.Written, "dropped": r.Dropped, "lost": r.Lost} {
+				o.ObserveInt64(recorded, n, metric.WithAttributes(attribute.String("outcome", outcome)))
+			}
+			o.ObserveInt64(bytes, r.Bytes)
+		}
+		return nil
+	}, episodes, open, recorded, bytes)
+	if err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	return nil
+}

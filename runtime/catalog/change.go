@@ -1,0 +1,95 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrUnknown says that a change names a model or version that is not there.
+var ErrUnknown = errors.New("no such model version")
+
+// ErrBusy says that the version is being loaded or unloaded.
+var ErrBusy = errors.New("the model version is being loaded or unloaded")
+
+// RevisionError says that the traffic was changed meanwhile, so that a change based on an older revision was not made.
+type RevisionError struct {
+	Model string
+	// Current is the present revision, 0 where nobody divided the traffic, and Expected the one that the change was based on.
+	Current, Expected uint64
+}
+
+func (e *RevisionError) Error() string {
+	return fmt.Sprintf("the traffic of model %q is at revision %d, not %d: somebody changed it meanwhile; look at it and decide again", e.Model, e.Current, e.Expected)
+}
+
+// NotReadyError says that a version cannot be given requests, because it is not ready.
+type NotReadyError struct {
+	Model   string
+	Version int64
+	// State is 0 where there is no such version.
+	State State
+}
+
+func (e *NotReadyError) Error() string {
+	state := "is " + e.State.String()
+	if e.State == 0 {
+		state = "is not resident"
+	}
+	return fmt.Sprintf("model %q version %d %s; only a version that is ready can be given requests: load it first", e.Model, e.Version, state)
+}
+
+// Unwrap returns ErrNotReady.
+func (e *NotReadyError) Unwrap() error { return ErrNotReady }
+
+// InUseError says that a version is not unloaded because requests are led to it by name.
+type InUseError struct {
+	Model   string
+	Version int64
+	By      []string // such as `label "stable"`
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("model %q version %d is not unloaded: %s leads requests to it; change that first", e.Model, e.Version, strings.Join(e.By, " and "))
+}
+
+// MemoryError says that a version was not loaded because the budget of memory does not suffice. All figures are bytes, and
+// estimates: one and a half times the size of a model's files.
+type MemoryError struct {
+	Model               string
+	Version             int64
+	Need, InUse, Budget int64
+	// Residents are what takes the memory, the largest first.
+	Residents []Resident
+}
+
+// Resident is a version that takes memory.
+type Resident struct {
+	Model   string
+	Version int64
+	Bytes   int64
+}
+
+// maxResidents bounds how many residents the text of a MemoryError lists.
+const maxResidents = 8
+
+func (e *MemoryError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "loading model %q version %d needs about %s, and %s of the memory budget of %s are taken", e.Model, e.Version,
+		mebibytes(e.Need), mebibytes(e.InUse), mebibytes(e.Budget))
+	for i, r := range e.Residents {
+		if i == maxResidents {
+			fmt.Fprintf(&b, " and %d more", len(e.Residents)-i)
+			break
+		}
+		separator := ", "
+		if i == 0 {
+			separator = " by "
+		}
+		fmt.Fprintf(&b, "%s%s/%d (%s)", separator, r.Model, r.Version, mebibytes(r.Bytes))
+	}
+	b.WriteString("; raise the budget, unload a version, or, where an old version is to make room for a new one, set versions.transition: resource in model.yaml")
+	return b.String()
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

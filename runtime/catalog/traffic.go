@@ -1,0 +1,98 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Traffic is how the requests of a model that name neither a version nor a label are divided among its versions. It is immutable.
+type Traffic struct {
+	// Revision grows with every change of this model's traffic. A change says which one it is based on.
+	Revision uint64
+	// Split are the parts. Empty: the newest ready version answers.
+	Split []Slot
+	// Shadow are versions that are shown the same requests and whose answers only count.
+	Shadow []Shadow
+	// Source is who said so: "default", "model.yaml", "SetTraffic" or "rollout".
+	Source string
+}
+
+// Slot is one part of a split.
+type Slot struct {
+	Name    string // unique within the split
+	Version int64
+	Weight  float64 // relative to the sum of all; 0: no new episodes
+}
+
+// Shadow is a version in the shadow of the one that answers.
+type Shadow struct {
+	Version int64
+	Sample  float64 // part of the requests, above 0 up to 1
+	// PerRequest samples requests one by one. Else all requests of an episode are shown or none.
+	PerRequest bool
+	// Tolerance is the largest difference between elements with which outputs agree, relative to the output's largest
+	// magnitude; 0: DefaultTolerance.
+	Tolerance float64
+}
+
+// DefaultTolerance is the tolerance of a shadow that has none of its own.
+const DefaultTolerance = 1e-3
+
+// SlotOf returns the name of the first slot that leads to a version, "" if none does.
+func (t *Traffic) SlotOf(version int64) string {
+	for _, s := range t.Split {
+		if s.Version == version {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// Check returns what is wrong with the traffic in itself, as a *TrafficError; whether its versions are there is another matter.
+func (t *Traffic) Check() error {
+	seen := map[string]bool{}
+	sum := 0.0
+	for i, s := range t.Split {
+		field := fmt.Sprintf("split[%d]", i)
+		switch {
+		case s.Name == "":
+			return &TrafficError{field + ".slot", "a name", "none"}
+		case seen[s.Name]:
+			return &TrafficError{field + ".slot", "a name of its own", fmt.Sprintf("%q again", s.Name)}
+		case s.Version < 1:
+			return &TrafficError{field + ".version", "a positive number", strconv.FormatInt(s.Version, 10)}
+		case !(s.Weight >= 0) || math.IsInf(s.Weight, 0):
+			return &TrafficError{field + ".weight", "a number of at least 0", fmt.Sprint(s.Weight)}
+		}
+		seen[s.Name] = true
+		sum += s.Weight
+	}
+	if len(t.Split) > 0 && !(sum > 0) {
+		return &TrafficError{"split", "at least one weight above 0", "none"}
+	}
+	for i, s := range t.Shadow {
+		field := fmt.Sprintf("shadow[%d]", i)
+		switch {
+		case s.Version < 1:
+			return &TrafficError{field + ".version", "a positive number", strconv.FormatInt(s.Version, 10)}
+		case !(s.Sample > 0 && s.Sample <= 1):
+			return &TrafficError{field + ".sample", "a number above 0 up to 1", fmt.Sprint(s.Sample)}
+		case !(s.Tolerance >= 0) || math.IsInf(s.Tolerance, 0):
+			return &TrafficError{field + ".tolerance", "a number of at least 0", fmt.Sprint(s.Tolerance)}
+		}
+		for _, other := range t.Shadow[:i] {
+			if other.Version == s.Version {
+				return &TrafficError{field + ".version", "each version once", fmt.Sprintf("%d again", s.Version)}
+			}
+		}
+	}
+	return nil
+}
+
+// TrafficError says which part of a traffic table is wrong.
+type TrafficError struct{ Field, Want, Got string }
+
+func (e *TrafficError) Error() string {
+	return fmt.Sprintf("traffic.%s: expected %s, found %s", e.Field, e.Want, e.Got)
+}

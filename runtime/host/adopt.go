@@ -1,0 +1,95 @@
+package host
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// adopt takes over what a listing says and publishes what follows of it at once: new models, their versions as loading, labels
+// and traffic. It returns the names of the models that it knows then, sorted. retry makes versions that failed due again: all of
+// them or, where not, those that nothing else makes due. gone: models that the listing does not have are given up.
+func (h *Host) adopt(l modelrepo.Listing, retry, gone bool) (names []string) {
+	h.update(func() bool {
+		listed := map[string]bool{}
+		for i := range l.Models {
+			name := l.Models[i].Name
+			listed[name] = true
+			m := h.models[name]
+			if m == nil {
+				m = newModel()
+				h.models[name] = m
+			}
+			m.adopt(&l.Models[i])
+			for _, e := range m.versions {
+				if e.failure != nil && (retry || e.failure.timer == nil) {
+					e.failure.due = true
+				}
+			}
+		}
+		for name, m := range h.models {
+			if listed[name] || !gone {
+				continue
+			}
+			m.listed, m.cause = nil, ""
+			for _, e := range m.versions {
+				e.failure.stop()
+			}
+			if len(m.versions) == 0 {
+				delete(h.models, name)
+			}
+		}
+		names = slices.Sorted(maps.Keys(h.models))
+		return true
+	})
+	return names
+}
+
+// adopt takes over what a listing says of the model.
+func (m *model) adopt(listed *modelrepo.Model) {
+	m.cause = ""
+	if listed.Err != nil {
+		// What was read before holds: a slip in the manifest takes nothing down.
+		m.cause = listed.Err.Error()
+		return
+	}
+	if m.listed != nil && !reflect.DeepEqual(m.listed.Manifest.Versions.Policy, listed.Manifest.Versions.Policy) {
+		clear(m.byHand)
+	}
+	m.listed = listed
+	m.labels.state(listed.Manifest.Versions.Labels)
+	m.traffic.state(listed.Manifest.Traffic)
+	for _, v := range listed.Versions {
+		if e := m.versions[v.Number]; v.Err != nil && (e == nil || e.public.State == catalog.Failed) {
+			if e != nil {
+				e.failure.stop()
+			}
+			m.versions[v.Number] = &entry{public: &catalog.Version{
+				Model: listed.Name, Number: v.Number, Path: v.Dir, State: catalog.Failed, Cause: v.Err.Error(),
+			}}
+		}
+	}
+	for _, c := range m.wanted() {
+		if e := m.versions[c.version.Number]; e == nil {
+			m.versions[c.version.Number] = &entry{public: c.announced()}
+		}
+	}
+}
+
+// announced is what is published of a version before it was opened.
+func (c *candidate) announced() *catalog.Version {
+	v := &catalog.Version{Model: c.model, Number: c.version.Number, Path: c.path(), State: catalog.Loading}
+	describe(v, c.manifest, verdict{})
+	v.Batching = catalog.Batching{}
+	return v
+}
+
+// cannotTell reports whether a listing misses models for another reason than that they were removed: a directory that is not
+// mounted looks like an empty one.
+func cannotTell(l modelrepo.Listing) bool {
+	return slices.ContainsFunc(l.Faults, func(err error) bool { return errors.Is(err, modelrepo.ErrNoRepository) })
+}

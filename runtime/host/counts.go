@@ -1,0 +1,25 @@
+package host
+
+import "sync/atomic"
+
+// counts are sums since the host was made.
+type counts struct{ loads, failures, unloads atomic.Uint64 }
+
+// Counts tells what the host did since it was made, and what memory it holds.
+type Counts struct {
+	// Loads counts versions that became ready, LoadFailures attempts that failed, and Unloads versions that were unloaded, those
+	// that another one replaced among them.
+	Loads, LoadFailures, Unloads uint64
+	// MemoryInUse and MemoryBudget are bytes, by the estimate that Config.MemoryBudget tells of; a budget of 0 is none.
+	MemoryInUse, MemoryBudget int64
+}
+
+// Counts returns the present counts.
+func (h *Host) Counts() Counts {
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
+	return Counts{
+		Loads: h.counts.loads.Load(), LoadFailures: h.counts.failures.Load(), Unloads: h.counts.unloads.Load(),
+		MemoryInUse: h.memory.inUse, MemoryBudget: h.memory.budget,
+	}
+}

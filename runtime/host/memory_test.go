@@ -1,0 +1,110 @@
+package host_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// sized puts a version into a directory of its own with files of so many bytes.
+func (w *world) sized(name string, number, bytes int64) {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	path := filepath.Join(dir, modelrepo.ModelFile)
+	for file, size := range map[string]int64{path: 1 << 10, filepath.Join(dir, "weights"): bytes - 1<<10} {
+		f, err := os.Create(file)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.change(name, func(m *modelrepo.Model) {
+		for _, list := range [][]modelrepo.Version{m.Versions, m.Selected} {
+			for i := range list {
+				if v := &list[i]; v.Number == number {
+					w.engine(path, w.engines[v.Path])
+					v.Dir, v.Path = dir, path
+				}
+			}
+		}
+	})
+}
+
+// TestMemoryBudget: a load that exceeds it is refused with the figures, and what serves goes on.
+func TestMemoryBudget(t *testing.T) {
+	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
+	w.add("a", 1, times(1), nil)
+	w.sized("a", 1, 4<<20)
+	w.add("s", 1, times(1), func(m *modelrepo.Manifest) { m.Synth = &modelrepo.Synth{} })
+	w.reconcile()
+	if n := w.Counts(); n.MemoryInUse != 7<<20 || n.MemoryBudget != 10<<20 {
+		t.Fatalf("counted %+v, want 7 MiB in use", n)
+	}
+	w.add("a", 2, times(2), nil)
+	w.sized("a", 2, 3<<20)
+	w.choose("a", 2)
+	w.reconcile()
+	w.states("a/1 ready", "a/2 failed", "s/1 ready")
+	cause := w.version("a", 2).Cause
+	for _, want := range []string{"4.5 MiB", "7.0 MiB of the memory budget of 10.0 MiB", "a/1 (6.0 MiB), s/1 (1.0 MiB)", "versions.transition: resource"} {
+		if !strings.Contains(cause, want) {
+			t.Errorf("the cause does not say %q: %s", want, cause)
+		}
+	}
+	e, is := errors.AsType[*catalog.MemoryError](w.LoadVersion(t.Context(), "a", 2))
+	if !is {
+		t.Fatal("LoadVersion does not say that memory does not suffice")
+	}
+	want := &catalog.MemoryError{Model: "a", Version: 2, Need: 4.5 * (1 << 20), InUse: 7 << 20, Budget: 10 << 20, Residents: []catalog.Resident{{Model: "a", Version: 1, Bytes: 6 << 20}, {Model: "s", Version: 1, Bytes: 1 << 20}}}
+	if diff := cmp.Diff(want, e); diff != "" {
+		t.Errorf("error (-want +got):\n%s", diff)
+	}
+	w.edit("a", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+	w.reconcile()
+	w.states("a/2 ready", "s/1 ready")
+
+	// Of two models that do not fit together the second is loaded as soon as the first is gone.
+	w.add("b", 1, times(1), nil)
+	w.sized("b", 1, 4<<20)
+	w.reconcile()
+	w.states("a/2 ready", "b/1 failed", "s/1 ready")
+	w.listing.Models = slices.DeleteFunc(slices.Clone(w.listing.Models), func(m modelrepo.Model) bool { return m.Name == "a" })
+	w.reconcile()
+	for !slices.Equal(states(w.Snapshot()), []string{"b/1 ready", "s/1 ready"}) {
+		runtime.Gosched()
+	}
+	w.listing = modelrepo.Listing{}
+	w.reconcile()
+	if n := w.Counts(); n.MemoryInUse != 0 {
+		t.Errorf("%d bytes are in use without a version", n.MemoryInUse)
+	}
+}
+
+// TestMemoryForAReplacement: new files beside the old ones are too much, but not in their place.
+func TestMemoryForAReplacement(t *testing.T) {
+	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
+	w.add("a", 1, times(1), nil)
+	w.sized("a", 1, 4<<20)
+	w.reconcile()
+	w.put("a", 1, times(5), "second")
+	w.reconcile()
+	w.answers(w.version("a", 1), 3)
+	if cause := w.version("a", 1).Cause; !strings.Contains(cause, "goes on as it was: loading model \"a\" version 1 needs about 6.0 MiB") {
+		t.Errorf("cause %q", cause)
+	}
+	w.edit("a", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+	w.reconcile()
+	w.answers(w.version("a", 1), 15)
+}

@@ -1,0 +1,152 @@
+package host
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// model is a name and its versions. All of it but turn is guarded by Host.mu.
+type model struct {
+	// turn is held, as the one element that it has room for, by whoever loads, replaces or moves versions of the model.
+	turn chan struct{}
+
+	cause    string
+	versions map[int64]*entry
+
+	// listed is the model as it was last found in the repository without a fault. Nil: it is gone, or never was without one.
+	listed *modelrepo.Model
+	// byHand are the versions that somebody loaded (true) or unloaded (false) by hand, against the policy.
+	byHand  map[int64]bool
+	labels  labels
+	traffic division
+}
+
+func newModel() *model {
+	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}}
+}
+
+// entry is a version in whatever state. Guarded by Host.mu.
+type entry struct {
+	// resident is nil until the version was added to the scheduler, and where it failed to load.
+	resident *version
+	public   *catalog.Version
+	claimed  bool // somebody unloads it
+	loading  bool // somebody loads it, beside the resident if there is one
+	kept     bool // the log says that it stays although it is not selected
+	failure  *failure
+}
+
+// failure is what became of the latest attempts to load a version.
+type failure struct {
+	of       candidate
+	attempts int
+	cause    error
+	due      bool        // it is time for another attempt
+	timer    *time.Timer // makes it due; nil: nothing does by itself
+}
+
+// stop keeps the failure from becoming due by itself. f may be nil.
+func (f *failure) stop() {
+	if f != nil && f.timer != nil {
+		f.timer.Stop()
+	}
+}
+
+// ready reports whether a version takes requests.
+func (m *model) ready(number int64) bool {
+	e := m.versions[number]
+	return e != nil && e.public.State == catalog.Ready
+}
+
+// wanted returns the versions that are to be resident, ascending: what the policy selects, but for what was done by hand.
+func (m *model) wanted() []candidate {
+	if m.listed == nil {
+		return nil
+	}
+	var all []candidate
+	copied := false
+	for _, v := range slices.Backward(m.listed.Versions) {
+		// While the files of a version that serves are being replaced, a lower one is selected in its stead. It is not loaded for
+		// that moment.
+		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.ready(v.Number)
+		if copied && m.versions[v.Number] == nil {
+			continue
+		}
+		selected := slices.ContainsFunc(m.listed.Selected, func(s modelrepo.Version) bool { return s.Number == v.Number })
+		if said, ok := m.byHand[v.Number]; ok {
+			selected = said && v.Err == nil
+		}
+		if selected {
+			all = append(all, candidate{model: m.listed.Name, version: v, manifest: &m.listed.Manifest})
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// due returns those of the wanted versions that are to be loaded now.
+func (m *model) due(wanted []candidate) []candidate {
+	return slices.DeleteFunc(slices.Clone(wanted), func(c candidate) bool {
+		e := m.versions[c.version.Number]
+		switch {
+		case e == nil:
+			return false
+		case e.claimed, e.loading, e.public.State == catalog.Unloading, e.current(c):
+			return true
+		case e.failure == nil:
+			return false
+		}
+		return !e.failure.due && e.failure.of.alike(c)
+	})
+}
+
+// current reports whether what is resident is what the candidate would be.
+func (e *entry) current(c candidate) bool {
+	if e.resident == nil || !e.resident.ready.Load() {
+		return false
+	}
+	from := &e.resident.from.version
+	return from.Fingerprint == c.version.Fingerprint && from.Dir == c.version.Dir && !needsReload(e.resident, c.manifest)
+}
+
+// superfluous returns the versions that nobody wants, ascending, and those that would be if nothing named them. While a wanted
+// version is missing and the old ones are to stay for it, there is none.
+func (m *model) superfluous(wanted []candidate) (surplus, named []int64) {
+	keep := map[int64]bool{}
+	for _, c := range wanted {
+		n := c.version.Number
+		keep[n] = true
+		if !m.ready(n) && m.listed.Manifest.Versions.Transition != modelrepo.ResourceFirst {
+			return nil, nil
+		}
+	}
+	faulty := map[int64]bool{}
+	if m.listed != nil {
+		for _, v := range m.listed.Versions {
+			faulty[v.Number] = v.Err != nil
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(m.versions)) {
+		// What cannot be loaded as it lies there now, such as half a copy, is no reason to give up what was loaded, and is
+		// shown as failed if nothing was.
+		if keep[n] || faulty[n] {
+			continue
+		}
+		if m.listed != nil && len(m.namedBy(n)) > 0 {
+			named = append(named, n)
+			continue
+		}
+		surplus = append(surplus, n)
+	}
+	return surplus, named
+}
+
+// namedBy returns who leads requests to the version by its number: labels and parts of the traffic.
+func (m *model) namedBy(number int64) []string {
+	return append(m.labels.naming(number), m.traffic.naming(number)...)
+}

@@ -1,0 +1,328 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// change makes the listing another one, in which one model differs.
+func (w *world) change(name string, change func(*modelrepo.Model)) {
+	w.listing.Models = slices.Clone(w.listing.Models)
+	for i := range w.listing.Models {
+		if m := &w.listing.Models[i]; m.Name == name {
+			m.Versions, m.Selected = slices.Clone(m.Versions), slices.Clone(m.Selected)
+			change(m)
+			return
+		}
+	}
+	w.t.Fatalf("no model %q in the listing", name)
+}
+
+// choose has the policy select some of a model's versions.
+func (w *world) choose(name string, numbers ...int64) {
+	w.change(name, func(m *modelrepo.Model) {
+		m.Selected = slices.DeleteFunc(slices.Clone(m.Versions), func(v modelrepo.Version) bool { return !slices.Contains(numbers, v.Number) })
+	})
+}
+
+// put replaces the files of a version.
+func (w *world) put(name string, number int64, engine any, fingerprint string) {
+	w.change(name, func(m *modelrepo.Model) {
+		for _, list := range [][]modelrepo.Version{m.Versions, m.Selected} {
+			for i := range list {
+				if v := &list[i]; v.Number == number {
+					v.Fingerprint = fingerprint
+					w.engine(v.Path, engine)
+				}
+			}
+		}
+	})
+}
+
+func (w *world) reconcile() {
+	w.t.Helper()
+	if err := w.Reconcile(w.t.Context(), w.listing); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// times returns a model that multiplies by k.
+func times(k float32) *fake {
+	return perRow(1, func(row []float32) error {
+		row[0] *= k
+		return nil
+	})
+}
+
+// opening returns an engine that calls before when it is opened.
+func opening(f *fake, before func()) func(context.Context) (host.Opened, error) {
+	return func(context.Context) (host.Opened, error) {
+		before()
+		return host.Opened{Session: f, Device: "dev", Provider: "fake"}, nil
+	}
+}
+
+// answer asks a version for 3 times its factor.
+func (w *world) answer(v *catalog.Version) (float32, error) {
+	c := ask(v, 1, 3)
+	if err := w.Predict(w.t.Context(), c); err != nil {
+		return 0, err
+	}
+	return values(c.Results[0])[0], nil
+}
+
+// answers checks what the version gives for 3.
+func (w *world) answers(v *catalog.Version, want float32) {
+	w.t.Helper()
+	if got, err := w.answer(v); err != nil || got != want {
+		w.t.Errorf("%s/%d answers %v, %v; want %v", v.Model, v.Number, got, err, want)
+	}
+}
+
+func (w *world) states(want ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, states(w.Snapshot())); diff != "" {
+		w.t.Errorf("snapshot (-want +got):\n%s", diff)
+	}
+}
+
+func TestANewVersionIsReadyBeforeTheOldOneGoes(t *testing.T) {
+	w := newWorld(t, 1)
+	old := times(1)
+	w.add("m", 1, old, nil)
+	w.reconcile()
+	w.add("m", 2, opening(times(2), func() {
+		w.states("m/1 ready", "m/2 loading")
+		w.answers(w.version("m", 1), 3)
+	}), nil)
+	w.choose("m", 2)
+	w.changes = nil
+	w.reconcile()
+	w.states("m/2 ready")
+	w.answers(w.version("m", 2), 6)
+	if old.closed != 1 {
+		t.Errorf("the old version was closed %d times", old.closed)
+	}
+	for _, s := range w.changes {
+		if s.Model("m").Newest() == nil {
+			t.Errorf("a snapshot without a ready version: %v", states(s))
+		}
+	}
+	if n := len(w.sched.State().Versions); n != 1 {
+		t.Errorf("%d versions are in the scheduler", n)
+	}
+}
+
+func TestResourceTransitionUnloadsFirst(t *testing.T) {
+	for name, change := range map[string]func(w *world, engine any){
+		"another number": func(w *world, engine any) {
+			w.add("m", 2, engine, nil)
+			w.choose("m", 2)
+		},
+		"the same number": func(w *world, engine any) { w.put("m", 1, engine, "second") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			old := times(1)
+			w.add("m", 1, old, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+			w.reconcile()
+			closed := -1
+			change(w, opening(times(2), func() { closed = old.closed }))
+			w.reconcile()
+			if closed != 1 {
+				t.Errorf("the old version was closed %d times when the new one was opened", closed)
+			}
+			w.answers(w.Snapshot().Model("m").Newest(), 6)
+		})
+	}
+}
+
+func TestABadNewVersionLeavesTheOldOneServing(t *testing.T) {
+	w := newWorld(t, 1)
+	old := times(1)
+	w.add("m", 1, old, nil)
+	w.reconcile()
+	w.add("m", 2, errors.New("/models/m/2/model.onnx: cut short"), nil)
+	w.choose("m", 2)
+	w.reconcile()
+	w.states("m/1 ready", "m/2 failed")
+	w.answers(w.version("m", 1), 3)
+	if cause := w.version("m", 2).Cause; !strings.Contains(cause, "cut short (attempt 1, next in ") {
+		t.Errorf("cause %q", cause)
+	}
+	if n := w.Counts().LoadFailures; n != 1 {
+		t.Errorf("%d failed loads are counted, want 1", n)
+	}
+	w.reconcile() // nothing changed: it waits for its time
+	if cause := w.version("m", 2).Cause; !strings.Contains(cause, "attempt 1") {
+		t.Errorf("cause after a listing without news %q", cause)
+	}
+	w.put("m", 2, times(2), "mended")
+	w.reconcile()
+	w.states("m/2 ready")
+	if old.closed != 1 || w.version("m", 2).Cause != "" {
+		t.Errorf("the old version was closed %d times, cause %q", old.closed, w.version("m", 2).Cause)
+	}
+}
+
+// TestFilesReplacedUnderTheSameNumber: the new ones take over when they are proven; until then, and if they are bad, the old ones
+// answer. Whoever holds what was published before is answered all the same.
+func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
+	w := newWorld(t, 1)
+	old := times(1)
+	w.add("m", 1, old, nil)
+	w.reconcile()
+	before := w.version("m", 1)
+
+	w.put("m", 1, errors.New("cut short"), "second")
+	w.reconcile()
+	v := w.version("m", 1)
+	if v.State != catalog.Ready || !strings.Contains(v.Cause, "goes on as it was: cut short (attempt 1") {
+		t.Errorf("%v, cause %q", v.State, v.Cause)
+	}
+	w.answers(v, 3)
+	w.put("m", 1, old, "first")
+	w.reconcile()
+	if v := w.version("m", 1); v.Cause != "" || old.closed != 0 {
+		t.Errorf("with the old files back: cause %q, closed %d times", v.Cause, old.closed)
+	}
+
+	w.put("m", 1, opening(times(5), func() {
+		w.states("m/1 ready")
+		w.answers(w.version("m", 1), 3)
+	}), "third")
+	w.reconcile()
+	w.answers(w.version("m", 1), 15)
+	w.answers(before, 15)
+	if old.closed != 1 {
+		t.Errorf("the old files were closed %d times", old.closed)
+	}
+
+	// A request that was checked against another signature is not run.
+	w.put("m", 1, perRow(2, double), "fourth")
+	w.reconcile()
+	if _, err := w.answer(before); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("a request made for the signature before: %v", err)
+	}
+}
+
+// TestFilesBeingCopiedChangeNothing: what serves goes on, and nothing is loaded in its stead.
+func TestFilesBeingCopiedChangeNothing(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, errors.New("must not be opened"), nil)
+	w.add("m", 2, times(2), nil)
+	w.choose("m", 2)
+	w.reconcile()
+	w.change("m", func(m *modelrepo.Model) {
+		m.Versions[1].Err = fmt.Errorf("/models/m/2 is %w", modelrepo.ErrCopying)
+		m.Selected = m.Versions[:1]
+	})
+	w.reconcile()
+	w.states("m/2 ready")
+	w.answers(w.version("m", 2), 6)
+}
+
+// TestAFaultyManifestTakesNothingDown: what was read before holds.
+func TestAFaultyManifestTakesNothingDown(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.reconcile()
+	w.change("m", func(m *modelrepo.Model) {
+		m.Err, m.Versions, m.Selected = errors.New("model.yaml:1: unknown key wait"), nil, nil
+	})
+	w.reconcile()
+	w.answers(w.version("m", 1), 3)
+	if cause := w.Snapshot().Model("m").Cause; !strings.Contains(cause, "unknown key wait") {
+		t.Errorf("cause %q", cause)
+	}
+}
+
+// TestARemovedModelDrains: what it accepted is answered, and then it is gone. A repository that is empty altogether is more
+// likely one that is not mounted.
+func TestARemovedModelDrains(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(2)
+	v := withValve(f)
+	w.add("a", 1, times(1), nil)
+	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Versions.Labels = map[string]int64{"stable": 1} })
+	w.reconcile()
+	published := w.version("m", 1)
+
+	full := w.listing
+	w.listing = modelrepo.Listing{Faults: []error{fmt.Errorf("%w: /models holds no model", modelrepo.ErrNoRepository)}}
+	w.reconcile()
+	w.states("a/1 ready", "m/1 ready")
+
+	v.closed = true
+	call := ask(published, 1, 3)
+	answered, reconciled := make(chan error, 1), make(chan error, 1)
+	go func() { answered <- w.Predict(context.Background(), call) }()
+	<-v.entered
+	w.listing = modelrepo.Listing{Models: full.Models[:1]}
+	go func() { reconciled <- w.Reconcile(context.Background(), w.listing) }()
+	for w.version("m", 1).State != catalog.Unloading {
+		runtime.Gosched()
+	}
+	if f.closed != 0 {
+		t.Error("closed while a request runs")
+	}
+	v.open <- struct{}{}
+	if err := <-answered; err != nil || values(call.Results[0])[0] != 6 {
+		t.Errorf("the request in flight: %v, %v", call.Results, err)
+	}
+	if err := <-reconciled; err != nil {
+		t.Error(err)
+	}
+	w.states("a/1 ready")
+	if f.closed != 1 {
+		t.Errorf("closed %d times", f.closed)
+	}
+	v.closed = false
+	w.listing = full
+	w.engine(full.Models[1].Versions[0].Path, times(7))
+	w.reconcile()
+	w.answers(w.version("m", 1), 21)
+}
+
+// TestReconcileEndsWithItsContext: and what it began goes on with the next one.
+func TestReconcileEndsWithItsContext(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(1)
+	v := withValve(f)
+	w.add("m", 1, f, nil)
+	w.reconcile()
+	v.closed = true
+	call := ask(w.version("m", 1), 1, 3)
+	answered := make(chan error, 1)
+	go func() { answered <- w.Predict(context.Background(), call) }()
+	<-v.entered
+	w.put("m", 1, times(2), "second")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.engine(w.listing.Models[0].Versions[0].Path, opening(&fake{
+		signature: f.signature,
+		run:       func(*tensor.Batch) error { t.Error("a run on a lane that is taken"); return nil },
+	}, cancel))
+	if err := w.Reconcile(ctx, w.listing); !errors.Is(err, context.Canceled) {
+		t.Errorf("Reconcile: %v", err)
+	}
+	v.open <- struct{}{}
+	v.closed = false
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	w.put("m", 1, times(4), "third")
+	w.reconcile()
+	w.answers(w.version("m", 1), 12)
+}

@@ -1,0 +1,37 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// report logs what is wrong with the repository itself, each fault once until it changes. The caller holds Host.turn.
+func (h *Host) report(l modelrepo.Listing) {
+	faults := map[string]string{}
+	report := func(path string, err error, attrs ...any) {
+		if err == nil {
+			return
+		}
+		faults[path] = err.Error()
+		if h.reported[path] != err.Error() {
+			level := slog.LevelError
+			if errors.Is(err, modelrepo.ErrCopying) {
+				level = slog.LevelInfo // that passes
+			}
+			h.log.Log(context.Background(), level, "a model cannot be served", append(attrs, "path", path, "cause", err)...)
+		}
+	}
+	for _, m := range l.Models {
+		report(m.Dir, m.Err, "model", m.Name)
+		for _, v := range m.Versions {
+			report(v.Dir, v.Err, "model", m.Name, "version", v.Number)
+		}
+	}
+	if !maps.Equal(h.reported, faults) {
+		h.reported = faults
+	}
+}

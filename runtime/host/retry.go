@@ -1,0 +1,92 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+const (
+	firstRetry = time.Second
+	lastRetry  = 5 * time.Minute
+	jitter     = 0.2
+)
+
+// backoff is how long to wait after so many failed attempts in a row: twice as long each time, spread so that what failed
+// together is not tried again together.
+func backoff(attempts int) time.Duration {
+	wait := lastRetry
+	if n := attempts - 1; n < 9 { // 2⁹ s are more than lastRetry
+		wait = min(firstRetry<<n, lastRetry)
+	}
+	return time.Duration(float64(wait) * (1 + jitter*(2*rand.Float64()-1)))
+}
+
+// fail publishes and logs that a version could not be loaded, and has it tried again later unless once is set. What serves under
+// its number goes on.
+func (h *Host) fail(ctx context.Context, c candidate, cause error, once bool) {
+	interrupted := ctx.Err() != nil // nothing is wrong with the model then
+	attempts, wait := 1, time.Duration(0)
+	h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
+		if e.failure != nil && e.failure.of.alike(c) {
+			attempts = e.failure.attempts + 1
+		}
+		f := &failure{of: c, attempts: attempts, cause: cause}
+		text := cause.Error()
+		if !once && !h.closed {
+			wait = backoff(attempts)
+			text = fmt.Sprintf("%s (attempt %d, next in %v)", text, attempts, wait.Round(100*time.Millisecond))
+			f.timer = time.AfterFunc(wait, func() { h.retry(c.model, f) })
+		}
+		e.loading, e.failure = false, f
+		if e.resident != nil {
+			public.Cause = "what lies under its number now cannot be loaded, so that it goes on as it was: " + text
+			return
+		}
+		public.State, public.Cause = catalog.Failed, text
+	})
+	level := slog.LevelInfo
+	if !interrupted {
+		level = slog.LevelError
+		h.counts.failures.Add(1)
+	}
+	attrs := []any{"model", c.model, "version", c.version.Number, "path", c.path(), "cause", cause}
+	if wait > 0 {
+		attrs = append(attrs, "attempt", attempts, "next_in", wait.Round(time.Millisecond))
+	}
+	h.log.Log(ctx, level, "a model version cannot be loaded", attrs...)
+}
+
+// retry makes a failed version due.
+func (h *Host) retry(name string, f *failure) {
+	h.mu.Lock()
+	f.due = true
+	h.mu.Unlock()
+	h.settleLater(name)
+}
+
+// retryForMemory makes versions due that failed for want of memory, now that there is more.
+func (h *Host) retryForMemory() {
+	var waiting []string
+	h.mu.Lock()
+	for name, m := range h.models {
+		for _, e := range m.versions {
+			if e.failure == nil || e.failure.timer == nil {
+				continue
+			}
+			if _, is := errors.AsType[*catalog.MemoryError](e.failure.cause); is {
+				e.failure.due = true
+				waiting = append(waiting, name)
+			}
+		}
+	}
+	h.mu.Unlock()
+	for _, name := range waiting {
+		h.settleLater(name)
+	}
+}

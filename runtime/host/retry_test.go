@@ -1,0 +1,107 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/runtime/host"
+)
+
+// TestBackoff: what fails is tried again after ever longer times, at once when its files change, and no more once it is ready.
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		old := times(1)
+		w.add("m", 1, old, nil)
+		w.reconcile()
+		var attempts []time.Time
+		failing := func(context.Context) (host.Opened, error) {
+			attempts = append(attempts, time.Now())
+			return host.Opened{}, errors.New("cut short")
+		}
+		w.add("m", 2, failing, nil)
+		w.choose("m", 2)
+		w.reconcile()
+		time.Sleep(time.Hour) // of the bubble's clock
+		synctest.Wait()
+		for i := range attempts[1:] {
+			gap, want := attempts[i+1].Sub(attempts[i]).Seconds(), min(float64(int(1)<<i), 300)
+			if gap < 0.8*want || gap > 1.2*want+0.001 {
+				t.Errorf("%.2f s between attempts %d and %d, want %v ± 20 %%", gap, i+1, i+2, want)
+			}
+		}
+		// 1 + 2 + ... + 256 s are 511 s; the rest of the hour has an attempt every 300 s.
+		if n := len(attempts); n < 16 || n > 24 {
+			t.Errorf("%d attempts in an hour", n)
+		}
+		if cause := w.version("m", 2).Cause; !strings.Contains(cause, fmt.Sprintf("cut short (attempt %d, next in ", len(attempts))) {
+			t.Errorf("after %d attempts: cause %q", len(attempts), cause)
+		}
+		if n := w.Counts().LoadFailures; n != uint64(len(attempts)) {
+			t.Errorf("%d failures are counted of %d", n, len(attempts))
+		}
+		w.states("m/1 ready", "m/2 failed")
+
+		before := len(attempts)
+		w.put("m", 2, failing, "second")
+		w.reconcile()
+		if len(attempts) != before+1 || !strings.Contains(w.version("m", 2).Cause, "attempt 1,") {
+			t.Errorf("%d attempts at once after the files changed, cause %q", len(attempts)-before, w.version("m", 2).Cause)
+		}
+		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file beside it had come
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.states("m/2 ready")
+		if old.closed != 1 {
+			t.Errorf("the old version was closed %d times", old.closed)
+		}
+		if n := w.Counts(); n.Loads != 2 || n.Unloads != 1 {
+			t.Errorf("counted %+v", n)
+		}
+	})
+}
+
+// TestAFailedReplacementIsTriedAgain: the same for new files under the number of a version that serves.
+func TestAFailedReplacementIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m", 1, times(1), nil)
+		w.reconcile()
+		w.put("m", 1, errors.New("cut short"), "second")
+		w.reconcile()
+		w.answers(w.version("m", 1), 3)
+		w.engine(w.listing.Models[0].Versions[0].Path, times(2))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		w.answers(w.version("m", 1), 6)
+	})
+}
+
+// TestLoadTriesOnce: whoever only wants to know whether a model can be loaded is told the cause as it is.
+func TestLoadTriesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		attempts := 0
+		w.add("m", 1, func(context.Context) (host.Opened, error) {
+			attempts++
+			return host.Opened{}, errors.New("cut short")
+		}, nil)
+		if cause := w.load("m").Cause; cause != "cut short" {
+			t.Errorf("cause %q", cause)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if attempts != 1 {
+			t.Errorf("%d attempts", attempts)
+		}
+		w.reconcile()
+		if cause := w.version("m", 1).Cause; attempts != 2 || !strings.Contains(cause, "attempt 2, next in ") {
+			t.Errorf("%d attempts after Reconcile, cause %q", attempts, cause)
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package host_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// edit changes the manifest of a model.
+func (w *world) edit(name string, change func(*modelrepo.Manifest)) {
+	w.change(name, func(m *modelrepo.Model) { change(&m.Manifest) })
+}
+
+// sealed makes every further opening of a model's version 1 fail.
+func (w *world) sealed(name string) {
+	w.t.Helper()
+	w.put(name, 1, errors.New("opened again"), "first")
+}
+
+func TestSettingsChangeWithoutAReload(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(1)
+	run, failures := f.run, 0
+	f.run = func(b *tensor.Batch) error {
+		if failures > 0 {
+			failures--
+			return engineError{memory: true}
+		}
+		return run(b)
+	}
+	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 16 })
+	w.reconcile()
+	w.sealed("m")
+	w.edit("m", func(m *modelrepo.Manifest) {
+		m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{1, 4}
+		m.Batching.MaxQueue, m.Batching.OnFull, m.Batching.MaxRequestRows = 7, modelrepo.WaitWhenFull, 9
+		m.Batching.BatchTimeout, m.Batching.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Millisecond)
+		m.TargetLatency, m.MaxLatency = config.Duration(time.Second), config.Duration(time.Minute)
+	})
+	w.reconcile()
+	v := w.version("m", 1)
+	if v.Cause != "" || f.closed != 0 {
+		t.Fatalf("the model was loaded again: %q", v.Cause)
+	}
+	want := sharedsched.Settings{
+		Batched: true, MaxBatchSize: 4, AllowedBatchSizes: []int{1, 4}, MaxQueue: 7, WaitWhenFull: true, MaxRequestRows: 9,
+		BatchTimeout: time.Millisecond, MaxBatchCost: time.Millisecond, TargetLatency: time.Second, MaxLatency: time.Minute, Adaptive: true,
+	}
+	if diff := cmp.Diff(want, w.sched.State().Versions[0].Settings); diff != "" {
+		t.Errorf("the scheduler's settings (-want +got):\n%s", diff)
+	}
+	if b := v.Batching; !b.Batched || b.MaxBatchSize != 4 || b.MaxQueue != 7 || b.MaxRequestRows != 9 || v.TargetLatency != time.Second || v.MaxLatency != time.Minute {
+		t.Errorf("published %+v", v)
+	}
+	f.forget()
+	call := ask(v, 6, 1, 2, 3, 4, 5, 6)
+	if err := w.Predict(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{4, 4}, f.forget()); diff != "" {
+		t.Errorf("the sizes of the next batches (-want +got):\n%s", diff)
+	}
+
+	// So do the halves of a batch that memory did not suffice for: they are of an allowed size.
+	failures = 1
+	if err := w.Predict(t.Context(), ask(v, 4, 1, 2, 3, 4)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{4, 4, 4}, f.forget()); diff != "" {
+		t.Errorf("the sizes of a batch and its halves (-want +got):\n%s", diff)
+	}
+
+	// Back to what was proven: no reload either. Beyond it: a reload.
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 16, nil })
+	w.reconcile()
+	if v := w.version("m", 1); v.Cause != "" || v.Batching.MaxBatchSize != 16 {
+		t.Errorf("at most %d rows, cause %q", v.Batching.MaxBatchSize, v.Cause)
+	}
+	bigger := times(1)
+	w.put("m", 1, bigger, "first")
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 })
+	w.reconcile()
+	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || f.closed != 1 || len(bigger.forget()) == 0 {
+		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.closed, v.Cause)
+	}
+}
+
+// TestWeightChangesWithoutAReload: the version moves to another owner of the share while it answers.
+func TestWeightChangesWithoutAReload(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(2)
+	w.add("m", 1, f, nil)
+	w.reconcile()
+	w.sealed("m")
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			v := w.version("m", 1) // as it was published at first
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if got, err := w.answer(v); err != nil || got != 6 {
+					t.Errorf("%v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	for weight := 2.0; weight < 12; weight++ {
+		w.edit("m", func(m *modelrepo.Manifest) {
+			m.Weight, m.Fairness = weight, [...]modelrepo.Fairness{modelrepo.FairModel, modelrepo.FairVersion}[int(weight)%2]
+		})
+		w.reconcile()
+	}
+	close(stop)
+	callers.Wait()
+	s := w.sched.State()
+	if len(s.Flows) != 1 || s.Flows[0].Weight != 11 || s.Flows[0].Name != "m@1" || len(s.Versions) != 1 {
+		t.Errorf("flows %+v, versions %+v", s.Flows, s.Versions)
+	}
+	if v := w.version("m", 1); v.Weight != 11 || v.Cause != "" || f.closed != 0 {
+		t.Errorf("weight %v, cause %q, closed %d times", v.Weight, v.Cause, f.closed)
+	}
+	w.listing = modelrepo.Listing{}
+	w.reconcile()
+	if f.closed != 1 || w.Counts().MemoryInUse != 0 {
+		t.Errorf("closed %d times in the end, %+v", f.closed, w.Counts())
+	}
+}

@@ -1,0 +1,190 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// step is what is to be done to a model next. What is to be unloaded goes first.
+type step struct {
+	load   []candidate
+	unload []int64
+	// settings are resident versions that follow another manifest from now on, and cured those whose last failure does not
+	// matter any more.
+	settings []candidate
+	cured    []int64
+	kept     []int64 // are not wanted, but named
+}
+
+// settle does what is to be done to a model until nothing is left, or ctx ends. The caller has the model's turn. once: what
+// fails is not tried again by itself.
+func (h *Host) settle(ctx context.Context, name string, m *model, once bool) {
+	var tried []int64 // to unload, in vain
+	for ctx.Err() == nil {
+		h.mu.Lock()
+		s := m.next()
+		h.mu.Unlock()
+		s.unload = slices.DeleteFunc(s.unload, func(n int64) bool { return slices.Contains(tried, n) })
+		h.noteKept(name, m, s.kept)
+		switch {
+		case len(s.settings)+len(s.cured) > 0:
+			h.followManifest(ctx, name, m, s)
+		case len(s.unload) > 0: // not before what is to come is ready, unless resource says so
+			tried = append(tried, h.unloadSurplus(ctx, name, s.unload)...)
+		case len(s.load) > 0:
+			h.loadAll(ctx, s.load, once)
+		default:
+			return
+		}
+	}
+}
+
+// settleLater settles a model in the background, after a change that may let a version go.
+func (h *Host) settleLater(name string) {
+	ctx, done, err := h.begin(context.Background())
+	if err != nil {
+		return
+	}
+	go func() {
+		defer done()
+		m, err := h.take(ctx, name)
+		if err != nil {
+			return
+		}
+		defer m.release()
+		h.settle(ctx, name, m, false)
+	}()
+}
+
+// next returns what is to be done next.
+func (m *model) next() (s step) {
+	wanted := m.wanted()
+	s.load = m.due(wanted)
+	s.unload, s.kept = m.superfluous(wanted)
+	for _, c := range wanted {
+		e := m.versions[c.version.Number]
+		switch {
+		case e == nil || e.claimed || e.loading:
+		case e.current(c):
+			if !sameSettings(e.resident.settings, c.manifest) {
+				s.settings = append(s.settings, c)
+			} else if e.failure != nil {
+				s.cured = append(s.cured, c.version.Number)
+			}
+		}
+	}
+	for n, e := range m.versions {
+		if e.resident != nil && !e.resident.ready.Load() && !e.claimed && !slices.Contains(s.unload, n) {
+			s.unload = append(s.unload, n) // somebody began to unload it and went away
+		}
+	}
+	if m.listed != nil && m.listed.Manifest.Versions.Transition == modelrepo.ResourceFirst {
+		for _, c := range s.load {
+			if e := m.versions[c.version.Number]; e != nil && e.resident != nil {
+				s.unload = append(s.unload, c.version.Number)
+			}
+		}
+	}
+	return s
+}
+
+// followManifest applies changed settings to versions that stay resident.
+func (h *Host) followManifest(ctx context.Context, name string, m *model, s step) {
+	for _, n := range s.cured {
+		h.updateVersion(name, n, func(e *entry, public *catalog.Version) {
+			e.failure.stop()
+			e.failure, public.Cause = nil, ""
+		})
+	}
+	for _, c := range s.settings {
+		h.mu.Lock()
+		v := m.versions[c.version.Number].resident
+		h.mu.Unlock()
+		moved, err := h.reconfigure(c, v)
+		if err != nil {
+			h.log.Error("a model version cannot follow its changed manifest", "model", c.model, "version", c.version.Number, "cause", err)
+			h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
+				e.resident.settings = c.manifest // lest it be tried for ever
+				public.Cause = "model.yaml changed, but its settings cannot be followed: " + err.Error()
+			})
+			continue
+		}
+		if moved != nil {
+			h.retireReplaced(ctx, v)
+		}
+	}
+}
+
+// loadAll loads versions side by side, as many at a time as the whole host may.
+func (h *Host) loadAll(ctx context.Context, all []candidate, once bool) {
+	var group errgroup.Group
+	for _, c := range all {
+		group.Go(func() error {
+			select {
+			case h.loaders <- struct{}{}:
+				defer func() { <-h.loaders }()
+			case <-ctx.Done():
+			}
+			h.load(ctx, c, once)
+			return nil
+		})
+	}
+	_ = group.Wait() // a load that fails is published, not returned
+}
+
+// unloadSurplus unloads versions one after the other, unless something came to need one of them meanwhile. It returns those that
+// it could not unload.
+func (h *Host) unloadSurplus(ctx context.Context, name string, numbers []int64) (failed []int64) {
+	for _, n := range numbers {
+		var next *catalog.Version
+		err := h.unload(ctx, name, n, func(m *model, _ *entry) error {
+			again := m.next()
+			if !slices.Contains(again.unload, n) {
+				return errNeeded
+			}
+			for _, c := range m.wanted() {
+				if c.version.Number == n {
+					next = c.announced()
+				}
+			}
+			return nil
+		}, func() *catalog.Version { return next })
+		switch {
+		case err == nil:
+			h.log.Info("a model version is unloaded", "model", name, "version", n)
+		case errors.Is(err, errNeeded):
+		default:
+			failed = append(failed, n)
+			if ctx.Err() == nil && !errors.Is(err, catalog.ErrBusy) && !errors.Is(err, catalog.ErrUnknown) {
+				h.log.Error("a model version was not unloaded cleanly", "model", name, "version", n, "cause", err)
+			}
+		}
+	}
+	return failed
+}
+
+// errNeeded says that a version is wanted again.
+var errNeeded = errors.New("the version is wanted again")
+
+// noteKept logs versions that stay although the policy does not select them any more, once.
+func (h *Host) noteKept(name string, m *model, kept []int64) {
+	for _, n := range kept {
+		h.mu.Lock()
+		e := m.versions[n]
+		known := e == nil || e.kept
+		var by []string
+		if !known {
+			e.kept, by = true, m.namedBy(n)
+		}
+		h.mu.Unlock()
+		if !known {
+			h.log.Warn("a model version stays resident although versions.policy does not select it any more", "model", name, "version", n, "named_by", by)
+		}
+	}
+}

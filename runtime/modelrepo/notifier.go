@@ -1,0 +1,80 @@
+package modelrepo
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// notifier tells that something happened in directories. It is an aid: what it misses, polling finds.
+type notifier struct {
+	watcher *fsnotify.Watcher // nil: the system gives no events
+	watched map[string]string // the directories, by path, and which ones they were
+	log     *slog.Logger
+	told    bool
+}
+
+func newNotifier(open func() (*fsnotify.Watcher, error), log *slog.Logger) *notifier {
+	n := &notifier{watched: map[string]string{}, log: log}
+	watcher, err := open()
+	if err != nil {
+		n.tell(err)
+		return n
+	}
+	n.watcher = watcher
+	return n
+}
+
+// tell says once that polling has to do without events.
+func (n *notifier) tell(err error) {
+	if !n.told {
+		n.log.Warn("some directories of the repository give no events; their changes are noticed by polling only, a little later", "error", err)
+		n.told = true
+	}
+}
+
+func (n *notifier) events() <-chan fsnotify.Event {
+	if n.watcher == nil {
+		return nil
+	}
+	return n.watcher.Events
+}
+
+func (n *notifier) errors() <-chan error {
+	if n.watcher == nil {
+		return nil
+	}
+	return n.watcher.Errors
+}
+
+// follow watches the given directories and no others. A directory that took the path of another is watched anew.
+func (n *notifier) follow(dirs map[string]string) {
+	if n.watcher == nil {
+		return
+	}
+	for path, id := range n.watched {
+		if dirs[path] != id {
+			_ = n.watcher.Remove(path) // it fails when the directory has gone, and its watch with it
+			delete(n.watched, path)
+		}
+	}
+	for path, id := range dirs {
+		if _, ok := n.watched[path]; ok {
+			continue
+		}
+		switch err := n.watcher.Add(path); {
+		case err == nil:
+			n.watched[path] = id
+		case !errors.Is(err, fs.ErrNotExist): // what has gone since the scan is for the next one
+			n.tell(err)
+		}
+	}
+}
+
+func (n *notifier) close() {
+	if n.watcher != nil {
+		_ = n.watcher.Close() // it has nothing to lose
+	}
+}

@@ -1,0 +1,135 @@
+package modelrepo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Traffic divides the requests that name neither a version nor a label among the versions of a model.
+type Traffic struct {
+	// Split are the parts; none, the default: the newest version that is ready answers everything.
+	Split []SplitEntry `yaml:"split,omitempty"`
+	// Shadow are versions that are shown the same requests; their answers are compared and nobody gets them. None, the
+	// default: no version works in vain.
+	Shadow []ShadowEntry `yaml:"shadow,omitempty"`
+}
+
+// SplitEntry is one part of a split.
+type SplitEntry struct {
+	// Slot is the part's name in answers and metrics, unique in the split; required.
+	Slot string `yaml:"slot"`
+	// Version answers the part's requests; required. Two slots may lead to one version.
+	Version int64 `yaml:"version"`
+	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes.
+	Weight float64 `yaml:"weight"`
+}
+
+// ShadowEntry is a version in the shadow of those that answer.
+type ShadowEntry struct {
+	// Version is shown the requests; required.
+	Version int64 `yaml:"version"`
+	// Sample is the part of the episodes or requests that it is shown, above 0 up to 1, default 1. More shows differences
+	// sooner; it takes spare device time.
+	Sample float64 `yaml:"sample"`
+	// Per says what is sampled: whole episodes, the default, or single requests. A version that keeps state between the
+	// requests of an episode needs whole ones.
+	Per Per `yaml:"per"`
+	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
+	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
+	Tolerance float64 `yaml:"tolerance"`
+}
+
+// Per is what a shadow samples: episode or request.
+type Per string
+
+// What is sampled.
+const (
+	PerEpisode Per = "episode"
+	PerRequest Per = "request"
+)
+
+// Choices lists what can be sampled.
+func (Per) Choices() (now, later []string) { return []string{"episode", "request"}, nil }
+
+// notGiven is a weight that no file can hold.
+var notGiven = math.Inf(-1)
+
+// SetDefaults makes a weight that is not given recognizable.
+func (s *SplitEntry) SetDefaults() { s.Weight = notGiven }
+
+// SetDefaults gives what an entry has that names nothing but its version.
+func (s *ShadowEntry) SetDefaults() { *s = ShadowEntry{Sample: 1, Per: PerEpisode, Tolerance: 0.001} }
+
+// names lists the versions that requests or their copies are sent to, with the keys that say so.
+func (t *Traffic) names() []named {
+	if t == nil {
+		return nil
+	}
+	var all []named
+	for i, s := range t.Split {
+		all = append(all, named{fmt.Sprintf("traffic.split[%d].version", i), s.Version})
+	}
+	for i, s := range t.Shadow {
+		all = append(all, named{fmt.Sprintf("traffic.shadow[%d].version", i), s.Version})
+	}
+	return all
+}
+
+// maxWeight is far above what a share needs; it keeps sums exact.
+const maxWeight = 100_000
+
+// check judges the traffic whatever versions there are.
+func (t *Traffic) check(faults *config.Faults) {
+	if t == nil {
+		return
+	}
+	sum := 0.0
+	for i, s := range t.Split {
+		at := fmt.Sprintf("traffic.split[%d]", i)
+		sameSlot := func(other SplitEntry) bool { return other.Slot == s.Slot }
+		switch {
+		case s.Slot == "":
+			faults.Addf(at, "slot is missing; expected such as {slot: a, version: 1, weight: 90}")
+		case !ValidName(s.Slot):
+			faults.Addf(at+".slot", "a slot %s, found %q", nameRule, s.Slot)
+		case slices.ContainsFunc(t.Split[:i], sameSlot):
+			faults.Addf(at+".slot", "%q names another slot of the split already; expected a name of its own", s.Slot)
+		}
+		checkNumber(faults, at, s.Version)
+		if s.Weight == notGiven {
+			faults.Addf(at, "weight is missing; expected a share such as 90, or 0 for no new episodes")
+		} else {
+			config.Between(faults, at+".weight", s.Weight, 0, maxWeight)
+		}
+		sum += s.Weight
+	}
+	if len(t.Split) > 0 && sum == 0 {
+		faults.Addf("traffic.split", "every weight is 0, so that nothing would answer; expected at least one above 0")
+	}
+	for i, s := range t.Shadow {
+		at := fmt.Sprintf("traffic.shadow[%d]", i)
+		checkNumber(faults, at, s.Version)
+		if slices.ContainsFunc(t.Shadow[:i], func(other ShadowEntry) bool { return other.Version == s.Version }) && s.Version > 0 {
+			faults.Addf(at+".version", "version %d is listed twice; expected each version once", s.Version)
+		}
+		if !(s.Sample > 0 && s.Sample <= 1) {
+			faults.Addf(at+".sample", "%v is out of range; expected above 0, up to 1", s.Sample)
+		}
+		if !(s.Tolerance > 0 && s.Tolerance <= 1) {
+			faults.Addf(at+".tolerance", "%v is out of range; expected above 0, up to 1 (a tiny one such as 1e-12 asks for equal answers)", s.Tolerance)
+		}
+	}
+}
+
+// checkNumber judges the version of an entry.
+func checkNumber(faults *config.Faults, entry string, version int64) {
+	switch {
+	case version == 0:
+		faults.Addf(entry, "version is missing; expected the number of a version")
+	case version < 0:
+		faults.Addf(entry+".version", "version %d; expected a positive number", version)
+	}
+}

@@ -1,0 +1,86 @@
+package modelrepo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// WatchConfig says how closely a repository is watched.
+type WatchConfig struct {
+	// Interval is the time between scans when no event of the file system calls for one. Default 5s.
+	Interval time.Duration
+	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
+	Settle time.Duration
+	// Logger is told once when directories give no events. Default slog.Default().
+	Logger *slog.Logger
+
+	open func() (*fsnotify.Watcher, error) // nil: fsnotify.NewWatcher
+}
+
+// Watch scans the repository whenever something may have changed in it and calls changed with what it found, first when
+// Settle has passed and then each time that the listing differs from the one before. It returns when ctx ends, without
+// an error; there is one only when w makes no sense.
+//
+// Only what has been the same for w.Settle is taken for complete, so that a listing never shows half of a change. Until
+// then a version stays in the listing as it was, also when its files are being replaced or have gone; one that is new has
+// Err set to [ErrCopying], wrapped. The same goes for manifests, and for models as a whole. A repository that cannot be
+// read at all keeps its models, and has a fault.
+//
+// changed is called from one goroutine and holds up the next scan until it returns.
+func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(Listing)) error {
+	if w.Interval < 0 || w.Settle < 0 {
+		return fmt.Errorf("modelrepo: watch every %v, settling for %v: expected positive durations", w.Interval, w.Settle)
+	}
+	w.Interval, w.Settle = cmp.Or(w.Interval, 5*time.Second), cmp.Or(w.Settle, time.Second)
+	if w.open == nil {
+		w.open = fsnotify.NewWatcher
+	}
+	n := newNotifier(w.open, cmp.Or(w.Logger, slog.Default()))
+	defer n.close()
+	var (
+		settling = newSettling(w.Settle)
+		last     *Listing
+		due      = time.Now() // of the next scan
+		first    = due.Add(w.Settle)
+		timer    = time.NewTimer(0)
+	)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.events():
+		case err := <-n.errors():
+			n.log.Debug("events of the repository were lost, such as when there are too many; it is scanned instead", "error", err)
+		case <-timer.C:
+			if ctx.Err() != nil {
+				return nil
+			}
+			listing := r.scan(settling)
+			n.follow(settling.dirs)
+			due = settling.now.Add(w.Interval)
+			if next := settling.next; !next.IsZero() && next.Before(due) {
+				due = next
+			}
+			switch {
+			case settling.now.Before(first):
+				due = first // nothing is known to be complete yet
+			case last == nil || !sameListing(last, &listing):
+				last = &listing
+				changed(listing)
+			}
+			timer.Reset(time.Until(due))
+			continue
+		}
+		// Events come in crowds while files are copied. What they tell of cannot be complete before Settle has passed.
+		if soon := time.Now().Add(w.Settle / 4); soon.Before(due) {
+			due = soon
+			timer.Reset(time.Until(due))
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package modelrepo_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// diary writes down listings, each with the seconds that have passed.
+type diary struct {
+	t      *testing.T
+	tmp    string
+	start  time.Time
+	prints map[string]string // short names of fingerprints
+	lines  []string
+}
+
+func newDiary(t *testing.T, tmp string) *diary {
+	return &diary{t: t, tmp: tmp, start: time.Now(), prints: map[string]string{}}
+}
+
+// print gives a fingerprint the name A, the next one B, and so on.
+func (d *diary) print(v modelrepo.Version) string {
+	if v.Fingerprint == "" {
+		return "-"
+	}
+	if d.prints[v.Fingerprint] == "" {
+		d.prints[v.Fingerprint] = string(rune('A' + len(d.prints)))
+	}
+	return d.prints[v.Fingerprint]
+}
+
+func (d *diary) write(l modelrepo.Listing) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.2f:", time.Since(d.start).Seconds())
+	for _, fault := range l.Faults {
+		fmt.Fprintf(&b, " fault: %v", fault)
+	}
+	for _, m := range l.Models {
+		fmt.Fprintf(&b, " %s%s", m.Name, numbers(m.Selected))
+		for _, v := range m.Versions {
+			fmt.Fprintf(&b, " %d%s", v.Number, d.print(v))
+			if v.Err != nil {
+				fmt.Fprintf(&b, "(%v)", v.Err)
+			}
+		}
+		if m.Err != nil {
+			fmt.Fprintf(&b, " error: %v", m.Err)
+		}
+		if m.Manifest.Weight != 1 {
+			fmt.Fprintf(&b, " weight %v", m.Manifest.Weight)
+		}
+	}
+	d.lines = append(d.lines, strings.ReplaceAll(b.String(), d.tmp, "TMP"))
+}
+
+// step is something that happens to the files, at a time in seconds.
+type step struct {
+	at float64
+	do func(t *testing.T, repo string)
+}
+
+func put(name, content string) func(*testing.T, string) {
+	return func(t *testing.T, repo string) { build(t, repo, map[string]string{name: content}) }
+}
+
+func remove(name string) func(*testing.T, string) {
+	return func(t *testing.T, repo string) {
+		if err := os.RemoveAll(filepath.Join(repo, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func rename(from, to string) func(*testing.T, string) {
+	return func(t *testing.T, repo string) {
+		if err := os.Rename(filepath.Join(repo, from), filepath.Join(repo, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const copying = "is still being copied: it changed within the last 1s, and is looked at again when that is over"
+
+// TestWatch polls every 5 s, with scans in between while something is not quiet for 1 s, and so at times that are known.
+func TestWatch(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		steps []step
+		want  []string
+	}{
+		"nothing happens": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			want:  []string{"1.00: m[1] 1A"},
+		},
+		"a version is added slowly": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{
+				{5.5, put("m/2/weights.bin", "w")},
+				{6.5, put("m/2/weights.bin", "we")}, // seen at 6, seen otherwise at 7
+				{7.5, put("m/2/model.onnx", "")},
+				{8.5, put("m/2/model.onnx", "mo")},
+				{9.5, put("m/2/model.onnx", "mod")},
+			},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")",
+				"11.00: m[2] 1A 2B",
+			},
+		},
+		"a program copies under another name": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{
+				{5.5, put("m/2/model.onnx", "m")},
+				{5.6, put("m/2/.weights.bin.x7", "w")},
+				{6.5, put("m/2/.weights.bin.x7", "we")},
+				{7.5, put("m/2/.weights.bin.x7", "weights")},
+				{8.5, rename("m/2/.weights.bin.x7", "m/2/weights.bin")},
+			},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")",
+				"10.00: m[2] 1A 2B",
+			},
+		},
+		"a version is replaced in place": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{
+				{5.5, remove("m/1/model.onnx")},
+				{6.5, put("m/1/model.onnx", "ne")},
+				{7.5, put("m/1/model.onnx", "new")},
+			},
+			want: []string{"1.00: m[1] 1A", "9.00: m[1] 1B"},
+		},
+		"a link to a version is swapped": {
+			files: map[string]string{
+				"m/.store/a/model.onnx": "m", "m/.store/b/model.onnx": "m", "m/1": "-> .store/a", "m/.new": "-> .store/b",
+			},
+			steps: []step{{5.5, rename("m/.new", "m/1")}},
+			want:  []string{"1.00: m[1] 1A", "7.00: m[1] 1B"},
+		},
+		"a link is removed and made again": {
+			files: map[string]string{"m/.store/a/model.onnx": "m", "m/1": "-> .store/a"},
+			steps: []step{{5.5, remove("m/1")}, {6.5, put("m/1", "-> .store/a")}},
+			want:  []string{"1.00: m[1] 1A"},
+		},
+		"a version comes, goes and comes again": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/.two/model.onnx": "m"},
+			steps: []step{{5.5, rename("m/.two", "m/2")}, {6.5, rename("m/2", "m/.two")}, {10.5, rename("m/.two", "m/2")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")",
+				"7.00: m[1] 1A",
+				"12.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")",
+				"13.00: m[2] 1A 2B",
+			},
+		},
+		"a version is removed": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/2/model.onnx": "mm"},
+			steps: []step{{5.5, remove("m/2")}},
+			want:  []string{"1.00: m[2] 1A 2B", "7.00: m[1] 1A"},
+		},
+		"a version is emptied": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/2/model.onnx": "mm"},
+			steps: []step{{5.5, put("m/2/model.onnx", "")}},
+			want: []string{
+				"1.00: m[2] 1A 2B",
+				"7.00: m[1] 1A 2C(TMP/repo/m/2/model.onnx is empty; expected an ONNX model (is it still being copied?))",
+			},
+		},
+		"a version never becomes quiet while the watch begins": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/2/model.onnx": "m"},
+			steps: []step{{0.5, put("m/2/model.onnx", "mo")}, {1.5, put("m/2/model.onnx", "mod")}},
+			want:  []string{"1.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")", "3.00: m[2] 1A 2B"},
+		},
+		"a manifest is written in two parts": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/model.yaml": "weight: 2"},
+			steps: []step{{5.5, put("m/model.yaml", "")}, {6.5, put("m/model.yaml", "weight: 3")}},
+			want:  []string{"1.00: m[1] 1A weight 2", "8.00: m[1] 1A weight 3"},
+		},
+		"a manifest is replaced": {
+			files: map[string]string{"m/1/model.onnx": "m", "m/model.yaml": "weight: 2"},
+			steps: []step{{5.5, remove("m/model.yaml")}, {6.5, put("m/model.yaml", "weight: 2")}},
+			want:  []string{"1.00: m[1] 1A weight 2"},
+		},
+		"a manifest becomes faulty and right again": {
+			files: map[string]string{"m/1/model.onnx": "m", "n/1/model.onnx": "n"},
+			steps: []step{{5.5, put("m/model.yaml", "wieght: 2")}, {10.5, put("m/model.yaml", "weight: 2")}},
+			want: []string{
+				"1.00: m[1] 1A n[1] 1B",
+				"7.00: m[] error: TMP/repo/m/model.yaml:1:1: wieght: unknown key; did you mean \"weight\"?\n    1 | wieght: 2\n      | ^ n[1] 1B",
+				"13.00: m[1] 1A weight 2 n[1] 1B",
+			},
+		},
+		"a faulty weight stays faulty": { // and is not a change each time
+			files: map[string]string{"m/1/model.onnx": "m", "m/model.yaml": "traffic: {split: [{slot: a, version: 1}]}"},
+			want: []string{
+				"1.00: m[] error: TMP/repo/m/model.yaml:1:19: traffic.split[0]: weight is missing; expected a share such as 90, or 0 for no new episodes\n" +
+					"    1 | traffic: {split: [{slot: a, version: 1}]}\n      |                   ^",
+			},
+		},
+		"a model comes and goes": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{{5.5, put("n/1/model.onnx", "n")}, {10.5, remove("n")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: m[1] 1A n[] error: TMP/repo/n " + copying,
+				"7.00: m[1] 1A n[1] 1B",
+				"13.00: m[1] 1A",
+			},
+		},
+		"the repository is away for a while": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{{5.5, rename("", "../away")}, {15.5, rename("../away", "")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"6.00: fault: not a model repository: open TMP/repo: no such file or directory m[1] 1A",
+				"16.00: m[1] 1A",
+			},
+		},
+		"the last model goes": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{{5.5, remove("m")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx and, if wanted, <model>/model.yaml in it",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tmp := t.TempDir()
+				repo := filepath.Join(tmp, "repo")
+				build(t, repo, tt.files)
+				r, err := modelrepo.Open(repo)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var log bytes.Buffer
+				w := modelrepo.WatchConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithoutEvents()
+				d := newDiary(t, tmp)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- r.Watch(ctx, w, d.write) }()
+				for _, s := range tt.steps {
+					time.Sleep(time.Until(d.start.Add(time.Duration(s.at * float64(time.Second)))))
+					s.do(t, repo)
+				}
+				time.Sleep(time.Until(d.start.Add(time.Minute)))
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Watch: %v", err)
+				}
+				if diff := cmp.Diff(tt.want, d.lines); diff != "" {
+					t.Errorf("listings (-want +got):\n%s", diff)
+				}
+				if n := strings.Count(log.String(), "no events here"); n != 1 {
+					t.Errorf("the lack of events was logged %d times:\n%s", n, log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestWatchByEvents has no poll to rely on: what does not come by events hangs.
+func TestWatchByEvents(t *testing.T) {
+	tmp := t.TempDir()
+	repo := filepath.Join(tmp, "repo")
+	build(t, repo, map[string]string{
+		"m/1/model.onnx": "m", "m/.store/a/model.onnx": "m", "m/.store/b/model.onnx": "m",
+		"m/2": "-> .store/a", "m/.new": "-> .store/b",
+	})
+	r, err := modelrepo.Open(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	listings, done := make(chan modelrepo.Listing), make(chan error, 1)
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch: %v", err)
+		}
+	}()
+	go func() {
+		done <- r.Watch(ctx, modelrepo.WatchConfig{Interval: 24 * time.Hour, Settle: 20 * time.Millisecond}, func(l modelrepo.Listing) {
+			select {
+			case listings <- l:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	d := newDiary(t, tmp)
+	for _, s := range []struct {
+		do   func(*testing.T, string)
+		want string
+	}{
+		{func(*testing.T, string) {}, "m[2] 1A 2B"},
+		{put("m/3/model.onnx", "m"), "m[3] 1A 2B 3C"},
+		{put("m/1/model.onnx", "mm"), "m[3] 1D 2B 3C"},
+		{put("m/model.yaml", "weight: 2"), "m[3] 1D 2B 3C weight 2"},
+		{rename("m/.new", "m/2"), "m[3] 1D 2E 3C weight 2"},
+		{put("m/2/more.bin", "in the directory that the link leads to now"), "m[3] 1D 2F 3C weight 2"},
+		{put("m/3/data/weights.bin", "w"), "m[3] 1D 2F 3G weight 2"},
+		{put("m/3/data/weights.bin", "ww"), "m[3] 1D 2F 3H weight 2"},
+		{remove("m/3"), "m[2] 1D 2F weight 2"},
+		{put("n/1/model.onnx", "n"), "m[2] 1D 2F weight 2 n[1] 1I"},
+		{remove("m"), "n[1] 1I"},
+	} {
+		s.do(t, repo)
+		for {
+			l := <-listings
+			if strings.Contains(fmt.Sprint(l.Err()), "copied") {
+				continue
+			}
+			d.write(l)
+			break
+		}
+		_, got, _ := strings.Cut(d.lines[len(d.lines)-1], ": ")
+		if got != s.want {
+			t.Fatalf("found %q, expected %q", got, s.want)
+		}
+	}
+}
+
+func TestLackOfEventsIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	long := strings.Repeat("x", 5000) // no system watches that
+	modelrepo.Follow(map[string]string{"/" + long: "1", "/y" + long: "2", t.TempDir() + "/gone": "3"}, slog.New(slog.NewTextHandler(&log, nil)))
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "name too long") {
+		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+	log.Reset()
+	modelrepo.Follow(map[string]string{t.TempDir() + "/gone": "3"}, slog.New(slog.NewTextHandler(&log, nil)))
+	if log.Len() > 0 {
+		t.Errorf("a directory that has gone is no reason to warn:\n%s", log.String())
+	}
+}
+
+func TestWatchRefusesNegativeTimes(t *testing.T) {
+	r, err := modelrepo.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []modelrepo.WatchConfig{{Interval: -1}, {Settle: -1}} {
+		if err := r.Watch(t.Context(), w, func(modelrepo.Listing) {}); err == nil {
+			t.Errorf("%+v is accepted", w)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package breaker
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Phase is what a circuit does with new work.
+type Phase string
+
+// The phases, as metrics and messages spell them.
+const (
+	Closed   Phase = "closed"    // takes it
+	Open     Phase = "open"      // takes none
+	HalfOpen Phase = "half-open" // takes probes
+)
+
+// State is a circuit at one moment.
+type State struct {
+	Model   string
+	Version int64
+	State   Phase
+	// Since is when State began.
+	Since time.Time
+	// Until is when an open circuit begins to take probes. Zero in other phases.
+	Until time.Time
+	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they are those
+	// that opened it.
+	Requests, Errors, Slow int
+	// Reason tells in one sentence why State began. Empty for a circuit that never opened.
+	Reason string
+}
+
+// circuit is the breaker of one version.
+type circuit struct {
+	id     versionID
+	closed atomic.Bool // for readers without mu: phase is Closed
+
+	mu sync.Mutex
+	// The following are guarded by mu.
+	phase  Phase
+	since  time.Time
+	last   time.Time // when an outcome or a question came
+	reason string
+	window []Outcome // the last ones, a ring from at on, once it is full
+	at     int
+	counts [Fault + 1]int // of window
+	pause  time.Duration  // the last one; 0: there was none
+	lent   int            // probes let through of which nothing was heard
+	lentAt time.Time      // when the last of them was
+}
+
+func newCircuit(id versionID, now time.Time) *circuit {
+	c := &circuit{id: id, phase: Closed, since: now, last: now}
+	c.closed.Store(true)
+	return c
+}
+
+// heard returns the circuit's state and when it was last heard of.
+func (c *circuit) heard() (time.Time, State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.stateLocked()
+}
+
+func (c *circuit) stateLocked() State {
+	s := State{
+		Model: c.id.model, Version: c.id.version, State: c.phase, Since: c.since,
+		Requests: len(c.window), Errors: c.counts[Fault], Slow: c.counts[Slow], Reason: c.reason,
+	}
+	if c.phase == Open {
+		s.Until = c.since.Add(c.pause)
+	}
+	return s
+}
+
+// allow returns, beside the answer, the state that it changed to, or none.
+func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = now
+	changed = c.wakeLocked(now)
+	switch c.phase {
+	case Closed:
+		return true, changed
+	case Open:
+		return false, changed
+	case HalfOpen:
+	}
+	// A probe may never be heard of: its outcome said nothing, or it went elsewhere.
+	if c.lent > 0 && now.Sub(c.lentAt) >= config.OpenFor {
+		c.lent = 0
+	}
+	if len(c.window)+c.lent >= config.Probes {
+		return false, changed
+	}
+	c.lent++
+	c.lentAt = now
+	return true, changed
+}
+
+// done returns the states that it changed to.
+func (c *circuit) done(config *Config, outcome Outcome, now time.Time) (woke, changed State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = now
+	woke = c.wakeLocked(now)
+	switch c.phase {
+	case Closed:
+		c.countLocked(outcome, config.Window)
+		n, errors, slow := len(c.window), c.counts[Fault], c.counts[Slow]
+		if n < config.MinRequests {
+			return woke, State{}
+		}
+		switch {
+		case reaches(errors, n, config.ErrorRate):
+			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests failed", errors, n))
+		case reaches(slow, n, config.LatencyRate):
+			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
+		}
+	case Open: // one that nobody turned away; it is judged when the pause is over
+	case HalfOpen:
+		c.lent = max(0, c.lent-1)
+		c.countLocked(outcome, config.Probes)
+		n, slow := len(c.window), c.counts[Slow]
+		switch {
+		case outcome == Fault:
+			changed = c.openLocked(config, now, "a probe failed")
+		case n < config.Probes:
+		case reaches(slow, n, config.LatencyRate):
+			changed = c.openLocked(config, now, fmt.Sprintf("%d of %d probes were slow", slow, n))
+		default:
+			changed = c.turnLocked(Closed, now, fmt.Sprintf("%d probes were answered", n))
+		}
+	}
+	return woke, changed
+}
+
+func reaches(count, of int, rate float64) bool {
+	return count > 0 && float64(count) >= rate*float64(of)
+}
+
+func (c *circuit) countLocked(outcome Outcome, most int) {
+	if len(c.window) < most {
+		c.window = append(c.window, outcome)
+	} else {
+		c.counts[c.window[c.at]]--
+		c.window[c.at] = outcome
+		c.at = (c.at + 1) % most
+	}
+	c.counts[outcome]++
+}
+
+// wakeLocked ends the pause of an open circuit.
+func (c *circuit) wakeLocked(now time.Time) State {
+	if c.phase != Open || now.Sub(c.since) < c.pause {
+		return State{}
+	}
+	c.lent = 0
+	return c.turnLocked(HalfOpen, now, fmt.Sprintf("%v passed", c.pause))
+}
+
+func (c *circuit) openLocked(config *Config, now time.Time, reason string) State {
+	if c.phase == HalfOpen || c.pause > 0 && now.Sub(c.since) < c.pause {
+		c.pause = min(2*c.pause, config.MaxOpenFor)
+	} else {
+		c.pause = config.OpenFor
+	}
+	c.phase, c.since, c.reason = Open, now, reason
+	c.closed.Store(false)
+	return c.stateLocked() // with the window that opened it, which stays until probes come
+}
+
+// turnLocked begins a phase with an empty window.
+func (c *circuit) turnLocked(phase Phase, now time.Time, reason string) State {
+	c.phase, c.since, c.reason = phase, now, reason
+	c.window, c.at, c.counts = c.window[:0], 0, [Fault + 1]int{}
+	c.closed.Store(phase == Closed)
+	return c.stateLocked()
+}

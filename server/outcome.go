@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/routing"
+)
+
+// maxOutcomes bounds the numbers of one report.
+const maxOutcomes = 16
+
+// ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode.
+func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeRequest) (*weftv1.ReportOutcomeResponse, error) {
+	m, err := s.model(req.GetModel())
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	values, err := outcomeValues(req)
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	number := req.GetVersion()
+	if number == 0 {
+		var known bool
+		if number, known = s.router.VersionOf(m.Name, req.GetEpisodeId()); !known {
+			return nil, fail(ctx, &tensor.FieldError{
+				Field: "version", Want: "the version that served the episode, which is not remembered (any more)", Got: "none",
+			}, place{})
+		}
+	}
+	v := m.Version(number)
+	if v == nil {
+		_, err := s.table().Resolve(m.Name, routing.Choice{Version: &number})
+		return nil, fail(ctx, err, place{})
+	}
+	s.router.End(m.Name, req.GetEpisodeId())
+	if s.config.Rollouts != nil {
+		s.config.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values)
+	}
+	return &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}, nil
+}
+
+// outcomeValues returns what was reported, by name. The error is a *tensor.FieldError.
+func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error) {
+	switch n := len(req.GetEpisodeId()); {
+	case n == 0:
+		return nil, &tensor.FieldError{Field: "episode_id", Want: "the id that the requests of the episode had", Got: "none"}
+	case n > maxIDBytes:
+		return nil, &tensor.FieldError{Field: "episode_id", Want: fmt.Sprintf("at most %d bytes", maxIDBytes), Got: fmt.Sprintf("%d bytes", n)}
+	}
+	values := map[string]float64{}
+	for name, value := range req.GetMetrics() {
+		if !validName.MatchString(name) || name == "reward" || name == "success" {
+			return nil, &tensor.FieldError{Field: "metrics", Want: nameRule + "; neither reward nor success, which have fields of their own", Got: strconv.Quote(clip(name))}
+		}
+		values[name] = value
+	}
+	if req.Reward != nil {
+		values["reward"] = req.GetReward()
+	}
+	if req.Success != nil {
+		values["success"] = 0
+		if req.GetSuccess() {
+			values["success"] = 1
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return nil, &tensor.FieldError{Field: "reward", Want: "at least one of reward, success and metrics", Got: "none"}
+	case len(values) > maxOutcomes:
+		return nil, &tensor.FieldError{Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values))}
+	}
+	for name, value := range values {
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			return nil, &tensor.FieldError{Field: name, Want: "a finite number", Got: fmt.Sprint(value)}
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,137 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+func checkRequests(g Gate, e Evidence) GateCheck {
+	c := GateCheck{Name: "requests", Verdict: Promote}
+	c.Reason = fmt.Sprintf("%d requests of the candidate in this stage, %d needed", e.Candidate.Count, g.MinRequests)
+	if e.Candidate.Count < g.MinRequests {
+		c.Verdict = Hold
+	}
+	return c
+}
+
+func checkErrors(g Gate, e Evidence) GateCheck {
+	r := e.Candidate
+	c := GateCheck{Name: "errors", Verdict: Promote}
+	c.Reason = fmt.Sprintf("%d of %d requests of the candidate failed, a part of %s against a limit of %s",
+		r.Faults, r.Count, part(r.Faults, r.Count), number(g.MaxErrorRate))
+	switch {
+	case r.Count == 0:
+		c.Verdict = Hold
+		c.Reason = fmt.Sprintf("no request of the candidate in this stage, %d needed", g.MinRequests)
+	case surelyAbove(r.Faults, r.Count, g.MaxErrorRate, g.Alpha):
+		c.Verdict = Rollback
+	case r.Count < g.MinRequests:
+		c.Verdict = Hold
+		c.Reason += fmt.Sprintf("; %d requests are needed", g.MinRequests)
+	case float64(r.Faults) > g.MaxErrorRate*float64(r.Count):
+		c.Verdict = Hold
+		c.Reason += ", which may still be chance"
+	}
+	return c
+}
+
+// checkLatency compares percentiles. The bounds of three standard errors are for one look, not for all looks at once.
+func checkLatency(g Gate, e Evidence) GateCheck {
+	b, c := e.Baseline, e.Candidate
+	check := GateCheck{Name: "latency", Verdict: Hold}
+	enough := func(r Requests) bool {
+		return len(r.Compute) > 0 && (r.Earlier || int64(len(r.Compute)) >= min(g.MinRequests, sampleSize))
+	}
+	if !enough(b) || !enough(c) {
+		check.Reason = fmt.Sprintf("compute time measured of %d requests of the candidate and %d of the baseline, %d of each needed",
+			len(c.Compute), len(b.Compute), min(g.MinRequests, sampleSize))
+		return check
+	}
+	_, baseline, baselineHigh := p95(b.Compute)
+	candidateLow, candidate, _ := p95(c.Compute)
+	ratio := float64(candidate) / float64(max(baseline, 1))
+	check.Reason = fmt.Sprintf("the candidate's p95 of compute time is %v, the baseline's %v: a ratio of %s against a limit of %s",
+		candidate.Round(time.Microsecond), baseline.Round(time.Microsecond), number(ratio), number(g.MaxLatencyRatio))
+	if b.Earlier {
+		check.Reason += " (the baseline's is of an earlier stage)"
+	}
+	switch {
+	case ratio <= g.MaxLatencyRatio:
+		check.Verdict = Promote
+	case float64(candidateLow) > g.MaxLatencyRatio*float64(baselineHigh):
+		check.Verdict = Rollback
+	default:
+		check.Reason += ", which may still be chance"
+	}
+	return check
+}
+
+func checkAgreement(g Gate, e Evidence) GateCheck {
+	c := GateCheck{Name: "agreement", Verdict: Promote}
+	c.Reason = fmt.Sprintf("%d of %d shadowed requests agreed, a part of %s against at least %s",
+		e.Agreed, e.Shadowed, part(e.Agreed, e.Shadowed), number(g.MinAgreement))
+	switch {
+	case e.Shadowed == 0:
+		c.Verdict = Hold
+		c.Reason = "no request of the candidate in the shadow was compared: the traffic must name it as a shadow"
+	case surelyAbove(e.Shadowed-e.Agreed, e.Shadowed, 1-g.MinAgreement, g.Alpha):
+		c.Verdict = Rollback
+	case e.Shadowed < g.MinRequests:
+		c.Verdict = Hold
+		c.Reason += fmt.Sprintf("; %d are needed", g.MinRequests)
+	case float64(e.Agreed) < g.MinAgreement*float64(e.Shadowed):
+		c.Verdict = Hold
+		c.Reason += ", which may still be chance"
+	}
+	return c
+}
+
+func checkEpisodes(g Gate, e Evidence) GateCheck {
+	b, n := episodes(e.Strata)
+	c := GateCheck{Name: "episodes", Verdict: Promote}
+	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, %d of each needed", g.Outcome, n, b, g.MinEpisodes)
+	if min(b, n) < g.MinEpisodes {
+		c.Verdict = Hold
+	}
+	return c
+}
+
+// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely more than it worse.
+func checkOutcome(g Gate, e Evidence) GateCheck {
+	c := GateCheck{Name: "outcome", Verdict: Hold}
+	if b, n := episodes(e.Strata); min(b, n) < g.MinEpisodes {
+		c.Reason = fmt.Sprintf("%q is compared from %d episodes of each version", g.Outcome, g.MinEpisodes)
+		return c
+	}
+	estimate, radius := difference(e.Strata, g.Alpha)
+	if math.IsInf(radius, 1) {
+		c.Reason = fmt.Sprintf("no stage has episodes of both versions with %q", g.Outcome)
+		return c
+	}
+	better := estimate
+	if g.LowerIsBetter {
+		better = -estimate
+	}
+	switch {
+	// A difference that is not a number satisfies neither.
+	case better-radius > -g.Margin:
+		c.Verdict = Promote
+	case better+radius < -g.Margin:
+		c.Verdict = Rollback
+	}
+	direction := "more"
+	if g.LowerIsBetter {
+		direction = "less"
+	}
+	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s between %+.4g and %+.4g, where %s is better and the margin is %s",
+		g.Outcome, estimate, number(1-g.Alpha), estimate-radius, estimate+radius, direction, number(g.Margin))
+	return c
+}
+
+func number(x float64) string { return fmt.Sprintf("%.4g", x) }
+
+// part returns hits/tries in words; of no tries it is NaN.
+func part(hits, tries int64) string {
+	return number(float64(hits) / float64(tries))
+}

@@ -1,0 +1,120 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Start begins a rollout with its first stage. Errors: *PlanError, *UnknownError, *NotReadyError, ErrRunning, or that of SetTraffic.
+func (m *Manager) Start(p Plan) (Rollout, error) {
+	p = p.withDefaults()
+	if err := p.Check(); err != nil {
+		return Rollout{}, err
+	}
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	if old := m.runs[p.Model]; old != nil && old.State == Running {
+		return Rollout{}, fmt.Errorf("model %q: %w, of version %d: abort it first", p.Model, ErrRunning, old.CandidateVersion)
+	}
+	known := m.traffic.Snapshot().Model(p.Model)
+	if known == nil {
+		return Rollout{}, &UnknownError{Model: p.Model}
+	}
+	for _, number := range []int64{p.BaselineVersion, p.CandidateVersion} {
+		v := known.Version(number)
+		if v == nil {
+			return Rollout{}, &UnknownError{Model: p.Model, Version: number}
+		}
+		if v.State != catalog.Ready {
+			return Rollout{}, &NotReadyError{p.Model, number, v.State, v.Cause}
+		}
+	}
+	r := &run{Rollout: Rollout{Plan: p, State: Running}}
+	if known.Traffic != nil {
+		r.revision = known.Traffic.Revision
+	}
+	r.agreed, r.shadowed = m.agreement(p.Model, p.CandidateVersion)
+	set, err := m.traffic.SetTraffic(p.Model, r.traffic(p.Stages[0], false, known.Traffic), r.revision)
+	if err != nil {
+		return Rollout{}, fmt.Errorf("model %q: the rollout was not started: %w", p.Model, err)
+	}
+	r.revision = set.Revision
+
+	now := m.now()
+	m.mu.Lock()
+	m.runs[p.Model] = r
+	r.enter(0, now)
+	if p.Gate.Outcome != "" {
+		m.windowLocked(version{p.Model, p.BaselineVersion}).reserve(p.Gate.Outcome)
+		m.windowLocked(version{p.Model, p.CandidateVersion}).reserve(p.Gate.Outcome)
+	}
+	r.Report = Judge(p.Gate, r.evidence(r.agreed, r.shadowed))
+	r.Report.At = now
+	m.countLocked()
+	m.mu.Unlock()
+	m.step(r, now, p.Stages[0], "started by hand")
+	return m.copyOf(r), nil
+}
+
+// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says. If the rollout turns
+// out to have ended the error is ErrEnded and the Rollout says why.
+func (m *Manager) Advance(model string) (Rollout, error) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	r, err := m.running(model)
+	if err != nil {
+		return Rollout{}, err
+	}
+	m.judge(r)
+	if m.endIfBroken(r) {
+		return m.copyOf(r), fmt.Errorf("model %q: %w: %s", model, ErrEnded, r.Steps[len(r.Steps)-1].Reason)
+	}
+	err = m.advance(r, "asked for by hand")
+	return m.copyOf(r), err
+}
+
+// Abort gives all traffic back to the baseline, unless somebody else has changed the traffic.
+func (m *Manager) Abort(model string) (Rollout, error) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	r, err := m.running(model)
+	if err != nil {
+		return Rollout{}, err
+	}
+	m.judge(r)
+	if !m.endIfBroken(r) {
+		err = m.end(r, Aborted, "asked for by hand")
+	}
+	return m.copyOf(r), err
+}
+
+// running returns the model's running rollout. The caller holds changing.
+func (m *Manager) running(model string) (*run, error) {
+	r := m.runs[model]
+	switch {
+	case r == nil:
+		return nil, fmt.Errorf("model %q: %w: start one first", model, ErrNone)
+	case r.State != Running:
+		return nil, fmt.Errorf("model %q: %w, %v: start another", model, ErrEnded, r.State)
+	}
+	return r, nil
+}
+
+func (m *Manager) copyOf(r *run) Rollout {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.clone()
+}
+
+// countLocked makes Observe count for the running rollouts.
+func (m *Manager) countLocked() {
+	counters := map[version]*counter{}
+	for _, r := range m.runs {
+		if r.State == Running {
+			counters[version{r.Model, r.BaselineVersion}] = r.baseline
+			counters[version{r.Model, r.CandidateVersion}] = r.candidate
+		}
+	}
+	m.counters.Store(&counters)
+}

@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Verdict is what a gate says of a candidate. Its numbers are those of weft.v1.Verdict.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Promote  Verdict = iota + 1 // the evidence suffices and speaks for the candidate
+	Hold                        // the evidence does not suffice yet
+	Rollback                    // the evidence speaks against it
+)
+
+// String returns PROMOTE, HOLD or ROLLBACK.
+func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", "HOLD", "ROLLBACK"}[v] }
+
+// Gate says what a candidate must show. Zero values are the defaults.
+type Gate struct {
+	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is compared; 0: 100.
+	MinRequests int64
+	// MinEpisodes with an outcome must have been reported of each version; 0: 20. Not looked at without Outcome.
+	MinEpisodes int64
+	// MaxErrorRate is the largest part of the candidate's requests that may fail with a fault of the model; 0: 0.01.
+	MaxErrorRate float64
+	// MaxLatencyRatio is the largest ratio of the candidate's p95 of compute time to the baseline's; 0: 1.5.
+	MaxLatencyRatio float64
+	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
+	MinAgreement float64
+	// Outcome is the name of the outcome that decides; "": outcomes are not looked at.
+	Outcome string
+	// LowerIsBetter for this outcome, for instance a cost.
+	LowerIsBetter bool
+	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome. With 0 only
+	// a candidate that is surely better is promoted, and one that is as good is held for ever.
+	Margin float64
+	// Alpha is the probability of a wrong verdict on the outcome, on errors and on agreement, each, however often the gate
+	// looks; 0: 0.05. Smaller takes more episodes.
+	Alpha float64
+}
+
+// WithDefaults returns the gate with its zero values replaced.
+func (g Gate) WithDefaults() Gate {
+	if g.MinRequests == 0 {
+		g.MinRequests = 100
+	}
+	if g.MinEpisodes == 0 {
+		g.MinEpisodes = 20
+	}
+	if g.MaxErrorRate == 0 {
+		g.MaxErrorRate = 0.01
+	}
+	if g.MaxLatencyRatio == 0 {
+		g.MaxLatencyRatio = 1.5
+	}
+	if g.Alpha == 0 {
+		g.Alpha = 0.05
+	}
+	return g
+}
+
+// Check returns what is wrong with the gate in itself, as a *PlanError.
+func (g Gate) Check() error {
+	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+	switch {
+	case g.MinRequests < 0:
+		return &PlanError{"gate.min_requests", "a number of at least 0", strconv.FormatInt(g.MinRequests, 10)}
+	case g.MinEpisodes < 0:
+		return &PlanError{"gate.min_episodes", "a number of at least 0", strconv.FormatInt(g.MinEpisodes, 10)}
+	case !(g.MaxErrorRate >= 0 && g.MaxErrorRate <= 1):
+		return &PlanError{"gate.max_error_rate", "a number from 0 to 1", fmt.Sprint(g.MaxErrorRate)}
+	case !(g.MaxLatencyRatio >= 0) || !finite(g.MaxLatencyRatio):
+		return &PlanError{"gate.max_latency_ratio", "a number of at least 0", fmt.Sprint(g.MaxLatencyRatio)}
+	case !(g.MinAgreement >= 0 && g.MinAgreement <= 1):
+		return &PlanError{"gate.min_agreement", "a number from 0 to 1", fmt.Sprint(g.MinAgreement)}
+	case !(g.Margin >= 0) || !finite(g.Margin):
+		return &PlanError{"gate.margin", "a number of at least 0, in units of the outcome", fmt.Sprint(g.Margin)}
+	case !(g.Alpha >= 0 && g.Alpha < 1):
+		return &PlanError{"gate.alpha", "a number of at least 0 and below 1", fmt.Sprint(g.Alpha)}
+	case g.Outcome == "" && (g.LowerIsBetter || g.Margin > 0):
+		return &PlanError{"gate.outcome", "the name of the outcome that lower_is_better and margin are about", "none"}
+	}
+	return nil
+}
+
+// GateCheck is one thing that a gate looked at.
+type GateCheck struct {
+	Name    string // requests, episodes, errors, latency, agreement or outcome
+	Verdict Verdict
+	Reason  string // one sentence with the numbers
+}
+
+// Report is what a gate says, and why. It is immutable.
+type Report struct {
+	Verdict Verdict
+	Checks  []GateCheck
+	At      time.Time // set by the Manager; Judge knows no time
+}
+
+// Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must say Promote
+// for Promote; else it is Hold. Zero values of the gate are its defaults.
+func Judge(g Gate, e Evidence) Report {
+	g = g.WithDefaults()
+	checks := []GateCheck{checkRequests(g, e), checkErrors(g, e), checkLatency(g, e)}
+	if g.MinAgreement > 0 {
+		checks = append(checks, checkAgreement(g, e))
+	}
+	if g.Outcome != "" {
+		checks = append(checks, checkEpisodes(g, e), checkOutcome(g, e))
+	}
+	verdict := Promote
+	for _, c := range checks {
+		// The verdicts are ordered by how much they weigh.
+		verdict = max(verdict, c.Verdict)
+	}
+	return Report{Verdict: verdict, Checks: checks}
+}

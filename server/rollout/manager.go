@@ -1,0 +1,142 @@
+// Package rollout leads a new version of a model through stages of growing traffic and judges it by what it shows there.
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Traffic is where rollouts read which versions there are and divide requests among them.
+type Traffic interface {
+	// Snapshot returns the latest state. It must not block.
+	Snapshot() *catalog.Snapshot
+	// SetTraffic replaces a model's traffic as a whole or not at all, and returns it with its new revision, which the next
+	// Snapshot shows. If expected is not 0 and not the present revision it changes nothing and returns an error.
+	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
+}
+
+// Config is what a Manager needs. Only Traffic is required.
+type Config struct {
+	Traffic Traffic
+	// Agreement returns how many shadowed requests of a version were compared, and how many of them agreed, since the
+	// server started. Nil: none.
+	Agreement func(model string, shadow int64) (agreed, done int64)
+	// Began returns when an episode's first request came, if that is still known. An outcome then counts for the stage in which its episode
+	// began, and not at all if that was before the rollout. Else it counts for the stage in which it is reported; a new
+	// version is then judged by its short episodes first, as they are the first to be reported.
+	Began func(model, episode string) (time.Time, bool)
+	// Oldest returns when the oldest of a model's episodes began that began at since or later and are still running. Outcomes then count
+	// once all episodes that began before theirs have ended. Else those that end early count first, which speaks against a
+	// version that keeps its episodes alive for longer. Nil: they count at once.
+	Oldest func(model string, since time.Time) (time.Time, bool)
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default
+	// Tick is how often Run looks. 0: 1 s.
+	Tick time.Duration
+}
+
+// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Nothing of it outlives the process.
+//
+// Lock order: changing, mu, counter.mu. Config.Traffic and Config.Agreement may be called with changing held, never with mu.
+type Manager struct {
+	traffic   Traffic
+	agreement func(model string, shadow int64) (agreed, done int64)
+	began     func(model, episode string) (time.Time, bool)
+	oldest    func(model string, since time.Time) (time.Time, bool)
+	now       func() time.Time
+	logger    *slog.Logger
+	tick      time.Duration
+	seed      maphash.Seed
+
+	// changing is held from the look at the evidence to the end of the change of traffic.
+	changing sync.Mutex
+
+	mu      sync.Mutex
+	runs    map[string]*run     // by model; written with changing held too
+	windows map[version]*window // versions that are not in the snapshot any more are removed by look
+
+	// counters of the running rollouts' versions, for Observe. The map is immutable.
+	counters atomic.Pointer[map[version]*counter]
+}
+
+// version names one version.
+type version struct {
+	model  string
+	number int64
+}
+
+// New returns a Manager. Nothing happens by itself until Run.
+func New(c Config) *Manager {
+	m := &Manager{
+		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, oldest: c.Oldest, now: c.Now, logger: c.Logger,
+		tick: cmp.Or(c.Tick, time.Second), seed: maphash.MakeSeed(),
+		runs: map[string]*run{}, windows: map[version]*window{},
+	}
+	if m.agreement == nil {
+		m.agreement = func(string, int64) (int64, int64) { return 0, 0 }
+	}
+	if m.began == nil {
+		m.began = func(string, string) (time.Time, bool) { return time.Time{}, false }
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	if m.logger == nil {
+		m.logger = slog.Default()
+	}
+	m.counters.Store(&map[version]*counter{})
+	return m
+}
+
+// Run looks at the running rollouts every tick and moves the automatic ones, until ctx ends. The traffic then stays as it is.
+func (m *Manager) Run(ctx context.Context) {
+	ticker := time.NewTicker(m.tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			m.look()
+		}
+	}
+}
+
+// Get returns the model's latest rollout, running or not.
+func (m *Manager) Get(model string) (Rollout, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.runs[model]
+	if !ok {
+		return Rollout{}, false
+	}
+	return r.clone(), true
+}
+
+// Rollouts returns the latest rollout of every model that had one, sorted by model.
+func (m *Manager) Rollouts() []Rollout {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Rollout, 0, len(m.runs))
+	for _, r := range m.runs {
+		all = append(all, r.clone())
+	}
+	slices.SortFunc(all, func(a, b Rollout) int { return cmp.Compare(a.Model, b.Model) })
+	return all
+}
+
+// Observe counts a request that a version answered, or that a fault of the model ended. compute is not looked at after a fault.
+// It costs next to nothing for versions without a running rollout.
+func (m *Manager) Observe(model string, number int64, fault bool, compute time.Duration) {
+	if c := (*m.counters.Load())[version{model, number}]; c != nil {
+		c.observe(fault, compute)
+	}
+}

@@ -1,0 +1,405 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// bench is a Manager that runs in virtual time.
+type bench struct {
+	*Manager
+	host     *host
+	log      *bytes.Buffer
+	episodes int
+}
+
+// within runs f in a bubble with a running Manager. Time passes when f sleeps.
+func within(t *testing.T, change func(*Config), f func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{host: newHost(1, 2, 3), log: &bytes.Buffer{}}
+		c := Config{Traffic: b.host, Logger: slog.New(slog.NewTextHandler(b.log, nil))}
+		if change != nil {
+			change(&c)
+		}
+		b.Manager = New(c)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			b.Run(ctx)
+			close(ended)
+		}()
+		f(t, b)
+		cancel()
+		<-ended
+	})
+}
+
+// pass lets virtual time pass, inside within.
+func pass(d time.Duration) { time.Sleep(d) }
+
+// serve gives each version n requests, and n episodes whose reward is near the given one.
+func (b *bench) serve(n int, baseline, candidate float64) {
+	for range n {
+		b.episodes++
+		for i, reward := range [...]float64{baseline, candidate} {
+			b.Observe("m", int64(i+1), false, 10*time.Millisecond)
+			b.Report("m", fmt.Sprint("episode ", b.episodes), int64(i+1), map[string]float64{"reward": reward + float64(b.episodes%2)})
+		}
+	}
+}
+
+func (b *bench) state(t *testing.T) Rollout {
+	t.Helper()
+	synctest.Wait()
+	r, ok := b.Get("m")
+	if !ok {
+		t.Fatal("no rollout")
+	}
+	return r
+}
+
+func (b *bench) start(t *testing.T, change func(*Plan)) {
+	t.Helper()
+	p := Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2, Automatic: true, Gate: Gate{Outcome: "reward"}}
+	if change != nil {
+		change(&p)
+	}
+	if _, err := b.Start(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expectSplit(t *testing.T, b *bench, want string) {
+	t.Helper()
+	if got := b.host.split(); got != want {
+		t.Errorf("traffic %q, expected %q", got, want)
+	}
+}
+
+// last returns the state and the reason of the last step.
+func last(r Rollout) (State, string) {
+	s := r.Steps[len(r.Steps)-1]
+	return s.State, s.Reason
+}
+
+func expectEnd(t *testing.T, r Rollout, state State, reason string) {
+	t.Helper()
+	if s, why := last(r); r.State != state || s != state || !strings.Contains(why, reason) {
+		t.Errorf("%v, last step %v because %q; expected %v because of %q", r.State, s, why, state, reason)
+	}
+}
+
+func TestAutomaticPromotes(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.host.model.Traffic = &catalog.Traffic{Revision: 7, Shadow: []catalog.Shadow{{Version: 3, Sample: 1}}}
+		b.start(t, nil)
+		time.Sleep(500 * time.Millisecond) // so that no tick falls together with a look of this test
+		for _, split := range []string{"baseline 1: 99, candidate 2: 1", "baseline 1: 90, candidate 2: 10", "baseline 1: 50, candidate 2: 50"} {
+			expectSplit(t, b, split+", 1 shadows by rollout")
+			b.serve(150, 1, 2)
+			time.Sleep(28 * time.Second)
+			if r := b.state(t); r.Report.Verdict != Promote || len(r.Steps) != r.Stage+1 {
+				t.Fatalf("before the stage is over: %+v", r)
+			}
+			expectSplit(t, b, split+", 1 shadows by rollout")
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+		}
+		expectSplit(t, b, "baseline 1: 0, candidate 2: 100, 1 shadows by rollout")
+		time.Sleep(time.Hour)
+		if r := b.state(t); r.State != Running || r.Report.Verdict != Hold {
+			t.Fatalf("without a request in the last stage: %+v", r)
+		}
+		for range 100 {
+			b.Observe("m", 2, false, 11*time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		r := b.state(t)
+		expectEnd(t, r, Promoted, "the gate said PROMOTE")
+		expectSplit(t, b, "candidate 2: 100, 1 shadows by rollout")
+		var percents []float64
+		for _, s := range r.Steps {
+			percents = append(percents, s.Percent)
+			if len(s.Report.Checks) != 5 || s.Report.At.IsZero() {
+				t.Errorf("a step without its evidence: %+v", s)
+			}
+		}
+		if d := cmp.Diff([]float64{1, 10, 50, 100, 100}, percents); d != "" {
+			t.Error(d)
+		}
+		if n := strings.Count(b.log.String(), "\n"); n != len(r.Steps) || !strings.Contains(b.log.String(), "outcome=\"PROMOTE: the candidate's mean of") {
+			t.Errorf("%d lines for %d steps:\n%s", n, len(r.Steps), b.log)
+		}
+	})
+}
+
+func TestAutomaticRollsBackAtOnce(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		b.serve(100, 2, 1)
+		time.Sleep(2 * time.Second)
+		expectEnd(t, b.state(t), RolledBack, `ROLLBACK: the candidate's mean of "reward" differs by -1 `)
+		expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+		b.serve(1, 2, 1)
+		time.Sleep(time.Minute)
+		if n := b.runs["m"].strata[0].Candidate.Count; n != 100 {
+			t.Errorf("%d episodes counted, one of them after the end", n)
+		}
+		if got := b.state(t); len(got.Steps) != 2 || b.host.changes != 2 {
+			t.Errorf("after the end: %d steps, %d changes", len(got.Steps), b.host.changes)
+		}
+		b.start(t, nil)
+		if e := b.state(t).Report.Checks[3]; !strings.Contains(e.Reason, "reported of 0 episodes of the candidate and 0") {
+			t.Errorf("another rollout starts with %q", e.Reason)
+		}
+	})
+}
+
+func TestByHand(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{20, 100} })
+		b.serve(100, 2, 1)
+		time.Sleep(time.Minute)
+		if r := b.state(t); r.State != Running || r.Report.Verdict != Rollback {
+			t.Fatalf("%v, %v; expected to be told ROLLBACK and to run on", r.State, r.Report.Verdict)
+		}
+		for _, split := range []string{"baseline 1: 0, candidate 2: 100", "candidate 2: 100"} {
+			if _, err := b.Advance("m"); err != nil {
+				t.Fatal(err)
+			}
+			expectSplit(t, b, split+", 0 shadows by rollout")
+		}
+		expectEnd(t, b.state(t), Promoted, "by hand")
+		if _, err := b.Advance("m"); !errors.Is(err, ErrEnded) {
+			t.Errorf("advancing what has ended: %v", err)
+		}
+		if _, err := b.Abort("m"); !errors.Is(err, ErrEnded) {
+			t.Errorf("aborting what has ended: %v", err)
+		}
+	})
+}
+
+func TestAbort(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		if _, err := b.Abort("m"); !errors.Is(err, ErrNone) {
+			t.Errorf("without a rollout: %v", err)
+		}
+		b.start(t, nil)
+		r, err := b.Abort("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectEnd(t, r, Aborted, "by hand")
+		r.Steps[0].Reason, r.Stages[0] = "scribble", 77
+		if again := b.state(t); again.Steps[0].Reason != "started by hand" || again.Stages[0] != 1 {
+			t.Errorf("what Get returned is shared: %+v", again)
+		}
+		expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+	})
+}
+
+func TestEndsWhenTheGroundMoves(t *testing.T) {
+	for _, c := range []struct {
+		name, reason, split string
+		change              func(*host)
+	}{
+		{"traffic", `changed by somebody else: it is revision 2 by "SetTraffic", the rollout's was 1; the traffic was left`, "x 3: 1, 0 shadows by SetTraffic", func(h *host) {
+			if _, err := h.SetTraffic("m", &catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}}, 0); err != nil {
+				panic(err)
+			}
+		}},
+		{"candidate", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout", func(h *host) { h.put(2, 0) }},
+		{"candidate unloading", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout", func(h *host) { h.put(2, catalog.Unloading) }},
+		{"baseline", "the baseline, version 1, is gone; the traffic was left", "baseline 1: 99, candidate 2: 1, 0 shadows by rollout", func(h *host) { h.put(1, catalog.Failed) }},
+	} {
+		for _, way := range []string{"look", "advance", "abort"} {
+			t.Run(c.name+" "+way, func(t *testing.T) {
+				within(t, nil, func(t *testing.T, b *bench) {
+					b.start(t, func(p *Plan) { p.Automatic = false })
+					c.change(b.host)
+					switch way {
+					case "advance":
+						if _, err := b.Advance("m"); !errors.Is(err, ErrEnded) {
+							t.Errorf("advance: %v", err)
+						}
+					case "abort":
+						if _, err := b.Abort("m"); err != nil {
+							t.Errorf("abort: %v", err)
+						}
+					default:
+						time.Sleep(2 * time.Second)
+					}
+					expectEnd(t, b.state(t), Aborted, c.reason)
+					expectSplit(t, b, c.split)
+				})
+			})
+		}
+	}
+}
+
+func TestReloadIsWaitedFor(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		b.host.put(2, catalog.Loading)
+		time.Sleep(5 * time.Second)
+		if r := b.state(t); r.State != Running {
+			t.Errorf("ended as %v while the candidate is loaded anew", r.State)
+		}
+	})
+}
+
+func TestRefusedTrafficIsTriedAgain(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		b.serve(100, 2, 1)
+		b.host.setRefusal(errors.New("not now"))
+		time.Sleep(10 * time.Second)
+		if r := b.state(t); r.State != Running || len(r.Steps) != 1 {
+			t.Errorf("%v with %d steps although the traffic stayed", r.State, len(r.Steps))
+		}
+		if n := strings.Count(b.log.String(), "not now"); n != 1 {
+			t.Errorf("the refusal is in the log %d times:\n%s", n, b.log)
+		}
+		b.host.setRefusal(nil)
+		time.Sleep(2 * time.Second)
+		expectEnd(t, b.state(t), RolledBack, "ROLLBACK")
+	})
+}
+
+func TestStartRefuses(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.host.put(3, catalog.Loading)
+		start := func(p Plan) error {
+			_, err := b.Start(p)
+			return err
+		}
+		var unknown *UnknownError
+		if err := start(Plan{Model: "other", BaselineVersion: 1, CandidateVersion: 2}); !errors.As(err, &unknown) || unknown.Version != 0 {
+			t.Errorf("unknown model: %v", err)
+		}
+		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 9}); !errors.As(err, &unknown) || unknown.Version != 9 {
+			t.Errorf("unknown version: %v", err)
+		}
+		var notReady *NotReadyError
+		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 3}); !errors.As(err, &notReady) || notReady.State != catalog.Loading {
+			t.Errorf("version that is loading: %v", err)
+		}
+		var plan *PlanError
+		if err := start(Plan{Model: "m", BaselineVersion: 1}); !errors.As(err, &plan) {
+			t.Errorf("no candidate: %v", err)
+		}
+		b.host.setRefusal(errors.New("not now"))
+		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2}); err == nil {
+			t.Error("started although the traffic was refused")
+		}
+		if all := b.Rollouts(); len(all) != 0 || b.host.changes != 0 {
+			t.Errorf("something was started: %+v", all)
+		}
+		b.host.setRefusal(nil)
+		b.start(t, nil)
+		if err := start(Plan{Model: "m", BaselineVersion: 2, CandidateVersion: 1}); !errors.Is(err, ErrRunning) {
+			t.Errorf("a second one: %v", err)
+		}
+	})
+}
+
+func TestAgreementCountsFromTheStart(t *testing.T) {
+	var counts atomic.Pointer[[2]int64]
+	counts.Store(&[2]int64{5, 1000})
+	known := func(c *Config) {
+		c.Agreement = func(string, int64) (int64, int64) { return counts.Load()[0], counts.Load()[1] }
+	}
+	within(t, known, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Gate = Gate{MinAgreement: 0.9} })
+		reason := func() string { return b.state(t).Report.Checks[3].Reason }
+		if r := reason(); !strings.Contains(r, "no request") {
+			t.Errorf("at the start: %s", r)
+		}
+		counts.Store(&[2]int64{103, 1100})
+		time.Sleep(2 * time.Second)
+		if r := reason(); !strings.Contains(r, "98 of 100") {
+			t.Errorf("after a hundred: %s", r)
+		}
+		counts.Store(&[2]int64{1, 3}) // they began anew
+		time.Sleep(2 * time.Second)
+		if r := reason(); !strings.Contains(r, "1 of 3") {
+			t.Errorf("after a new beginning: %s", r)
+		}
+	})
+}
+
+// TestStagesCountAnew: requests are counted by the stage, outcomes from the start, and the last stage is compared with the baseline's times of the stage before.
+func TestStagesCountAnew(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{50, 100} })
+		b.serve(200, 1, 1)
+		b.Observe("m", 2, true, 0)
+		b.Observe("m", 3, true, 0)
+		time.Sleep(2 * time.Second)
+		checks := b.state(t).Report.Checks
+		if !strings.Contains(checks[0].Reason, "201 requests") || !strings.Contains(checks[1].Reason, "1 of 201") {
+			t.Errorf("in the first stage: %+v", checks)
+		}
+		if _, err := b.Advance("m"); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			b.Observe("m", 2, false, time.Second)
+			b.Report("m", fmt.Sprint("later ", b.episodes), 2, map[string]float64{"reward": -1000})
+			b.episodes++
+		}
+		time.Sleep(2 * time.Second)
+		checks = b.state(t).Report.Checks
+		if !strings.Contains(checks[0].Reason, "100 requests") || !strings.Contains(checks[1].Reason, "0 of 100") ||
+			!strings.Contains(checks[2].Reason, "the baseline's 10ms: a ratio of 100 against a limit of 1.5 (the baseline's is of an earlier stage)") ||
+			!strings.Contains(checks[3].Reason, "of 200 episodes of the candidate and 200 of the baseline") {
+			t.Errorf("in the last stage: %+v", checks)
+		}
+	})
+}
+
+// TestConcurrentUse is for the race detector.
+func TestConcurrentUse(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		var work sync.WaitGroup
+		for i := range 4 {
+			work.Go(func() {
+				for k := range 500 {
+					b.Observe("m", int64(1+k%2), k%100 == 0, time.Millisecond)
+					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)})
+					if k%50 == i {
+						r, _ := b.Get("m")
+						r.Steps = append(r.Steps, Step{})
+						b.Outcomes("m")
+						time.Sleep(time.Second)
+					}
+				}
+			})
+		}
+		for range 5 {
+			b.start(t, nil)
+			time.Sleep(1500 * time.Millisecond)
+			if _, err := b.Advance("m"); err != nil && !errors.Is(err, ErrEnded) {
+				t.Error(err)
+			}
+			if _, err := b.Abort("m"); err != nil && !errors.Is(err, ErrEnded) {
+				t.Error(err)
+			}
+		}
+		work.Wait()
+	})
+}

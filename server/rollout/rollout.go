@@ -1,0 +1,49 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+)
+
+// State is where a rollout stands. Its numbers are those of weft.v1.RolloutState.
+type State uint8
+
+// The states. All but Running are final.
+const (
+	Running    State = iota + 1
+	Promoted         // the candidate has all traffic
+	RolledBack       // the baseline has all traffic again, because the gate said so
+	Aborted          // it was stopped by hand, or what it stands on changed; the last step says which
+)
+
+// String returns RUNNING, PROMOTED, ROLLED_BACK or ABORTED.
+func (s State) String() string {
+	return [...]string{"UNSPECIFIED", "RUNNING", "PROMOTED", "ROLLED_BACK", "ABORTED"}[s]
+}
+
+// Rollout is a plan and how far it has come.
+type Rollout struct {
+	Plan
+	State      State
+	Stage      int // index in Stages
+	StageSince time.Time
+	Report     Report // the gate's latest
+	Steps      []Step // the oldest first; one for each stage entered and one for the end
+}
+
+// Step is one change of a rollout.
+type Step struct {
+	At      time.Time
+	Percent float64 // of the candidate afterwards, as far as the rollout knows
+	State   State
+	Reason  string // one sentence
+	Report  Report // the evidence for it
+}
+
+// clone returns a copy that shares nothing that changes.
+func (r *Rollout) clone() Rollout {
+	c := *r
+	c.Stages = slices.Clone(r.Stages)
+	c.Steps = slices.Clone(r.Steps)
+	return c
+}

@@ -1,0 +1,133 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package rollout.
+type Rollouts interface {
+	// Observe hears of each request that was answered or failed with a fault of the model.
+	Observe(model string, version int64, fault bool, compute time.Duration)
+	// Report hears how an episode went.
+	Report(model, episode string, version int64, values map[string]float64)
+
+	Start(rollout.Plan) (rollout.Rollout, error)
+	Advance(model string) (rollout.Rollout, error)
+	Abort(model string) (rollout.Rollout, error)
+	// Get returns the latest rollout of a model, false if there was none.
+	Get(model string) (rollout.Rollout, bool)
+}
+
+// errNoRollouts: the server was made without them.
+var errNoRollouts = errors.New("this server has no rollouts")
+
+// GetRollout implements weftv1.ModelServiceServer.
+func (s *Server) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) (*weftv1.GetRolloutResponse, error) {
+	if _, err := s.model(req.GetModel()); err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	resp := &weftv1.GetRolloutResponse{}
+	if s.config.Rollouts == nil {
+		return resp, nil
+	}
+	if r, ok := s.config.Rollouts.Get(req.GetModel()); ok {
+		resp.Rollout = rolloutMessage(&r)
+	}
+	return resp, nil
+}
+
+// StartRollout implements weftv1.AdminServiceServer.
+func (a *Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutRequest) (*weftv1.StartRolloutResponse, error) {
+	plan := planOf(req.GetRollout())
+	r, err := a.drive(ctx, "StartRollout", plan.Model, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan) })
+	return &weftv1.StartRolloutResponse{Rollout: r}, err
+}
+
+// AdvanceRollout implements weftv1.AdminServiceServer.
+func (a *Admin) AdvanceRollout(ctx context.Context, req *weftv1.AdvanceRolloutRequest) (*weftv1.AdvanceRolloutResponse, error) {
+	r, err := a.drive(ctx, "AdvanceRollout", req.GetModel(), func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel()) })
+	return &weftv1.AdvanceRolloutResponse{Rollout: r}, err
+}
+
+// AbortRollout implements weftv1.AdminServiceServer.
+func (a *Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest) (*weftv1.AbortRolloutResponse, error) {
+	r, err := a.drive(ctx, "AbortRollout", req.GetModel(), func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel()) })
+	return &weftv1.AbortRolloutResponse{Rollout: r}, err
+}
+
+// drive changes a model's rollout.
+func (a *Admin) drive(ctx context.Context, call, model string, do func(Rollouts) (rollout.Rollout, error)) (*weftv1.Rollout, error) {
+	m, err := a.server.model(model)
+	if err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	before := trafficMessage(m.Traffic)
+	var r rollout.Rollout
+	if a.server.config.Rollouts == nil {
+		err = errNoRollouts
+	} else {
+		r, err = do(a.server.config.Rollouts)
+	}
+	after := before
+	if now := a.server.models.Snapshot().Model(model); now != nil {
+		after = trafficMessage(now.Traffic)
+	}
+	if a.audit(ctx, call, model, before, after, err); err != nil {
+		return nil, fail(ctx, err, place{model: model})
+	}
+	return rolloutMessage(&r), nil
+}
+
+func planOf(m *weftv1.Rollout) rollout.Plan {
+	g := m.GetGate()
+	return rollout.Plan{
+		Model: m.GetModel(), BaselineVersion: m.GetBaselineVersion(), CandidateVersion: m.GetCandidateVersion(),
+		Stages: m.GetStages(), Automatic: m.GetAutomatic(), StageDuration: m.GetStageDuration().AsDuration(),
+		Gate: rollout.Gate{
+			MinRequests: g.GetMinRequests(), MinEpisodes: g.GetMinEpisodes(), MaxErrorRate: g.GetMaxErrorRate(),
+			MaxLatencyRatio: g.GetMaxLatencyRatio(), MinAgreement: g.GetMinAgreement(), Outcome: g.GetOutcome(),
+			LowerIsBetter: g.GetLowerIsBetter(), Margin: g.GetMargin(), Alpha: g.GetAlpha(),
+		},
+	}
+}
+
+func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
+	out := &weftv1.Rollout{
+		Model: r.Model, BaselineVersion: r.BaselineVersion, CandidateVersion: r.CandidateVersion,
+		Stages: r.Stages, Automatic: r.Automatic, StageDuration: durationpb.New(r.StageDuration),
+		Gate: &weftv1.Gate{
+			MinRequests: r.Gate.MinRequests, MinEpisodes: r.Gate.MinEpisodes, MaxErrorRate: r.Gate.MaxErrorRate,
+			MaxLatencyRatio: r.Gate.MaxLatencyRatio, MinAgreement: r.Gate.MinAgreement, Outcome: r.Gate.Outcome,
+			LowerIsBetter: r.Gate.LowerIsBetter, Margin: r.Gate.Margin, Alpha: r.Gate.Alpha,
+		},
+		State: weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
+		Report: reportMessage(&r.Report),
+	}
+	for i := range r.Steps {
+		step := &r.Steps[i]
+		out.Steps = append(out.Steps, &weftv1.RolloutStep{
+			At: timestamppb.New(step.At), Percent: step.Percent, State: weftv1.RolloutState(step.State),
+			Reason: step.Reason, Report: reportMessage(&step.Report),
+		})
+	}
+	return out
+}
+
+func reportMessage(r *rollout.Report) *weftv1.GateReport {
+	if r.Verdict == 0 {
+		return nil
+	}
+	out := &weftv1.GateReport{Verdict: weftv1.Verdict(r.Verdict), At: timestamppb.New(r.At)}
+	for _, check := range r.Checks {
+		out.Checks = append(out.Checks, &weftv1.GateCheck{Name: check.Name, Verdict: weftv1.Verdict(check.Verdict), Reason: check.Reason})
+	}
+	return out
+}

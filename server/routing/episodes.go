@@ -1,0 +1,182 @@
+package routing
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// pin is what an episode is held to. The zero value is none: versions are positive.
+type pin struct {
+	version        int64
+	slot           string
+	failedOverFrom int64
+}
+
+type episodeID struct{ model, episode string }
+
+// maxShards is how many locks share the episodes, and minPerShard how many episodes are worth another lock.
+const (
+	maxShards   = 64
+	minPerShard = 64
+)
+
+// episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding one), each
+// until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever comes next sweeps.
+//
+// It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the least
+// recently used of all.
+type episodes struct {
+	max    int64
+	ttl    time.Duration
+	seed   maphash.Seed // random: nobody can choose ids that crowd one shard
+	total  atomic.Int64
+	shards []shard // a power of two
+}
+
+func newEpisodes(most int, ttl time.Duration) *episodes {
+	n := 1
+	for n < maxShards && 2*n*minPerShard <= most {
+		n *= 2
+	}
+	t := &episodes{max: int64(most), ttl: ttl, seed: maphash.MakeSeed(), shards: make([]shard, n)}
+	for i := range t.shards {
+		t.shards[i].init()
+	}
+	return t
+}
+
+func (t *episodes) shardOf(episode string) *shard { return &t.shards[t.indexOf(episode)] }
+
+func (t *episodes) indexOf(episode string) int {
+	return int(maphash.String(t.seed, episode) & uint64(len(t.shards)-1))
+}
+
+// find returns the pin of a running episode and renews it.
+func (t *episodes) find(model, episode string, now time.Duration) pin {
+	s := t.shardOf(episode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byID[episodeID{model, episode}]
+	if e == nil || e.ended || t.expired(e, now) {
+		return pin{}
+	}
+	e.last = now
+	s.running.moveToBack(e)
+	return e.pin
+}
+
+// peek returns the pin of an episode that is running or ended lately.
+func (t *episodes) peek(model, episode string, now time.Duration) pin {
+	s := t.shardOf(episode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byID[episodeID{model, episode}]
+	if e == nil || t.expired(e, now) {
+		return pin{}
+	}
+	return e.pin
+}
+
+// began returns when an episode that is running or ended lately was pinned.
+func (t *episodes) began(model, episode string, now time.Duration) (time.Duration, bool) {
+	s := t.shardOf(episode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byID[episodeID{model, episode}]
+	if e == nil || t.expired(e, now) {
+		return 0, false
+	}
+	return e.began, true
+}
+
+// oldest returns when the oldest of a model's running episodes was pinned that are no older than since and were heard of after
+// heard. It looks at all episodes.
+func (t *episodes) oldest(model string, since, heard time.Duration) (began time.Duration, ok bool) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for e := s.running.root.prev; e != &s.running.root && e.last >= heard; e = e.prev { // the latest heard of first
+			if e.id.model == model && e.began >= since && (!ok || e.began < began) {
+				began, ok = e.began, true
+			}
+		}
+		s.mu.Unlock()
+	}
+	return began, ok
+}
+
+// replace makes next the pin of an episode if it is still was, which find returned, and reports whether it did.
+func (t *episodes) replace(model, episode string, was, next pin, now time.Duration) bool {
+	i := t.indexOf(episode)
+	done, crowded := t.replaceIn(&t.shards[i], episodeID{model, episode}, was, next, now)
+	for n := 1; crowded && n < len(t.shards); n++ {
+		crowded = !t.shards[(i+n)%len(t.shards)].forgetOne(&t.total)
+	}
+	return done
+}
+
+// replaceIn reports whether there are too many episodes and none but the new one in this shard.
+func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Duration) (done, crowded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const sweep = 4 // more than one, so that what expired makes room before it is needed
+	t.forgetExpiredLocked(s, now, sweep)
+	e := s.byID[id]
+	if e != nil && !e.ended && !t.expired(e, now) && e.pin != was {
+		return false, false
+	}
+	// A pin that vanished since find is not another request's choice.
+	if e != nil {
+		s.listOf(e).remove(e)
+		e.ended = false
+	} else {
+		if t.total.Add(1) > t.max {
+			crowded = !s.forgetOneLocked(&t.total)
+		}
+		id.episode = strings.Clone(id.episode) // not the message that it came in
+		e = &episode{id: id}
+		s.byID[id] = e
+	}
+	e.pin, e.began, e.last = next, now, now
+	s.running.pushBack(e)
+	return true, crowded
+}
+
+// end keeps the pin for peek, not for find.
+func (t *episodes) end(model, episode string, now time.Duration) {
+	s := t.shardOf(episode)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byID[episodeID{model, episode}]
+	if e == nil || e.ended || t.expired(e, now) {
+		return
+	}
+	s.running.remove(e)
+	e.ended, e.last = true, now
+	s.ended.pushBack(e)
+}
+
+// running returns how many episodes have neither ended nor expired.
+func (t *episodes) running(now time.Duration) int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		t.forgetExpiredLocked(s, now, len(s.byID))
+		n += s.running.len
+		s.mu.Unlock()
+	}
+	return n
+}
+
+func (t *episodes) expired(e *episode, now time.Duration) bool { return now-e.last > t.ttl }
+
+func (t *episodes) forgetExpiredLocked(s *shard, now time.Duration, most int) {
+	for _, l := range []*list{&s.ended, &s.running} {
+		for ; most > 0 && l.len > 0 && t.expired(l.front(), now); most-- {
+			s.forgetLocked(l.front(), &t.total)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package routing
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shard is a part of the episodes behind a lock of its own.
+type shard struct {
+	mu sync.Mutex
+	// The following are guarded by mu. Both lists have the longest silent first.
+	byID           map[episodeID]*episode
+	running, ended list
+
+	_ [64]byte // neighbours do not share a cache line
+}
+
+// episode is in one list of its shard, and owned by it.
+type episode struct {
+	id         episodeID
+	pin        pin
+	began      time.Duration // when it was pinned
+	last       time.Duration // when it was last heard of
+	ended      bool
+	prev, next *episode
+}
+
+func (s *shard) init() {
+	s.byID = map[episodeID]*episode{}
+	s.running.init()
+	s.ended.init()
+}
+
+func (s *shard) listOf(e *episode) *list {
+	if e.ended {
+		return &s.ended
+	}
+	return &s.running
+}
+
+// forgetOne forgets the episode whose loss costs least, and reports whether there was any.
+func (s *shard) forgetOne(total *atomic.Int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forgetOneLocked(total)
+}
+
+func (s *shard) forgetOneLocked(total *atomic.Int64) bool {
+	for _, l := range []*list{&s.ended, &s.running} {
+		if l.len > 0 {
+			s.forgetLocked(l.front(), total)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *shard) forgetLocked(e *episode, total *atomic.Int64) {
+	s.listOf(e).remove(e)
+	delete(s.byID, e.id)
+	total.Add(-1)
+}
+
+// list is a ring of episodes through their own links, since container/list would allocate for each.
+type list struct {
+	root episode
+	len  int
+}
+
+func (l *list) init() { l.root.prev, l.root.next = &l.root, &l.root }
+
+func (l *list) front() *episode { return l.root.next }
+
+func (l *list) pushBack(e *episode) {
+	e.prev, e.next = l.root.prev, &l.root
+	e.prev.next, l.root.prev = e, e
+	l.len++
+}
+
+func (l *list) remove(e *episode) {
+	e.prev.next, e.next.prev = e.next, e.prev
+	e.prev, e.next = nil, nil
+	l.len--
+}
+
+func (l *list) moveToBack(e *episode) {
+	l.remove(e)
+	l.pushBack(e)
+}

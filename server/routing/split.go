@@ -1,0 +1,94 @@
+package routing
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// part is a slot that takes new episodes.
+type part struct {
+	slot    string
+	number  int64
+	version *catalog.Version // nil unless it is ready
+	weight  float64          // relative to the largest, so above 0 up to 1, or 0 if it is too small to say
+	seed    uint64
+}
+
+// split is the parts of a model's traffic by the name of the slot, so that the order in which they were written decides nothing.
+type split []part
+
+// newSplit returns the parts with weight of a model's traffic. A model whose traffic nobody divided has one, the newest ready
+// version, or none.
+func newSplit(m *catalog.Model) split {
+	var parts split
+	largest := 0.0
+	if m.Traffic != nil {
+		for _, s := range m.Traffic.Split {
+			if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
+				continue
+			}
+			largest = max(largest, s.Weight)
+			parts = append(parts, part{slot: s.Name, number: s.Version, version: readyVersion(m, s.Version), weight: s.Weight, seed: hash(s.Name)})
+		}
+	}
+	for i := range parts {
+		parts[i].weight /= largest
+	}
+	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.slot, b.slot) })
+	if newest := m.Newest(); newest != nil && len(parts) == 0 {
+		return split{{slot: DefaultSlot, number: newest.Number, version: newest, weight: 1}}
+	}
+	return parts
+}
+
+// rank is the place of a part for one key: by score, then by name.
+type rank struct {
+	score float64
+	index int
+}
+
+func (a rank) before(b rank) bool {
+	return a.score < b.score || a.score == b.score && a.index < b.index
+}
+
+// beforeAll comes before every rank: scores are above 0.
+var beforeAll = rank{0, -1}
+
+// after returns the first part of those that come after last, and whether there is one.
+func (s split) after(key uint64, last rank) (rank, bool) {
+	if len(s) == 1 { // whose score would decide nothing
+		return rank{1, 0}, last == beforeAll
+	}
+	best, found := rank{}, false
+	for i := range s {
+		r := rank{-ln(uniform(join(key, s[i].seed))) / s[i].weight, i}
+		if last.before(r) && (!found || r.before(best)) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// choose returns the part that answers a key: the first that is ready and that health allows, else the first that is ready, else
+// nil. wanted is the part that the weights alone would have had.
+func (s split) choose(model string, key uint64, health Health) (answers, wanted *part) {
+	for r, more := s.after(key, beforeAll); more; r, more = s.after(key, r) {
+		p := &s[r.index]
+		if wanted == nil {
+			wanted = p
+		}
+		if p.version == nil {
+			continue
+		}
+		if len(s) == 1 || health == nil || health.Allow(model, p.number) {
+			return p, wanted
+		}
+		if answers == nil {
+			answers = p
+		}
+	}
+	return answers, wanted
+}

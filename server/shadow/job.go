@@ -1,0 +1,169 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// job is one request on its way to one shadow.
+type job struct {
+	offer  *Offer
+	target Target
+	pair   *pair
+	bytes  int64
+}
+
+// verdict is how a job ended.
+type verdict struct {
+	outcome Outcome
+	err     error // why it is not Done
+
+	// Of those done.
+	differences     []Difference
+	agreed          bool
+	relative        float64 // the largest of all outputs
+	primary, shadow time.Duration
+}
+
+// size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much again for the
+// shadow's answer.
+func (o *Offer) size() int64 {
+	n := 0
+	for i := range o.Primary.Inputs {
+		n += len(o.Primary.Inputs[i].Data)
+	}
+	for i := range o.Primary.Results {
+		n += 2 * len(o.Primary.Results[i].Data)
+	}
+	return int64(n)
+}
+
+// end runs a job. Whatever happens to the shadow, nothing leaves: a panic of an engine is a failure like others.
+func (m *Mirror) end(j *job) (v verdict) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("panic while a shadow was asked", "model", j.target.Version.Model, "version", j.target.Version.Number,
+				"panic", p, "stack", string(debug.Stack()))
+			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v", p)}
+		}
+	}()
+	primary, err := outputsOf(j.offer.Primary)
+	if err != nil {
+		return unanswered(err)
+	}
+	call, err := j.call(primary)
+	if err != nil {
+		return unanswered(err)
+	}
+	call.Limit = time.Now().Add(m.config.Timeout)
+	ctx, cancel := context.WithDeadline(m.life, call.Limit)
+	defer cancel()
+	if err := m.config.Models.Predict(ctx, call); err != nil {
+		return unanswered(err)
+	}
+	shadow, err := outputsOf(call)
+	if err != nil {
+		return unanswered(err)
+	}
+	v = verdict{outcome: Done, agreed: true, primary: j.offer.Primary.Outcome.Compute, shadow: call.Outcome.Compute}
+	v.differences = m.compare(primary, shadow, j.target.tolerance())
+	for i := range v.differences {
+		v.agreed = v.agreed && v.differences[i].Agreed
+		v.relative = max(v.relative, v.differences[i].MaxRelative)
+	}
+	return v
+}
+
+// compare has one comparison run at a time, so that no more than one processor is taken from whoever answers requests.
+func (m *Mirror) compare(primary, shadow []Output, tolerance float64) []Difference {
+	m.comparing.Lock()
+	defer m.comparing.Unlock()
+	return Compare(primary, shadow, tolerance)
+}
+
+// unanswered tells the shadow's own failures from lack of room, time or a version that is ready.
+func unanswered(err error) verdict {
+	v := verdict{outcome: Failed, err: err}
+	if _, ok := errors.AsType[*catalog.ModelError](err); ok {
+		return v
+	}
+	if _, ok := errors.AsType[*sharedsched.Refusal](err); ok {
+		v.outcome = Dropped
+	}
+	for _, dropped := range []error{
+		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed, catalog.ErrNotReady,
+		context.DeadlineExceeded, context.Canceled,
+	} {
+		if errors.Is(err, dropped) {
+			v.outcome = Dropped
+		}
+	}
+	return v
+}
+
+// call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the shadow's signature,
+// and of the outputs those are wanted that the primary gave.
+func (j *job) call(outputs []Output) (*catalog.Call, error) {
+	primary, version := j.offer.Primary, j.target.Version
+	own, other := primary.Version.Signature, version.Signature
+	if other == nil {
+		return nil, fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)
+	}
+	call := &catalog.Call{
+		Version: version, Inputs: make([]tensor.Tensor, len(other.Inputs)), Wanted: make([]int, 0, len(outputs)),
+		Priority: sharedsched.Sheddable, Shadow: true,
+	}
+	for i := range own.Inputs {
+		if name := own.Inputs[i].Name; other.Input(name) < 0 {
+			return nil, fmt.Errorf("the signatures differ: version %d takes no input %q", version.Number, name)
+		}
+	}
+	for i := range other.Inputs {
+		name := other.Inputs[i].Name
+		k := own.Input(name)
+		if k < 0 {
+			return nil, fmt.Errorf("the signatures differ: version %d also takes the input %q", version.Number, name)
+		}
+		call.Inputs[i] = primary.Inputs[k]
+	}
+	var err error
+	if call.Rows, err = other.Rows(call.Inputs); err != nil {
+		return nil, fmt.Errorf("the signatures differ: version %d cannot take the request: %w", version.Number, err)
+	}
+	for i := range outputs {
+		at := other.Output(outputs[i].Name)
+		if at < 0 {
+			return nil, fmt.Errorf("the signatures differ: version %d gives no output %q", version.Number, outputs[i].Name)
+		}
+		call.Wanted = append(call.Wanted, at)
+	}
+	return call, nil
+}
+
+// outputsOf names the results of an answered call.
+func outputsOf(call *catalog.Call) ([]Output, error) {
+	specs := call.Version.Signature.Outputs
+	wanted := len(specs)
+	if call.Wanted != nil {
+		wanted = len(call.Wanted)
+	}
+	if len(call.Results) != wanted {
+		return nil, fmt.Errorf("version %d answered with %d outputs instead of %d", call.Version.Number, len(call.Results), wanted)
+	}
+	outputs := make([]Output, wanted)
+	for k := range outputs {
+		i := k
+		if call.Wanted != nil {
+			i = call.Wanted[k]
+		}
+		outputs[k] = Output{Name: specs[i].Name, Tensor: call.Results[k], BatchDim: specs[i].BatchDim}
+	}
+	return outputs, nil
+}

@@ -1,0 +1,284 @@
+// Package shadow shows requests that were answered to other versions of the model as well, in the background, and compares the answers.
+package shadow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Models runs calls.
+type Models interface {
+	// Predict runs the call and fills its Results and Outcome. It returns only when nothing reads call.Inputs any more. When ctx
+	// ends, a call that is still queued fails at once with context.Cause(ctx). Safe for concurrent use.
+	Predict(ctx context.Context, call *catalog.Call) error
+}
+
+// Observer hears how mirrored requests ended, for metrics.
+type Observer interface {
+	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must not block.
+	ShadowDone(Event)
+}
+
+// Outcome is how a request that was offered ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Done    Outcome = "done"    // answered and compared
+	Dropped Outcome = "dropped" // there was no room for it, no spare device time, or the shadow was not ready
+	Failed  Outcome = "failed"  // the shadow's model failed, or cannot take what the primary takes
+)
+
+// Event tells how one request ended at one shadow.
+type Event struct {
+	Model           string
+	Primary, Shadow int64
+	Outcome         Outcome
+	// Agreed, MaxRelative and ComputeRatio are of those Done: whether all outputs were within the tolerance, the largest difference
+	// of any (see Difference; it may be +Inf), and the shadow's compute time as a multiple of the primary's (0: not known).
+	Agreed       bool
+	MaxRelative  float64
+	ComputeRatio float64
+}
+
+// Config says how much of the machine a Mirror may take. Models is required; zero means the default of everything else.
+type Config struct {
+	Models Models
+	// MaxPending bounds the requests that are pending over all shadows, and with them the goroutines. Default 256. Too few drop what
+	// the scheduler would have joined to batches.
+	MaxPending int
+	// MaxPendingBytes bounds the memory of their inputs and answers, which they keep alive. Default 64 MiB.
+	MaxPendingBytes int64
+	// Timeout is how long a request waits for spare device time. Default 10 s.
+	Timeout time.Duration
+	// Observer may be nil.
+	Observer Observer
+	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too slow for,
+	// or fails on, are lost and counted. Nil: none. Whoever opened it closes it, after Close.
+	Log io.Writer
+	// Logger is for what an operator should know. Nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Offer is an answered request and the shadows to show it to.
+type Offer struct {
+	// Primary was answered. Its version's signature is that of its inputs; Inputs, Results and Outcome are read later on and must
+	// not change any more.
+	Primary                  *catalog.Call
+	Slot, RequestID, Episode string
+	Shadows                  []Target
+}
+
+// Target is a version that is shown a request.
+type Target struct {
+	Version *catalog.Version
+	// Tolerance is that of Compare; 0: catalog.DefaultTolerance.
+	Tolerance float64
+}
+
+func (t *Target) tolerance() float64 { return cmp.Or(t.Tolerance, catalog.DefaultTolerance) }
+
+// Mirror shows requests to shadows. What is offered is either dropped at once or pending until it is done, dropped or failed.
+// It is safe for concurrent use.
+type Mirror struct {
+	config  Config
+	log     *slog.Logger
+	journal *journal        // nil: none
+	life    context.Context //nolint:containedctx // the mirror's own life, not a request's: ends when Close gives up waiting
+	endLife context.CancelFunc
+
+	comparing sync.Mutex // taken alone
+
+	mu      sync.Mutex // taken alone
+	pairs   map[key]*pair
+	offers  uint64
+	running int   // goroutines
+	bytes   int64 // that they hold on to
+	closed  bool
+	idle    chan struct{} // closed when nothing runs; nil until Close
+}
+
+// New returns a mirror. It has no goroutine until something is offered.
+func New(c Config) *Mirror {
+	c.MaxPending = cmp.Or(max(0, c.MaxPending), 256)
+	c.MaxPendingBytes = cmp.Or(max(0, c.MaxPendingBytes), 64<<20)
+	c.Timeout = cmp.Or(max(0, c.Timeout), 10*time.Second)
+	m := &Mirror{config: c, log: cmp.Or(c.Logger, slog.Default()), pairs: map[key]*pair{}}
+	if c.Log != nil {
+		m.journal = &journal{w: c.Log, log: m.log}
+	}
+	m.life, m.endLife = context.WithCancel(context.Background())
+	return m
+}
+
+// Offer shows a request to its shadows. It neither waits nor fails: what there is no room for is dropped, as is everything after
+// Close. It copies no tensor.
+func (m *Mirror) Offer(o Offer) {
+	if len(o.Shadows) == 0 {
+		return
+	}
+	size := o.size()
+	for _, target := range o.Shadows {
+		j := &job{offer: &o, target: target, bytes: size}
+		if m.enter(j) {
+			go m.run(j)
+		} else {
+			m.tell(j, &verdict{outcome: Dropped})
+		}
+	}
+}
+
+// enter counts a job and reports whether there is room for it.
+func (m *Mirror) enter(j *job) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pairLocked(key{j.target.Version.Model, j.offer.Primary.Version.Number, j.target.Version.Number})
+	m.offers++
+	p.last = m.offers
+	j.pair = p
+	p.offered++
+	if m.closed || m.running == m.config.MaxPending || j.bytes > m.config.MaxPendingBytes-m.bytes {
+		p.dropped++
+		return false
+	}
+	p.pending++
+	m.running++
+	m.bytes += j.bytes
+	return true
+}
+
+func (m *Mirror) pairLocked(k key) *pair {
+	if p := m.pairs[k]; p != nil {
+		return p
+	}
+	if len(m.pairs) == maxPairs {
+		var oldest *pair
+		for _, p := range m.pairs {
+			if oldest == nil || p.last < oldest.last {
+				oldest = p
+			}
+		}
+		delete(m.pairs, oldest.key)
+	}
+	p := &pair{key: k}
+	m.pairs[k] = p
+	return p
+}
+
+// run takes a job that entered to its end.
+func (m *Mirror) run(j *job) {
+	v := m.end(j)
+	m.mu.Lock()
+	j.pair.settle(&v)
+	first := v.outcome == Failed && j.pair.failed == 1
+	m.mu.Unlock()
+	if first {
+		m.log.Warn("a shadow failed; more failures of this pair are only counted", "model", j.pair.model,
+			"version", j.pair.shadow, "answered_by", j.pair.primary, "err", shorten(v.err.Error()))
+	}
+	m.tell(j, &v)
+	if m.journal != nil {
+		m.journal.add(lineOf(j, &v))
+	}
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running--
+	m.bytes -= j.bytes
+	if m.running == 0 && m.idle != nil {
+		close(m.idle)
+	}
+}
+
+func (m *Mirror) tell(j *job, v *verdict) {
+	if m.config.Observer == nil {
+		return
+	}
+	e := Event{
+		Model: j.pair.model, Primary: j.pair.primary, Shadow: j.pair.shadow,
+		Outcome: v.outcome, Agreed: v.agreed, MaxRelative: v.relative,
+	}
+	if v.primary > 0 {
+		e.ComputeRatio = float64(v.shadow) / float64(v.primary)
+	}
+	m.config.Observer.ShadowDone(e)
+}
+
+// Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one moment.
+func (m *Mirror) Summaries(model string) []Summary {
+	m.mu.Lock()
+	var found []unfinished
+	for _, p := range m.pairs {
+		if model == "" || p.model == model {
+			found = append(found, p.snapshot())
+		}
+	}
+	m.mu.Unlock()
+	all := make([]Summary, len(found))
+	for i := range found {
+		all[i] = found[i].finish()
+	}
+	slices.SortFunc(all, func(a, b Summary) int {
+		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.PrimaryVersion, b.PrimaryVersion), cmp.Compare(a.ShadowVersion, b.ShadowVersion))
+	})
+	return all
+}
+
+// Agreement returns how many requests a shadow agreed on with whichever version answered them, of how many that were compared.
+func (m *Mirror) Agreement(model string, shadow int64) (agreed, done int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.pairs {
+		if p.model == model && p.shadow == shadow {
+			agreed += p.agreed
+			done += p.done
+		}
+	}
+	return agreed, done
+}
+
+// LinesLost returns how many lines did not reach Config.Log.
+func (m *Mirror) LinesLost() int64 {
+	if m.journal == nil {
+		return 0
+	}
+	return m.journal.lostLines()
+}
+
+// Close drops what is offered from now on and waits for what is pending and for its lines to be written. When ctx ends it cancels
+// what is still queued and returns an error that says how much it left behind; what is running then ends by itself, soon. It may
+// be called more than once.
+func (m *Mirror) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	if m.idle == nil {
+		m.idle = make(chan struct{})
+		if m.running == 0 {
+			close(m.idle)
+		}
+	}
+	idle := m.idle
+	m.mu.Unlock()
+	defer m.endLife()
+
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return fmt.Errorf("%d requests were still shown to shadows and are cut off: %w", m.running, context.Cause(ctx))
+	}
+	if m.journal != nil {
+		return m.journal.flush(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package shadow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/shadow"
+)
+
+func TestTally(t *testing.T) {
+	number := func(absolute, relative, cosine float64, rows, same int64, agreed bool) shadow.Difference {
+		return shadow.Difference{
+			Name: "action", MaxAbsolute: absolute, MaxRelative: relative, Cosine: cosine, HasCosine: true, Rows: rows, SameArgmax: same, Agreed: agreed,
+		}
+	}
+	var tally shadow.Tally
+	if got := tally.Outputs(); len(got) != 0 {
+		t.Errorf("nothing was added: %+v", got)
+	}
+	for _, d := range []shadow.Difference{
+		number(1, 0.5, 0.75, 3, 1, false),
+		number(3, 0.1, 0.25, 4, 4, true),
+		number(2, 0.2, 0.5, 1, 1, false),
+		{Name: "action", MaxAbsolute: 0, Agreed: true}, // of NaN alone
+		{Name: "action", Mismatch: "another shape"},
+		{Name: "text", MaxAbsolute: 1, MaxRelative: 1},
+		{Name: "text", Agreed: true},
+	} {
+		tally.Add([]shadow.Difference{d})
+	}
+	tally.Add([]shadow.Difference{{Name: "none", Mismatch: "missing"}, {Name: "text", Agreed: true}})
+	want := []shadow.OutputSummary{
+		{
+			Name: "action", MaxAbsolute: 3, MaxRelative: 0.5, MinCosine: 0.25, MeanCosine: 0.5, Cosines: 3,
+			ArgmaxAgreement: 0.75, Rows: 8, Agreed: 2, Mismatched: 1,
+		},
+		{Name: "none", Mismatched: 1},
+		{Name: "text", MaxAbsolute: 1, MaxRelative: 1, Agreed: 2},
+	}
+	if diff := cmp.Diff(want, tally.Outputs()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestRowsAreTheSignatures: along which dimension rows lie, the signature says.
+func TestRowsAreTheSignatures(t *testing.T) {
+	for dim, want := range map[int]float64{0: 0, 1: 2. / 3, tensor.NoBatch: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			o := offerOf(t, 3)
+			s := o.Primary.Version.Signature
+			s.Outputs = s.Outputs[:1]
+			s.Outputs[0].BatchDim = dim
+			o.Primary.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{2, 3}, "9 8 4 6 5 7")}
+			m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
+				call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{2, 3}, "5 9 4 6 8 7")}
+				return nil
+			})}))
+			m.Offer(o)
+			synctest.Wait()
+			rows := map[int]int64{0: 2, 1: 3, tensor.NoBatch: 1}[dim]
+			if got := only(t, m).Outputs[0]; got.Rows != rows || got.ArgmaxAgreement != want {
+				t.Errorf("rows along %d: %v of %d agree, want %v of %d", dim, got.ArgmaxAgreement, got.Rows, want, rows)
+			}
+		})
+	}
+}

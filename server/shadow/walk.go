@@ -1,0 +1,127 @@
+package shadow
+
+import (
+	"math"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// walk goes through two tensors of numbers of equal type and shape side by side, some elements at a time, so that whatever their
+// size it needs no memory of its own.
+type walk struct {
+	a, b [256]float64
+
+	absolute        float64 // largest difference
+	primary, shadow float64 // largest finite magnitudes
+	count, same     int64   // rows, and those of equal argmax
+}
+
+// rows goes from row to row and leaves differences, magnitudes and arguments of maxima.
+func (w *walk) rows(p *Output, s tensor.Tensor) {
+	outer, rows, inner := 1, 1, 1
+	for d, n := range p.Shape {
+		switch {
+		case d > p.BatchDim:
+			inner *= int(n)
+		case d == p.BatchDim:
+			rows = int(n)
+		default:
+			outer *= int(n)
+		}
+	}
+	if outer*inner == 0 {
+		return
+	}
+	for r := range rows {
+		a, b := peak{at: -1}, peak{at: -1}
+		for o := range outer {
+			first := (o*rows + r) * inner
+			for at := first; at < first+inner; at += len(w.a) {
+				n := min(len(w.a), first+inner-at)
+				numbers(w.a[:n], p.DType, p.Data, at)
+				numbers(w.b[:n], s.DType, s.Data, at)
+				w.look(n, at, &a, &b)
+			}
+		}
+		w.count++
+		if a.at == b.at {
+			w.same++
+		}
+	}
+}
+
+// peak is the largest element of a row so far and its place in the tensor, -1 if there is none but NaN.
+type peak struct {
+	at    int
+	value float64
+}
+
+func (p *peak) see(at int, v float64) {
+	if p.at < 0 && !math.IsNaN(v) || v > p.value {
+		p.at, p.value = at, v
+	}
+}
+
+// look takes in n elements of a row, the first of which is at a place.
+func (w *walk) look(n, at int, a, b *peak) {
+	absolute, primary, shadow, pa, pb := w.absolute, w.primary, w.shadow, *a, *b
+	xs, ys := w.a[:n], w.b[:n]
+	for i, x := range xs {
+		y := ys[i]
+		if d := math.Abs(x - y); d > absolute {
+			absolute = d
+		} else if d != d && x != y && (x == x || y == y) { // not equal infinities, nor two NaN
+			absolute = math.Inf(1)
+		}
+		if m := math.Abs(x); m > primary && m <= math.MaxFloat64 {
+			primary = m
+		}
+		if m := math.Abs(y); m > shadow && m <= math.MaxFloat64 {
+			shadow = m
+		}
+		pa.see(at+i, x)
+		pb.see(at+i, y)
+	}
+	w.absolute, w.primary, w.shadow, *a, *b = absolute, primary, shadow, pa, pb
+}
+
+// cosine needs the magnitudes that rows left.
+func (w *walk) cosine(p, s tensor.Tensor) (cosine float64, ok bool) {
+	var dot, pp, ss float64
+	scaleP, scaleS := scale(w.primary), scale(w.shadow)
+	total := len(p.Data) / p.DType.Size()
+	for at := 0; at < total; at += len(w.a) {
+		n := min(len(w.a), total-at)
+		xs, ys := w.a[:n], w.b[:n]
+		numbers(xs, p.DType, p.Data, at)
+		numbers(ys, s.DType, s.Data, at)
+		for i, x := range xs {
+			y := ys[i]
+			if x-x != 0 || y-y != 0 { // not finite
+				continue
+			}
+			ok = true
+			x, y = x*scaleP, y*scaleS
+			dot += x * y
+			pp += x * x
+			ss += y * y
+		}
+	}
+	switch {
+	case !ok:
+		return 0, false
+	case pp == 0 && ss == 0:
+		return 1, true
+	case pp == 0 || ss == 0:
+		return 0, true
+	}
+	return min(1, max(-1, dot/math.Sqrt(pp)/math.Sqrt(ss))), true
+}
+
+// scale returns a factor after which squares of numbers up to magnitude neither overflow nor vanish.
+func scale(magnitude float64) float64 {
+	if magnitude == 0 || 1e-100 < magnitude && magnitude < 1e100 {
+		return 1
+	}
+	return min(1/magnitude, math.MaxFloat64)
+}

@@ -1,0 +1,171 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/shadow"
+)
+
+// divide gives the policy traffic.
+func (h *house) divide(t *catalog.Traffic) {
+	s := houseSnapshot()
+	s.Revision = 2
+	s.Models[0].Traffic = t
+	h.snapshot.Store(s)
+}
+
+// ask sends one observation in an episode.
+func (h *house) ask(t *testing.T, episode string) (*weftv1.PredictResponse, error) {
+	t.Helper()
+	return h.predict.Predict(t.Context(), &weftv1.PredictRequest{
+		Model: &weftv1.ModelSpec{Name: "policy"}, EpisodeId: episode,
+		Inputs: map[string]*weftv1.Tensor{"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4}, FloatValues: make([]float32, 4)}},
+	})
+}
+
+var errModel = errors.New("the model is broken")
+
+// TestBreakerTurnsNewEpisodesAway has version 2 fail: requests of new episodes go to version 1, and say so. A version that is merely
+// overloaded, or fails on inputs of which others of the batch were answered, keeps its requests.
+func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		opens bool
+	}{
+		"fault":    {&catalog.ModelError{Model: "policy", Version: 2, Err: errModel}, true},
+		"poison":   {&catalog.ModelError{Model: "policy", Version: 2, Mates: 3, Err: errModel}, false},
+		"overload": {catalog.ErrDeviceLost, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, server.Config{}, server.Transport{})
+			h.divide(&catalog.Traffic{Revision: 1, Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 0.001}, {Name: "b", Version: 2, Weight: 1000}}})
+			h.run = func(ctx context.Context, call *catalog.Call) error {
+				if call.Version.Number == 2 {
+					return c.err
+				}
+				return runPolicy(ctx, call)
+			}
+			for i := range 30 {
+				if _, err := h.ask(t, fmt.Sprint("first", i)); err == nil && !c.opens {
+					t.Fatal("a request was answered by another version")
+				}
+			}
+			answer, err := h.ask(t, "new")
+			if !c.opens {
+				if err == nil || h.Breakers() != nil && h.Breakers()[0].State != breaker.Closed {
+					t.Errorf("the breaker opened: %v, %v", err, h.Breakers())
+				}
+				return
+			}
+			if err != nil || answer.GetModel().GetVersion() != 1 || answer.GetExecution().GetFailedOverFrom() != 2 || answer.GetExecution().GetSlot() != "a" {
+				t.Errorf("answer %v, %v; want version 1 in slot a instead of version 2", answer, err)
+			}
+			if states := h.Breakers(); len(states) != 2 || states[1].Version != 2 || states[1].State != breaker.Open {
+				t.Errorf("breakers %+v", states)
+			}
+		})
+	}
+}
+
+// offers is a mirror that remembers.
+type offers struct {
+	mu  sync.Mutex
+	all []shadow.Offer // guarded by mu
+}
+
+func (o *offers) Offer(offer shadow.Offer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, offer)
+}
+
+func (o *offers) Summaries(model string) []shadow.Summary {
+	return []shadow.Summary{{Model: "policy", PrimaryVersion: 1, ShadowVersion: 2, Offered: 3, Done: 2, Dropped: 1, PrimaryComputeP50: time.Millisecond}}
+}
+
+// TestAnsweredRequestsAreShown offers what was answered to the shadows that are ready, and nothing else.
+func TestAnsweredRequestsAreShown(t *testing.T) {
+	var o offers
+	h := newHouse(t, server.Config{Shadows: &o}, server.Transport{})
+	h.divide(&catalog.Traffic{
+		Revision: 1, Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 1}},
+		Shadow: []catalog.Shadow{{Version: 2, Sample: 1, Tolerance: 0.5}, {Version: 3, Sample: 1}}, // 3 is loading
+	})
+	if _, err := h.ask(t, "e"); err != nil {
+		t.Fatal(err)
+	}
+	h.run = func(context.Context, *catalog.Call) error { return errModel }
+	if _, err := h.ask(t, "e"); err == nil {
+		t.Fatal("the model did not fail")
+	}
+	if len(o.all) != 1 {
+		t.Fatalf("%d offers, want 1", len(o.all))
+	}
+	got := o.all[0]
+	if len(got.Shadows) != 1 || got.Shadows[0].Version.Number != 2 || got.Shadows[0].Tolerance != 0.5 || got.Episode != "e" || got.Slot != "a" || len(got.Primary.Results) != 2 {
+		t.Errorf("offer %+v", got)
+	}
+	summary, err := h.models.GetShadowSummary(t.Context(), &weftv1.GetShadowSummaryRequest{Model: "policy"})
+	if err != nil || len(summary.GetSummaries()) != 1 || summary.GetSummaries()[0].GetPrimaryComputeMsP50() != 1 || summary.GetSummaries()[0].GetDropped() != 1 {
+		t.Errorf("summary %v, %v", summary, err)
+	}
+}
+
+// reports remembers what was reported.
+type reports struct {
+	rollout.Manager
+	mu   sync.Mutex
+	said []string // guarded by mu
+}
+
+func (r *reports) Report(model, episode string, version int64, values map[string]float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said = append(r.said, fmt.Sprint(model, " ", episode, " ", version, " ", values))
+}
+
+func (r *reports) Observe(string, int64, bool, time.Duration) {}
+
+func TestReportOutcome(t *testing.T) {
+	var said reports
+	h := newHouse(t, server.Config{Rollouts: &said}, server.Transport{})
+	if _, err := h.ask(t, "e"); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		req  *weftv1.ReportOutcomeRequest
+		code codes.Code
+	}{
+		"remembered":       {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Reward: new(1.5), Success: new(true)}, codes.OK},
+		"named":            {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Metrics: map[string]float64{"falls": 2}}, codes.OK},
+		"no model":         {&weftv1.ReportOutcomeRequest{EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
+		"another model":    {&weftv1.ReportOutcomeRequest{Model: "nonesuch", EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
+		"another version":  {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Version: 9, Reward: new(1.0)}, codes.NotFound},
+		"no episode":       {&weftv1.ReportOutcomeRequest{Model: "policy", Reward: new(1.0)}, codes.InvalidArgument},
+		"unknown episode":  {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "never", Reward: new(1.0)}, codes.InvalidArgument},
+		"no outcome":       {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1}, codes.InvalidArgument},
+		"a name of ours":   {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Metrics: map[string]float64{"reward": 2}}, codes.InvalidArgument},
+		"no finite number": {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Reward: new(math.Inf(1))}, codes.InvalidArgument},
+	} {
+		if _, err := h.predict.ReportOutcome(t.Context(), c.req); status.Code(err) != c.code {
+			t.Errorf("%s: %v, want %v", name, err, c.code)
+		}
+	}
+	if len(said.said) != 2 {
+		t.Errorf("reported %q, want two reports", said.said)
+	}
+}
