@@ -101,8 +101,8 @@ func (a *Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionRequ
 
 // change loads or unloads a version.
 func (a *Admin) change(ctx context.Context, call, model string, number int64, do func(context.Context, string, int64) error) (*weftv1.Model, error) {
-	if _, err := a.named(model); err != nil {
-		return nil, fail(ctx, err, place{})
+	if model == "" {
+		return nil, fail(ctx, &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}, place{})
 	}
 	if number < 1 {
 		return nil, fail(ctx, &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(number, 10)}, place{})

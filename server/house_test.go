@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -83,6 +84,8 @@ type house struct {
 
 	mu     sync.Mutex
 	events []server.RequestEvent // guarded by mu
+	// outcomes are those reported, as model/version. Guarded by mu.
+	outcomes []string
 }
 
 func (h *house) Snapshot() *catalog.Snapshot { return h.snapshot.Load() }
@@ -95,6 +98,12 @@ func (h *house) RequestDone(e server.RequestEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
+}
+
+func (h *house) OutcomeReported(model string, version int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version))
 }
 
 func newHouse(t *testing.T, config server.Config, transport server.Transport) *house {

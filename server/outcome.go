@@ -39,6 +39,9 @@ func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeReq
 		return nil, fail(ctx, err, place{})
 	}
 	s.router.End(m.Name, req.GetEpisodeId())
+	if s.config.Observer != nil {
+		s.config.Observer.OutcomeReported(m.Name, number)
+	}
 	if s.config.Rollouts != nil {
 		s.config.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values)
 	}

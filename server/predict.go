@@ -78,7 +78,7 @@ func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit 
 	}
 	if recorder := s.config.Recorder; recorder != nil && admission == nil {
 		arrival := time.Now()
-		defer func() { recorder.Record(recorded(arrival, req, resp, at, err)) }()
+		defer func() { recorder.Record(recorded(arrival, limit, req, resp, at, err)) }()
 	}
 	defer func() { recovery{s.log}.handle(ctx, "Predict", recover(), &err) }()
 

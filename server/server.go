@@ -40,6 +40,8 @@ type SchedulerState interface {
 type Observer interface {
 	// RequestDone follows every prediction, answered or not. Calls come from any goroutine and must not block.
 	RequestDone(RequestEvent)
+	// OutcomeReported follows every report of how an episode went.
+	OutcomeReported(model string, version int64)
 }
 
 // Config is what a Server is made with. All of it is fixed for its life.
@@ -144,6 +146,9 @@ func (s *Server) Began(model, episode string) (time.Time, bool) {
 func (s *Server) Oldest(model string, since time.Time) (time.Time, bool) {
 	return s.router.Oldest(model, since)
 }
+
+// Busy reports whether an episode is running on a version.
+func (s *Server) Busy(model string, version int64) bool { return s.router.Busy(model, version) }
 
 // Breakers returns the circuit breakers of all versions that were asked lately.
 func (s *Server) Breakers() []breaker.State { return s.breaker.States() }

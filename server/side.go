@@ -37,7 +37,8 @@ type Recorded struct {
 	Model         string
 	Version       int64
 	Slot          string
-	Took          time.Duration
+	// Limit is the time that the caller gave, 0 for none.
+	Limit time.Duration
 }
 
 // route finds the version that answers a request.
@@ -87,10 +88,13 @@ func (s *Server) shadow(req *weftv1.PredictRequest, call *catalog.Call, route *r
 	}
 }
 
-func recorded(arrival time.Time, req *weftv1.PredictRequest, resp *weftv1.PredictResponse, at place, err error) *Recorded {
+func recorded(arrival, limit time.Time, req *weftv1.PredictRequest, resp *weftv1.PredictResponse, at place, err error) *Recorded {
 	r := &Recorded{
 		At: arrival, Request: req, Response: resp, Code: codeName(err),
-		Model: at.model, Version: at.version, Slot: at.slot, Took: time.Since(arrival),
+		Model: at.model, Version: at.version, Slot: at.slot,
+	}
+	if !limit.IsZero() {
+		r.Limit = max(time.Microsecond, limit.Sub(arrival))
 	}
 	if err != nil {
 		r.Response, r.Message = nil, clip(err.Error())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -167,5 +168,8 @@ func TestReportOutcome(t *testing.T) {
 	}
 	if len(said.said) != 2 {
 		t.Errorf("reported %q, want two reports", said.said)
+	}
+	if slices.Sort(h.outcomes); !slices.Equal(h.outcomes, []string{"policy/1", "policy/2"}) {
+		t.Errorf("counted %q", h.outcomes)
 	}
 }

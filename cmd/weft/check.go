@@ -49,7 +49,7 @@ func (c *checkCommand) load(r *report, listing modelrepo.Listing) error {
 	if c.LogLevel == "debug" {
 		log = newLogger(r.err, &c.Server)
 	}
-	h, err := newHouse(&c.Server, log, nil, nil, nil)
+	h, err := newHouse(&c.Server, log, nil, nil, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,11 @@ type requestObserver struct {
 	log      *slog.Logger
 }
 
+// OutcomeReported implements server.Observer.
+func (o requestObserver) OutcomeReported(model string, version int64) {
+	o.measured.OutcomeReported(model, version)
+}
+
 // RequestDone implements server.Observer.
 func (o requestObserver) RequestDone(e server.RequestEvent) {
 	o.measured.RequestDone(telemetry.Request(e))

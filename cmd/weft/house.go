@@ -20,8 +20,12 @@ type house struct {
 	library   *library
 }
 
-// newHouse returns a house without models. It must be closed. The observer, the trace of the scheduler and onChange may be nil.
-func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer, trace io.Writer, onChange func(*catalog.Snapshot)) (*house, error) {
+// newHouse returns a house without models. It must be closed. The observer, the trace of the scheduler, busy (host.Config) and
+// onChange may be nil.
+func newHouse(
+	s *config.Server, log *slog.Logger, observer sharedsched.Observer, trace io.Writer,
+	busy func(model string, version int64) bool, onChange func(*catalog.Snapshot),
+) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	scheduled := available.forScheduler()
@@ -31,7 +35,7 @@ func newHouse(s *config.Server, log *slog.Logger, observer sharedsched.Observer,
 	}
 	h.models = host.New(host.Config{
 		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, OnChange: onChange,
-		MemoryBudget: int64(s.ModelMemory),
+		MemoryBudget: int64(s.ModelMemory), Busy: busy,
 	})
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{

@@ -28,7 +28,7 @@ func newRecorder(s *config.Server, log *slog.Logger) (*recorder, error) {
 func (r *recorder) Record(e *server.Recorded) {
 	r.writer.Record(record.Entry{
 		At: e.At, Code: e.Code, Message: e.Message, Model: e.Model, Version: e.Version, Slot: e.Slot,
-		Request: e.Request, Response: e.Response,
+		LimitUs: e.Limit.Microseconds(), Request: e.Request, Response: e.Response,
 	})
 }
 

@@ -88,7 +88,8 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		g.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return record.close() }})
 		trace = record
 	}
-	h, err := newHouse(&c.Server, log, measured, trace, func(*catalog.Snapshot) {
+	busy := func(model string, version int64) bool { return edge.Busy(model, version) } // not before something was loaded
+	h, err := newHouse(&c.Server, log, measured, trace, busy, func(*catalog.Snapshot) {
 		edge.ModelsChanged()
 		announce()
 	})

@@ -97,7 +97,7 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 	}
 	setManifest(t, repository, "walker", quickWith("versions: {policy: all, labels: {stable: 1}}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
 	r := serveFrom(t, repository, watched)
-	r.awaitReady(t)
+	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
 	ask := func(episode string, end bool) *weftv1.PredictResponse {
 		t.Helper()
@@ -157,6 +157,34 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 	}
 }
 
+// TestNewVersionWaitsForEpisodes adds a version while an episode runs on the one before: that stays until the episode has ended.
+func TestNewVersionWaitsForEpisodes(t *testing.T) {
+	repository := t.TempDir()
+	addVersion(t, repository, "walker", 1)
+	setManifest(t, repository, "walker", quick)
+	r := serveFrom(t, repository, watched)
+	r.awaitReady(t)
+	client := weftv1.NewPredictionServiceClient(r.conn)
+	ask := func(episode string, end bool) int64 {
+		t.Helper()
+		req := request("walker", 1)
+		req.EpisodeId, req.EndOfEpisode = episode, end
+		answer, err := client.Predict(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.GetModel().GetVersion()
+	}
+	ask("running", false)
+	addVersion(t, repository, "walker", 2)
+	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	if old, fresh := ask("running", false), ask("new", false); old != 1 || fresh != 2 {
+		t.Errorf("the running episode is on version %d, a new one on %d; want 1 and 2", old, fresh)
+	}
+	ask("running", true)
+	r.until(t, "walker", "version 2 alone is ready", func(m *weftv1.Model) bool { return ready(m) == "[2]" })
+}
+
 // quickWith is quick with more lines.
 func quickWith(lines ...string) string {
 	return quick + "\n" + strings.Join(lines, "\n")
@@ -171,7 +199,7 @@ func TestShadowAndOutcomes(t *testing.T) {
 	setManifest(t, repository, "walker", quickWith("versions: {policy: all}",
 		"traffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 2, sample: 1.0}]}"))
 	r := serveFrom(t, repository, nil)
-	r.awaitReady(t)
+	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	client, admin, models := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin), weftv1.NewModelServiceClient(r.conn)
 	play := func(episode string, reward func(version int64) float64) {
 		t.Helper()

@@ -39,7 +39,7 @@ func (h *Host) adopt(l modelrepo.Listing, retry, gone bool) (names []string) {
 			for _, e := range m.versions {
 				e.failure.stop()
 			}
-			if len(m.versions) == 0 {
+			if len(m.versions) == 0 && len(m.turn) == 0 { // nobody is about to load one
 				delete(h.models, name)
 			}
 		}

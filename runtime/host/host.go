@@ -51,6 +51,9 @@ type Config struct {
 	// model's files, 1 MiB for a synthetic one. What would exceed it is not loaded. 0: no bound, so that the system may end the
 	// server when memory runs out. Too low keeps versions out that would fit; while a version is replaced both count.
 	MemoryBudget int64
+	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded when none
+	// is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil: none ever is.
+	Busy func(model string, version int64) bool
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other quickly
 	// it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)

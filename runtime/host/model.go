@@ -23,6 +23,7 @@ type model struct {
 	// byHand are the versions that somebody loaded (true) or unloaded (false) by hand, against the policy.
 	byHand  map[int64]bool
 	labels  labels
+	again   bool // a timer will have the model settled once more
 	traffic division
 }
 

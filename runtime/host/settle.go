@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,7 +31,7 @@ func (h *Host) settle(ctx context.Context, name string, m *model, once bool) {
 		h.mu.Lock()
 		s := m.next()
 		h.mu.Unlock()
-		s.unload = slices.DeleteFunc(s.unload, func(n int64) bool { return slices.Contains(tried, n) })
+		s.unload = slices.DeleteFunc(s.unload, func(n int64) bool { return slices.Contains(tried, n) || h.isBusy(name, m, n) })
 		h.noteKept(name, m, s.kept)
 		switch {
 		case len(s.settings)+len(s.cured) > 0:
@@ -43,6 +44,31 @@ func (h *Host) settle(ctx context.Context, name string, m *model, once bool) {
 			return
 		}
 	}
+}
+
+// busyTick is how often a version is looked at again that stays for the episodes running on it.
+const busyTick = time.Second
+
+// isBusy reports whether a version that nobody wants stays for its episodes, and has it looked at again if so.
+func (h *Host) isBusy(name string, m *model, number int64) bool {
+	if h.cfg.Busy == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !m.ready(number) || m.listed == nil || m.listed.Manifest.Versions.Transition == modelrepo.ResourceFirst || !h.cfg.Busy(name, number) {
+		return false
+	}
+	if !m.again {
+		m.again = true
+		time.AfterFunc(busyTick, func() {
+			h.mu.Lock()
+			m.again = false
+			h.mu.Unlock()
+			h.settleLater(name)
+		})
+	}
+	return true
 }
 
 // settleLater settles a model in the background, after a change that may let a version go.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,13 +148,18 @@ func TestEpisodesCountWhereTheyBegan(t *testing.T) {
 
 // TestOutcomesWaitForOlderEpisodes: of two episodes that began together the shorter one does not count before the longer one.
 func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
+	var mu sync.Mutex // the manager asks from a goroutine of its own
 	began, running := map[string]time.Time{}, map[string]bool{}
 	known := func(c *Config) {
 		c.Began = func(_, episode string) (time.Time, bool) {
+			mu.Lock()
+			defer mu.Unlock()
 			at, ok := began[episode]
 			return at, ok
 		}
 		c.Oldest = func(_ string, since time.Time) (oldest time.Time, ok bool) {
+			mu.Lock()
+			defer mu.Unlock()
 			for episode := range running {
 				if at := began[episode]; !at.Before(since) && (!ok || at.Before(oldest)) {
 					oldest, ok = at, true
@@ -163,9 +169,15 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 		}
 	}
 	within(t, known, func(t *testing.T, b *bench) {
-		begin := func(episode string) { began[episode], running[episode] = time.Now(), true }
+		begin := func(episode string) {
+			mu.Lock()
+			defer mu.Unlock()
+			began[episode], running[episode] = time.Now(), true
+		}
 		end := func(episode string, version int64, reward float64) {
+			mu.Lock()
 			delete(running, episode)
+			mu.Unlock()
 			b.Report("m", episode, version, map[string]float64{"reward": reward})
 		}
 		begin("before the rollout")
@@ -174,6 +186,8 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 		counts := func(baseline, candidate int64) {
 			t.Helper()
 			pass(2 * time.Second) // a look
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			if s := b.runs["m"].strata[0]; s.Baseline.Count != baseline || s.Candidate.Count != candidate {
 				t.Errorf("%d and %d episodes count, want %d and %d", s.Baseline.Count, s.Candidate.Count, baseline, candidate)
 			}
@@ -186,9 +200,11 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 		end("short", 2, 3) // another value for the same episode
 		end("long", 1, 7)
 		counts(1, 1)
+		b.mu.Lock()
 		if s := b.runs["m"].strata[0]; s.Candidate.Mean != 3 || s.Baseline.Mean != 7 {
 			t.Errorf("the means are %v and %v, want 7 and 3", s.Baseline.Mean, s.Candidate.Mean)
 		}
+		b.mu.Unlock()
 		begin("endless")
 		pass(time.Millisecond)
 		begin("next")

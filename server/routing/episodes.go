@@ -107,6 +107,22 @@ func (t *episodes) oldest(model string, since, heard time.Duration) (began time.
 	return began, ok
 }
 
+// isOn reports whether an episode is running on a model's version that was heard of within ttl.
+func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for e := s.running.root.prev; e != &s.running.root && !t.expired(e, now); e = e.prev { // the latest heard of first
+			if e.id.model == model && e.pin.version == version {
+				s.mu.Unlock()
+				return true
+			}
+		}
+		s.mu.Unlock()
+	}
+	return false
+}
+
 // replace makes next the pin of an episode if it is still was, which find returned, and reports whether it did.
 func (t *episodes) replace(model, episode string, was, next pin, now time.Duration) bool {
 	i := t.indexOf(episode)

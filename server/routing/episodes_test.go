@@ -311,6 +311,16 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	oldest(time.Time{}, "") // nothing was heard of the others for half a minute
 	mustRoute(t, r, s, routing.Request{Episode: "c"})
 	oldest(time.Time{}, "c")
+	on := mustRoute(t, r, s, routing.Request{Episode: "c"}).Version.Number
+	if !r.Busy(model, on) || r.Busy(model, 7) || r.Busy("another", on) {
+		t.Errorf("busy: version %d %v, 7 %v, another model %v", on, r.Busy(model, on), r.Busy(model, 7), r.Busy("another", on))
+	}
+	for _, episode := range []string{"b", "c"} {
+		r.End(model, episode)
+	}
+	if r.Busy(model, on) {
+		t.Errorf("version %d is busy although all of its episodes have ended", on)
+	}
 	if _, ok := r.Oldest("another", time.Time{}); ok {
 		t.Error("another model has a running episode")
 	}

@@ -188,3 +188,9 @@ func (r *Router) Oldest(model string, since time.Time) (time.Time, bool) {
 	began, ok := r.episodes.oldest(model, since.Sub(r.start), r.now()-silent)
 	return r.start.Add(began), ok
 }
+
+// Busy reports whether an episode is running on a version. It may look at all episodes.
+func (r *Router) Busy(model string, version int64) bool {
+	r.init()
+	return r.episodes.isOn(model, version, r.now())
+}
