@@ -21,14 +21,14 @@ import (
 // watched has the repository looked at often.
 func watched(c *serveCommand) { c.WatchInterval = config.Duration(100 * time.Millisecond) }
 
-// until asks for a model until want is true of it.
-func (r *running) until(t *testing.T, name, what string, want func(*weftv1.Model) bool) *weftv1.Model {
+// until asks for the model walker until want is true of it.
+func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool) *weftv1.Model {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := weftv1.NewModelServiceClient(r.conn)
 	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		answer, err := client.GetModel(ctx, &weftv1.GetModelRequest{Name: name})
+		answer, err := client.GetModel(ctx, &weftv1.GetModelRequest{Name: "walker"})
 		if err == nil && want(answer.GetModel()) {
 			return answer.GetModel()
 		}
@@ -81,7 +81,7 @@ func TestNewVersionTakesOver(t *testing.T) {
 	}
 	for version := 2; version <= 4; version++ {
 		addVersion(t, repository, "walker", version)
-		r.until(t, "walker", fmt.Sprintf("version %d alone is ready", version), func(m *weftv1.Model) bool {
+		r.until(t, fmt.Sprintf("version %d alone is ready", version), func(m *weftv1.Model) bool {
 			return ready(m) == fmt.Sprintf("[%d]", version)
 		})
 	}
@@ -97,7 +97,7 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 	}
 	setManifest(t, repository, "walker", quickWith("versions: {policy: all, labels: {stable: 1}}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
 	r := serveFrom(t, repository, watched)
-	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
 	ask := func(episode string, end bool) *weftv1.PredictResponse {
 		t.Helper()
@@ -177,12 +177,12 @@ func TestNewVersionWaitsForEpisodes(t *testing.T) {
 	}
 	ask("running", false)
 	addVersion(t, repository, "walker", 2)
-	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	if old, fresh := ask("running", false), ask("new", false); old != 1 || fresh != 2 {
 		t.Errorf("the running episode is on version %d, a new one on %d; want 1 and 2", old, fresh)
 	}
 	ask("running", true)
-	r.until(t, "walker", "version 2 alone is ready", func(m *weftv1.Model) bool { return ready(m) == "[2]" })
+	r.until(t, "version 2 alone is ready", func(m *weftv1.Model) bool { return ready(m) == "[2]" })
 }
 
 // quickWith is quick with more lines.
@@ -199,7 +199,7 @@ func TestShadowAndOutcomes(t *testing.T) {
 	setManifest(t, repository, "walker", quickWith("versions: {policy: all}",
 		"traffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 2, sample: 1.0}]}"))
 	r := serveFrom(t, repository, nil)
-	r.until(t, "walker", "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	client, admin, models := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin), weftv1.NewModelServiceClient(r.conn)
 	play := func(episode string, reward func(version int64) float64) {
 		t.Helper()
