@@ -22,7 +22,7 @@ import (
 func watched(c *serveCommand) { c.WatchInterval = config.Duration(100 * time.Millisecond) }
 
 // until asks for the model walker until want is true of it.
-func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool) *weftv1.Model {
+func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -30,7 +30,7 @@ func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool
 	for tick := time.NewTicker(10 * time.Millisecond); ; {
 		answer, err := client.GetModel(ctx, &weftv1.GetModelRequest{Name: "walker"})
 		if err == nil && want(answer.GetModel()) {
-			return answer.GetModel()
+			return
 		}
 		select {
 		case <-ctx.Done():
