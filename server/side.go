@@ -56,8 +56,8 @@ func (s *Server) judge(call *catalog.Call, err error) {
 		outcome = breaker.Slow // the model alone takes longer than is wanted, wherever the request waited
 	}
 	if err != nil {
-		outcome = breaker.Ignored // overload, a caller that went away, an input that only fails itself
-		if e, ok := errors.AsType[*catalog.ModelError](err); ok && e.Mates == 0 {
+		outcome = breaker.Ignored // overload, a caller that went away, an input that only fails itself, or may have been another's fault
+		if e, ok := errors.AsType[*catalog.ModelError](err); ok && e.Mates == 0 && !e.Batch {
 			outcome = breaker.Fault
 		}
 	}

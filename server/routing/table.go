@@ -61,13 +61,14 @@ func (t *Table) entry(name string) (*entry, error) {
 	return e, nil
 }
 
-// Resolve returns the version that the request chose, or the newest that is ready if it chose none, whatever the traffic. The
-// error is a *NotFoundError, a *NotReadyError or a *FailedError.
+// Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of those
+// that are ready. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
-	m, err := t.Model(name)
+	e, err := t.entry(name)
 	if err != nil {
 		return Route{}, err
 	}
+	m := e.model
 	switch {
 	case choice.Version != nil:
 		return resolveVersion(m, *choice.Version)
@@ -78,10 +79,16 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 		}
 		return resolveVersion(m, number)
 	}
-	if v := m.Newest(); v != nil {
-		return Route{Version: v, Slot: DefaultSlot}, nil
+	var most *part
+	for i := range e.split {
+		if p := &e.split[i]; p.version != nil && (most == nil || p.weight > most.weight) {
+			most = p
+		}
 	}
-	return Route{}, noneReady(m)
+	if most == nil {
+		return Route{}, e.noneReady()
+	}
+	return Route{Version: most.version, Slot: most.slot}, nil
 }
 
 // episodeKey hashes the unit that stays with one version.

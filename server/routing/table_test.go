@@ -221,3 +221,23 @@ func TestRouterFollowsSnapshots(t *testing.T) {
 		t.Errorf("a late reader of the first snapshot turned time back to version %d", got)
 	}
 }
+
+// TestMostOfTheTraffic: who asks about a model as such is told of the version that most requests get.
+func TestMostOfTheTraffic(t *testing.T) {
+	for name, c := range map[string]struct {
+		traffic *catalog.Traffic
+		want    int64
+	}{
+		"undivided": {nil, 2},
+		"most to 1": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 3}, {Name: "b", Version: 2, Weight: 1}}}, 1},
+		"one loads": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 3, Weight: 3}, {Name: "b", Version: 1, Weight: 1}}}, 1},
+	} {
+		m := &catalog.Model{Name: "m", Traffic: c.traffic, Versions: []*catalog.Version{
+			{Model: "m", Number: 1, State: catalog.Ready}, {Model: "m", Number: 2, State: catalog.Ready}, {Model: "m", Number: 3, State: catalog.Loading},
+		}}
+		got, err := routing.NewTable(&catalog.Snapshot{Models: []*catalog.Model{m}}).Resolve("m", routing.Choice{})
+		if err != nil || got.Version.Number != c.want {
+			t.Errorf("%s: %+v, %v, want version %d", name, got, err, c.want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves a line in the log: who, what, before, after.
+// each change that was tried leaves a line in the log: who, what, before, after.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout
@@ -144,7 +144,7 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 // for forward compatibility.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves a line in the log: who, what, before, after.
+// each change that was tried leaves a line in the log: who, what, before, after.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout

@@ -89,7 +89,8 @@ const (
 	RolloutState_ROLLOUT_STATE_PROMOTED RolloutState = 2
 	// The baseline has all traffic again, because the gate said so.
 	RolloutState_ROLLOUT_STATE_ROLLED_BACK RolloutState = 3
-	// The baseline has all traffic again, because somebody said so.
+	// It was ended by hand, and the baseline has all traffic again; or what it rests on
+	// changed, and the traffic is as it was left. The last step says which.
 	RolloutState_ROLLOUT_STATE_ABORTED RolloutState = 4
 )
 
@@ -161,8 +162,8 @@ type Gate struct {
 	// By so much the candidate's mean outcome may be worse and still be promoted, in
 	// units of the outcome.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong verdict on the outcome, however often the gate looks;
-	// 0: 0.05.
+	// Probability of a wrong verdict on the outcome, on errors and on agreement, each,
+	// however often the gate looks; 0: 0.05.
 	Alpha         float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
