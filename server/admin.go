@@ -28,7 +28,7 @@ type Residents interface {
 	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
 }
 
-// Admin implements AdminService: the calls that change something. Each leaves a line in the log.
+// Admin implements AdminService: the calls that change something. Each change that was tried leaves a line in the log.
 type Admin struct {
 	weftv1.UnimplementedAdminServiceServer
 
@@ -69,9 +69,6 @@ func compact(m proto.Message) string {
 	}
 	return string(text)
 }
-
-// named returns the model that a request names, and what it looks like before the change.
-func (a *Admin) named(name string) (*catalog.Model, error) { return a.server.model(name) }
 
 // now returns what a model looks like; an empty one if it is gone.
 func (a *Admin) now(name string) *weftv1.Model {
@@ -123,7 +120,7 @@ const nameRule = "a letter or digit, then letters, digits, '.', '_' and '-', at 
 
 // SetLabel implements weftv1.AdminServiceServer.
 func (a *Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*weftv1.SetLabelResponse, error) {
-	if _, err := a.named(req.GetModel()); err != nil {
+	if _, err := a.server.model(req.GetModel()); err != nil {
 		return nil, fail(ctx, err, place{})
 	}
 	if !validName.MatchString(req.GetLabel()) {
@@ -143,7 +140,7 @@ func (a *Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*wef
 
 // SetTraffic implements weftv1.AdminServiceServer.
 func (a *Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (*weftv1.SetTrafficResponse, error) {
-	m, err := a.named(req.GetModel())
+	m, err := a.server.model(req.GetModel())
 	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}

@@ -10,6 +10,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -126,6 +127,14 @@ func (s *Server) checkAnswer(resp *weftv1.PredictResponse, stream bool) error {
 // stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.
 func stoppedBeingReady(err error) bool {
 	return errors.Is(err, catalog.ErrNotReady) || errors.Is(err, sharedsched.ErrRemoved)
+}
+
+// route finds the version that answers a request.
+func (s *Server) route(req *weftv1.PredictRequest, serial uint64) (routing.Route, error) {
+	return s.router.Route(s.models.Snapshot(), routing.Request{
+		Model: req.GetModel().GetName(), Choice: choiceOf(req.GetModel()),
+		Episode: req.GetEpisodeId(), RequestID: req.GetRequestId(), Serial: serial,
+	})
 }
 
 // routeAndRun sets *at as soon as the request is routed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -74,4 +75,13 @@ func (o requestObserver) RequestDone(e server.RequestEvent) {
 	if o.log.Enabled(context.Background(), slog.LevelDebug) {
 		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
+}
+
+// breakersOf gives the state of the breakers to the metrics.
+func breakersOf(s *server.Server) []telemetry.Breaker {
+	var out []telemetry.Breaker
+	for _, b := range s.Breakers() {
+		out = append(out, telemetry.Breaker{Model: b.Model, Version: b.Version, State: fmt.Sprint(b.State)})
+	}
+	return out
 }

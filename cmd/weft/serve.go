@@ -112,7 +112,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		Began:  func(model, episode string) (time.Time, bool) { return edge.Began(model, episode) },
 		Oldest: func(model string, since time.Time) (time.Time, bool) { return edge.Oldest(model, since) },
 	})
-	g.Start(rolloutPart(rollouts))
+	g.Start(untilStopped("rollouts", func(ctx context.Context) error {
+		rollouts.Run(ctx)
+		return nil
+	}))
 	settings := server.Config{
 		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
 		Logger: log, Observer: requestObserver{measured, log},

@@ -12,18 +12,17 @@ import (
 
 // watchPart keeps what is served in line with the repositories, from the end of the first load on.
 func watchPart(r *modelrepo.Repository, interval time.Duration, h *house, log *slog.Logger) lifecycle.Part {
+	return untilStopped("repository watch", func(ctx context.Context) error {
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) { h.follow(ctx, l, log) })
+	})
+}
+
+// untilStopped is a part that runs until its context ends.
+func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 	ctx, stop := context.WithCancel(context.Background())
 	return lifecycle.Part{
-		Name: "repository watch",
-		Run: func() error {
-			err := r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) {
-				h.follow(ctx, l, log)
-			})
-			if errors.Is(err, context.Canceled) {
-				return nil // it was stopped
-			}
-			return err
-		},
+		Name: name,
+		Run:  func() error { return run(ctx) },
 		Stop: func(context.Context) error {
 			stop()
 			return nil

@@ -47,7 +47,7 @@ func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show 
 	_, err = weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 		Model: model, BaselineVersion: r.baseline, CandidateVersion: r.candidate, Automatic: true,
 		Stages: []float64{10, 50, 100}, StageDuration: durationpb.New(r.stage),
-		// One machine in ten falls at once whoever steers it: a few dozen episodes tell more than latency does.
+		// The policies answer in well under a millisecond, where a ratio of latencies says more of the machine than of them.
 		Gate: &weftv1.Gate{MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.05, MaxLatencyRatio: 10, Outcome: "reward"},
 	}})
 	if err != nil {

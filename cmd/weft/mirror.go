@@ -9,8 +9,6 @@ import (
 
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
-	"github.com/weftserve/weft/server"
-	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
 )
 
@@ -45,29 +43,4 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 		}
 		return nil
 	}}, nil
-}
-
-// rolloutPart lets rollouts follow their gates.
-func rolloutPart(m *rollout.Manager) lifecycle.Part {
-	ctx, stop := context.WithCancel(context.Background())
-	return lifecycle.Part{
-		Name: "rollouts",
-		Run: func() error {
-			m.Run(ctx)
-			return nil
-		},
-		Stop: func(context.Context) error {
-			stop()
-			return nil
-		},
-	}
-}
-
-// breakersOf gives the state of the breakers to the metrics.
-func breakersOf(s *server.Server) []telemetry.Breaker {
-	var out []telemetry.Breaker
-	for _, b := range s.Breakers() {
-		out = append(out, telemetry.Breaker{Model: b.Model, Version: b.Version, State: fmt.Sprint(b.State)})
-	}
-	return out
 }

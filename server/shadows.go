@@ -5,8 +5,38 @@ import (
 	"time"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/shadow"
 )
+
+// Shadows runs requests once more on other versions, in spare time.
+type Shadows interface {
+	// Offer never blocks and never fails: what there is no room for is dropped and counted.
+	Offer(shadow.Offer)
+	// Summaries returns how the shadows of a model compare, of all models for "".
+	Summaries(model string) []shadow.Summary
+}
+
+// shadow offers an answered call to the versions in its shadow.
+func (s *Server) shadow(req *weftv1.PredictRequest, call *catalog.Call, route *routing.Route) {
+	if len(route.Shadows) == 0 || s.config.Shadows == nil {
+		return
+	}
+	m := s.models.Snapshot().Model(call.Version.Model)
+	if m == nil {
+		return
+	}
+	o := shadow.Offer{Primary: call, Slot: route.Slot, RequestID: req.GetRequestId(), Episode: req.GetEpisodeId()}
+	for _, target := range route.Shadows {
+		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready {
+			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Tolerance: target.Tolerance})
+		}
+	}
+	if len(o.Shadows) > 0 {
+		s.config.Shadows.Offer(o)
+	}
+}
 
 // GetShadowSummary implements weftv1.ModelServiceServer.
 func (s *Server) GetShadowSummary(ctx context.Context, req *weftv1.GetShadowSummaryRequest) (*weftv1.GetShadowSummaryResponse, error) {
