@@ -122,7 +122,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		MaxEpisodes: c.MaxEpisodes, EpisodeTTL: time.Duration(c.EpisodeTTL),
 		Shadows: mirror, Rollouts: rollouts,
 	}
-	side := telemetry.Side{
+	sources := telemetry.Sources{
 		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
 	}
 	if c.Record != "" {
@@ -131,10 +131,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 			return err
 		}
 		g.Start(recorder.part())
-		settings.Recorder, side.Recording = recorder, recorder.stats
+		settings.Recorder, sources.Recording = recorder, recorder.stats
 	}
 	edge = server.New(settings, models, h.scheduler)
-	if err := measured.WatchSide(side); err != nil {
+	if err := measured.WatchSources(sources); err != nil {
 		return err
 	}
 	transport := grpc.NewServer(grpcOptions(&c.Server, log, measured)...)

@@ -59,7 +59,7 @@ type Telemetry struct {
 	traces   *sdktrace.TracerProvider // nil: nothing is traced
 
 	instruments
-	sideBySide
+	comparison
 	versions versions
 	requests requests
 }
@@ -113,7 +113,7 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if t.instruments, err = newInstruments(t.meters.Meter("github.com/weftserve/weft")); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
-	if t.sideBySide, err = newSideBySide(t.meters.Meter("github.com/weftserve/weft")); err != nil {
+	if t.comparison, err = newComparison(t.meters.Meter("github.com/weftserve/weft")); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
 	return t, nil

@@ -139,7 +139,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25, ComputeRatio: 2})
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
 	tel.OutcomeReported("walker", 3)
-	err := tel.WatchSide(telemetry.Side{
+	err := tel.WatchSources(telemetry.Sources{
 		Episodes: func() int { return 12 },
 		Breakers: func() []telemetry.Breaker {
 			return []telemetry.Breaker{{Model: "walker", Version: 3, State: "half-open"}, {Model: "walker", Version: 4, State: "open"}}

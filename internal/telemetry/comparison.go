@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// sideBySide are the metrics of versions that are compared with each other.
-type sideBySide struct {
+// comparison are the metrics of versions that are compared with each other.
+type comparison struct {
 	degraded   metric.Int64Counter
 	failedOver metric.Int64Counter
 	shadows    metric.Int64Counter
@@ -23,9 +23,9 @@ type sideBySide struct {
 
 var differences = metric.WithExplicitBucketBoundaries(0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1)
 
-func newSideBySide(m metric.Meter) (sideBySide, error) {
+func newComparison(m metric.Meter) (comparison, error) {
 	var (
-		s    sideBySide
+		s    comparison
 		errs [7]error
 	)
 	s.degraded, errs[0] = m.Int64Counter("weft_routing_degraded_total",
@@ -106,15 +106,15 @@ type Breaker struct {
 // Recording counts what became of the requests that were to be recorded.
 type Recording struct{ Written, Dropped, Lost, Bytes int64 }
 
-// Side is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
-type Side struct {
+// Sources is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
+type Sources struct {
 	Episodes  func() int
 	Breakers  func() []Breaker
 	Recording func() Recording
 }
 
-// WatchSide names what is asked, once and before the metrics are served.
-func (t *Telemetry) WatchSide(s Side) error {
+// WatchSources names what is asked, once and before the metrics are served.
+func (t *Telemetry) WatchSources(s Sources) error {
 	m := t.meters.Meter("github.com/weftserve/weft")
 	episodes, err1 := m.Int64ObservableGauge("weft_episodes",
 		metric.WithDescription("Running episodes whose version is remembered."))
