@@ -7,9 +7,6 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -28,7 +25,7 @@ type Residents interface {
 	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
 }
 
-// Admin implements AdminService: the calls that change something. Each change that was tried leaves a line in the log.
+// Admin implements AdminService: the calls that change something. Each that was tried leaves one line in the log.
 type Admin struct {
 	weftv1.UnimplementedAdminServiceServer
 
@@ -48,28 +45,6 @@ func (a *Admin) Register(g *grpc.Server) {
 	weftv1.RegisterModelServiceServer(g, a.server)
 }
 
-// audit logs a change: who asked for what, and what it was before and afterwards.
-func (a *Admin) audit(ctx context.Context, call, model string, before, after proto.Message, err error, more ...any) {
-	who := "unknown"
-	if p, ok := peer.FromContext(ctx); ok {
-		who = p.Addr.String()
-	}
-	fields := append([]any{"who", who, "call", call, "model", model, "before", compact(before)}, more...)
-	if err != nil {
-		a.log.WarnContext(ctx, "a change was refused", append(fields, "cause", err)...)
-		return
-	}
-	a.log.InfoContext(ctx, "changed", append(fields, "after", compact(after))...)
-}
-
-func compact(m proto.Message) string {
-	text, err := protojson.MarshalOptions{}.Marshal(m)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
 // now returns what a model looks like; an empty one if it is gone.
 func (a *Admin) now(name string) *weftv1.Model {
 	if m := a.server.models.Snapshot().Model(name); m != nil {
@@ -80,37 +55,31 @@ func (a *Admin) now(name string) *weftv1.Model {
 
 // LoadVersion implements weftv1.AdminServiceServer.
 func (a *Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) (*weftv1.LoadVersionResponse, error) {
-	after, err := a.change(ctx, "LoadVersion", req.GetModel(), req.GetVersion(), a.residents.LoadVersion)
-	if err != nil {
+	c := &attempt{call: "LoadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
+	if err := a.try(ctx, c, func() error { return change(ctx, c, a.residents.LoadVersion) }); err != nil {
 		return nil, err
 	}
-	return &weftv1.LoadVersionResponse{Model: after}, nil
+	return &weftv1.LoadVersionResponse{Model: a.now(req.GetModel())}, nil
 }
 
 // UnloadVersion implements weftv1.AdminServiceServer.
 func (a *Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionRequest) (*weftv1.UnloadVersionResponse, error) {
-	after, err := a.change(ctx, "UnloadVersion", req.GetModel(), req.GetVersion(), a.residents.UnloadVersion)
-	if err != nil {
+	c := &attempt{call: "UnloadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
+	if err := a.try(ctx, c, func() error { return change(ctx, c, a.residents.UnloadVersion) }); err != nil {
 		return nil, err
 	}
-	return &weftv1.UnloadVersionResponse{Model: after}, nil
+	return &weftv1.UnloadVersionResponse{Model: a.now(req.GetModel())}, nil
 }
 
 // change loads or unloads a version.
-func (a *Admin) change(ctx context.Context, call, model string, number int64, do func(context.Context, string, int64) error) (*weftv1.Model, error) {
-	if model == "" {
-		return nil, fail(ctx, &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}, place{})
+func change(ctx context.Context, c *attempt, do func(context.Context, string, int64) error) error {
+	if c.model == "" {
+		return &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}
 	}
-	if number < 1 {
-		return nil, fail(ctx, &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(number, 10)}, place{})
+	if c.version < 1 {
+		return &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(c.version, 10)}
 	}
-	before := a.now(model)
-	err := do(ctx, model, number)
-	after := a.now(model)
-	if a.audit(ctx, call, model, before, after, err, "version", number); err != nil {
-		return nil, fail(ctx, err, place{model: model, version: number})
-	}
-	return after, nil
+	return do(ctx, c.model, c.version)
 }
 
 // validName is what models, versions' labels and slots may be called.
@@ -120,40 +89,55 @@ const nameRule = "a letter or digit, then letters, digits, '.', '_' and '-', at 
 
 // SetLabel implements weftv1.AdminServiceServer.
 func (a *Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*weftv1.SetLabelResponse, error) {
+	resp := &weftv1.SetLabelResponse{}
+	c := &attempt{call: "SetLabel", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
+	err := a.try(ctx, c, func() (err error) {
+		if err := a.checkLabel(req); err != nil {
+			return err
+		}
+		resp.Persisted, resp.NotPersistedBecause, err = a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion())
+		c.more = []any{"persisted", resp.GetPersisted()}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp.Model = a.now(req.GetModel())
+	return resp, nil
+}
+
+func (a *Admin) checkLabel(req *weftv1.SetLabelRequest) error {
 	if _, err := a.server.model(req.GetModel()); err != nil {
-		return nil, fail(ctx, err, place{})
+		return err
 	}
 	if !validName.MatchString(req.GetLabel()) {
-		return nil, fail(ctx, &tensor.FieldError{Field: "label", Want: nameRule, Got: strconv.Quote(clip(req.GetLabel()))}, place{})
+		return &tensor.FieldError{Field: "label", Want: nameRule, Got: strconv.Quote(clip(req.GetLabel()))}
 	}
 	if req.GetVersion() < 0 {
-		return nil, fail(ctx, &tensor.FieldError{Field: "version", Want: "a positive number, or 0 to remove the label", Got: strconv.FormatInt(req.GetVersion(), 10)}, place{})
+		return &tensor.FieldError{Field: "version", Want: "a positive number, or 0 to remove the label", Got: strconv.FormatInt(req.GetVersion(), 10)}
 	}
-	before := a.now(req.GetModel())
-	persisted, why, err := a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion())
-	after := a.now(req.GetModel())
-	if a.audit(ctx, "SetLabel", req.GetModel(), before, after, err, "label", req.GetLabel(), "version", req.GetVersion(), "persisted", persisted); err != nil {
-		return nil, fail(ctx, err, place{model: req.GetModel(), version: req.GetVersion()})
-	}
-	return &weftv1.SetLabelResponse{Model: after, Persisted: persisted, NotPersistedBecause: why}, nil
+	return nil
 }
 
 // SetTraffic implements weftv1.AdminServiceServer.
 func (a *Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (*weftv1.SetTrafficResponse, error) {
-	m, err := a.server.model(req.GetModel())
-	if err != nil {
-		return nil, fail(ctx, err, place{})
-	}
-	for i, slot := range req.GetTraffic().GetSplit() {
-		if !validName.MatchString(slot.GetSlot()) {
-			return nil, fail(ctx, &catalog.TrafficError{Field: "split[" + strconv.Itoa(i) + "].slot", Want: nameRule, Got: strconv.Quote(clip(slot.GetSlot()))}, place{})
+	resp := &weftv1.SetTrafficResponse{}
+	c := &attempt{call: "SetTraffic", request: req, model: req.GetModel(), show: division}
+	err := a.try(ctx, c, func() error {
+		m, err := a.server.model(req.GetModel())
+		if err != nil {
+			return err
 		}
+		wanted, err := trafficOf(m, req.GetTraffic())
+		if err != nil {
+			return err
+		}
+		t, err := a.residents.SetTraffic(req.GetModel(), wanted, req.GetTraffic().GetRevision())
+		resp.Traffic = trafficMessage(t)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	before := trafficMessage(m.Traffic)
-	t, err := a.residents.SetTraffic(req.GetModel(), trafficOf(req.GetTraffic()), req.GetTraffic().GetRevision())
-	after := trafficMessage(t)
-	if a.audit(ctx, "SetTraffic", req.GetModel(), before, after, err); err != nil {
-		return nil, fail(ctx, err, place{model: req.GetModel()})
-	}
-	return &weftv1.SetTrafficResponse{Traffic: after}, nil
+	return resp, nil
 }

@@ -106,6 +106,12 @@ func (h *house) OutcomeReported(model string, version int64) {
 	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version))
 }
 
+func (h *house) OutcomeNotKept(model string, version int64, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version, ": ", reason))
+}
+
 func newHouse(t *testing.T, config server.Config, transport server.Transport) *house {
 	t.Helper()
 	h := &house{run: runPolicy}

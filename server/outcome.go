@@ -3,11 +3,14 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
 )
 
@@ -42,10 +45,23 @@ func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeReq
 	if s.config.Observer != nil {
 		s.config.Observer.OutcomeReported(m.Name, number)
 	}
-	if s.config.Rollouts != nil {
-		s.config.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values)
+	resp := &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}
+	if s.config.Rollouts == nil {
+		return resp, nil
 	}
-	return &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}, nil
+	for _, n := range s.config.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values) {
+		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{Name: n.Name, Reason: notKeptReasons[n.Reason], Message: clip(n.Message)})
+		if s.config.Observer != nil {
+			s.config.Observer.OutcomeNotKept(m.Name, number, string(n.Reason))
+		}
+	}
+	return resp, nil
+}
+
+var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
+	rollout.TooManyNames:   weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES,
+	rollout.TooManyWaiting: weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING,
+	rollout.VersionGone:    weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
 }
 
 // outcomeValues returns what was reported, by name. The error is a *tensor.FieldError.
@@ -78,9 +94,13 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 	case len(values) > maxOutcomes:
 		return nil, &tensor.FieldError{Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values))}
 	}
-	for name, value := range values {
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			return nil, &tensor.FieldError{Field: name, Want: "a finite number", Got: fmt.Sprint(value)}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // so written, it is false of NaN
+			field := name
+			if name != "reward" {
+				field = fmt.Sprintf("metrics[%q]", name)
+			}
+			return nil, &tensor.FieldError{Field: field, Want: fmt.Sprintf("a number from %g to %g", -rollout.MaxOutcome, rollout.MaxOutcome), Got: fmt.Sprint(value)}
 		}
 	}
 	return values, nil

@@ -16,8 +16,8 @@ import (
 type Rollouts interface {
 	// Observe hears of each request that was answered or failed with a fault of the model.
 	Observe(model string, version int64, fault bool, compute time.Duration)
-	// Report hears how an episode went.
-	Report(model, episode string, version int64, values map[string]float64)
+	// Report hears how an episode went, and returns which of the values it does not keep.
+	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
 
 	Start(rollout.Plan) (rollout.Rollout, error)
 	Advance(model string) (rollout.Rollout, error)
@@ -47,41 +47,40 @@ func (s *Server) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) 
 // StartRollout implements weftv1.AdminServiceServer.
 func (a *Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutRequest) (*weftv1.StartRolloutResponse, error) {
 	plan := planOf(req.GetRollout())
-	r, err := a.drive(ctx, "StartRollout", plan.Model, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan) })
+	c := &attempt{call: "StartRollout", request: req, model: plan.Model, show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan) })
 	return &weftv1.StartRolloutResponse{Rollout: r}, err
 }
 
 // AdvanceRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AdvanceRollout(ctx context.Context, req *weftv1.AdvanceRolloutRequest) (*weftv1.AdvanceRolloutResponse, error) {
-	r, err := a.drive(ctx, "AdvanceRollout", req.GetModel(), func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel()) })
+	c := &attempt{call: "AdvanceRollout", request: req, model: req.GetModel(), show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel()) })
 	return &weftv1.AdvanceRolloutResponse{Rollout: r}, err
 }
 
 // AbortRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest) (*weftv1.AbortRolloutResponse, error) {
-	r, err := a.drive(ctx, "AbortRollout", req.GetModel(), func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel()) })
+	c := &attempt{call: "AbortRollout", request: req, model: req.GetModel(), show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel()) })
 	return &weftv1.AbortRolloutResponse{Rollout: r}, err
 }
 
 // drive changes a model's rollout.
-func (a *Admin) drive(ctx context.Context, call, model string, do func(Rollouts) (rollout.Rollout, error)) (*weftv1.Rollout, error) {
-	m, err := a.server.model(model)
-	if err != nil {
-		return nil, fail(ctx, err, place{})
-	}
-	before := trafficMessage(m.Traffic)
+func (a *Admin) drive(ctx context.Context, c *attempt, do func(Rollouts) (rollout.Rollout, error)) (*weftv1.Rollout, error) {
 	var r rollout.Rollout
-	if a.server.config.Rollouts == nil {
-		err = errNoRollouts
-	} else {
+	err := a.try(ctx, c, func() (err error) {
+		if _, err := a.server.model(c.model); err != nil {
+			return err
+		}
+		if a.server.config.Rollouts == nil {
+			return errNoRollouts
+		}
 		r, err = do(a.server.config.Rollouts)
-	}
-	after := before
-	if now := a.server.models.Snapshot().Model(model); now != nil {
-		after = trafficMessage(now.Traffic)
-	}
-	if a.audit(ctx, call, model, before, after, err); err != nil {
-		return nil, fail(ctx, err, place{model: model})
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return rolloutMessage(&r), nil
 }

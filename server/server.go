@@ -42,6 +42,8 @@ type Observer interface {
 	RequestDone(RequestEvent)
 	// OutcomeReported follows every report of how an episode went.
 	OutcomeReported(model string, version int64)
+	// OutcomeNotKept follows for each number of a report that was not kept. The reason is one of few constants.
+	OutcomeNotKept(model string, version int64, reason string)
 }
 
 // Config is what a Server is made with. All of it is fixed for its life.

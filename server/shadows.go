@@ -30,7 +30,7 @@ func (s *Server) shadow(req *weftv1.PredictRequest, call *catalog.Call, route *r
 	o := shadow.Offer{Primary: call, Slot: route.Slot, RequestID: req.GetRequestId(), Episode: req.GetEpisodeId()}
 	for _, target := range route.Shadows {
 		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready {
-			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Tolerance: target.Tolerance})
+			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
 		}
 	}
 	if len(o.Shadows) > 0 {

@@ -84,6 +84,9 @@ type fault struct {
 
 // faultOf is the error table.
 func faultOf(err error) fault {
+	if e, ok := errors.AsType[*catalog.LoadError](err); ok { // before what it may wrap
+		return loadFault(e)
+	}
 	if e, ok := errors.AsType[*tensor.FieldError](err); ok {
 		return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
 			Field: e.Field, Description: clip("expected " + e.Want + ", got " + e.Got),
@@ -187,13 +190,16 @@ func changeFault(err error) (fault, bool) {
 	if _, ok := errors.AsType[*rollout.NotReadyError](err); ok || errors.Is(err, rollout.ErrRunning) || errors.Is(err, rollout.ErrEnded) {
 		return fault{code: codes.FailedPrecondition}, true
 	}
-	if e, ok := errors.AsType[*catalog.MemoryError](err); ok {
-		return fault{
-			code: codes.FailedPrecondition, reason: "MODEL_MEMORY",
-			numbers: []string{"need", strconv.FormatInt(e.Need, 10), "in_use", strconv.FormatInt(e.InUse, 10), "budget", strconv.FormatInt(e.Budget, 10)},
-		}, true
-	}
 	return fault{}, false
+}
+
+func loadFault(err *catalog.LoadError) fault {
+	f := fault{code: codes.FailedPrecondition, reason: "LOAD_FAILED"}
+	if e, ok := errors.AsType[*catalog.MemoryError](err); ok {
+		f.reason = "MODEL_MEMORY"
+		f.numbers = []string{"need", strconv.FormatInt(e.Need, 10), "in_use", strconv.FormatInt(e.InUse, 10), "budget", strconv.FormatInt(e.Budget, 10)}
+	}
+	return f
 }
 
 func refusalFault(e *sharedsched.Refusal) fault {

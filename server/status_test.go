@@ -77,6 +77,19 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{badRequest(`inputs["x"].raw`, "expected 16 bytes, got 3 bytes")},
 		},
 		{
+			name: "load failed", err: &catalog.LoadError{Model: "policy", Version: 3, Cause: &tensor.FieldError{Field: "x", Want: "a", Got: "b"}},
+			code: codes.FailedPrecondition, message: `load model "policy" version 3: x: expected a, got b`,
+			details: []proto.Message{info("LOAD_FAILED")},
+		},
+		{
+			name: "load failed for want of memory",
+			err:  &catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.MemoryError{Model: "policy", Version: 3, Need: 3 << 20, InUse: 2 << 20, Budget: 4 << 20}},
+			code: codes.FailedPrecondition,
+			message: `load model "policy" version 3: loading model "policy" version 3 needs about 3.0 MiB, and 2.0 MiB of the memory budget of 4.0 MiB are taken; ` +
+				"raise the budget, unload a version, or, where an old version is to make room for a new one, set versions.transition: resource in model.yaml",
+			details: []proto.Message{info("MODEL_MEMORY", "need", "3145728", "in_use", "2097152", "budget", "4194304")},
+		},
+		{
 			name: "unknown model", err: resolve("polcy", routing.Choice{}),
 			code: codes.NotFound, message: `no model is named "polcy"; there is "policy"`,
 			details: []proto.Message{&errdetails.ResourceInfo{

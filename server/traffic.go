@@ -2,6 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"strconv"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -39,23 +42,40 @@ func trafficMessage(t *catalog.Traffic) *weftv1.Traffic {
 			unit = weftv1.ShadowUnit_SHADOW_UNIT_REQUEST
 		}
 		out.Shadow = append(out.Shadow, &weftv1.TrafficShadow{
-			Version: shadow.Version, Sample: shadow.Sample, Unit: unit, Tolerance: shadow.Tolerance,
+			Version: shadow.Version, Sample: shadow.Sample, Unit: unit, Tolerance: shadow.Tolerance, Tolerances: shadow.Tolerances,
 		})
 	}
 	return out
 }
 
-// trafficOf returns the traffic that a message asks for. What is wrong with it is for its Check to say.
-func trafficOf(m *weftv1.Traffic) *catalog.Traffic {
+// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is of what only a message can get
+// wrong, and of what the models' signatures say; the rest is for Traffic.Check.
+func trafficOf(m *catalog.Model, message *weftv1.Traffic) (*catalog.Traffic, error) {
 	t := &catalog.Traffic{Source: "SetTraffic"}
-	for _, slot := range m.GetSplit() {
+	for i, slot := range message.GetSplit() {
+		if !validName.MatchString(slot.GetSlot()) {
+			return nil, &catalog.TrafficError{Field: fmt.Sprintf("split[%d].slot", i), Want: nameRule, Got: strconv.Quote(clip(slot.GetSlot()))}
+		}
 		t.Split = append(t.Split, catalog.Slot{Name: slot.GetSlot(), Version: slot.GetVersion(), Weight: slot.GetWeight()})
 	}
-	for _, shadow := range m.GetShadow() {
+	for i, shadow := range message.GetShadow() {
+		perRequest, known := shadowUnits[shadow.GetUnit()]
+		if !known {
+			return nil, &catalog.TrafficError{
+				Field: fmt.Sprintf("shadow[%d].unit", i), Want: "SHADOW_UNIT_EPISODE or SHADOW_UNIT_REQUEST", Got: shadow.GetUnit().String(),
+			}
+		}
 		t.Shadow = append(t.Shadow, catalog.Shadow{
-			Version: shadow.GetVersion(), Sample: shadow.GetSample(), Tolerance: shadow.GetTolerance(),
-			PerRequest: shadow.GetUnit() == weftv1.ShadowUnit_SHADOW_UNIT_REQUEST,
+			Version: shadow.GetVersion(), Sample: shadow.GetSample(), PerRequest: perRequest,
+			Tolerance: shadow.GetTolerance(), Tolerances: maps.Clone(shadow.GetTolerances()),
 		})
 	}
-	return t
+	return t, t.CheckOutputs(m)
+}
+
+// shadowUnits says which units are single requests.
+var shadowUnits = map[weftv1.ShadowUnit]bool{
+	weftv1.ShadowUnit_SHADOW_UNIT_UNSPECIFIED: false,
+	weftv1.ShadowUnit_SHADOW_UNIT_EPISODE:     false,
+	weftv1.ShadowUnit_SHADOW_UNIT_REQUEST:     true,
 }

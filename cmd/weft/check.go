@@ -49,13 +49,13 @@ func (c *checkCommand) load(r *report, listing modelrepo.Listing) error {
 	if c.LogLevel == "debug" {
 		log = newLogger(r.err, &c.Server)
 	}
-	h, err := newHouse(&c.Server, log, nil, nil, nil, nil)
+	h, err := newHouse(&c.Server, log, surroundings{tryOnce: true})
 	if err != nil {
 		return err
 	}
 	if err := h.library.loadFor(listing); err != nil {
 		r.fault(err)
-	} else if err := h.models.Load(ctx, listing); err != nil {
+	} else if err := h.models.Reconcile(ctx, listing); err != nil {
 		return err
 	} else {
 		r.versions(listing, h.models.Snapshot(), h.scheduler.State())

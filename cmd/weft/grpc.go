@@ -69,6 +69,11 @@ func (o requestObserver) OutcomeReported(model string, version int64) {
 	o.measured.OutcomeReported(model, version)
 }
 
+// OutcomeNotKept implements server.Observer.
+func (o requestObserver) OutcomeNotKept(model string, version int64, reason string) {
+	o.measured.OutcomeNotKept(model, version, reason)
+}
+
 // RequestDone implements server.Observer.
 func (o requestObserver) RequestDone(e server.RequestEvent) {
 	o.measured.RequestDone(telemetry.Request(e))

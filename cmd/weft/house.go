@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -20,12 +21,19 @@ type house struct {
 	library   *library
 }
 
-// newHouse returns a house without models. It must be closed. The observer, the trace of the scheduler, busy (host.Config) and
-// onChange may be nil.
-func newHouse(
-	s *config.Server, log *slog.Logger, observer sharedsched.Observer, trace io.Writer,
-	busy func(model string, version int64) bool, onChange func(*catalog.Snapshot),
-) (*house, error) {
+// surroundings are what a house may have around it. Each may be nil, and trying once false.
+type surroundings struct {
+	observer sharedsched.Observer
+	trace    io.Writer // of the scheduler
+	// The others are those of host.Config.
+	busy     func(model string, version int64) bool
+	onChange func(*catalog.Snapshot)
+	scan     func() modelrepo.Listing
+	tryOnce  bool
+}
+
+// newHouse returns a house without models. It must be closed.
+func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	scheduled := available.forScheduler()
@@ -34,14 +42,14 @@ func newHouse(
 		lanes[d.Name] = d.Lanes
 	}
 	h.models = host.New(host.Config{
-		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, OnChange: onChange,
-		MemoryBudget: int64(s.ModelMemory), Busy: busy,
+		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, MemoryBudget: int64(s.ModelMemory),
+		OnChange: around.onChange, Busy: around.busy, Scan: around.scan, TryOnce: around.tryOnce,
 	})
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
-		Trace: trace,
-	}, h.models, observer)
+		Trace: around.trace,
+	}, h.models, around.observer)
 	if err != nil {
 		return nil, err
 	}

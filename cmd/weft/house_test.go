@@ -13,7 +13,7 @@ func TestFairnessWindowReachesTheScheduler(t *testing.T) {
 	for _, want := range []time.Duration{0, 7 * time.Millisecond} {
 		s := config.DefaultServer()
 		s.FairnessWindow = config.Duration(want)
-		h, err := newHouse(&s, slog.New(slog.DiscardHandler), nil, nil, nil, nil)
+		h, err := newHouse(&s, slog.New(slog.DiscardHandler), surroundings{})
 		if err != nil {
 			t.Fatal(err)
 		}

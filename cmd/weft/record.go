@@ -17,7 +17,9 @@ type recorder struct{ writer *record.Writer }
 
 // newRecorder starts a recording as the settings ask for.
 func newRecorder(s *config.Server, log *slog.Logger) (*recorder, error) {
-	w, err := record.New(record.Config{Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), Logger: log})
+	w, err := record.New(record.Config{
+		Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), MaxBytes: int64(s.RecordLimit), Logger: log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--record %s: %w", s.Record, err)
 	}
@@ -34,7 +36,7 @@ func (r *recorder) Record(e *server.Recorded) {
 
 func (r *recorder) stats() telemetry.Recording {
 	s := r.writer.Stats()
-	return telemetry.Recording{Written: s.Written, Dropped: s.Dropped, Lost: s.Lost, Bytes: s.Bytes}
+	return telemetry.Recording{Written: s.Written, Dropped: s.Dropped, Lost: s.Lost, Bytes: s.Bytes, Deleted: s.Deleted}
 }
 
 func (r *recorder) part() lifecycle.Part {

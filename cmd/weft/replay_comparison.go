@@ -47,7 +47,7 @@ func (c *comparison) add(r replayed) {
 	var differences []shadow.Difference
 	both := r.answer != nil && r.entry.Response != nil
 	if both {
-		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), c.tolerance)
+		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), func(string) float64 { return c.tolerance })
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

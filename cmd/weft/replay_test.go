@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/internal/record"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -89,6 +93,13 @@ func (d *doubler) serve(t *testing.T) (address string) {
 // asRecorded is how long the recorded model computed.
 const asRecorded = 2 * time.Millisecond
 
+// recordedRequest is the i-th recorded request to a model.
+func recordedRequest(model string, i int) *weftv1.PredictRequest {
+	q := request(model, float32(i))
+	q.RequestId, q.EpisodeId = fmt.Sprint("r", i), fmt.Sprint("e", i)
+	return q
+}
+
 // recordSome records n requests to each of the models, a millisecond apart, answered by version 1.
 func recordSome(t *testing.T, c record.Config, n int, models ...string) (dir string) {
 	t.Helper()
@@ -100,7 +111,7 @@ func recordSome(t *testing.T, c record.Config, n int, models ...string) (dir str
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	for i := range n {
 		for _, model := range models {
-			q := request(model, float32(i))
+			q := recordedRequest(model, i)
 			w.Record(record.Entry{At: at, Request: q, Response: doubled(q, 0, asRecorded)})
 		}
 		at = at.Add(time.Millisecond)
@@ -162,8 +173,16 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{`^compute +2\.00 .* +4\.00 +4\.00 +4\.00$`, `^latency +ROLLBACK `, `^ROLLBACK$`},
 		},
 		{
+			"slower, which is allowed", &doubler{compute: 2 * asRecorded}, func(c *replayCommand) { c.MaxLatencyRatio = 2.5 }, 0,
+			[]string{`^latency +PROMOTE `, `^PROMOTE$`},
+		},
+		{
 			"failing", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal}, nil, 4,
 			[]string{`^Internal +0 +30$`, `^OK +300 +270$`, `^errors +ROLLBACK `, `^the first failure: .*it does so now and then`},
+		},
+		{
+			"failing, which is allowed", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal}, func(c *replayCommand) { c.MaxErrorRate = 0.2 }, 0,
+			[]string{`^errors +PROMOTE `, `^PROMOTE$`},
 		},
 		{
 			"overloaded: no fault of the model", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, 0,
@@ -231,10 +250,99 @@ func TestReplayChooses(t *testing.T) {
 			if len(d.requests) != 10 {
 				t.Errorf("%d requests came, want the 10 of one model", len(d.requests))
 			}
-			for _, q := range d.requests {
-				if got, want := q.GetModel().String(), tt.want.String(); got != want {
-					t.Fatalf("asked for %s, want %s", got, want)
+			for i := range 10 {
+				want := recordedRequest(tt.want.GetName(), i)
+				want.Model = tt.want
+				if !slices.ContainsFunc(d.requests, func(q *weftv1.PredictRequest) bool { return proto.Equal(q, want) }) {
+					t.Errorf("%v was not sent, but %v", want, d.requests)
 				}
+			}
+		})
+	}
+}
+
+// recordAll records entries, one after the other, each with the answer that the doubler gave.
+func recordAll(t *testing.T, c record.Config, all ...record.Entry) (dir string, stats record.Stats) {
+	t.Helper()
+	c.Dir = t.TempDir()
+	w, err := record.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		e.Response = doubled(e.Request, 0, asRecorded)
+		w.Record(e)
+		for w.Stats().Pending > 0 {
+			runtime.Gosched()
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c.Dir, w.Stats()
+}
+
+// TestReplayOfOneVersion leaves out what other versions answered.
+func TestReplayOfOneVersion(t *testing.T) {
+	var all []record.Entry
+	for i := range 12 {
+		all = append(all, record.Entry{At: time.UnixMilli(int64(i)), Version: int64(1 + i%3), Request: recordedRequest("walker", i)})
+	}
+	dir, _ := recordAll(t, record.Config{}, all...)
+	d := &doubler{compute: asRecorded}
+	c := asGiven(d.serve(t), dir)
+	c.RecordedVersion = 3
+	out, _, _ := runReplay(c)
+	if len(d.requests) != 4 || !strings.Contains(out, "8 requests of other models or versions were left out") || !strings.Contains(out, "answered then by version 3 (4)") {
+		t.Errorf("%d requests came, want the 4 that version 3 answered; report:\n%s", len(d.requests), out)
+	}
+	for _, q := range d.requests {
+		if i := q.GetInputs()["x"].GetFloatValues()[0]; int(i)%3 != 2 {
+			t.Errorf("request %v came, which another version answered", i)
+		}
+	}
+}
+
+// TestReplaySendsAsTheyArrived, though they are recorded as they were answered.
+func TestReplaySendsAsTheyArrived(t *testing.T) {
+	var all []record.Entry
+	for i := range 10 {
+		all = append(all, record.Entry{At: time.UnixMilli(int64(100 - i)), Request: recordedRequest("walker", i)})
+	}
+	dir, _ := recordAll(t, record.Config{}, all...)
+	d := &doubler{compute: asRecorded}
+	c := asGiven(d.serve(t), dir)
+	c.Concurrency = 1
+	if out, _, _ := runReplay(c); len(d.requests) != 10 {
+		t.Fatalf("%d requests came, want 10; report:\n%s", len(d.requests), out)
+	}
+	for k, q := range d.requests {
+		if want := fmt.Sprint("r", 9-k); q.GetRequestId() != want {
+			t.Errorf("request %d was %s, want %s", k, q.GetRequestId(), want)
+		}
+	}
+}
+
+// TestReplayTellsWhatIsMissing: of what was not recorded the replay brings no load.
+func TestReplayTellsWhatIsMissing(t *testing.T) {
+	large := recordedRequest("walker", 0)
+	large.RequestId = strings.Repeat("x", 1<<20)
+	var all []record.Entry
+	for i := range 200 {
+		all = append(all, record.Entry{At: time.UnixMilli(int64(i)), Request: recordedRequest("walker", i)})
+	}
+	all[100].Request = large
+	for name, tt := range map[string]struct {
+		config record.Config
+		want   string
+	}{
+		"sample":  {record.Config{Sample: 0.5}, "the recording is a sample of 50 % of the traffic"},
+		"no room": {record.Config{MaxPendingBytes: 1 << 20}, "1 requests were not recorded, for want of room"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, stats := recordAll(t, tt.config, all...)
+			if out, _, _ := runReplay(asGiven((&doubler{}).serve(t), dir)); !strings.Contains(out, tt.want) {
+				t.Errorf("%q is not told; %+v, report:\n%s", tt.want, stats, out)
 			}
 		})
 	}
@@ -327,6 +435,41 @@ func (c *cancelling) Predict(ctx context.Context, q *weftv1.PredictRequest, _ ..
 		c.cancel()
 	}
 	return answer, err
+}
+
+// The server that records deletes old files while others are replayed.
+func TestReplayWhileAFileGoes(t *testing.T) {
+	kept, gone := recordSome(t, record.Config{}, 150, "walker"), recordSome(t, record.Config{}, 50, "walker")
+	d := &doubler{compute: asRecorded}
+	client := &asked{PredictionServiceClient: &cancelling{d: d, cancel: func() {}}, then: func() {
+		files, err := filepath.Glob(filepath.Join(gone, "*"))
+		if err != nil || len(files) != 1 || os.Remove(files[0]) != nil {
+			t.Errorf("cannot remove %v, %v", files, err)
+		}
+	}}
+	var out, complaints bytes.Buffer
+	c := asGiven("nowhere", kept, gone)
+	c.Concurrency = 1
+	if err := c.replay(t.Context(), streams{out: &out, err: &complaints}, client); err != nil {
+		t.Errorf("the verdict on the other file is lost: %v", err)
+	}
+	if !strings.Contains(out.String(), "1 of 2 files could not be read to their end") || !strings.Contains(out.String(), "150 answers compared") {
+		t.Errorf("report:\n%s", out.String())
+	}
+	if !strings.Contains(complaints.String(), gone) || !strings.Contains(complaints.String(), "deleted since the files were listed") {
+		t.Errorf("complaints %q", complaints.String())
+	}
+}
+
+// asked is a client that does something more when it is asked about the model.
+type asked struct {
+	weftv1.PredictionServiceClient
+	then func()
+}
+
+func (a *asked) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest, _ ...grpc.CallOption) (*weftv1.GetModelMetadataResponse, error) {
+	a.then()
+	return a.PredictionServiceClient.GetModelMetadata(ctx, q)
 }
 
 func TestReplayExitStatuses(t *testing.T) {

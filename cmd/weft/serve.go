@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -77,8 +76,6 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 
 	// The scheduler, the engines and the host of the models.
 	var edge *server.Server // below, since it serves what the house holds
-	announced := make(chan struct{})
-	announce := sync.OnceFunc(func() { close(announced) })
 	var trace io.Writer
 	if c.SchedTrace != "" {
 		record, err := createTrace(c.SchedTrace, log)
@@ -89,9 +86,8 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		trace = record
 	}
 	busy := func(model string, version int64) bool { return edge.Busy(model, version) } // not before something was loaded
-	h, err := newHouse(&c.Server, log, measured, trace, busy, func(*catalog.Snapshot) {
-		edge.ModelsChanged()
-		announce()
+	h, err := newHouse(&c.Server, log, surroundings{
+		observer: measured, trace: trace, busy: busy, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() }, scan: repository.Scan,
 	})
 	if err != nil {
 		return err
@@ -124,6 +120,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 	sources := telemetry.Sources{
 		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
+		Resident: func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) }, ShadowLinesLost: mirror.LinesLost,
 	}
 	if c.Record != "" {
 		recorder, err := newRecorder(&c.Server, log)
@@ -143,33 +140,25 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	if err := h.library.loadFor(listing); err != nil {
 		return err
 	}
-	loaded := make(chan error, 1)
-	go func() { loaded <- h.models.Load(ctx, listing) }()
+	h.models.Follow(listing)
 	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
-	<-announced
 	if adminListener != nil {
 		g.Start(adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&c.Server, log, measured), log))
 		log.Info("changes are taken", "admin", adminListener.Addr().String())
 	}
 	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Hurry, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
-	select {
-	case err := <-loaded:
-		if err != nil {
-			return err
-		}
-	case <-ctx.Done():
-		// A load that has begun is waited for by the house, as long as there is time.
-		return context.Cause(ctx)
+	if c.WatchInterval > 0 {
+		g.Start(watchPart(repository, time.Duration(c.WatchInterval), h, log))
+	}
+	if err := h.models.Settled(ctx); err != nil {
+		return err // a load that has begun is waited for by the house, as long as there is time
 	}
 	serving, failed := tally(h.models.Snapshot())
 	if serving == 0 {
 		return &nothingLoadedError{failed}
 	}
 	ready.set("ready")
-	if c.WatchInterval > 0 {
-		g.Start(watchPart(repository, time.Duration(c.WatchInterval), h, log))
-	}
 	log.Info("ready", "grpc", grpcListener.Addr().String(), "versions", serving, "failed", len(failed), "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }

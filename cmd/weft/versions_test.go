@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weftserve/weft/internal/config"
@@ -185,6 +189,73 @@ func TestNewVersionWaitsForEpisodes(t *testing.T) {
 	r.until(t, "version 2 alone is ready", func(m *weftv1.Model) bool { return ready(m) == "[2]" })
 }
 
+// TestLastModelIsRemoved removes the only model of a repository, and adds it again.
+func TestLastModelIsRemoved(t *testing.T) {
+	repository := t.TempDir()
+	add := func() {
+		addVersion(t, repository, "walker", 1)
+		setManifest(t, repository, "walker", quick)
+	}
+	add()
+	r := serveFrom(t, repository, watched)
+	r.awaitReady(t)
+	if err := os.RemoveAll(filepath.Join(repository, "walker")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for tick := time.NewTicker(10 * time.Millisecond); ; {
+		models, err := weftv1.NewModelServiceClient(r.conn).ListModels(ctx, &weftv1.ListModelsRequest{})
+		if err != nil {
+			t.Fatalf("the model is still served: %v", err)
+		}
+		if len(models.GetModels()) == 0 {
+			break
+		}
+		<-tick.C
+	}
+	if ended, errs := predictAll(t.Context(), r.conn, "walker", 1); ended[codes.NotFound] != 1 {
+		t.Errorf("ended %v: %v; want NotFound", ended, errs)
+	}
+	add()
+	r.until(t, "the model is back", func(m *weftv1.Model) bool { return ready(m) == "[1]" })
+}
+
+// TestVersionsByHand loads and unloads versions of a repository that is not watched.
+func TestVersionsByHand(t *testing.T) {
+	repository := t.TempDir()
+	addVersion(t, repository, "walker", 1)
+	setManifest(t, repository, "walker", quick)
+	r := serveFrom(t, repository, func(c *serveCommand) { c.WatchInterval = 0 })
+	r.awaitReady(t)
+	admin := weftv1.NewAdminServiceClient(r.admin)
+	load := func(version int64) (*weftv1.LoadVersionResponse, error) {
+		return admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: version})
+	}
+	if _, err := load(2); status.Code(err) != codes.NotFound {
+		t.Errorf("loading a version that is not there: %v", err)
+	}
+	addVersion(t, repository, "walker", 2)
+	loaded, err := load(2)
+	if err != nil || ready(loaded.GetModel()) != "[1 2]" {
+		t.Errorf("loading a version that was added: %v, %v", loaded, err)
+	}
+	setManifest(t, repository, "walker", "synth: {base: soon}")
+	if _, err := load(2); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "soon") {
+		t.Errorf("loading a version of a model whose manifest is faulty: %v", err)
+	}
+	for version := int64(1); version <= 2; version++ {
+		if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: version}); err != nil {
+			t.Error(err)
+		}
+	}
+	r.until(t, "the model has no version", func(m *weftv1.Model) bool { return len(m.GetVersions()) == 0 })
+	_, err = weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), request("walker", 1))
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "unloaded by hand; load one with LoadVersion") {
+		t.Errorf("a request to a model without versions: %v", err)
+	}
+}
+
 // quickWith is quick with more lines.
 func quickWith(lines ...string) string {
 	return quick + "\n" + strings.Join(lines, "\n")
@@ -268,18 +339,33 @@ func TestShadowAndOutcomes(t *testing.T) {
 	}
 }
 
-// TestRecording records requests, and reads them again.
+// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, and what came of them.
 func TestRecording(t *testing.T) {
 	repository, recordings := t.TempDir(), t.TempDir()
 	addVersion(t, repository, "walker", 1)
 	setManifest(t, repository, "walker", quick)
+	var (
+		sent    []*weftv1.PredictRequest
+		answers []*weftv1.PredictResponse
+		errs    []error
+	)
+	began := time.Now()
 	t.Run("serve", func(t *testing.T) {
 		r := serveFrom(t, repository, func(c *serveCommand) { c.Record = recordings })
 		r.awaitReady(t)
-		if ended, errs := predictAll(t.Context(), r.conn, "walker", 7); ended[codes.OK] != 7 {
-			t.Fatalf("ended %v: %v", ended, errs)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i := range 7 {
+			req := request("walker", float32(i))
+			req.RequestId, req.EpisodeId = fmt.Sprint("r", i), fmt.Sprint("e", i)
+			if i == 6 {
+				req.Inputs["x"].Shape = []int64{1, 5}
+			}
+			answer, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, req)
+			sent, answers, errs = append(sent, req), append(answers, answer), append(errs, err)
 		}
 	})
+	ended := time.Now()
 	files, err := filepath.Glob(filepath.Join(recordings, "*.weftrec"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recording: %v, %v", files, err)
@@ -293,12 +379,36 @@ func TestRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n++
-		if entry.Model != "walker" || entry.Version != 1 || entry.Code != "OK" || len(entry.Request.GetInputs()) != 1 || len(entry.Response.GetOutputs()) != 1 {
-			t.Errorf("entry %+v", entry)
+		if n++; n > len(sent) {
+			continue
+		}
+		req, answer, err := sent[n-1], answers[n-1], errs[n-1]
+		want := &record.Entry{
+			Code: status.Code(err).String(), Message: status.Convert(err).Message(),
+			Model: "walker", Version: 1, Slot: "prod", Episode: req.GetEpisodeId(), Request: req, Response: answer,
+		}
+		if diff := cmp.Diff(want, entry, protocmp.Transform(), cmpopts.IgnoreFields(record.Entry{}, "At", "LimitUs",
+			"QueueUs", "ComputeUs", "DeviceUs", "Device", "BatchRequests", "BatchRows", "Executions", "FlushReason")); diff != "" {
+			t.Errorf("entry %d (-sent and answered +recorded):\n%s", n, diff)
+		}
+		if entry.At.Before(began) || entry.At.After(ended) || entry.LimitUs <= 0 || entry.LimitUs > patience.Microseconds() {
+			t.Errorf("entry %d is of %v, limit %d us; want a time from %v to %v, and the limit of %v", n, entry.At, entry.LimitUs, began, ended, patience)
+		}
+		if x := answer.GetExecution(); entry.ComputeUs != x.GetComputeUs() || entry.Device != x.GetDevice() || entry.Executions != x.GetExecutions() {
+			t.Errorf("entry %d is %+v, the answer said %v", n, entry, x)
 		}
 	}
-	if n != 7 {
-		t.Errorf("%d entries, want 7", n)
+	if n != len(sent) || status.Code(errs[len(sent)-1]) != codes.InvalidArgument {
+		t.Errorf("%d entries, want %d, and the last request refused: %v", n, len(sent), errs)
+	}
+	t.Run("within a limit", func(t *testing.T) {
+		r := serveFrom(t, repository, func(c *serveCommand) { c.Record, c.RecordLimit = recordings, 1 })
+		r.awaitReady(t)
+		predictAll(t.Context(), r.conn, "walker", 1)
+	})
+	for _, file := range files {
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("beyond the limit the recording of an earlier run is still there: %v", err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -10,10 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// watchPart keeps what is served in line with the repositories, from the end of the first load on.
+// watchPart keeps what is served in line with the repositories, from the first listing on.
 func watchPart(r *modelrepo.Repository, interval time.Duration, h *house, log *slog.Logger) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
-		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) { h.follow(ctx, l, log) })
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) { h.follow(l, log) })
 	})
 }
 
@@ -30,12 +29,10 @@ func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 	}
 }
 
-// follow brings what is served in line with a listing.
-func (h *house) follow(ctx context.Context, l modelrepo.Listing, log *slog.Logger) {
+// follow has what is served follow a listing. It does not wait for it, lest what takes long to load holds up the next listing.
+func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
 	if err := h.library.loadFor(l); err != nil {
 		log.Error("models that need ONNX Runtime cannot be loaded", "cause", err)
 	}
-	if err := h.models.Reconcile(ctx, l); err != nil && !errors.Is(err, context.Canceled) {
-		log.Error("the repository changed, and not all of it could be followed", "cause", err)
-	}
+	h.models.Follow(l)
 }

@@ -111,7 +111,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	if err := listing.Err(); err != nil {
 		tb.Fatal(err)
 	}
-	if err := h.host.Load(tb.Context(), listing); err != nil {
+	if err := h.host.Reconcile(tb.Context(), listing); err != nil {
 		tb.Fatal(err)
 	}
 	for _, m := range h.host.Snapshot().Models {

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
@@ -18,42 +20,67 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestHotSwaps replaces a version fifty times, each with the next number, while twice as many requests come as the device can
-// serve: none fails but for want of time or room, those that are answered wait no longer than without, and memory is as before.
+// TestHotSwaps replaces a version fifty times, each with the next number. With time to spare every request is answered, hardly later
+// than without; when twice as many come as the device can serve, none fails but for want of time or room. Neither sessions nor
+// memory are left of those that went.
 func TestHotSwaps(t *testing.T) {
-	const swaps = 50
-	steady, _, _ := swapping(t, 0)
-	swapped, before, after := swapping(t, swaps)
-	t.Logf("%d requests with %d swaps: %v", len(swapped), swaps, swapped)
-	t.Logf("%d requests with none: %v", len(steady), steady)
-	t.Logf("heap %d KiB before the swaps, %d KiB after", before>>10, after>>10)
-	for _, c := range swapped {
-		switch c.end {
-		case answered, sharedsched.RefusedQueueFull.String(), sharedsched.RefusedDeadline.String(), sharedsched.RefusedForGoodput.String(), "DeadlineExceeded":
-		default:
-			t.Fatalf("at %v a request ended with %s", c.at, c.end)
+	const (
+		swaps = 50
+		small = 8 / 0.028 // requests a second that full batches answer
+	)
+	for _, rate := range []float64{small / 4, 2 * small} {
+		steady, _ := swapping(t, rate, 0)
+		swapped, grown := swapping(t, rate, swaps)
+		t.Logf("%d requests with %d swaps: %v", len(swapped), swaps, swapped)
+		t.Logf("%d requests with none: %v", len(steady), steady)
+		t.Logf("the heap grew by %d KiB", grown>>10)
+		for _, c := range swapped {
+			switch c.end {
+			case answered:
+			case sharedsched.RefusedQueueFull.String(), sharedsched.RefusedDeadline.String(), sharedsched.RefusedForGoodput.String(), "DeadlineExceeded":
+				if rate > small {
+					break
+				}
+				fallthrough
+			default:
+				t.Fatalf("%.0f/s: at %v a request ended with %s", rate, c.at, c.end)
+			}
 		}
-	}
-	if got, want := swapped.quantile(0.99), steady.quantile(0.99); got > 2*want {
-		t.Errorf("p99 is %v while versions change, %v without", got, want)
-	}
-	if float64(after) > 1.1*float64(before) {
-		t.Errorf("the heap grew from %d to %d bytes over %d swaps", before, after, swaps)
+		// Under overload whatever is answered is answered just before its deadline, and p99 tells nothing.
+		if got, want := swapped.quantile(0.99), steady.quantile(0.99); rate < small && got > 2*want {
+			t.Errorf("%.0f/s: p99 is %v while versions change, %v without", rate, got, want)
+		}
+		if grown > 100<<10 { // two KiB a version
+			t.Errorf("%.0f/s: the heap grew by %d bytes over %d swaps", rate, grown, swaps)
+		}
 	}
 }
 
-// swapping plays half a minute of requests, or as long as the swaps take, and returns what became of them and the heap before and
-// after the swaps.
-func swapping(t *testing.T, swaps int) (c calls, before, after uint64) {
+// counted is a session that is counted until it is closed.
+type counted struct {
+	host.Session
+
+	open *atomic.Int64
+}
+
+func (c counted) Close() error {
+	c.open.Add(-1)
+	return c.Session.Close()
+}
+
+// swapping plays half a minute of requests, or as long as the swaps take, and returns what became of them and by how much the heap
+// grew over the swaps.
+func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 	t.Helper()
-	const small = 8 / 0.028 // requests a second that full batches answer
 	synctest.Test(t, func(t *testing.T) {
 		repo := t.TempDir()
 		addModel(t, repo, "standard", curve(20*time.Millisecond, time.Millisecond, "max_batch_size: 8"))
 		device := synth.NewDevice()
+		var open atomic.Int64
 		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
 			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
-			return host.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+			open.Add(1)
+			return host.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err
 		})
 		repository, err := modelrepo.Open(repo)
 		if err != nil {
@@ -72,11 +99,22 @@ func swapping(t *testing.T, swaps int) (c calls, before, after uint64) {
 			if m := h.host.Snapshot().Model("standard"); len(m.Versions) != 1 || m.Newest() == nil || m.Newest().Number != int64(version) {
 				t.Errorf("after the swap to version %d the model has %+v", version, m.Versions)
 			}
+			if n := open.Load(); n != 1 {
+				t.Errorf("after the swap to version %d there are %d sessions", version, n)
+			}
 		}
+		inputs := []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}
+		play := func() {
+			part := run(t.Context(), func(ctx context.Context, _ *load) error { return h.askNewest(ctx, inputs) },
+				[]load{{model: "standard", course: []stretch{{rate, time.Second}}, limit: limit, seed: uint64(len(c))}})[0]
+			c = append(c, part...)
+		}
+		play() // pools reach their size
 		if swaps > 0 {
-			swap() // pools reach their size
+			swap()
 		}
-		before = heap()
+		c = nil
+		before := heap()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -89,17 +127,14 @@ func swapping(t *testing.T, swaps int) (c calls, before, after uint64) {
 				<-time.After(30 * time.Second)
 			}
 		}()
-		inputs := []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}
-		for end := false; !end; {
-			part := run(t.Context(), func(ctx context.Context, _ *load) error { return h.askNewest(ctx, inputs) },
-				[]load{{model: "standard", course: []stretch{{2 * small, time.Second}}, limit: limit, seed: uint64(len(c))}})[0]
-			c = append(c, part...)
-			end = ctx.Err() != nil
+		for ctx.Err() == nil {
+			play()
 		}
 		<-done
-		after = heap() - uint64(len(c))*48 // what is remembered of the calls is the test's own
+		remembered := uint64(cap(c)) * uint64(unsafe.Sizeof(call{})) // the test's own
+		grown = int64(heap() - before - remembered)
 	})
-	return c, before, after
+	return c, grown
 }
 
 // askNewest asks the newest version, as the server does: once more if it went while the request was on its way.

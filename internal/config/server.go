@@ -58,6 +58,9 @@ type Server struct {
 	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" help:"Part of the episodes to record."`
 	// RecordInputs is what is kept of the inputs: full, hash or none. Only full recordings can be replayed.
 	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"What to record of the inputs: full, hash or none."`
+	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB: the oldest are
+	// deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
+	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted. 0: no limit."`
 	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
@@ -101,7 +104,7 @@ func DefaultServer() Server {
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
-		RecordSample: 1, RecordInputs: "full",
+		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
 		LogLevel: "info", LogFormat: "text",
 	}
 }
@@ -186,6 +189,9 @@ func (s *Server) checkEach() Faults {
 	Between(&faults, "episode-ttl", s.EpisodeTTL, Duration(time.Second), Duration(30*24*time.Hour))
 	if !(s.RecordSample > 0 && s.RecordSample <= 1) {
 		faults.Addf("record-sample", "%v; expected a number above 0 up to 1", s.RecordSample)
+	}
+	if s.RecordLimit != 0 {
+		Between(&faults, "record-limit", s.RecordLimit, 64*MiB, 1<<50)
 	}
 	return faults
 }

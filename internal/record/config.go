@@ -10,7 +10,7 @@ import (
 
 // Config is where and what a Writer records.
 type Config struct {
-	// Dir is created if it is not there. Files of earlier recordings in it stay as they are.
+	// Dir is created if it is not there. Files of earlier recordings in it are never written to; MaxBytes may delete them.
 	Dir string
 	// Sample is the part of the episodes that is recorded, and of the requests that belong to none: above 0 up to 1. 0: all.
 	Sample float64
@@ -27,7 +27,12 @@ type Config struct {
 	MaxFileBytes int64
 	MaxFileAge   time.Duration
 
-	// Logger is told when the disk refuses entries and when it takes them again. Nil: nobody is.
+	// MaxBytes bounds what all recordings in Dir take, those of earlier processes too: beyond it the oldest files are deleted. A
+	// file then has at most a quarter of that, so that no more is lost at once. The bound is passed by one batch at most, that is
+	// by 1 MiB or a single entry. 0: no bound.
+	MaxBytes int64
+
+	// Logger is told when the disk refuses entries and when it takes them again, and of each file that is deleted. Nil: nobody is.
 	Logger *slog.Logger
 }
 
@@ -38,13 +43,16 @@ func (c *Config) complete() error {
 	c.MaxPendingBytes = orElse(c.MaxPendingBytes, 64<<20)
 	c.MaxFileBytes = orElse(c.MaxFileBytes, 256<<20)
 	c.MaxFileAge = orElse(c.MaxFileAge, 10*time.Minute)
+	if c.MaxBytes > 0 {
+		c.MaxFileBytes = min(c.MaxFileBytes, max(1, c.MaxBytes/4))
+	}
 	c.Logger = orElse(c.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case c.Dir == "":
 		return errors.New("no directory to record into")
 	case !(c.Sample > 0 && c.Sample <= 1):
 		return fmt.Errorf("sample: expected a number above 0 up to 1, found %v", c.Sample)
-	case c.MaxPending < 0 || c.MaxPendingBytes < 0 || c.MaxFileBytes < 0 || c.MaxFileAge < 0:
+	case c.MaxPending < 0 || c.MaxPendingBytes < 0 || c.MaxFileBytes < 0 || c.MaxFileAge < 0 || c.MaxBytes < 0:
 		return errors.New("a bound must not be negative")
 	}
 	return c.Inputs.check()

@@ -21,7 +21,7 @@ type file interface {
 	End(size int64) error
 }
 
-// creator makes a file that is not there yet.
+// creator makes a file that is not there yet. It is locked until it is ended, so that nobody takes it for an old one.
 type creator func(name string) (file, error)
 
 type diskFile struct{ *os.File }
@@ -31,6 +31,7 @@ func createFile(name string) (file, error) {
 	if err != nil {
 		return nil, err // a nil *diskFile would be no nil file
 	}
+	_ = lock(f) // where there are no locks nothing is deleted either
 	return &diskFile{f}, nil
 }
 

@@ -15,6 +15,7 @@ const (
 type output struct {
 	config  *Config
 	create  creator
+	limit   *limit
 	started time.Time
 
 	file    file   // nil if there is none; the first entry after that makes one
@@ -22,8 +23,8 @@ type output struct {
 	size    int64  // of the file
 	hasAny  bool   // the file has an entry
 	age     *time.Timer
-	named   time.Time // what the last file was named for
-	syncing sync.WaitGroup
+	named   time.Time      // what the last file was named for
+	syncing sync.WaitGroup // of what ends the last file, and deletes old ones
 
 	failing bool          // since a failure nothing was written
 	pause   time.Duration // the last one; 0 after none
@@ -31,7 +32,11 @@ type output struct {
 }
 
 func newOutput(c *Config, create creator) *output {
-	return &output{config: c, create: create, started: time.Now().UTC()}
+	l := &limit{dir: c.Dir, log: c.Logger}
+	if c.MaxBytes > 0 {
+		l.bytes = max(1, c.MaxBytes-c.MaxFileBytes) // 0 would be no bound
+	}
+	return &output{config: c, create: create, limit: l, started: time.Now().UTC()}
 }
 
 // aged fires when the file is old enough to be ended; never if there is none.
@@ -77,6 +82,7 @@ func (o *output) begin(now time.Time, missed int64) bool {
 		return false
 	}
 	o.size = int64(len(head))
+	o.syncing.Go(o.limit.keep)
 	return true
 }
 

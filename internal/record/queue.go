@@ -22,6 +22,8 @@ type Stats struct {
 	Pending int64
 	// Bytes of the entries written.
 	Bytes int64
+	// Deleted files made room for newer ones: see Config.MaxBytes.
+	Deleted int64
 }
 
 // Missed is how many entries are not recorded and will not be.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -92,6 +93,9 @@ func (r *Reader) Missed() int64 {
 func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 	r.name = name
 	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errGone
+	}
 	if err != nil {
 		return yield(nil, &DamageError{File: name, Err: err})
 	}

@@ -54,7 +54,11 @@ func (w *Writer) Record(e Entry) {
 }
 
 // Stats returns the counts so far.
-func (w *Writer) Stats() Stats { return w.queue.snapshot() }
+func (w *Writer) Stats() Stats {
+	s := w.queue.snapshot()
+	s.Deleted = w.out.limit.deleted.Load()
+	return s
+}
 
 // Close writes what waits and ends the file. If ctx ends first, Close returns its error at once; then only the write that is
 // under way, if any, is still brought to its end, and what waits behind it is lost.

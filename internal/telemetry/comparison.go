@@ -3,7 +3,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -19,6 +18,7 @@ type comparison struct {
 	difference metric.Float64Histogram
 	slower     metric.Float64Histogram
 	outcomes   metric.Int64Counter
+	notKept    metric.Int64Counter
 }
 
 var differences = metric.WithExplicitBucketBoundaries(0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1)
@@ -26,7 +26,7 @@ var differences = metric.WithExplicitBucketBoundaries(0, 1e-7, 1e-6, 1e-5, 1e-4,
 func newComparison(m metric.Meter) (comparison, error) {
 	var (
 		s    comparison
-		errs [7]error
+		errs [8]error
 	)
 	s.degraded, errs[0] = m.Int64Counter("weft_routing_degraded_total",
 		metric.WithDescription("Requests without an episode although traffic is split: their version was chosen request by request."))
@@ -42,6 +42,8 @@ func newComparison(m metric.Meter) (comparison, error) {
 		metric.WithDescription("Time of a shadow's executions divided by that of the answer that was given."))
 	s.outcomes, errs[6] = m.Int64Counter("weft_outcomes_total",
 		metric.WithDescription("Episodes whose outcome was reported."))
+	s.notKept, errs[7] = m.Int64Counter("weft_outcomes_not_kept_total",
+		metric.WithDescription("Numbers of reported outcomes that there was no room for, by why; the answers to the reports said so."))
 	return s, errors.Join(errs[:]...)
 }
 
@@ -92,6 +94,11 @@ func (t *Telemetry) OutcomeReported(model string, version int64) {
 	t.outcomes.Add(context.Background(), 1, versionOf(model, version))
 }
 
+// OutcomeNotKept counts a number of a report that was not kept. The reason is one of few constants.
+func (t *Telemetry) OutcomeNotKept(model string, version int64, reason string) {
+	t.notKept.Add(context.Background(), 1, versionOf(model, version), metric.WithAttributes(attribute.String("reason", reason)))
+}
+
 func versionOf(model string, version int64) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("model", model), attribute.String("version", strconv.FormatInt(version, 10)))
 }
@@ -101,56 +108,4 @@ type Breaker struct {
 	Model   string
 	Version int64
 	State   string
-}
-
-// Recording counts what became of the requests that were to be recorded.
-type Recording struct{ Written, Dropped, Lost, Bytes int64 }
-
-// Sources is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
-type Sources struct {
-	Episodes  func() int
-	Breakers  func() []Breaker
-	Recording func() Recording
-}
-
-// WatchSources names what is asked, once and before the metrics are served.
-func (t *Telemetry) WatchSources(s Sources) error {
-	m := t.meters.Meter("github.com/weftserve/weft")
-	episodes, err1 := m.Int64ObservableGauge("weft_episodes",
-		metric.WithDescription("Running episodes whose version is remembered."))
-	open, err2 := m.Int64ObservableGauge("weft_breaker_open",
-		metric.WithDescription("Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is closed or trying."))
-	recorded, err3 := m.Int64ObservableCounter("weft_recorded_total",
-		metric.WithDescription("Requests to be recorded: written, dropped because the disk was too slow, or lost to an error."))
-	bytes, err4 := m.Int64ObservableCounter("weft_recorded_bytes_total",
-		metric.WithDescription("Bytes of recordings written."))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return fmt.Errorf("telemetry: %w", err)
-	}
-	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		if s.Episodes != nil {
-			o.ObserveInt64(episodes, int64(s.Episodes()))
-		}
-		if s.Breakers != nil {
-			for _, b := range s.Breakers() {
-				value := int64(0)
-				if b.State == "open" {
-					value = 1
-				}
-				o.ObserveInt64(open, value, versionOf(b.Model, b.Version))
-			}
-		}
-		if s.Recording != nil {
-			r := s.Recording()
-			for outcome, n := range map[string]int64{"written": r.Written, "dropped": r.Dropped, "lost": r.Lost} {
-				o.ObserveInt64(recorded, n, metric.WithAttributes(attribute.String("outcome", outcome)))
-			}
-			o.ObserveInt64(bytes, r.Bytes)
-		}
-		return nil
-	}, episodes, open, recorded, bytes)
-	if err != nil {
-		return fmt.Errorf("telemetry: %w", err)
-	}
-	return nil
 }

@@ -83,9 +83,11 @@ type watched struct {
 // Predict runs the call and tells what happened to it: metrics, and the call's span if it has one.
 func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
+	s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
 	if err == nil {
-		s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)
 		w.telemetry.queueWait.Record(ctx, call.Outcome.Queue.Seconds(), s.plain.record...)
+	} else if reason := rejection(ctx, err); reason != "" && s.serving {
+		w.telemetry.rejected.Add(ctx, 1, s.reject[reason].add...)
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		describe(span, call)

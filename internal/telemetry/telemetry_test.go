@@ -132,24 +132,35 @@ var batch = sharedsched.BatchEvent{
 func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house) {
 	t.Helper()
 	tel.BatchDone(batch)
-	tel.TaskRefused(7, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull})
 	tel.RequestDone(telemetry.Request{
 		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true, FailedOverFrom: 2,
 	})
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25, ComputeRatio: 2})
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
 	tel.OutcomeReported("walker", 3)
+	tel.OutcomeNotKept("walker", 3, "too_many_names")
 	err := tel.WatchSources(telemetry.Sources{
 		Episodes: func() int { return 12 },
 		Breakers: func() []telemetry.Breaker {
 			return []telemetry.Breaker{{Model: "walker", Version: 3, State: "half-open"}, {Model: "walker", Version: 4, State: "open"}}
 		},
-		Recording: func() telemetry.Recording { return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000} },
+		Recording: func() telemetry.Recording {
+			return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000, Deleted: 3}
+		},
+		Resident: func() telemetry.Resident {
+			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, MemoryInUse: 3000, MemoryBudget: 9000}
+		},
+		ShadowLinesLost: func() int64 { return 6 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := models.Predict(t.Context(), &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); err != nil {
+	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
+	if err := models.Predict(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	h.err = &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
+	if err := models.Predict(t.Context(), call); !errors.Is(err, h.err) {
 		t.Fatal(err)
 	}
 }
@@ -193,6 +204,33 @@ func TestNamesTypesAndLabels(t *testing.T) {
 	}
 }
 
+// TestEveryMetricIsInTheDocs compares the list of the metrics with the table that tells users of them.
+func TestEveryMetricIsInTheDocs(t *testing.T) {
+	golden, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../../docs/METRICS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for line := range strings.Lines(string(golden)) {
+		name, _, _ := strings.Cut(line, " ")
+		want = append(want, name)
+	}
+	for line := range strings.Lines(string(docs)) {
+		if rest, ok := strings.CutPrefix(line, "| `"); ok {
+			name, _, _ := strings.Cut(rest, "`")
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/METRICS.md lists others than there are (-want +got):\n%s", diff)
+	}
+}
+
 func TestValues(t *testing.T) {
 	h := newHouse()
 	tel, models := start(t, h)
@@ -218,13 +256,21 @@ func TestValues(t *testing.T) {
 		"weft_shadow_difference_ratio{model=walker,version=4}":                                   "1, sum 0.25",
 		"weft_shadow_compute_ratio{model=walker,version=4}":                                      "1, sum 2",
 		"weft_outcomes_total{model=walker,version=3}":                                            "1",
-		"weft_episodes{}": "12",
+		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":             "1",
+		"weft_episodes{}":                           "12",
+		"weft_model_loads_total{outcome=ready}":     "4",
+		"weft_model_loads_total{outcome=failed}":    "2",
+		"weft_model_unloads_total{}":                "1",
+		"weft_model_memory_bytes{}":                 "3000",
+		"weft_model_memory_budget_bytes{}":          "9000",
+		"weft_shadow_log_lines_lost_total{}":        "6",
 		"weft_breaker_open{model=walker,version=3}": "0",
 		"weft_breaker_open{model=walker,version=4}": "1",
 		"weft_recorded_total{outcome=written}":      "5",
 		"weft_recorded_total{outcome=dropped}":      "1",
 		"weft_recorded_total{outcome=lost}":         "2",
 		"weft_recorded_bytes_total{}":               "1000",
+		"weft_recordings_deleted_total{}":           "3",
 		"weft_fairness_lag_ms{device=cpu}":          "2.5",
 		"weft_fairness_lag_ms{device=synth}":        "0",
 		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
@@ -247,7 +293,6 @@ func TestProofAndWarmUpCountAsDeviceTimeOnly(t *testing.T) {
 	tel, _ := start(t, h)
 	warmUp := batch
 	warmUp.Version, warmUp.Device = 8, "synth"
-	tel.TaskRefused(8, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull})
 	tel.BatchDone(warmUp)
 	got := values(t, tel)
 	const busy = "weft_device_busy_seconds_total{device=synth,model=walker,version=4}"
@@ -331,29 +376,61 @@ func TestFailedAndUnmeasuredBatchesTeachNothing(t *testing.T) {
 	}
 }
 
+// reject has the models end a request with err. It returns how many requests of version 3 were counted as rejected so far, by why.
+func reject(ctx context.Context, t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house, err error) map[string]string {
+	t.Helper()
+	h.err = err
+	if got := models.Predict(ctx, &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(got, err) {
+		t.Errorf("%v, want %v", got, err)
+	}
+	counted := map[string]string{}
+	for name, value := range values(t, tel) {
+		if rest, ok := strings.CutPrefix(name, "weft_rejected_total{model=walker,reason="); ok {
+			counted[strings.TrimSuffix(rest, ",slot=prod,version=3}")] = value
+		}
+	}
+	return counted
+}
+
 func TestRejectionReasons(t *testing.T) {
-	tel, _ := start(t, newHouse())
+	h := newHouse()
+	tel, models := start(t, h)
+	newer := errors.New("a newer request of this stream took over")
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(newer)
+	var got map[string]string
 	for _, err := range []error{
 		&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull},
 		&sharedsched.Refusal{Reason: sharedsched.RefusedDeadline},
 		fmt.Errorf("wrapped: %w", &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput}),
-		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed, sharedsched.ErrTooManyRows,
-		context.DeadlineExceeded, context.Canceled, errors.New("a newer request of this stream took over"),
+		sharedsched.ErrExpired, sharedsched.ErrDraining, sharedsched.ErrClosed, sharedsched.ErrTooManyRows,
+		context.DeadlineExceeded, newer,
 	} {
-		tel.TaskRefused(7, err)
-	}
-	got := map[string]string{}
-	for name, value := range values(t, tel) {
-		if rest, ok := strings.CutPrefix(name, "weft_rejected_total{model=walker,reason="); ok {
-			got[strings.TrimSuffix(rest, ",slot=prod,version=3}")] = value
-		}
+		got = reject(gone, t, tel, models, h, err)
 	}
 	want := map[string]string{
 		"QUEUE_FULL": "1", "DEADLINE_UNATTAINABLE": "1", "DROPPED_FOR_GOODPUT": "1", "EXPIRED": "2",
-		"REMOVED": "1", "DRAINING": "1", "CLOSED": "1", "TOO_MANY_ROWS": "1", "CANCELLED": "2",
+		"DRAINING": "1", "CLOSED": "1", "TOO_MANY_ROWS": "1", "CANCELLED": "1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rejections (-want +got):\n%s", diff)
+	}
+}
+
+// TestNotRejected: what was executed, or is routed again, is not rejected, and what is no request is not counted among them: the
+// scheduler also tells of copies for shadows, of proof and of warm-up.
+func TestNotRejected(t *testing.T) {
+	h := newHouse()
+	tel, models := start(t, h)
+	for _, err := range []error{
+		&catalog.ModelError{Model: "walker", Version: 3, Err: context.DeadlineExceeded}, // the model's own
+		catalog.ErrNotReady, sharedsched.ErrRemoved, catalog.ErrDeviceLost, errors.New("anything else"),
+	} {
+		tel.TaskRefused(7, sharedsched.ErrExpired)
+		tel.TaskRefused(8, sharedsched.ErrExpired)
+		if got := reject(t.Context(), t, tel, models, h, err); len(got) > 0 {
+			t.Fatalf("%v: counted %v", err, got)
+		}
 	}
 }
 
@@ -377,9 +454,9 @@ func TestObservingDoesNotAllocate(t *testing.T) {
 	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
 	for name, observe := range map[string]func(){
 		"BatchDone":   func() { tel.BatchDone(batch) },
-		"TaskRefused": func() { tel.TaskRefused(7, refusal) },
 		"RequestDone": func() { tel.RequestDone(request) },
-		"Predict":     func() { _ = models.Predict(t.Context(), call) },
+		"Predict":     func() { h.err = nil; _ = models.Predict(t.Context(), call) },
+		"refusal":     func() { h.err = refusal; _ = models.Predict(t.Context(), call) },
 	} {
 		if n := testing.AllocsPerRun(100, observe); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)

@@ -74,7 +74,7 @@ type Model struct {
 	Versions []*Version
 	// Labels maps a label to the number of a version.
 	Labels map[string]int64
-	// Traffic is nil where nobody divided it: the newest ready version answers.
+	// Traffic is how requests are divided. Nil is the same as one without a split: the newest ready version answers.
 	Traffic *Traffic
 }
 
@@ -111,7 +111,7 @@ func (m *Model) Answers() bool {
 		return m.Newest() != nil
 	}
 	for _, s := range m.Traffic.Split {
-		if v := m.Version(s.Version); v != nil && v.State == Ready {
+		if v := m.Version(s.Version); s.Weight > 0 && v != nil && v.State == Ready {
 			return true
 		}
 	}

@@ -93,3 +93,17 @@ func (e *MemoryError) Error() string {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// LoadError says why a version that somebody asked for cannot be loaded, and what to do.
+type LoadError struct {
+	Model   string
+	Version int64
+	Cause   error
+}
+
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("load model %q version %d: %v", e.Model, e.Version, e.Cause)
+}
+
+// Unwrap returns the cause, such as a *MemoryError.
+func (e *LoadError) Unwrap() error { return e.Cause }

@@ -1,9 +1,15 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // Traffic is how the requests of a model that name neither a version nor a label are divided among its versions. It is immutable.
@@ -25,7 +31,7 @@ type Slot struct {
 	Weight  float64 // relative to the sum of all; 0: no new episodes
 }
 
-// Shadow is a version in the shadow of the one that answers.
+// Shadow is a version in the shadow of the one that answers. It is immutable.
 type Shadow struct {
 	Version int64
 	Sample  float64 // part of the requests, above 0 up to 1
@@ -34,6 +40,43 @@ type Shadow struct {
 	// Tolerance is the largest difference between elements with which outputs agree, relative to the output's largest
 	// magnitude; 0: DefaultTolerance.
 	Tolerance float64
+	// Tolerances are those of outputs that have one of their own, by name; 0: equal values.
+	Tolerances map[string]float64
+}
+
+// ToleranceOf returns the tolerance of an output.
+func (s *Shadow) ToleranceOf(output string) float64 {
+	if own, ok := s.Tolerances[output]; ok {
+		return own
+	}
+	return cmp.Or(s.Tolerance, DefaultTolerance)
+}
+
+// CheckOutputs says which tolerance is for nothing, given the signature of the shadow's version: because that has no such output, or
+// because the output's elements are no floating point numbers, which agree if they are equal. Nil: none.
+func (s *Shadow) CheckOutputs(signature *tensor.Signature) *TrafficError {
+	for _, name := range slices.Sorted(maps.Keys(s.Tolerances)) {
+		at := signature.Output(name)
+		if at >= 0 && signature.Outputs[at].DType.IsFloat() {
+			continue
+		}
+		floats := []string{}
+		for i := range signature.Outputs {
+			if o := &signature.Outputs[i]; o.DType.IsFloat() {
+				floats = append(floats, strconv.Quote(o.Name))
+			}
+		}
+		err := &TrafficError{
+			Field: "tolerances",
+			Want:  fmt.Sprintf("floating point outputs of version %d (%s)", s.Version, cmp.Or(strings.Join(floats, ", "), "it has none")),
+			Got:   strconv.Quote(name),
+		}
+		if at >= 0 {
+			err.Got += fmt.Sprintf(", which is %v and agrees only if it is equal", signature.Outputs[at].DType)
+		}
+		return err
+	}
+	return nil
 }
 
 // DefaultTolerance is the tolerance of a shadow that has none of its own.
@@ -81,10 +124,34 @@ func (t *Traffic) Check() error {
 		case !(s.Tolerance >= 0) || math.IsInf(s.Tolerance, 0):
 			return &TrafficError{field + ".tolerance", "a number of at least 0", fmt.Sprint(s.Tolerance)}
 		}
+		for _, name := range slices.Sorted(maps.Keys(s.Tolerances)) {
+			switch own := s.Tolerances[name]; {
+			case name == "":
+				return &TrafficError{field + ".tolerances", "the names of outputs", `""`}
+			case !(own >= 0) || math.IsInf(own, 0):
+				return &TrafficError{fmt.Sprintf("%s.tolerances[%q]", field, name), "a number of at least 0", fmt.Sprint(own)}
+			}
+		}
 		for _, other := range t.Shadow[:i] {
 			if other.Version == s.Version {
 				return &TrafficError{field + ".version", "each version once", fmt.Sprintf("%d again", s.Version)}
 			}
+		}
+	}
+	return nil
+}
+
+// CheckOutputs returns a *TrafficError if a shadow has a tolerance for what is no floating point output of its version. Versions that
+// are not there, or have no signature yet, are passed over.
+func (t *Traffic) CheckOutputs(m *Model) error {
+	for i := range t.Shadow {
+		s := &t.Shadow[i]
+		v := m.Version(s.Version)
+		if v == nil || v.Signature == nil {
+			continue
+		}
+		if e := s.CheckOutputs(v.Signature); e != nil {
+			return &TrafficError{fmt.Sprintf("shadow[%d].%s", i, e.Field), e.Want, e.Got}
 		}
 	}
 	return nil

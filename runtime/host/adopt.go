@@ -11,10 +11,13 @@ import (
 )
 
 // adopt takes over what a listing says and publishes what follows of it at once: new models, their versions as loading, labels
-// and traffic. It returns the names of the models that it knows then, sorted. retry makes versions that failed due again: all of
-// them or, where not, those that nothing else makes due. gone: models that the listing does not have are given up.
-func (h *Host) adopt(l modelrepo.Listing, retry, gone bool) (names []string) {
+// and traffic. It returns the names of the models that it knows then, sorted; none if the host is closed. gone: models that the
+// listing does not have are given up.
+func (h *Host) adopt(l modelrepo.Listing, gone bool) (names []string) {
 	h.update(func() bool {
+		if h.closed {
+			return false
+		}
 		listed := map[string]bool{}
 		for i := range l.Models {
 			name := l.Models[i].Name
@@ -25,11 +28,6 @@ func (h *Host) adopt(l modelrepo.Listing, retry, gone bool) (names []string) {
 				h.models[name] = m
 			}
 			m.adopt(&l.Models[i])
-			for _, e := range m.versions {
-				if e.failure != nil && (retry || e.failure.timer == nil) {
-					e.failure.due = true
-				}
-			}
 		}
 		for name, m := range h.models {
 			if listed[name] || !gone {
@@ -38,9 +36,6 @@ func (h *Host) adopt(l modelrepo.Listing, retry, gone bool) (names []string) {
 			m.listed, m.cause = nil, ""
 			for _, e := range m.versions {
 				e.failure.stop()
-			}
-			if len(m.versions) == 0 && len(m.turn) == 0 { // nobody is about to load one
-				delete(h.models, name)
 			}
 		}
 		names = slices.Sorted(maps.Keys(h.models))
@@ -60,10 +55,10 @@ func (m *model) adopt(listed *modelrepo.Model) {
 	if m.listed != nil && !reflect.DeepEqual(m.listed.Manifest.Versions.Policy, listed.Manifest.Versions.Policy) {
 		clear(m.byHand)
 	}
-	m.listed = listed
+	m.listed = m.keepByHand(listed)
 	m.labels.state(listed.Manifest.Versions.Labels)
 	m.traffic.state(listed.Manifest.Traffic)
-	for _, v := range listed.Versions {
+	for _, v := range m.listed.Versions {
 		if e := m.versions[v.Number]; v.Err != nil && (e == nil || e.public.State == catalog.Failed) {
 			if e != nil {
 				e.failure.stop()

@@ -59,7 +59,7 @@ func BenchmarkBatch(b *testing.B) {
 			s.host = w.Host
 			w.Attach(s)
 			w.add("m", 1, f, nil)
-			if err := w.Load(b.Context(), w.listing); err != nil {
+			if err := w.Reconcile(b.Context(), w.listing); err != nil {
 				b.Fatal(err)
 			}
 			v := w.Snapshot().Model("m").Version(1)

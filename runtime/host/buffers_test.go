@@ -3,6 +3,7 @@ package host
 import (
 	"testing"
 
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -35,4 +36,36 @@ func TestPoolGivesItsMemoryBack(t *testing.T) {
 			t.Errorf("buffers %d hold %d bytes after close", i, b.batch.Cap())
 		}
 	}
+}
+
+// TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted with.
+func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
+	h := New(Config{MemoryBudget: synthMemory})
+	held, err := h.memory.take(candidate{model: "m", manifest: &modelrepo.Manifest{Synth: &modelrepo.Synth{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &closing{}
+	v := &version{opened: Opened{Session: s}, memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
+	b := v.buffers.take()
+	b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
+	v.buffers.give(b)
+	if err := h.closeSession(v); err != nil {
+		t.Fatal(err)
+	}
+	if s.closed != 1 || b.batch.Cap() > 0 || h.memory.inUse != 0 {
+		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, b.batch.Cap(), h.memory.inUse)
+	}
+}
+
+// closing is a session that can only be closed.
+type closing struct {
+	Session
+
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
 }

@@ -1,82 +1,193 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// LoadVersion makes a version resident that is in the repository, whether the policy selects it or not, and returns when it is
-// ready. It stays until UnloadVersion, or until versions.policy changes. The error is catalog.ErrUnknown, wrapped, why it cannot be
-// loaded, or the cause of ctx.
+// LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns when it is
+// ready, whatever else is going on. It stays until UnloadVersion, or until versions.policy changes. The error is
+// catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, or the cause of
+// ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
 func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	m, err := h.take(ctx, name)
-	if err != nil {
-		return fmt.Errorf("load model %q version %d: %w", name, number, err)
-	}
-	defer m.release()
-
-	h.mu.Lock()
-	selected, err := m.prefer(number, true)
-	h.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("load model %q version %d: %w", name, number, err)
-	}
-	h.settle(ctx, name, m, false)
-	if ctx.Err() != nil {
+	if err = h.demand(name, number); err == nil {
 		h.settleLater(name)
+		err = h.awaitVersion(ctx, name, number)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := m.versions[number]
-	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case e != nil && e.failure != nil:
-		err = e.failure.cause
-		if !selected {
-			// Only the caller wanted it, and has been told.
-			delete(m.byHand, number)
-			e.failure.stop()
-		}
-	case m.ready(number):
-		return nil
-	default:
-		err = catalog.ErrBusy // somebody unloads it
+	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
+		return err
 	}
 	return fmt.Errorf("load model %q version %d: %w", name, number, err)
 }
 
-// prefer notes that somebody loads or unloads a version by hand. It reports whether the policy selects the version.
-func (m *model) prefer(number int64, load bool) (selected bool, err error) {
+// demand notes that somebody wants a version, after a look at what lies in the repository.
+func (h *Host) demand(name string, number int64) error {
+	found, err := h.look(name, number)
+	if err != nil {
+		return err
+	}
+	h.update(func() bool {
+		m := h.models[name]
+		if found != nil {
+			if m == nil {
+				m = newModel()
+				h.models[name] = m
+			}
+			m.learn(found, number)
+		}
+		if err = catalog.ErrUnknown; m != nil {
+			err = m.prefer(number, true)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// look returns the model as it lies in the repository if it has the version, else nil. The error is a *catalog.LoadError: what
+// lies there cannot be served.
+func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
+	if h.cfg.Scan == nil {
+		return nil, nil
+	}
+	for _, found := range h.cfg.Scan().Models {
+		if found.Name != name {
+			continue
+		}
+		if found.Err != nil {
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: found.Err}
+		}
+		switch v := numbered(&found, number); {
+		case v == nil:
+			return nil, nil
+		case v.Err != nil:
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: v.Err}
+		}
+		return &found, nil
+	}
+	return nil, nil
+}
+
+// learn takes over what was found of one version. Everything else is left to listings, which show no half of a change; but a
+// model that no listing had is taken over as it is.
+func (m *model) learn(found *modelrepo.Model, number int64) {
 	if m.listed == nil {
-		return false, catalog.ErrUnknown
+		m.adopt(found)
+		return
 	}
-	i := slices.IndexFunc(m.listed.Versions, func(v modelrepo.Version) bool { return v.Number == number })
-	if i < 0 {
-		return false, catalog.ErrUnknown
+	m.listed = with(m.listed, *numbered(found, number))
+}
+
+// keepByHand returns the listing with those versions as they were known before that somebody loaded by hand and that it comes too
+// early for: it is older than they are, or takes them for half a copy still.
+func (m *model) keepByHand(listed *modelrepo.Model) *modelrepo.Model {
+	if m.listed == nil {
+		return listed
 	}
-	if err := m.listed.Versions[i].Err; err != nil && load {
-		return false, err
+	for _, before := range m.listed.Versions {
+		if now := numbered(listed, before.Number); !m.byHand[before.Number] || now != nil && !errors.Is(now.Err, modelrepo.ErrCopying) {
+			continue
+		}
+		if _, err := os.Stat(before.Dir); err == nil {
+			listed = with(listed, before)
+		}
 	}
-	selected = slices.ContainsFunc(m.listed.Selected, func(v modelrepo.Version) bool { return v.Number == number })
+	return listed
+}
+
+// numbered returns a version of the model, or nil.
+func numbered(m *modelrepo.Model, number int64) *modelrepo.Version {
+	for i := range m.Versions {
+		if v := &m.Versions[i]; v.Number == number {
+			return v
+		}
+	}
+	return nil
+}
+
+// with returns the model with a version in it as given.
+func with(m *modelrepo.Model, v modelrepo.Version) *modelrepo.Model {
+	next := *m
+	next.Versions = slices.DeleteFunc(slices.Clone(m.Versions), func(other modelrepo.Version) bool { return other.Number == v.Number })
+	next.Versions = append(next.Versions, v)
+	slices.SortFunc(next.Versions, func(a, b modelrepo.Version) int { return cmp.Compare(a.Number, b.Number) })
+	return &next
+}
+
+// awaitVersion returns when a version that somebody loads by hand is ready, or why it will not be.
+func (h *Host) awaitVersion(ctx context.Context, name string, number int64) error {
+	for {
+		h.mu.Lock()
+		over, err := h.outcome(name, number)
+		changed := h.changed
+		h.mu.Unlock()
+		if over {
+			h.settleLater(name) // where only the caller wanted it
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// outcome reports whether it is decided what becomes of a version that somebody loads by hand, and what. If it failed, and is
+// there for nobody else, it is given up. The caller holds Host.mu.
+func (h *Host) outcome(name string, number int64) (over bool, _ error) {
+	m := h.models[name]
+	if m == nil || m.listed == nil {
+		return true, catalog.ErrUnknown
+	}
+	c := m.want(number)
+	if c == nil {
+		return true, catalog.ErrBusy // somebody unloads it
+	}
+	e := m.versions[number]
+	switch {
+	case e != nil && e.current(*c):
+		return true, nil
+	case e == nil || e.loading || e.claimed || e.failure == nil || e.failure.due || !e.failure.of.alike(*c):
+		return false, nil
+	}
+	if !m.selected(number) && e.resident == nil {
+		delete(m.byHand, number)
+		e.failure.stop()
+	}
+	return true, &catalog.LoadError{Model: name, Version: number, Cause: e.failure.cause}
+}
+
+// prefer notes that somebody loads or unloads a version by hand. The error is catalog.ErrUnknown or a *catalog.LoadError.
+func (m *model) prefer(number int64, load bool) error {
+	if m.listed == nil {
+		return catalog.ErrUnknown
+	}
+	switch v := numbered(m.listed, number); {
+	case v == nil:
+		return catalog.ErrUnknown
+	case v.Err != nil && load:
+		return &catalog.LoadError{Model: m.listed.Name, Version: number, Cause: v.Err}
+	}
 	delete(m.byHand, number)
-	if selected != load {
+	if (m.want(number) != nil) != load {
 		m.byHand[number] = load
 	}
 	if e := m.versions[number]; e != nil && e.failure != nil {
 		e.failure.due = true
 	}
-	return selected, nil
+	return nil
 }
 
 // UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted. It stays
@@ -98,13 +209,11 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64) err
 			return &catalog.InUseError{Model: name, Version: number, By: by}
 		}
 		e.failure.stop()
-		if _, err := m.prefer(number, false); err != nil && !errors.Is(err, catalog.ErrUnknown) {
+		if err := m.prefer(number, false); err != nil && !errors.Is(err, catalog.ErrUnknown) {
 			return err // not for one that is gone from disk: it does not come back anyway
 		}
 		return nil
 	}, nil)
-	if ctx.Err() != nil {
-		h.settleLater(name) // where the draining is waited for
-	}
+	h.settleLater(name) // which waits for the draining if ctx ended, and forgets a model that is gone
 	return err
 }

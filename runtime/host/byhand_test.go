@@ -3,6 +3,8 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -38,7 +41,7 @@ func TestByHand(t *testing.T) {
 	ok(w.UnloadVersion(t.Context(), "m", 2))
 	ok(w.UnloadVersion(t.Context(), "m", 1))
 	w.reconcile()
-	w.states()
+	w.states("m ")
 	if first.closed != 1 {
 		t.Errorf("closed %d times", first.closed)
 	}
@@ -99,7 +102,168 @@ func TestLoadVersionThatFails(t *testing.T) {
 		if attempts != 1 {
 			t.Errorf("%d attempts", attempts)
 		}
+		w.states("m/2 ready")
 	})
+}
+
+// onDisk gives a version a directory of its own, as far as that matters here.
+func (w *world) onDisk(name string, number int64) (dir string) {
+	dir = w.t.TempDir()
+	w.change(name, func(m *modelrepo.Model) {
+		for _, list := range [][]modelrepo.Version{m.Versions, m.Selected} {
+			for i := range list {
+				if v := &list[i]; v.Number == number {
+					v.Dir = dir
+				}
+			}
+		}
+	})
+	return dir
+}
+
+// TestLoadVersionLooksAtTheDisk: what no listing has shown is loaded, and stays while it is there.
+func TestLoadVersionLooksAtTheDisk(t *testing.T) {
+	var w *world
+	var disk modelrepo.Listing
+	w = newWorldOf(t, 1, func(c *host.Config) { c.Scan = func() modelrepo.Listing { return disk } })
+	w.add("m", 1, times(1), nil)
+	w.reconcile()
+	old := w.listing
+	load := func(name string, number int64) error {
+		disk = w.listing
+		return w.LoadVersion(t.Context(), name, number)
+	}
+
+	w.add("m", 2, times(2), nil)
+	dir := w.onDisk("m", 2)
+	w.choose("m", 1)
+	if err := load("m", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.answers(w.version("m", 2), 6)
+	current := w.listing
+	w.listing = old // it was made before
+	w.reconcile()
+	w.states("m/1 ready", "m/2 ready")
+	if err := w.UnloadVersion(t.Context(), "m", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.listing = current
+	w.reconcile()
+	w.states("m/1 ready")
+	w.put("m", 2, times(2), "first")
+	if err := load("m", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.listing = old
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	w.reconcile()
+	w.states("m/1 ready")
+
+	w.put("m", 1, times(5), "second")
+	if err := load("m", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.answers(w.version("m", 1), 15)
+	w.add("n", 1, times(1), nil)
+	if err := load("n", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.states("m/1 ready", "n/1 ready")
+
+	for name, fault := range map[string]func(*modelrepo.Model){
+		"model.yaml:1: unknown key": func(m *modelrepo.Model) { m.Err = errors.New("model.yaml:1: unknown key") },
+		"no model.onnx":             func(m *modelrepo.Model) { m.Versions[0].Err = errors.New("no model.onnx") },
+	} {
+		good := w.listing
+		w.change("m", fault)
+		e, is := errors.AsType[*catalog.LoadError](load("m", 1))
+		if !is || e.Model != "m" || e.Version != 1 || e.Cause.Error() != name {
+			t.Errorf("%s: %v", name, e)
+		}
+		w.listing = good
+	}
+	if err := load("m", 7); !errors.Is(err, catalog.ErrUnknown) {
+		t.Errorf("a version that is not there: %v", err)
+	}
+	w.answers(w.version("m", 1), 15)
+}
+
+// TestListingsThatComeTooEarly for what somebody loads by hand do not keep it from being loaded.
+func TestListingsThatComeTooEarly(t *testing.T) {
+	var w *world
+	var disk modelrepo.Listing
+	w = newWorldOf(t, 1, func(c *host.Config) { c.Scan = func() modelrepo.Listing { return disk } })
+	w.add("m", 1, times(1), nil)
+	w.reconcile()
+	without := w.listing
+	w.add("m", 2, opening(times(2), func() {
+		w.change("m", func(m *modelrepo.Model) { m.Versions[1].Err = fmt.Errorf("/models/m/2 is %w", modelrepo.ErrCopying) })
+		for _, l := range []modelrepo.Listing{without, w.listing, without, w.listing} {
+			w.Follow(l)
+		}
+	}), nil)
+	w.onDisk("m", 2)
+	w.choose("m", 1)
+	disk = w.listing
+	if err := w.LoadVersion(t.Context(), "m", 2); err != nil {
+		t.Error(err)
+	}
+	if err := w.Settled(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.states("m/1 ready", "m/2 ready")
+}
+
+// TestLoadVersionWaitsForItsOwnOnly: what else the model needs may take its time.
+func TestLoadVersionWaitsForItsOwnOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m", 1, times(1), nil)
+		w.add("m", 2, times(2), nil)
+		w.choose("m")
+		w.reconcile()
+		busy, slow := make(chan struct{}), make(chan struct{})
+		w.put("m", 2, opening(times(2), func() { <-busy }), "second")
+		w.choose("m", 2)
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.add("m", 3, opening(times(3), func() { <-slow }), nil)
+		w.choose("m", 2, 3)
+		w.Follow(w.listing)
+		loaded := make(chan error, 1)
+		go func() { loaded <- w.LoadVersion(t.Context(), "m", 1) }()
+		synctest.Wait()
+		close(busy)
+		if err := <-loaded; err != nil {
+			t.Error(err)
+		}
+		w.states("m/1 ready", "m/2 ready", "m/3 loading")
+		close(slow)
+	})
+}
+
+// TestABadFileDoesNotUnloadWhatWasLoadedByHand.
+func TestABadFileDoesNotUnloadWhatWasLoadedByHand(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.add("m", 2, times(2), nil)
+	w.choose("m", 2)
+	w.reconcile()
+	if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.put("m", 1, errors.New("cut short"), "second")
+	w.reconcile()
+	e, is := errors.AsType[*catalog.LoadError](w.LoadVersion(t.Context(), "m", 1))
+	if !is || e.Cause.Error() != "cut short" {
+		t.Errorf("error %v", e)
+	}
+	w.reconcile()
+	w.states("m/1 ready", "m/2 ready")
+	w.answers(w.version("m", 1), 3)
 }
 
 // TestUnloadVersionThatNobodyWaitsFor: the version is drained and closed all the same.
@@ -127,40 +291,62 @@ func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		w.states()
+		w.states("m ")
 		if f.closed != 1 {
 			t.Errorf("closed %d times", f.closed)
 		}
 	})
 }
 
-// TestAReplacedVersionThatNobodyWaitsFor: the same for one whose place another has taken.
-func TestAReplacedVersionThatNobodyWaitsFor(t *testing.T) {
+// TestReplacedVersionsDrainInTheBackground: however long what they accepted takes, others are loaded meanwhile.
+func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2)
-		f := times(2)
-		v := withValve(f)
-		w.add("m", 1, f, nil)
-		w.reconcile()
-		v.closed = true
-		call := ask(w.version("m", 1), 1, 3)
-		answered := make(chan error, 1)
-		go func() { answered <- w.Predict(t.Context(), call) }()
-		<-v.entered
-		w.put("m", 1, times(5), "second")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := w.Reconcile(ctx, w.listing); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
+		w := newWorld(t, 4)
+		models := []string{"m", "n", "o"} // more than are loaded at once
+		var olds []*fake
+		var valves []*valve
+		for _, name := range models {
+			f := times(2)
+			olds, valves = append(olds, f), append(valves, withValve(f))
+			w.add(name, 1, f, nil)
 		}
-		w.answers(w.version("m", 1), 15)
-		v.open <- struct{}{}
-		if err := <-answered; err != nil || values(call.Results[0])[0] != 6 {
-			t.Errorf("the request in flight: %v, %v", call.Results, err)
+		w.reconcile()
+		answered := make(chan error, len(models))
+		for i, name := range models {
+			valves[i].closed = true
+			call := ask(w.version(name, 1), 1, 3)
+			go func() {
+				err := w.Predict(t.Context(), call)
+				if err == nil && values(call.Results[0])[0] != 6 {
+					err = errors.New("the request in flight was answered by another version")
+				}
+				answered <- err
+			}()
+			<-valves[i].entered
+			w.put(name, 1, times(5), "second")
+		}
+		if err := w.Reconcile(t.Context(), w.listing); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range models {
+			w.answers(w.version(name, 1), 15)
+			if olds[i].closed != 0 {
+				t.Errorf("%s was closed while it runs", name)
+			}
+		}
+		for i := range models {
+			valves[i].open <- struct{}{}
+		}
+		for range models {
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
 		}
 		synctest.Wait()
-		if f.closed != 1 {
-			t.Errorf("closed %d times", f.closed)
+		for i, name := range models {
+			if olds[i].closed != 1 {
+				t.Errorf("%s was closed %d times", name, olds[i].closed)
+			}
 		}
 	})
 }

@@ -221,7 +221,7 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 // load loads the listing and returns the published version of name.
 func (w *world) load(name string) *catalog.Version {
 	w.t.Helper()
-	if err := w.Load(w.t.Context(), w.listing); err != nil {
+	if err := w.Reconcile(w.t.Context(), w.listing); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.version(name, 1)

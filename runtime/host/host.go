@@ -5,12 +5,12 @@
 // place of another under the same number is loaded while that is published as ready, and published in its stead; the other is
 // then drained and closed. A version that failed is tried again.
 //
-// What is resident follows what is wanted: Reconcile and the calls that change something at run time only note what is wanted
-// now, and settle then does the next step towards it until there is none. So it does not matter in which order wishes come, or
-// what was interrupted.
+// What is resident follows what is wanted: Follow and the calls that change something at run time only note what is wanted now,
+// and a goroutine per model, its settler, then does the next step towards it until there is none. So it does not matter in which
+// order wishes come, or what was interrupted, and a model that takes long to load holds up no other.
 //
-// Locks: Host.turn before model.turn; both are held across whole loads, and no request takes either. Host.manifests is held while
-// a manifest is written. Under these, one at a time and never together: Host.mu, flows.mu and memory.mu. The engine and OnChange
+// Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.manifests while a manifest is
+// written; no request takes any of them. Under these, one at a time and never together: Host.mu, flows.mu and memory.mu. The engine and OnChange
 // are never called with any of those three. flows.mu is held across calls of the scheduler, which never calls back with its own
 // lock held.
 package host
@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -54,6 +55,12 @@ type Config struct {
 	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded when none
 	// is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil: none ever is.
 	Busy func(model string, version int64) bool
+	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because the latest
+	// listing may be older than that. Nil: nothing is known but what listings say.
+	Scan func() modelrepo.Listing
+	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for who only wants to know whether
+	// they can be.
+	TryOnce bool
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other quickly
 	// it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
@@ -70,9 +77,8 @@ type Host struct {
 	byID     atomic.Pointer[map[sharedsched.VersionID]*version]
 	notifyMu sync.Mutex // orders calls of OnChange
 
-	// turn is held, as the one element that it has room for, by whoever follows a listing.
-	turn      chan struct{}
-	reported  map[string]string // guarded by turn: the faults in the latest listing, by path
+	following sync.Mutex        // held while a listing is taken over
+	reported  map[string]string // guarded by following: the faults in the latest listing, by path
 	loaders   chan struct{}     // one element for each version that is being loaded
 	manifests sync.Mutex        // held while a manifest is written
 	memory    memory
@@ -80,9 +86,10 @@ type Host struct {
 
 	mu       sync.Mutex
 	models   map[string]*model     // guarded by mu
+	changed  chan struct{}         // guarded by mu: closed, and another one in its place, when what is published changes
 	retiring map[*version]struct{} // guarded by mu: replaced, and not closed yet
 	closed   bool                  // guarded by mu: nothing is loaded any more
-	loads    sync.WaitGroup        // counts what may load; Add is guarded by mu
+	loads    sync.WaitGroup        // counts what may load, and what waits for it; Add is guarded by mu
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -91,8 +98,8 @@ type Host struct {
 // New returns a host without models. Attach comes next.
 func New(cfg Config) *Host {
 	h := &Host{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), turn: make(chan struct{}, 1), loaders: make(chan struct{}, parallelLoads),
-		models: map[string]*model{}, retiring: map[*version]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), loaders: make(chan struct{}, parallelLoads),
+		models: map[string]*model{}, changed: make(chan struct{}), retiring: map[*version]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.snapshot.Store(&catalog.Snapshot{})
@@ -100,7 +107,7 @@ func New(cfg Config) *Host {
 	return h
 }
 
-// Attach names the scheduler that feeds this host, once and before the first Load. It is no part of Config because a scheduler
+// Attach names the scheduler that feeds this host, once and before the first Follow. It is no part of Config because a scheduler
 // is made with its executor.
 func (h *Host) Attach(s Scheduler) {
 	h.sched = s

@@ -20,12 +20,13 @@ type labels struct {
 
 // state takes what the manifest says. A label that was changed at run time stays so until the manifest says something else of it.
 func (l *labels) state(stated map[string]int64) {
-	for i, w := range l.written {
+	for i, w := range slices.Backward(l.written) {
 		if maps.Equal(w, stated) {
-			l.written = slices.Delete(l.written, 0, i+1)
+			l.written = slices.Delete(l.written, 0, i+1) // what was written before will not be shown any more
 			return
 		}
 	}
+	l.written = nil // somebody else wrote it, later
 	for label, n := range stated {
 		if before, ok := l.stated[label]; !ok || before != n {
 			l.set(label, n)
@@ -54,6 +55,9 @@ func (l *labels) set(label string, number int64) {
 // wrote notes that the manifest holds these labels now.
 func (l *labels) wrote(labels map[string]int64) {
 	const most = 16 // far more writes than happen between two scans
+	if maps.Equal(labels, l.stated) {
+		return // nothing was written, so that no listing will tell of it
+	}
 	l.written = append(l.written, labels)
 	if len(l.written) > most {
 		l.written = slices.Delete(l.written, 0, 1)

@@ -104,11 +104,31 @@ func TestLabelsArePersisted(t *testing.T) {
 	if written, err := os.ReadFile(manifest); err != nil || !strings.Contains(string(written), "# kept") || !strings.Contains(string(written), "stable: 2") {
 		t.Errorf("the manifest is %q, %v", written, err)
 	}
-	// A person who writes an earlier label is heard.
-	if err := os.WriteFile(manifest, []byte(strings.Replace(text, "all", "all, labels: {stable: 1}", 1)), 0o644); err != nil {
-		t.Fatal(err)
+
+	// A person who writes an earlier label is heard, whatever was written before.
+	byHand := func(labels string, want map[string]int64) {
+		t.Helper()
+		if err := os.WriteFile(manifest, []byte(strings.Replace(text, "all", "all, labels: {"+labels+"}", 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		scan()
+		w.reconcile()
+		w.labelled(want)
 	}
+	byHand("stable: 1", map[string]int64{"stable": 1})
+	set(2)
+	set(1)
+	set(2)
 	scan()
 	w.reconcile()
-	w.labelled(map[string]int64{"stable": 1})
+	w.labelled(map[string]int64{"stable": 2})
+	byHand("stable: 1", map[string]int64{"stable": 1})
+	set(1) // nothing new
+	set(2)
+	byHand("stable: 1", map[string]int64{"stable": 1})
+	byHand("stable: 2", map[string]int64{"stable": 2})
+	byHand("stable: 1", map[string]int64{"stable": 1})
+	set(2) // which no listing shows before a person writes something else
+	byHand("new: 1", map[string]int64{"new": 1})
+	byHand("stable: 2", map[string]int64{"stable": 2})
 }

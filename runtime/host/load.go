@@ -15,8 +15,8 @@ import (
 const parallelLoads = 2
 
 // load brings one version from loading to ready or failed. Where there is one that serves under the number, it takes that one's
-// place. once: if it fails, it is not tried again by itself.
-func (h *Host) load(ctx context.Context, c candidate, once bool) {
+// place. The caller has the model's turn.
+func (h *Host) load(ctx context.Context, c candidate) {
 	before := h.beginLoad(c)
 	v, err := h.open(ctx, c)
 	if err == nil {
@@ -26,10 +26,10 @@ func (h *Host) load(ctx context.Context, c candidate, once bool) {
 	}
 	switch {
 	case err != nil:
-		h.fail(ctx, c, err, once)
+		h.fail(ctx, c, err)
 	case before != nil:
 		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
-		h.retireReplaced(ctx, before)
+		h.retireReplaced(before)
 	}
 }
 
@@ -161,4 +161,9 @@ func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict
 		public.LoadedAt = time.Now()
 		public.Scheduler = int32(v.id)
 	})
+	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
+		if err := m.Traffic.CheckOutputs(m); err != nil {
+			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.model, "cause", err)
+		}
+	}
 }

@@ -12,8 +12,11 @@ import (
 
 // model is a name and its versions. All of it but turn is guarded by Host.mu.
 type model struct {
-	// turn is held, as the one element that it has room for, by whoever loads, replaces or moves versions of the model.
+	// turn is held, as the one element that it has room for, by whoever loads, replaces, moves or unloads versions of the model.
+	// Who has it can rely on the model and on each version that is being loaded or unloaded: they are forgotten only under it.
 	turn chan struct{}
+	// coming is closed when the settler that waits for its turn has settled the model; nil while none waits.
+	coming chan struct{}
 
 	cause    string
 	versions map[int64]*entry
@@ -28,7 +31,7 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}}
+	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}, traffic: newDivision()}
 }
 
 // entry is a version in whatever state. Guarded by Host.mu.
@@ -64,6 +67,14 @@ func (m *model) ready(number int64) bool {
 	return e != nil && e.public.State == catalog.Ready
 }
 
+// empty reports whether there is nothing of the model: neither in the repository nor here.
+func (m *model) empty() bool { return m.listed == nil && len(m.versions) == 0 && m.cause == "" }
+
+// selected reports whether the policy selects a version.
+func (m *model) selected(number int64) bool {
+	return m.listed != nil && slices.ContainsFunc(m.listed.Selected, func(v modelrepo.Version) bool { return v.Number == number })
+}
+
 // wanted returns the versions that are to be resident, ascending: what the policy selects, but for what was done by hand.
 func (m *model) wanted() []candidate {
 	if m.listed == nil {
@@ -72,22 +83,29 @@ func (m *model) wanted() []candidate {
 	var all []candidate
 	copied := false
 	for _, v := range slices.Backward(m.listed.Versions) {
+		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.ready(v.Number)
 		// While the files of a version that serves are being replaced, a lower one is selected in its stead. It is not loaded for
 		// that moment.
-		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.ready(v.Number)
-		if copied && m.versions[v.Number] == nil {
-			continue
-		}
-		selected := slices.ContainsFunc(m.listed.Selected, func(s modelrepo.Version) bool { return s.Number == v.Number })
+		wanted := m.selected(v.Number) && !(copied && m.versions[v.Number] == nil)
 		if said, ok := m.byHand[v.Number]; ok {
-			selected = said && v.Err == nil
+			wanted = said && v.Err == nil
 		}
-		if selected {
+		if wanted {
 			all = append(all, candidate{model: m.listed.Name, version: v, manifest: &m.listed.Manifest})
 		}
 	}
 	slices.Reverse(all)
 	return all
+}
+
+// want returns the version if it is to be resident, else nil.
+func (m *model) want(number int64) *candidate {
+	for _, c := range m.wanted() {
+		if c.version.Number == number {
+			return &c
+		}
+	}
+	return nil
 }
 
 // due returns those of the wanted versions that are to be loaded now.

@@ -41,7 +41,7 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 		}
 		s.Close()
 	})
-	if err := h.Load(t.Context(), l); err != nil {
+	if err := h.Reconcile(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	return h

@@ -23,9 +23,9 @@ func (h *Host) update(change func() bool) {
 	for _, name := range slices.Sorted(maps.Keys(h.models)) {
 		m := h.models[name]
 		m.labels.resolve(m.ready)
-		m.traffic.resolve(m.ready)
-		if len(m.versions) == 0 && m.cause == "" {
-			continue // all were unloaded by hand
+		m.traffic.resolve(m)
+		if m.empty() {
+			continue
 		}
 		public := &catalog.Model{Name: name, Cause: m.cause, Labels: m.labels.public, Traffic: m.traffic.public}
 		for _, e := range m.versions {
@@ -39,11 +39,14 @@ func (h *Host) update(change func() bool) {
 	}
 	h.byID.Store(&byID)
 	h.snapshot.Store(s)
+	close(h.changed)
+	h.changed = make(chan struct{})
 	h.mu.Unlock()
 	h.notify()
 }
 
-// updateVersion publishes a version that differs from the present one in what change does to it.
+// updateVersion publishes a version that differs from the present one in what change does to it. The caller has the model's turn,
+// so that both are there.
 func (h *Host) updateVersion(name string, number int64, change func(*entry, *catalog.Version)) {
 	h.update(func() bool {
 		e := h.models[name].versions[number]

@@ -3,26 +3,23 @@ package host
 import (
 	"context"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Load makes every selected version of the listing resident and returns when each is ready or has failed. A version that cannot
-// be loaded is published with its cause and logged; the others serve. It tries each version once, also those that failed before,
-// and unloads nothing but versions that others take the place of. The error is the cause of ctx, or that the host is closed.
-func (h *Host) Load(ctx context.Context, l modelrepo.Listing) error {
-	return h.follow(ctx, l, true)
-}
-
-// Reconcile brings what is resident in line with a listing, and returns when it is: every selected version is ready, or has
-// failed and is tried again by itself, after 1 s, 2 s, ... 5 min, and at once when its files or its manifest change.
+// Follow has what is resident follow a listing, and returns at once: what the listing says is published and noted, and the loading
+// and unloading that it asks for begins. Each model goes its own way: one that is busy with what an earlier listing wanted takes up
+// the newest one when its present step ends.
 //
 //   - Versions that are selected and missing are loaded, and those whose files or settings changed so that they must be loaded
 //     again are replaced under their number: the new one is loaded beside the old, takes its place when it is ready, and the old
 //     one is closed when it has answered what it accepted. Until then, and if the new one fails, the old one answers; its Cause
 //     tells of the failure.
+//   - A version that cannot be loaded is published with its cause and logged, and is tried again by itself, after 1 s, 2 s, ...
+//     5 min, and at once when its files or its manifest change.
 //   - Versions that are not selected any more are unloaded when all selected ones are ready, once neither the traffic nor a label
 //     names them. What is gone from the repository with its whole model is unloaded in any case, unless a repository could not be
 //     read or is empty: then nothing is taken to be gone.
@@ -30,44 +27,45 @@ func (h *Host) Load(ctx context.Context, l modelrepo.Listing) error {
 //   - Other changes of a manifest apply from the next batch on.
 //   - Labels and traffic that the manifest changed are published as soon as the versions that they name are ready.
 //
-// One Reconcile runs at a time; requests never wait for it. The error is the cause of ctx, or that the host is closed.
-func (h *Host) Reconcile(ctx context.Context, l modelrepo.Listing) error {
-	return h.follow(ctx, l, false)
-}
-
-// follow brings the models in line with a listing. once: with a single attempt to load what is missing, and removing no model.
-func (h *Host) follow(ctx context.Context, l modelrepo.Listing, once bool) error {
-	ctx, done, err := h.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// Listings are to come in the order in which they were made. A closed host follows none.
+func (h *Host) Follow(l modelrepo.Listing) {
+	h.following.Lock()
+	defer h.following.Unlock()
 	h.report(l)
-	gone := !once
-	if gone && cannotTell(l) {
-		gone = false
+	gone := !cannotTell(l)
+	if !gone {
 		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())
 	}
-	names := h.adopt(l, once, gone)
-	var all sync.WaitGroup
-	for _, name := range names {
-		all.Go(func() {
-			m, err := h.take(ctx, name)
-			if err != nil {
-				return // ctx ended, or its last version was unloaded meanwhile
-			}
-			defer m.release()
-			h.settle(ctx, name, m, once)
-		})
+	for _, name := range h.adopt(l, gone) {
+		h.settleLater(name)
 	}
-	all.Wait()
-	return context.Cause(ctx)
+}
+
+// Settled returns when each model is as was wanted when Settled was called: every version that is to be resident is ready or has
+// failed, and those that are to go are gone. What another one replaced may still be answering what it accepted. The error is the
+// cause of ctx, after which all goes on as before, or that the host is closed.
+func (h *Host) Settled(ctx context.Context) error {
+	h.mu.Lock()
+	names := slices.Collect(maps.Keys(h.models))
+	h.mu.Unlock()
+	var all []<-chan struct{}
+	for _, name := range names {
+		all = append(all, h.settleLater(name))
+	}
+	for _, settled := range all {
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return context.Cause(h.stop)
+}
+
+// Reconcile follows a listing and returns when all is settled. The error is that of Settled.
+func (h *Host) Reconcile(ctx context.Context, l modelrepo.Listing) error {
+	h.Follow(l)
+	return h.Settled(ctx)
 }
 
 // begin returns a context that also ends when the host is closed, which waits for done. The error is that it is closed.

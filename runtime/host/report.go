@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// report logs what is wrong with the repository itself, each fault once until it changes. The caller holds Host.turn.
+// report logs what is wrong with the repository itself, each fault once until it changes. The caller holds Host.following.
 func (h *Host) report(l modelrepo.Listing) {
 	faults := map[string]string{}
 	report := func(path string, err error, attrs ...any) {

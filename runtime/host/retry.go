@@ -27,9 +27,8 @@ func backoff(attempts int) time.Duration {
 	return time.Duration(float64(wait) * (1 + jitter*(2*rand.Float64()-1)))
 }
 
-// fail publishes and logs that a version could not be loaded, and has it tried again later unless once is set. What serves under
-// its number goes on.
-func (h *Host) fail(ctx context.Context, c candidate, cause error, once bool) {
+// fail publishes and logs that a version could not be loaded, and has it tried again later. What serves under its number goes on.
+func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 	interrupted := ctx.Err() != nil // nothing is wrong with the model then
 	attempts, wait := 1, time.Duration(0)
 	h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
@@ -38,10 +37,12 @@ func (h *Host) fail(ctx context.Context, c candidate, cause error, once bool) {
 		}
 		f := &failure{of: c, attempts: attempts, cause: cause}
 		text := cause.Error()
-		if !once && !h.closed {
+		if !h.cfg.TryOnce && !h.closed {
 			wait = backoff(attempts)
-			text = fmt.Sprintf("%s (attempt %d, next in %v)", text, attempts, wait.Round(100*time.Millisecond))
 			f.timer = time.AfterFunc(wait, func() { h.retry(c.model, f) })
+			if attempts > 1 {
+				text = fmt.Sprintf("%s (attempt %d, next in %v)", text, attempts, wait.Round(100*time.Millisecond))
+			}
 		}
 		e.loading, e.failure = false, f
 		if e.resident != nil {

@@ -23,9 +23,9 @@ type step struct {
 	kept     []int64 // are not wanted, but named
 }
 
-// settle does what is to be done to a model until nothing is left, or ctx ends. The caller has the model's turn. once: what
-// fails is not tried again by itself.
-func (h *Host) settle(ctx context.Context, name string, m *model, once bool) {
+// settle does what is to be done to a model until nothing is left, or ctx ends. After each step it looks anew at what is wanted.
+// The caller has the model's turn.
+func (h *Host) settle(ctx context.Context, name string, m *model) {
 	var tried []int64 // to unload, in vain
 	for ctx.Err() == nil {
 		h.mu.Lock()
@@ -35,11 +35,11 @@ func (h *Host) settle(ctx context.Context, name string, m *model, once bool) {
 		h.noteKept(name, m, s.kept)
 		switch {
 		case len(s.settings)+len(s.cured) > 0:
-			h.followManifest(ctx, name, m, s)
+			h.followManifest(name, m, s)
 		case len(s.unload) > 0: // not before what is to come is ready, unless resource says so
 			tried = append(tried, h.unloadSurplus(ctx, name, s.unload)...)
 		case len(s.load) > 0:
-			h.loadAll(ctx, s.load, once)
+			h.loadAll(ctx, s.load)
 		default:
 			return
 		}
@@ -71,21 +71,44 @@ func (h *Host) isBusy(name string, m *model, number int64) bool {
 	return true
 }
 
-// settleLater settles a model in the background, after a change that may let a version go.
-func (h *Host) settleLater(name string) {
-	ctx, done, err := h.begin(context.Background())
-	if err != nil {
-		return
+// settleLater has a model settled in the background, after any change of what is wanted, and returns what is closed when that is
+// done or cannot be. One settler at most waits for another: it will see all that was noted until it begins.
+func (h *Host) settleLater(name string) (settled <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.models[name]
+	if m != nil && m.coming != nil {
+		return m.coming
 	}
-	go func() {
-		defer done()
-		m, err := h.take(ctx, name)
-		if err != nil {
+	done := make(chan struct{})
+	if m == nil || h.closed {
+		close(done)
+		return done
+	}
+	m.coming = done
+	h.loads.Go(func() {
+		defer close(done)
+		select {
+		case m.turn <- struct{}{}:
+			defer m.release()
+		case <-h.stop.Done():
 			return
 		}
-		defer m.release()
-		h.settle(ctx, name, m, false)
-	}()
+		h.mu.Lock()
+		m.coming = nil
+		forgotten := h.models[name] != m
+		h.mu.Unlock()
+		if forgotten {
+			return
+		}
+		h.settle(h.stop, name, m)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if m.empty() {
+			delete(h.models, name) // the only place where that is done
+		}
+	})
+	return done
 }
 
 // next returns what is to be done next.
@@ -121,7 +144,7 @@ func (m *model) next() (s step) {
 }
 
 // followManifest applies changed settings to versions that stay resident.
-func (h *Host) followManifest(ctx context.Context, name string, m *model, s step) {
+func (h *Host) followManifest(name string, m *model, s step) {
 	for _, n := range s.cured {
 		h.updateVersion(name, n, func(e *entry, public *catalog.Version) {
 			e.failure.stop()
@@ -142,13 +165,13 @@ func (h *Host) followManifest(ctx context.Context, name string, m *model, s step
 			continue
 		}
 		if moved != nil {
-			h.retireReplaced(ctx, v)
+			h.retireReplaced(v)
 		}
 	}
 }
 
 // loadAll loads versions side by side, as many at a time as the whole host may.
-func (h *Host) loadAll(ctx context.Context, all []candidate, once bool) {
+func (h *Host) loadAll(ctx context.Context, all []candidate) {
 	var group errgroup.Group
 	for _, c := range all {
 		group.Go(func() error {
@@ -157,7 +180,7 @@ func (h *Host) loadAll(ctx context.Context, all []candidate, once bool) {
 				defer func() { <-h.loaders }()
 			case <-ctx.Done():
 			}
-			h.load(ctx, c, once)
+			h.load(ctx, c)
 			return nil
 		})
 	}
@@ -174,10 +197,8 @@ func (h *Host) unloadSurplus(ctx context.Context, name string, numbers []int64) 
 			if !slices.Contains(again.unload, n) {
 				return errNeeded
 			}
-			for _, c := range m.wanted() {
-				if c.version.Number == n {
-					next = c.announced()
-				}
+			if c := m.want(n); c != nil {
+				next = c.announced()
 			}
 			return nil
 		}, func() *catalog.Version { return next })

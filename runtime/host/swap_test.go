@@ -43,7 +43,7 @@ func (c *traffickers) call() {
 	for tried := (*catalog.Version)(nil); ; c.again.Add(1) {
 		m := c.w.Snapshot().Model("m")
 		v := m.Newest()
-		if m.Traffic != nil {
+		if m.Traffic != nil && len(m.Traffic.Split) > 0 {
 			v = m.Version(m.Traffic.Split[0].Version)
 		}
 		got, err := c.w.answer(v)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -12,12 +13,24 @@ import (
 // division is how a model's traffic is divided: what was asked for, and what is published of it.
 type division struct {
 	stated *modelrepo.Traffic // what the manifest said last
-	wanted *catalog.Traffic   // what was asked for last; nil: nothing. Its revision means nothing
-	public *catalog.Traffic
-	// derived is the wanted traffic that public came from. It differs from wanted while a version of that is not ready and the
-	// traffic before still works.
-	derived  *catalog.Traffic
-	revision uint64 // of the latest public
+	wanted *catalog.Traffic   // what was asked for last, with the revision that it has once it is published
+	public *catalog.Traffic   // wanted, or what was wanted before while that works and wanted does not yet
+}
+
+func newDivision() division {
+	d := division{}
+	d.want(fromManifest(nil))
+	d.public = d.wanted
+	return d
+}
+
+// want makes t the traffic that was asked for last, with a revision of its own.
+func (d *division) want(t *catalog.Traffic) {
+	if d.wanted != nil {
+		t.Revision = d.wanted.Revision
+	}
+	t.Revision++
+	d.wanted = t
 }
 
 // state takes what the manifest says. A change at run time holds until the manifest says something else.
@@ -26,61 +39,52 @@ func (d *division) state(t *modelrepo.Traffic) {
 		return
 	}
 	d.stated = t
-	d.wanted = fromManifest(t)
+	d.want(fromManifest(t))
 }
 
 func fromManifest(t *modelrepo.Traffic) *catalog.Traffic {
 	if t == nil {
-		return nil
+		return &catalog.Traffic{Source: "default"}
 	}
 	c := &catalog.Traffic{Source: "model.yaml"}
 	for _, s := range t.Split {
 		c.Split = append(c.Split, catalog.Slot{Name: s.Slot, Version: s.Version, Weight: s.Weight})
 	}
 	for _, s := range t.Shadow {
-		c.Shadow = append(c.Shadow, catalog.Shadow{Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance})
+		c.Shadow = append(c.Shadow, catalog.Shadow{Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance, Tolerances: s.Tolerances})
 	}
 	return c
 }
 
-// resolve derives what is published from what is wanted: all of it when every version of the split is ready. Until then the
-// traffic before stays if it works, so that nobody is led to a version that is not there yet. Where it does not work, the parts
-// whose versions are ready answer; if there are none it is published whole, because a version that it does not name, such as a
-// shadow, must not answer. Shadows that are not ready are left out.
-func (d *division) resolve(ready func(int64) bool) {
-	if d.wanted == nil {
-		d.public, d.derived = nil, nil
-		return
+// resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is not there
+// yet, or at once where what was published before does not answer either. What is published stays as it is when a version of it
+// stops being ready: routing leads its requests elsewhere and says so.
+func (d *division) resolve(m *model) {
+	if d.public != d.wanted && (m.serves(d.wanted, true) || !m.serves(d.public, false)) {
+		d.public = d.wanted
 	}
-	next := &catalog.Traffic{Source: d.wanted.Source, Split: readySlots(d.wanted.Split, ready)}
-	whole := len(next.Split) == len(d.wanted.Split)
-	if !whole && d.public != nil && d.derived != d.wanted && len(readySlots(d.public.Split, ready)) == len(d.public.Split) {
-		return
-	}
-	if !whole && !slices.ContainsFunc(next.Split, func(s catalog.Slot) bool { return s.Weight > 0 }) {
-		next.Split = d.wanted.Split
-	}
-	next.Shadow = slices.DeleteFunc(slices.Clone(d.wanted.Shadow), func(s catalog.Shadow) bool { return !ready(s.Version) })
-	d.derived = d.wanted
-	if p := d.public; p != nil && p.Source == next.Source && slices.Equal(p.Split, next.Split) && slices.Equal(p.Shadow, next.Shadow) {
-		return
-	}
-	d.revision++
-	next.Revision = d.revision
-	d.public = next
 }
 
-func readySlots(split []catalog.Slot, ready func(int64) bool) []catalog.Slot {
-	return slices.DeleteFunc(slices.Clone(split), func(s catalog.Slot) bool { return !ready(s.Version) })
+// serves reports whether a traffic leads to a version that is ready or, if all is set, to none that is not.
+func (m *model) serves(t *catalog.Traffic, all bool) bool {
+	if len(t.Split) == 0 { // the newest answers, whichever is ready
+		return all || slices.ContainsFunc(slices.Collect(maps.Keys(m.versions)), m.ready)
+	}
+	for _, s := range t.Split {
+		switch ready := m.ready(s.Version); {
+		case all && !ready:
+			return false
+		case !all && ready && s.Weight > 0:
+			return true
+		}
+	}
+	return all
 }
 
 // naming returns what of the traffic, wanted or published, names the version.
 func (d *division) naming(number int64) []string {
 	var names []string
 	for _, t := range []*catalog.Traffic{d.wanted, d.public} {
-		if t == nil {
-			continue
-		}
 		for _, s := range t.Split {
 			if s.Version == number {
 				names = append(names, fmt.Sprintf("slot %q of the traffic", s.Name))
@@ -99,7 +103,9 @@ func (d *division) naming(number int64) []string {
 // SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest ready
 // version for everything. Where expected is not 0, it must be the present revision. The revision of t is not looked at; its
 // Source is "SetTraffic" if it is empty. The change holds until the next one, or until the manifest says something else than
-// before. The error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a *catalog.NotReadyError or a *catalog.RevisionError.
+// before. All versions that it names must be ready, but for shadows that were named before: they come back when they can, and
+// must not keep anybody from moving traffic meanwhile. The error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a
+// *catalog.NotReadyError or a *catalog.RevisionError.
 func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (public *catalog.Traffic, err error) {
 	next := &catalog.Traffic{Source: "SetTraffic"}
 	if t != nil {
@@ -117,22 +123,18 @@ func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (pub
 			err = fmt.Errorf("model %q: %w", name, catalog.ErrUnknown)
 			return false
 		}
-		for _, n := range versionsOf(next) {
+		now := m.traffic.public
+		for _, n := range newVersionsOf(next, now) {
 			if err = m.mustBeReady(name, n); err != nil {
 				return false
 			}
 		}
-		var current uint64
-		if m.traffic.public != nil {
-			current = m.traffic.public.Revision
-		}
-		if expected != 0 && expected != current {
-			err = &catalog.RevisionError{Model: name, Current: current, Expected: expected}
+		if expected != 0 && expected != now.Revision {
+			err = &catalog.RevisionError{Model: name, Current: now.Revision, Expected: expected}
 			return false
 		}
-		m.traffic.wanted = next
-		m.traffic.resolve(m.ready)
-		public = m.traffic.public
+		m.traffic.want(next)
+		m.traffic.public, public = next, next
 		return true
 	})
 	if err == nil {
@@ -153,14 +155,16 @@ func (m *model) mustBeReady(name string, number int64) error {
 	return err
 }
 
-// versionsOf returns the versions that a traffic names, some of them perhaps twice.
-func versionsOf(t *catalog.Traffic) []int64 {
+// newVersionsOf returns the versions that a traffic leads to, and those that it has in the shadow and before had not.
+func newVersionsOf(t, before *catalog.Traffic) []int64 {
 	var all []int64
 	for _, s := range t.Split {
 		all = append(all, s.Version)
 	}
 	for _, s := range t.Shadow {
-		all = append(all, s.Version)
+		if !slices.ContainsFunc(before.Shadow, func(b catalog.Shadow) bool { return b.Version == s.Version }) {
+			all = append(all, s.Version)
+		}
 	}
 	return all
 }

@@ -58,12 +58,16 @@ func TestTrafficIsSetByCompareAndSet(t *testing.T) {
 	}
 	w.add("m", 4, errors.New("cut short"), nil)
 	w.load("m")
-	if w.Snapshot().Model("m").Traffic != nil {
-		t.Error("there is traffic that nobody asked for")
+	none := w.Snapshot().Model("m").Traffic
+	if none.Revision == 0 || none.Source != "default" || len(none.Split) != 0 {
+		t.Errorf("before anybody divided it: %+v", none)
 	}
-	first, err := w.SetTraffic("m", split(1, 2), 0)
-	if err != nil || first != w.Snapshot().Model("m").Traffic || first.Source != "SetTraffic" || first.Revision == 0 {
+	first, err := w.SetTraffic("m", split(1, 2), none.Revision)
+	if err != nil || first != w.Snapshot().Model("m").Traffic || first.Source != "SetTraffic" {
 		t.Fatalf("%+v, %v", first, err)
+	}
+	if _, err := w.SetTraffic("m", split(2), none.Revision); err == nil {
+		t.Error("a change of traffic that was divided meanwhile is made")
 	}
 	second, err := w.SetTraffic("m", &catalog.Traffic{Split: split(1, 3).Split, Shadow: []catalog.Shadow{{Version: 2, Sample: 1}}, Source: "rollout"}, first.Revision)
 	if err != nil || second.Revision <= first.Revision || second.Source != "rollout" || len(second.Shadow) != 1 {
@@ -147,7 +151,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.reconcile()
 	w.divided(2, 1)
 
-	// A version that fails keeps the division before in force, and one that goes leaves the rest.
+	// A version that fails keeps the division before in force, as long as any of that answers.
 	w.add("m", 3, errors.New("cut short"), nil)
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1, 3) })
 	w.reconcile()
@@ -156,14 +160,55 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	if err := w.Unload(t.Context(), "m", 2); err != nil {
 		t.Fatal(err)
 	}
-	w.divided(1)
+	w.divided(2, 1)
 	w.put("m", 3, times(3), "mended")
 	w.reconcile()
 	w.divided(1, 3)
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = nil })
 	w.reconcile()
-	if now := w.Snapshot().Model("m").Traffic; now != nil {
+	if now := w.Snapshot().Model("m").Traffic; len(now.Split) != 0 || now.Source != "default" {
 		t.Errorf("traffic %+v, though the manifest has none any more", now)
+	}
+	// With nothing left that answers, what is wanted is published, for the errors to speak of.
+	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1) })
+	w.reconcile()
+	w.add("m", 4, errors.New("cut short"), nil)
+	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(4) })
+	w.reconcile()
+	w.divided(1)
+	if err := w.Unload(t.Context(), "m", 1); err != nil {
+		t.Fatal(err)
+	}
+	w.divided(4)
+}
+
+// TestTrafficKeepsItsRevision: that a version stops being ready, and comes back, is no change of the traffic that somebody made.
+func TestTrafficKeepsItsRevision(t *testing.T) {
+	w := newWorld(t, 1)
+	for n := range int64(3) {
+		w.add("m", n+1, times(float32(n+1)), nil)
+	}
+	w.load("m")
+	shadow := []catalog.Shadow{{Version: 3, Sample: 1}}
+	set, err := w.SetTraffic("m", &catalog.Traffic{Split: split(1, 2).Split, Shadow: shadow}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.choose("m", 1)
+	w.reconcile()
+	for _, n := range []int64{2, 3} {
+		if err := w.Unload(t.Context(), "m", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := w.Snapshot().Model("m").Traffic; now != set {
+		t.Errorf("with versions 2 and 3 gone it is %+v", now)
+	}
+	if _, err := w.SetTraffic("m", split(2), set.Revision); !errors.Is(err, catalog.ErrNotReady) {
+		t.Errorf("traffic to a version that is gone: %v", err)
+	}
+	if _, err := w.SetTraffic("m", &catalog.Traffic{Split: split(1).Split, Shadow: shadow}, set.Revision); err != nil {
+		t.Errorf("a shadow that is gone keeps the split from being changed: %v", err)
 	}
 }
 
@@ -178,7 +223,8 @@ func TestAShadowNeverAnswers(t *testing.T) {
 	w.add("m", 3, errors.New("cut short"), nil)
 	w.reconcile()
 	w.divided(1)
-	if diff := cmp.Diff([]catalog.Shadow{{Version: 2, Sample: 1, PerRequest: true}}, w.Snapshot().Model("m").Traffic.Shadow); diff != "" {
+	shadows := []catalog.Shadow{{Version: 2, Sample: 1, PerRequest: true}, {Version: 3, Sample: 1}}
+	if diff := cmp.Diff(shadows, w.Snapshot().Model("m").Traffic.Shadow); diff != "" {
 		t.Errorf("shadows (-want +got):\n%s", diff)
 	}
 }

@@ -9,15 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Unload publishes the version as unloading, waits until its last request ended, gives its memory back, and forgets it, whoever
-// still wants it. The error is catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining then, and Unload may
-// be called again), or what the engine says.
-func (h *Host) Unload(ctx context.Context, name string, number int64) error {
-	return h.unload(ctx, name, number, nil, nil)
-}
-
-// unload does what Unload does, unless may, which is asked with Host.mu held, has something against it. It forgets the version,
-// or publishes in its place what next returns. Both may be nil.
+// unload publishes the version as unloading, waits until its last request ended, gives its memory back, and forgets it, or
+// publishes in its place what next returns, which may be nil; unless may, which is asked with Host.mu held, has something against
+// it. The error is that of may, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of ctx (the version keeps draining
+// then, and unload may be called again), or what the engine says. The caller has the model's turn, or the host is closed.
 func (h *Host) unload(ctx context.Context, name string, number int64, may func(*model, *entry) error, next func() *catalog.Version) error {
 	v, err := h.claim(name, number, may)
 	if err != nil {
@@ -42,9 +37,6 @@ func (h *Host) unload(ctx context.Context, name string, number int64, may func(*
 				m.versions[number] = &entry{public: public}
 			}
 		}
-		if len(m.versions) == 0 && m.cause == "" && m.listed == nil {
-			delete(h.models, name)
-		}
 		return true
 	})
 	return err
@@ -62,9 +54,9 @@ func (h *Host) claim(name string, number int64, may func(*model, *entry) error) 
 		switch {
 		case e == nil:
 			err = catalog.ErrUnknown
-		case e.claimed, e.loading, may == nil && e.public.State == catalog.Loading:
+		case e.claimed, e.loading:
 			err = catalog.ErrBusy
-		case may != nil:
+		default:
 			err = may(m, e)
 		}
 		if err != nil {
@@ -93,25 +85,27 @@ func (h *Host) retire(ctx context.Context, v *version) (drained, closed error) {
 	if v.seats.Add(-1) > 0 {
 		return nil, nil
 	}
-	h.counts.unloads.Add(1)
 	closed = h.closeSession(v)
+	h.counts.unloads.Add(1)
 	h.retryForMemory()
 	return nil, closed
 }
 
-// retireReplaced retires a version whose place another has taken, in the background if ctx ends before it has drained.
-func (h *Host) retireReplaced(ctx context.Context, v *version) {
+// retireReplaced retires a version whose place another has taken, in the background: its requests may take their time, in which
+// others can be loaded. Its memory counts until then.
+func (h *Host) retireReplaced(v *version) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.retiring[v] = struct{}{}
-	h.mu.Unlock()
+	if !h.closed {
+		h.loads.Go(func() { h.finish(h.stop, v) })
+	}
+}
+
+// finish retires a version whose place another has taken. What has not drained when ctx ends is left to Close.
+func (h *Host) finish(ctx context.Context, v *version) {
 	drained, closed := h.retire(ctx, v)
 	if drained != nil {
-		if ctx, done, err := h.begin(context.Background()); err == nil { // only the caller went away
-			go func() {
-				defer done()
-				h.retireReplaced(ctx, v)
-			}()
-		}
 		return
 	}
 	h.mu.Lock()
@@ -151,7 +145,7 @@ func (h *Host) unloadAll(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	for v := range h.retiring {
-		wg.Go(func() { h.retireReplaced(ctx, v) })
+		wg.Go(func() { h.finish(ctx, v) })
 	}
 	h.mu.Unlock()
 	wg.Wait()

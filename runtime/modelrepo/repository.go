@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -22,10 +23,13 @@ const layout = "expected <model>/<version>/" + ModelFile + " and, if wanted, <mo
 // ErrNoRepository marks a repository path that cannot be one.
 var ErrNoRepository = errors.New("not a model repository")
 
-// Repository is one or more directories of models. It holds no state between calls and is safe for
-// concurrent use.
+// Repository is one or more directories of models. It is safe for concurrent use.
 type Repository struct {
 	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed anew in each scan
+
+	mu sync.Mutex
+	// held is which directory each path led to when models were last found there. Guarded by mu.
+	held map[string]fs.FileInfo
 }
 
 // Open names the directories of a repository and checks that they are directories; it reads no model yet.
@@ -34,7 +38,7 @@ func Open(paths ...string) (*Repository, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("%w: no directory was named; %s", ErrNoRepository, layout)
 	}
-	r := &Repository{}
+	r := &Repository{held: map[string]fs.FileInfo{}}
 	var faults []error
 	for _, path := range paths {
 		abs, err := filepath.Abs(path)
@@ -75,6 +79,9 @@ func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
 // Scan reads the directories as they are now. What is wrong with one model never hides another: faults are
 // in the listing, each at the innermost thing that it harms.
 //
+// A directory without a model is a fault, ErrNoRepository: what was to be mounted there may be missing. It is none where models
+// were found in the very same directory before, for then they were removed.
+//
 // Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches
 // anything outside. The paths in the listing are for an engine that opens files itself: whoever may write to
 // the repository can still change what lies there before the engine looks.
@@ -85,7 +92,7 @@ func (r *Repository) scan(s *settling) Listing {
 	defer s.end()
 	var l Listing
 	for _, path := range r.paths {
-		models, faults := scanRoot(s, path)
+		models, faults := r.scanRoot(s, path)
 		l.Models = append(l.Models, models...)
 		l.Faults = append(l.Faults, faults...)
 	}
@@ -118,7 +125,7 @@ func joinNamesakes(models []Model) []Model {
 }
 
 // scanRoot reads the models of one directory. It returns what it could read beside the faults.
-func scanRoot(s *settling, path string) (models []Model, faults []error) {
+func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults []error) {
 	// A directory that cannot be read says nothing of what is in it: what was there before still counts.
 	keep := func(string) bool { return false }
 	root, err := os.OpenRoot(path)
@@ -130,9 +137,11 @@ func scanRoot(s *settling, path string) (models []Model, faults []error) {
 	if err != nil {
 		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: read %s: %w", ErrNoRepository, path, err)}
 	}
-	if info, err := root.Stat("."); err == nil {
-		s.enter(path, info)
+	itself, err := root.Stat(".")
+	if err != nil {
+		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
 	}
+	s.enter(path, itself)
 	unclear := map[string]bool{}
 	for _, name := range entries {
 		info, err := root.Stat(name)
@@ -150,11 +159,24 @@ func scanRoot(s *settling, path string) (models []Model, faults []error) {
 			models = append(models, scanModel(s, root, path, name))
 		}
 	}
+	emptied := r.emptied(path, itself, len(models) > 0)
 	models = append(models, s.missed(path, models, func(dir string) bool { return !unclear[dir] })...)
-	if len(models) == 0 && len(faults) == 0 {
+	if len(models) == 0 && len(faults) == 0 && !emptied {
 		faults = append(faults, fmt.Errorf("%w: %s holds no model; %s in it", ErrNoRepository, path, layout))
 	}
 	return models, faults
+}
+
+// emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were some when it
+// was looked at before. Where the path leads to another directory now, or did so never, nobody can tell.
+func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hasModels {
+		r.held[path] = itself
+	}
+	before := r.held[path]
+	return before != nil && os.SameFile(before, itself)
 }
 
 // readDir returns the names in a directory, sorted, without those that are nobody's model: dot files, which

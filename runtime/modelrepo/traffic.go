@@ -40,6 +40,8 @@ type ShadowEntry struct {
 	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
 	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
 	Tolerance float64 `yaml:"tolerance"`
+	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. Default: every output has Tolerance.
+	Tolerances map[string]float64 `yaml:"tolerances,omitempty"`
 }
 
 // Per is what a shadow samples: episode or request.
@@ -120,6 +122,9 @@ func (t *Traffic) check(faults *config.Faults) {
 		}
 		if !(s.Tolerance > 0 && s.Tolerance <= 1) {
 			faults.Addf(at+".tolerance", "%v is out of range; expected above 0, up to 1 (a tiny one such as 1e-12 asks for equal answers)", s.Tolerance)
+		}
+		for _, output := range sortedKeys(s.Tolerances) {
+			config.Between(faults, at+".tolerances."+output, s.Tolerances[output], 0, 1)
 		}
 	}
 }

@@ -231,7 +231,39 @@ func TestWatch(t *testing.T) {
 		},
 		"the last model goes": {
 			files: map[string]string{"m/1/model.onnx": "m"},
-			steps: []step{{5.5, remove("m")}},
+			steps: []step{{5.5, remove("m")}, {10.5, put("n/1/model.onnx", "n")}},
+			want: []string{
+				"1.00: m[1] 1A",
+				"7.00:",
+				"12.00: n[] error: TMP/repo/n " + copying,
+				"13.00: n[1] 1B",
+			},
+		},
+		"the last model goes before the watch has shown anything": {
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{{0.5, remove("m")}},
+			want:  []string{"1.00: m[] error: TMP/repo/m " + copying, "2.00:"},
+		},
+		"another directory, an empty one, is there for a while": { // what was mounted is not
+			files: map[string]string{"m/1/model.onnx": "m"},
+			steps: []step{
+				{5.5, rename("", "../away")},
+				{5.6, put("/", "")},
+				{20.5, remove("")},
+				{20.6, rename("../away", "")},
+				{30.5, remove("m")},
+			},
+			want: []string{
+				"1.00: m[1] 1A",
+				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx and, if wanted, <model>/model.yaml in it",
+				"22.00: m[] error: TMP/repo/m " + copying,
+				"23.00: m[1] 1A",
+				"34.00:",
+			},
+		},
+		"the link to the repository leads to an empty one": {
+			files: map[string]string{"../all/m/1/model.onnx": "m", "../none/": "", "": "-> all"},
+			steps: []step{{5.5, remove("")}, {5.6, put("", "-> none")}},
 			want: []string{
 				"1.00: m[1] 1A",
 				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx and, if wanted, <model>/model.yaml in it",

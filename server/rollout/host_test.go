@@ -88,11 +88,10 @@ func (h *host) setRefusal(err error) {
 func (h *host) split() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := ""
-	var sSb91 strings.Builder
+	var s strings.Builder
 	for _, slot := range h.model.Traffic.Split {
-		sSb91.WriteString(fmt.Sprintf("%s %d: %v, ", slot.Name, slot.Version, slot.Weight))
+		fmt.Fprintf(&s, "%s %d: %v, ", slot.Name, slot.Version, slot.Weight)
 	}
-	s += sSb91.String()
-	return s + fmt.Sprintf("%d shadows by %s", len(h.model.Traffic.Shadow), h.model.Traffic.Source)
+	fmt.Fprintf(&s, "%d shadows by %s", len(h.model.Traffic.Shadow), h.model.Traffic.Source)
+	return s.String()
 }

@@ -2,8 +2,9 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"hash/maphash"
-	"math"
+	"maps"
 	"slices"
 )
 
@@ -14,16 +15,39 @@ type Outcome struct {
 	Moments Moments
 }
 
-// tooLarge bounds outcomes, so that their squares stay finite.
-const tooLarge = 1e100
+// MaxOutcome is the largest magnitude of an outcome: squares of outcomes stay finite.
+const MaxOutcome = 1e100
 
-// Report keeps how an episode went: numbers by name, a success being 1 or 0. Reported again, an episode's numbers
-// replace the former ones while the window holds it. What is not kept: reports without an episode, of a version that is not there, numbers that are not finite or beyond ±1e100,
-// and, with a line in the log, names beyond 16 of one version.
-func (m *Manager) Report(model, episode string, number int64, values map[string]float64) {
-	known := m.traffic.Snapshot().Model(model)
-	if episode == "" || known == nil || known.Version(number) == nil {
-		return
+// NotKept is a number of a report that is not kept.
+type NotKept struct {
+	Name   string
+	Reason NotKeptReason
+	// Message is the reason in words, with figures, and what can be done.
+	Message string
+}
+
+// NotKeptReason says why a number is not kept.
+type NotKeptReason string
+
+// The reasons.
+const (
+	TooManyNames   NotKeptReason = "too_many_names"   // the version has as many different names as are kept of one
+	TooManyWaiting NotKeptReason = "too_many_waiting" // too many outcomes wait until episodes that began before theirs have ended
+	VersionGone    NotKeptReason = "version_gone"     // the version is not there any more
+)
+
+// Report keeps how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within ±MaxOutcome. Reported
+// again, an episode's numbers replace the former ones while the window holds it. It returns what there was no room for, ascending by
+// name; all else is kept.
+func (m *Manager) Report(model, episode string, number int64, values map[string]float64) []NotKept {
+	names := slices.Sorted(maps.Keys(values))
+	if known := m.traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
+		why := fmt.Sprintf("version %d of model %q is not there any more", number, model)
+		var all []NotKept
+		for _, name := range names {
+			all = append(all, NotKept{name, VersionGone, why})
+		}
+		return all
 	}
 	began, ok := m.began(model, episode)
 	if !ok {
@@ -32,35 +56,32 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 	id := maphash.String(m.seed, episode)
 
 	m.mu.Lock()
-	w := m.windowLocked(version{model, number})
-	leftOut := ""
-	for name, value := range values {
-		if !(math.Abs(value) <= tooLarge) {
-			continue
-		}
+	defer m.mu.Unlock()
+	w, r := m.windowLocked(version{model, number}), m.runs[model]
+	var notKept []NotKept
+	for _, name := range names {
 		s := w.named(name)
 		if s == nil {
-			leftOut = name
+			notKept = append(notKept, NotKept{name, TooManyNames, fmt.Sprintf(
+				"%d names are kept of a version, and version %d has as many: %s", maxNames, number, w.names())})
 			continue
 		}
-		r := m.runs[model]
-		counts := r.moments(number, name, began)
-		if counts == nil || m.oldest == nil {
-			s.put(id, value, counts)
+		if s.replace(id, values[name]) {
 			continue
 		}
-		s.put(id, value, nil)
-		if len(r.waiting) < 2*maxEpisodes {
-			r.waiting = append(r.waiting, waiting{s, id, began, counts})
+		switch counts := r.moments(number, name, began); {
+		case counts == nil:
+			s.add(id, values[name])
+		case m.oldest == nil:
+			s.add(id, values[name]).count(counts)
+		case len(r.waiting) < maxWaiting:
+			r.waiting = append(r.waiting, waiting{s.add(id, values[name]), began, counts})
+		default:
+			notKept = append(notKept, NotKept{name, TooManyWaiting, fmt.Sprintf(
+				"%d outcomes of the rollout wait for episodes that began before theirs: report it again later", maxWaiting)})
 		}
 	}
-	warn := leftOut != "" && !w.warned
-	w.warned = w.warned || warn
-	m.mu.Unlock()
-	if warn {
-		m.logger.Warn("an outcome is not kept: the version has as many names as are kept",
-			"model", model, "version", number, "outcome", leftOut, "names", maxNames)
-	}
+	return notKept
 }
 
 func (m *Manager) windowLocked(v version) *window {

@@ -39,12 +39,16 @@ func TestReportAgainReplaces(t *testing.T) {
 
 func TestReportKeepsNot(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
-		b.Report("m", "", 1, map[string]float64{"reward": 1})
-		b.Report("m", "a", 9, map[string]float64{"reward": 1})
-		b.Report("other", "a", 1, map[string]float64{"reward": 1})
-		b.Report("m", "a", 1, map[string]float64{"nan": math.NaN(), "inf": math.Inf(-1), "much": 1e101})
-		if got := b.Outcomes("m"); len(got) != 0 || len(b.windows) != 1 {
-			t.Errorf("kept %+v in %d windows", got, len(b.windows))
+		for name, got := range map[string][]NotKept{
+			`version 9 of model "m" is not there any more`:     b.Report("m", "a", 9, map[string]float64{"success": 1, "reward": 1}),
+			`version 1 of model "other" is not there any more`: b.Report("other", "a", 1, map[string]float64{"success": 1, "reward": 1}),
+		} {
+			if d := cmp.Diff([]NotKept{{"reward", VersionGone, name}, {"success", VersionGone, name}}, got); d != "" {
+				t.Error(d)
+			}
+		}
+		if len(b.windows) != 0 {
+			t.Errorf("%d windows", len(b.windows))
 		}
 	})
 }
@@ -81,14 +85,24 @@ func TestEvictedEpisodesStayCounted(t *testing.T) {
 
 func TestNamesAreBounded(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
-		for i := range maxNames + 5 {
-			b.Report("m", "a", 2, map[string]float64{fmt.Sprint("name ", i): 1})
+		for i := range maxNames {
+			if got := b.Report("m", "a", 2, map[string]float64{fmt.Sprint("name ", i): 1}); got != nil {
+				t.Errorf("number %d is not kept: %+v", i, got)
+			}
 		}
-		if n := len(b.Outcomes("m")); n != maxNames {
+		for range 2 {
+			got := b.Report("m", "a", 2, map[string]float64{"name 3": 2, "z": 1, "a": 1})
+			if len(got) != 2 || got[0].Name != "a" || got[1].Name != "z" || got[0].Reason != TooManyNames ||
+				!strings.HasPrefix(got[0].Message, "16 names are kept of a version, and version 2 has as many: name 0, name 1, name 10,") {
+				t.Errorf("not kept: %+v", got)
+			}
+		}
+		kept := b.Outcomes("m")
+		if n := len(kept); n != maxNames {
 			t.Errorf("%d names kept", n)
 		}
-		if n := strings.Count(b.log.String(), "an outcome is not kept"); n != 1 {
-			t.Errorf("%d lines:\n%s", n, b.log)
+		if i := slices.IndexFunc(kept, func(o Outcome) bool { return o.Name == "name 3" }); i < 0 || kept[i].Moments.Mean != 2 {
+			t.Errorf("what was reported beside names without room: %+v", kept)
 		}
 		b.Report("m", "b", 2, map[string]float64{"name 0": 1})
 		b.start(t, nil)
@@ -212,6 +226,57 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 		counts(1, 1)
 		pass(longest)
 		counts(2, 1)
+	})
+}
+
+// TestWaitingIsBounded: what waits is neither forgotten with the window nor more than there is room for, and who reports too much learns
+// of it and can report it again.
+func TestWaitingIsBounded(t *testing.T) {
+	var mu sync.Mutex // the manager asks from a goroutine of its own
+	var held time.Time
+	known := func(c *Config) {
+		c.Oldest = func(string, time.Time) (time.Time, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return held, !held.IsZero()
+		}
+	}
+	within(t, known, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{10, 100} })
+		mu.Lock()
+		held = time.Now() // an episode that began before all others
+		mu.Unlock()
+		reward := map[string]float64{"reward": 1}
+		for i := range maxWaiting {
+			if got := b.Report("m", strconv.Itoa(i), 2, reward); got != nil {
+				t.Fatalf("report %d: %+v", i, got)
+			}
+		}
+		const last = maxWaiting - 1
+		if got := b.Report("m", strconv.Itoa(last), 2, map[string]float64{"reward": 3}); got != nil { // needs no more room
+			t.Errorf("reported again: %+v", got)
+		}
+		want := []NotKept{{"reward", TooManyWaiting, "20000 outcomes of the rollout wait for episodes that began before theirs: report it again later"}}
+		if d := cmp.Diff(want, b.Report("m", "one more", 2, map[string]float64{"reward": 1, "falls": 1})); d != "" {
+			t.Error(d)
+		}
+		count := func(n int64, mean float64) {
+			t.Helper()
+			mu.Lock()
+			held = time.Time{}
+			mu.Unlock()
+			pass(2 * time.Second) // a look
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if got := b.runs["m"].strata[0].Candidate; got.Count != n || math.Abs(got.Mean-mean) > 1e-12 {
+				t.Errorf("%d episodes count, their mean is %v; want %d and %v", got.Count, got.Mean, n, mean)
+			}
+		}
+		count(maxWaiting, 1+2./maxWaiting)
+		if got := b.Report("m", "one more", 2, reward); got != nil {
+			t.Errorf("there is room again: %+v", got)
+		}
+		count(maxWaiting+1, 1+2./(maxWaiting+1))
 	})
 }
 

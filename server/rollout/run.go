@@ -28,8 +28,7 @@ type run struct {
 
 // waiting is an outcome that is to count into moments.
 type waiting struct {
-	series  *series
-	episode uint64
+	sample  *sample
 	began   time.Time
 	moments *Moments
 }
@@ -44,7 +43,7 @@ func (r *run) settle(oldest time.Time, running bool, now time.Time) {
 		if running && !w.began.Before(oldest) && now.Sub(w.began) < longest {
 			kept = append(kept, w)
 		} else {
-			w.series.count(w.episode, w.moments)
+			w.sample.count(w.moments)
 		}
 	}
 	clear(r.waiting[len(kept):])

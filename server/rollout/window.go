@@ -1,18 +1,28 @@
 package rollout
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 const (
 	// maxEpisodes is how many of the latest episodes are remembered of one outcome of one version, so that a report that
 	// comes again replaces the former.
 	maxEpisodes = 10_000
 	// maxNames is how many outcomes are kept of one version.
 	maxNames = 16
+	// maxWaiting is how many outcomes of a rollout wait for episodes that began before theirs: a window for each of its versions.
+	maxWaiting = 2 * maxEpisodes
 )
 
 // window is the latest outcomes of one version, by name.
 type window struct {
 	series map[string]*series
-	warned bool // that names were left out
 }
+
+// names lists the outcomes.
+func (w *window) names() string { return strings.Join(slices.Sorted(maps.Keys(w.series)), ", ") }
 
 // named returns the series of an outcome, a new one if there is room, else nil.
 func (w *window) named(name string) *series {
@@ -41,7 +51,7 @@ func (w *window) reserve(name string) {
 
 // series is the latest episodes of one outcome.
 type series struct {
-	ring  []sample
+	ring  []*sample
 	next  int            // where the next new episode goes once the ring is full
 	index map[uint64]int // by episode
 }
@@ -54,39 +64,41 @@ type sample struct {
 	counted *Moments
 }
 
-// put adds an episode's value and counts it into moments, unless that is nil. The value of an episode that is there already
-// is replaced where it was counted.
-func (s *series) put(episode uint64, value float64, moments *Moments) {
-	if i, ok := s.index[episode]; ok {
-		old := &s.ring[i]
-		if old.counted != nil {
-			old.counted.remove(old.value)
-			old.counted.Add(value)
-		}
-		old.value = value
-		return
+// count counts the value into moments. It must not have been counted before.
+func (e *sample) count(moments *Moments) {
+	e.counted = moments
+	moments.Add(e.value)
+}
+
+// replace changes the value of an episode that is there, also where it was counted, and reports whether it is there.
+func (s *series) replace(episode uint64, value float64) bool {
+	i, ok := s.index[episode]
+	if !ok {
+		return false
 	}
-	if moments != nil {
-		moments.Add(value)
+	old := s.ring[i]
+	if old.counted != nil {
+		old.counted.remove(old.value)
+		old.counted.Add(value)
 	}
-	entry := sample{episode: episode, value: value, counted: moments}
+	old.value = value
+	return true
+}
+
+// add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample outlives that for whoever
+// is still to count it.
+func (s *series) add(episode uint64, value float64) *sample {
+	entry := &sample{episode: episode, value: value}
 	if len(s.ring) < maxEpisodes {
 		s.index[episode] = len(s.ring)
 		s.ring = append(s.ring, entry)
-		return
+		return entry
 	}
 	delete(s.index, s.ring[s.next].episode)
 	s.ring[s.next] = entry
 	s.index[episode] = s.next
 	s.next = (s.next + 1) % maxEpisodes
-}
-
-// count counts the value of an episode into moments, if it is still there and was not counted.
-func (s *series) count(episode uint64, moments *Moments) {
-	if i, ok := s.index[episode]; ok && s.ring[i].counted == nil {
-		s.ring[i].counted = moments
-		moments.Add(s.ring[i].value)
-	}
+	return entry
 }
 
 // moments sums the window up.

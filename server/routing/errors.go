@@ -28,7 +28,7 @@ type NotFoundError struct {
 	Kind Kind
 	// Model is the model that was searched, for versions and labels.
 	Model string
-	// Name is what the request asked for: any bytes. Empty if the model has no version at all.
+	// Name is what the request asked for: any bytes. Empty if no version of the model is left: all were unloaded by hand.
 	Name string
 
 	exists    string // what there is instead, for people
@@ -41,7 +41,7 @@ func (e *NotFoundError) Error() string {
 	case e.Kind == KindModel:
 		fmt.Fprintf(&b, "no model is named %s", Quote(e.Name))
 	case e.Kind == KindVersion && e.Name == "":
-		return fmt.Sprintf("model %s has no versions; add a version directory to it", Quote(e.Model))
+		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with LoadVersion of weft.v1.AdminService, or change versions.policy in model.yaml", Quote(e.Model))
 	case e.byTraffic:
 		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the traffic, or versions.policy in model.yaml)",
 			Quote(e.Model), e.Name, e.exists)

@@ -74,7 +74,10 @@ func TestResolve(t *testing.T) {
 		{name: "all failed", model: "failed", err: `model "failed" version 2 failed to load: cause 2`},
 		{name: "unreadable", model: "broken", err: `model "broken" could not be read: model.yaml line 3`},
 		{name: "unreadable, explicit", model: "broken", choice: choose(1), err: `model "broken" could not be read: model.yaml line 3`},
-		{name: "no versions", model: "empty", err: `model "empty" has no versions; add a version directory to it`},
+		{
+			name: "no versions", model: "empty",
+			err: `all versions of model "empty" were unloaded by hand; load one with LoadVersion of weft.v1.AdminService, or change versions.policy in model.yaml`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			route, err := table.Resolve(tt.model, tt.choice)
@@ -230,14 +233,15 @@ func TestMostOfTheTraffic(t *testing.T) {
 	}{
 		"undivided": {nil, 2},
 		"most to 1": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 3}, {Name: "b", Version: 2, Weight: 1}}}, 1},
+		"most to b": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}, {Name: "b", Version: 1, Weight: 3}}}, 1},
 		"one loads": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 3, Weight: 3}, {Name: "b", Version: 1, Weight: 1}}}, 1},
 	} {
 		m := &catalog.Model{Name: "m", Traffic: c.traffic, Versions: []*catalog.Version{
 			{Model: "m", Number: 1, State: catalog.Ready}, {Model: "m", Number: 2, State: catalog.Ready}, {Model: "m", Number: 3, State: catalog.Loading},
 		}}
 		got, err := routing.NewTable(&catalog.Snapshot{Models: []*catalog.Model{m}}).Resolve("m", routing.Choice{})
-		if err != nil || got.Version.Number != c.want {
-			t.Errorf("%s: %+v, %v, want version %d", name, got, err, c.want)
+		if err != nil || got.Version == nil || got.Version.Number != c.want {
+			t.Errorf("%s: %+v, %v, want version %d", name, got.Version, err, c.want)
 		}
 	}
 }

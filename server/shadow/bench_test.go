@@ -74,7 +74,7 @@ func BenchmarkCompare(b *testing.B) {
 	b.SetBytes(int64(len(p.Data) + len(s.Data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := shadow.Compare(primary, other, 1e-3); !d[0].Agreed {
+		if d := shadow.Compare(primary, other, everywhere(1e-3)); !d[0].Agreed {
 			b.Fatal(d)
 		}
 	}

@@ -37,9 +37,9 @@ type Difference struct {
 	Agreed bool
 }
 
-// Compare compares outputs of equal name, in the primary's order; what only the shadow gives comes last. Tolerance is the largest
-// MaxRelative of outputs that agree; 0 asks for equal values.
-func Compare(primary, shadow []Output, tolerance float64) []Difference {
+// Compare compares outputs of equal name, in the primary's order; what only the shadow gives comes last. tolerance returns the
+// largest MaxRelative with which the named output agrees; 0 asks for equal values.
+func Compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	all := make([]Difference, 0, len(primary))
 	for i := range primary {
 		p := &primary[i]
@@ -47,7 +47,7 @@ func Compare(primary, shadow []Output, tolerance float64) []Difference {
 		if k := indexOf(shadow, p.Name); k < 0 {
 			d.Mismatch = "the shadow does not give it"
 		} else if d.Mismatch = mismatch(p.Tensor, shadow[k].Tensor); d.Mismatch == "" {
-			d.measure(p, shadow[k].Tensor, tolerance)
+			d.measure(p, shadow[k].Tensor, tolerance(p.Name))
 		}
 		all = append(all, d)
 	}

@@ -33,10 +33,15 @@ func of(t testing.TB, dtype tensor.DType, shape tensor.Shape, elements string) t
 	return v
 }
 
+// everywhere is one tolerance for all outputs.
+func everywhere(tolerance float64) func(string) float64 {
+	return func(string) float64 { return tolerance }
+}
+
 // one compares two tensors, the rows of which lie along dimension dim.
 func one(t testing.TB, primary, other tensor.Tensor, dim int, tolerance float64) shadow.Difference {
 	t.Helper()
-	all := shadow.Compare([]shadow.Output{{Name: "y", Tensor: primary, BatchDim: dim}}, []shadow.Output{{Name: "y", Tensor: other}}, tolerance)
+	all := shadow.Compare([]shadow.Output{{Name: "y", Tensor: primary, BatchDim: dim}}, []shadow.Output{{Name: "y", Tensor: other}}, everywhere(tolerance))
 	if len(all) != 1 || all[0].Name != "y" {
 		t.Fatalf("got %+v", all)
 	}
@@ -276,7 +281,7 @@ func TestCompareByName(t *testing.T) {
 	a, b := of(t, tensor.Int8, tensor.Shape{1}, "1"), of(t, tensor.Int8, tensor.Shape{1}, "2")
 	got := shadow.Compare(
 		[]shadow.Output{{Name: "z", Tensor: a}, {Name: "gone", Tensor: a}, {Name: "b", Tensor: b}},
-		[]shadow.Output{{Name: "b", Tensor: b}, {Name: "new", Tensor: a}, {Name: "z", Tensor: a}}, 0)
+		[]shadow.Output{{Name: "b", Tensor: b}, {Name: "new", Tensor: a}, {Name: "z", Tensor: a}}, everywhere(0))
 	equal := shadow.Difference{Cosine: 1, HasCosine: true, Rows: 1, SameArgmax: 1, Agreed: true}
 	want := []shadow.Difference{
 		equal,

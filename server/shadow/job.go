@@ -73,7 +73,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 		return unanswered(err)
 	}
 	v = verdict{outcome: Done, agreed: true, primary: j.offer.Primary.Outcome.Compute, shadow: call.Outcome.Compute}
-	v.differences = m.compare(primary, shadow, j.target.tolerance())
+	v.differences = m.compare(primary, shadow, j.target.Shadow.ToleranceOf)
 	for i := range v.differences {
 		v.agreed = v.agreed && v.differences[i].Agreed
 		v.relative = max(v.relative, v.differences[i].MaxRelative)
@@ -82,7 +82,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 }
 
 // compare has one comparison run at a time, so that no more than one processor is taken from whoever answers requests.
-func (m *Mirror) compare(primary, shadow []Output, tolerance float64) []Difference {
+func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	m.comparing.Lock()
 	defer m.comparing.Unlock()
 	return Compare(primary, shadow, tolerance)
@@ -115,6 +115,9 @@ func (j *job) call(outputs []Output) (*catalog.Call, error) {
 	own, other := primary.Version.Signature, version.Signature
 	if other == nil {
 		return nil, fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)
+	}
+	if err := j.target.Shadow.CheckOutputs(other); err != nil {
+		return nil, err
 	}
 	call := &catalog.Call{
 		Version: version, Inputs: make([]tensor.Tensor, len(other.Inputs)), Wanted: make([]int, 0, len(outputs)),

@@ -110,6 +110,30 @@ func TestSignaturesDiffer(t *testing.T) {
 	}
 }
 
+// TestToleranceForNothing: a tolerance that is for no output of the shadow, or for one that has none, is told and not passed over.
+func TestToleranceForNothing(t *testing.T) {
+	for name, want := range map[string]string{
+		"actoin": `traffic.tolerances: expected floating point outputs of version 3 ("action", "value"), found "actoin"`,
+		"choice": `traffic.tolerances: expected floating point outputs of version 3 ("action", "value"), found "choice", which is int64 and agrees only if it is equal`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := shadow.New(quiet(shadow.Config{Models: repeat(t)}))
+			o := offerOf(t, 3)
+			signature := o.Shadows[0].Version.Signature
+			signature.Outputs = append(signature.Outputs, spec("choice", tensor.Int64, tensor.Unknown))
+			o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerances: map[string]float64{"action": 1e-2, name: 1e-2}}
+			m.Offer(o)
+			if err := m.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			got := only(t, m)
+			if diff := cmp.Diff([]string{want}, got.Failures); diff != "" || got.Failed != 1 {
+				t.Errorf("%d failed (-want +got)\n%s", got.Failed, diff)
+			}
+		})
+	}
+}
+
 // TestBrokenShadows: what a shadow does wrong is a failure of its own.
 func TestBrokenShadows(t *testing.T) {
 	for name, tt := range map[string]struct {

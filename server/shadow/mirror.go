@@ -81,11 +81,10 @@ type Offer struct {
 // Target is a version that is shown a request.
 type Target struct {
 	Version *catalog.Version
-	// Tolerance is that of Compare; 0: catalog.DefaultTolerance.
-	Tolerance float64
+	// Shadow has the tolerances. While one of them is for what is no floating point output of the version, whatever is shown to it
+	// fails, and the failure says so: that output would be judged by another tolerance than was asked for.
+	Shadow catalog.Shadow
 }
-
-func (t *Target) tolerance() float64 { return cmp.Or(t.Tolerance, catalog.DefaultTolerance) }
 
 // Mirror shows requests to shadows. What is offered is either dropped at once or pending until it is done, dropped or failed.
 // It is safe for concurrent use.

@@ -38,7 +38,7 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 		slices.Reverse(other.Inputs)
 		other.Outputs = append([]tensor.Spec{spec("debug", tensor.Int8, 1), other.Outputs[1]}, other.Outputs[0])
 		version := versionOf(3, other)
-		o.Shadows = []shadow.Target{{Version: version, Tolerance: 0.2}}
+		o.Shadows = []shadow.Target{{Version: version, Shadow: catalog.Shadow{Version: 3, Tolerance: 0.2}}}
 		m.Offer(o)
 		synctest.Wait()
 
@@ -76,14 +76,19 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 
 func TestDisagreement(t *testing.T) {
 	for name, tt := range map[string]struct {
-		action    tensor.Tensor
-		tolerance float64
-		want      counts
+		action     tensor.Tensor
+		tolerance  float64
+		tolerances map[string]float64
+		want       counts
 	}{
-		"default tolerance, within": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 0, counts{Offered: 1, Done: 1, Agreed: 1}},
-		"default tolerance, beyond": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.006"), 0, counts{Offered: 1, Done: 1}},
-		"own tolerance":             {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 1e-4, counts{Offered: 1, Done: 1}},
-		"another shape":             {of(t, tensor.Float32, tensor.Shape{2, 1}, "4 5"), 0, counts{Offered: 1, Done: 1}},
+		"default tolerance, within": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 0, nil, counts{Offered: 1, Done: 1, Agreed: 1}},
+		"default tolerance, beyond": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.006"), 0, nil, counts{Offered: 1, Done: 1}},
+		"own tolerance":             {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 1e-4, nil, counts{Offered: 1, Done: 1}},
+		"of the output, within":     {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-4, map[string]float64{"action": 1e-2}, counts{Offered: 1, Done: 1, Agreed: 1}},
+		"of the output, beyond":     {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-2, map[string]float64{"action": 1e-4}, counts{Offered: 1, Done: 1}},
+		"of the output, equal":      {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.000001"), 1e-2, map[string]float64{"action": 0}, counts{Offered: 1, Done: 1}},
+		"of another output":         {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 0, map[string]float64{"value": 1e-2}, counts{Offered: 1, Done: 1}},
+		"another shape":             {of(t, tensor.Float32, tensor.Shape{2, 1}, "4 5"), 0, nil, counts{Offered: 1, Done: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,7 +97,7 @@ func TestDisagreement(t *testing.T) {
 					return nil
 				})}))
 				o := offerOf(t, 3)
-				o.Shadows[0].Tolerance = tt.tolerance
+				o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerance: tt.tolerance, Tolerances: tt.tolerances}
 				m.Offer(o)
 				synctest.Wait()
 				got := only(t, m)

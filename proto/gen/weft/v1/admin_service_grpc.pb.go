@@ -33,14 +33,16 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each change that was tried leaves a line in the log: who, what, before, after.
+// each call leaves one line in the log: who, what was asked, before, and after or why
+// not.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout
 //	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
 //	                     it again
-//	FAILED_PRECONDITION  the version is not ready or is in use, or there is no memory
-//	                     for it; the message has the figures
+//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
+//	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
+//	                     is no memory for it, the message has the figures
 type AdminServiceClient interface {
 	// LoadVersion makes a version of the repository resident, whatever the policy
 	// selects, and returns when it is ready or has failed.
@@ -144,14 +146,16 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 // for forward compatibility.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each change that was tried leaves a line in the log: who, what, before, after.
+// each call leaves one line in the log: who, what was asked, before, and after or why
+// not.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout
 //	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
 //	                     it again
-//	FAILED_PRECONDITION  the version is not ready or is in use, or there is no memory
-//	                     for it; the message has the figures
+//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
+//	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
+//	                     is no memory for it, the message has the figures
 type AdminServiceServer interface {
 	// LoadVersion makes a version of the repository resident, whatever the policy
 	// selects, and returns when it is ready or has failed.

@@ -160,6 +160,63 @@ func (FlushReason) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{1}
 }
 
+// NotKeptReason says why a number is not kept.
+type NotKeptReason int32
+
+const (
+	NotKeptReason_NOT_KEPT_REASON_UNSPECIFIED NotKeptReason = 0
+	// The version has as many different names as are kept of one.
+	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES NotKeptReason = 1
+	// Too many outcomes wait until episodes that began before theirs have ended.
+	// Reporting it again later helps.
+	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING NotKeptReason = 2
+	// The version is not there any more.
+	NotKeptReason_NOT_KEPT_REASON_VERSION_GONE NotKeptReason = 3
+)
+
+// Enum value maps for NotKeptReason.
+var (
+	NotKeptReason_name = map[int32]string{
+		0: "NOT_KEPT_REASON_UNSPECIFIED",
+		1: "NOT_KEPT_REASON_TOO_MANY_NAMES",
+		2: "NOT_KEPT_REASON_TOO_MANY_WAITING",
+		3: "NOT_KEPT_REASON_VERSION_GONE",
+	}
+	NotKeptReason_value = map[string]int32{
+		"NOT_KEPT_REASON_UNSPECIFIED":      0,
+		"NOT_KEPT_REASON_TOO_MANY_NAMES":   1,
+		"NOT_KEPT_REASON_TOO_MANY_WAITING": 2,
+		"NOT_KEPT_REASON_VERSION_GONE":     3,
+	}
+)
+
+func (x NotKeptReason) Enum() *NotKeptReason {
+	p := new(NotKeptReason)
+	*p = x
+	return p
+}
+
+func (x NotKeptReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (NotKeptReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_prediction_service_proto_enumTypes[2].Descriptor()
+}
+
+func (NotKeptReason) Type() protoreflect.EnumType {
+	return &file_weft_v1_prediction_service_proto_enumTypes[2]
+}
+
+func (x NotKeptReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use NotKeptReason.Descriptor instead.
+func (NotKeptReason) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{2}
+}
+
 // PredictRequest asks one version of a model for outputs.
 type PredictRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -806,7 +863,8 @@ func (x *GetModelMetadataResponse) GetTargetLatency() *durationpb.Duration {
 	return nil
 }
 
-// ReportOutcomeRequest tells how one episode went.
+// ReportOutcomeRequest tells how one episode went. Numbers are from -1e100 to 1e100,
+// at least one. Reported again, an episode's numbers replace the former ones.
 type ReportOutcomeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the model. Required.
@@ -899,8 +957,11 @@ func (x *ReportOutcomeRequest) GetMetrics() map[string]float64 {
 
 // ReportOutcomeResponse says what the report was counted for.
 type ReportOutcomeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Those of the numbers that the server had no room for, by name; the others are
+	// kept. Empty: all are kept.
+	NotKept       []*OutcomeNotKept `protobuf:"bytes,2,rep,name=not_kept,json=notKept,proto3" json:"not_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -940,6 +1001,76 @@ func (x *ReportOutcomeResponse) GetModel() *ModelSpec {
 		return x.Model
 	}
 	return nil
+}
+
+func (x *ReportOutcomeResponse) GetNotKept() []*OutcomeNotKept {
+	if x != nil {
+		return x.NotKept
+	}
+	return nil
+}
+
+// OutcomeNotKept is a number of a report that is not kept.
+type OutcomeNotKept struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "reward", "success" or a name of metrics.
+	Name   string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Reason NotKeptReason `protobuf:"varint,2,opt,name=reason,proto3,enum=weft.v1.NotKeptReason" json:"reason,omitempty"`
+	// The same in words, with figures, and what can be done.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeNotKept) Reset() {
+	*x = OutcomeNotKept{}
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeNotKept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeNotKept) ProtoMessage() {}
+
+func (x *OutcomeNotKept) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_prediction_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeNotKept.ProtoReflect.Descriptor instead.
+func (*OutcomeNotKept) Descriptor() ([]byte, []int) {
+	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OutcomeNotKept) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OutcomeNotKept) GetReason() NotKeptReason {
+	if x != nil {
+		return x.Reason
+	}
+	return NotKeptReason_NOT_KEPT_REASON_UNSPECIFIED
+}
+
+func (x *OutcomeNotKept) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 var File_weft_v1_prediction_service_proto protoreflect.FileDescriptor
@@ -1027,9 +1158,14 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\t\n" +
 	"\a_rewardB\n" +
 	"\n" +
-	"\b_success\"A\n" +
+	"\b_success\"u\n" +
 	"\x15ReportOutcomeResponse\x12(\n" +
-	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model*\x8c\x01\n" +
+	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x122\n" +
+	"\bnot_kept\x18\x02 \x03(\v2\x17.weft.v1.OutcomeNotKeptR\anotKept\"n\n" +
+	"\x0eOutcomeNotKept\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\x16.weft.v1.NotKeptReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage*\x8c\x01\n" +
 	"\bPriority\x12\x18\n" +
 	"\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PRIORITY_CRITICAL\x10\x01\x12\x1a\n" +
@@ -1045,7 +1181,12 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x18FLUSH_REASON_DEVICE_IDLE\x10\x05\x12\x19\n" +
 	"\x15FLUSH_REASON_DEADLINE\x10\x06\x12\x16\n" +
 	"\x12FLUSH_REASON_DRAIN\x10\a\x12\x1a\n" +
-	"\x16FLUSH_REASON_UNBATCHED\x10\b2\xce\x02\n" +
+	"\x16FLUSH_REASON_UNBATCHED\x10\b*\x9c\x01\n" +
+	"\rNotKeptReason\x12\x1f\n" +
+	"\x1bNOT_KEPT_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
+	"\x1eNOT_KEPT_REASON_TOO_MANY_NAMES\x10\x01\x12$\n" +
+	" NOT_KEPT_REASON_TOO_MANY_WAITING\x10\x02\x12 \n" +
+	"\x1cNOT_KEPT_REASON_VERSION_GONE\x10\x032\xce\x02\n" +
 	"\x11PredictionService\x12<\n" +
 	"\aPredict\x12\x17.weft.v1.PredictRequest\x1a\x18.weft.v1.PredictResponse\x12R\n" +
 	"\rPredictStream\x12\x1d.weft.v1.PredictStreamRequest\x1a\x1e.weft.v1.PredictStreamResponse(\x010\x01\x12W\n" +
@@ -1065,70 +1206,74 @@ func file_weft_v1_prediction_service_proto_rawDescGZIP() []byte {
 	return file_weft_v1_prediction_service_proto_rawDescData
 }
 
-var file_weft_v1_prediction_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_prediction_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_weft_v1_prediction_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_weft_v1_prediction_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_weft_v1_prediction_service_proto_goTypes = []any{
 	(Priority)(0),                    // 0: weft.v1.Priority
 	(FlushReason)(0),                 // 1: weft.v1.FlushReason
-	(*PredictRequest)(nil),           // 2: weft.v1.PredictRequest
-	(*PredictResponse)(nil),          // 3: weft.v1.PredictResponse
-	(*ExecutionInfo)(nil),            // 4: weft.v1.ExecutionInfo
-	(*PredictStreamRequest)(nil),     // 5: weft.v1.PredictStreamRequest
-	(*PredictStreamResponse)(nil),    // 6: weft.v1.PredictStreamResponse
-	(*GetModelMetadataRequest)(nil),  // 7: weft.v1.GetModelMetadataRequest
-	(*GetModelMetadataResponse)(nil), // 8: weft.v1.GetModelMetadataResponse
-	(*ReportOutcomeRequest)(nil),     // 9: weft.v1.ReportOutcomeRequest
-	(*ReportOutcomeResponse)(nil),    // 10: weft.v1.ReportOutcomeResponse
-	nil,                              // 11: weft.v1.PredictRequest.InputsEntry
-	nil,                              // 12: weft.v1.PredictResponse.OutputsEntry
-	nil,                              // 13: weft.v1.GetModelMetadataResponse.LabelsEntry
-	nil,                              // 14: weft.v1.ReportOutcomeRequest.MetricsEntry
-	(*ModelSpec)(nil),                // 15: weft.v1.ModelSpec
-	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
-	(OutputEncoding)(0),              // 17: weft.v1.OutputEncoding
-	(*status.Status)(nil),            // 18: google.rpc.Status
-	(*Signature)(nil),                // 19: weft.v1.Signature
-	(*BatchingFacts)(nil),            // 20: weft.v1.BatchingFacts
-	(*Tensor)(nil),                   // 21: weft.v1.Tensor
+	(NotKeptReason)(0),               // 2: weft.v1.NotKeptReason
+	(*PredictRequest)(nil),           // 3: weft.v1.PredictRequest
+	(*PredictResponse)(nil),          // 4: weft.v1.PredictResponse
+	(*ExecutionInfo)(nil),            // 5: weft.v1.ExecutionInfo
+	(*PredictStreamRequest)(nil),     // 6: weft.v1.PredictStreamRequest
+	(*PredictStreamResponse)(nil),    // 7: weft.v1.PredictStreamResponse
+	(*GetModelMetadataRequest)(nil),  // 8: weft.v1.GetModelMetadataRequest
+	(*GetModelMetadataResponse)(nil), // 9: weft.v1.GetModelMetadataResponse
+	(*ReportOutcomeRequest)(nil),     // 10: weft.v1.ReportOutcomeRequest
+	(*ReportOutcomeResponse)(nil),    // 11: weft.v1.ReportOutcomeResponse
+	(*OutcomeNotKept)(nil),           // 12: weft.v1.OutcomeNotKept
+	nil,                              // 13: weft.v1.PredictRequest.InputsEntry
+	nil,                              // 14: weft.v1.PredictResponse.OutputsEntry
+	nil,                              // 15: weft.v1.GetModelMetadataResponse.LabelsEntry
+	nil,                              // 16: weft.v1.ReportOutcomeRequest.MetricsEntry
+	(*ModelSpec)(nil),                // 17: weft.v1.ModelSpec
+	(*durationpb.Duration)(nil),      // 18: google.protobuf.Duration
+	(OutputEncoding)(0),              // 19: weft.v1.OutputEncoding
+	(*status.Status)(nil),            // 20: google.rpc.Status
+	(*Signature)(nil),                // 21: weft.v1.Signature
+	(*BatchingFacts)(nil),            // 22: weft.v1.BatchingFacts
+	(*Tensor)(nil),                   // 23: weft.v1.Tensor
 }
 var file_weft_v1_prediction_service_proto_depIdxs = []int32{
-	15, // 0: weft.v1.PredictRequest.model:type_name -> weft.v1.ModelSpec
-	11, // 1: weft.v1.PredictRequest.inputs:type_name -> weft.v1.PredictRequest.InputsEntry
+	17, // 0: weft.v1.PredictRequest.model:type_name -> weft.v1.ModelSpec
+	13, // 1: weft.v1.PredictRequest.inputs:type_name -> weft.v1.PredictRequest.InputsEntry
 	0,  // 2: weft.v1.PredictRequest.priority:type_name -> weft.v1.Priority
-	16, // 3: weft.v1.PredictRequest.target_latency:type_name -> google.protobuf.Duration
-	17, // 4: weft.v1.PredictRequest.output_encoding:type_name -> weft.v1.OutputEncoding
-	12, // 5: weft.v1.PredictResponse.outputs:type_name -> weft.v1.PredictResponse.OutputsEntry
-	15, // 6: weft.v1.PredictResponse.model:type_name -> weft.v1.ModelSpec
-	4,  // 7: weft.v1.PredictResponse.execution:type_name -> weft.v1.ExecutionInfo
+	18, // 3: weft.v1.PredictRequest.target_latency:type_name -> google.protobuf.Duration
+	19, // 4: weft.v1.PredictRequest.output_encoding:type_name -> weft.v1.OutputEncoding
+	14, // 5: weft.v1.PredictResponse.outputs:type_name -> weft.v1.PredictResponse.OutputsEntry
+	17, // 6: weft.v1.PredictResponse.model:type_name -> weft.v1.ModelSpec
+	5,  // 7: weft.v1.PredictResponse.execution:type_name -> weft.v1.ExecutionInfo
 	1,  // 8: weft.v1.ExecutionInfo.flush_reason:type_name -> weft.v1.FlushReason
-	2,  // 9: weft.v1.PredictStreamRequest.request:type_name -> weft.v1.PredictRequest
-	16, // 10: weft.v1.PredictStreamRequest.timeout:type_name -> google.protobuf.Duration
-	3,  // 11: weft.v1.PredictStreamResponse.response:type_name -> weft.v1.PredictResponse
-	18, // 12: weft.v1.PredictStreamResponse.error:type_name -> google.rpc.Status
-	15, // 13: weft.v1.GetModelMetadataRequest.model:type_name -> weft.v1.ModelSpec
-	15, // 14: weft.v1.GetModelMetadataResponse.model:type_name -> weft.v1.ModelSpec
-	19, // 15: weft.v1.GetModelMetadataResponse.signature:type_name -> weft.v1.Signature
-	20, // 16: weft.v1.GetModelMetadataResponse.batching:type_name -> weft.v1.BatchingFacts
-	13, // 17: weft.v1.GetModelMetadataResponse.labels:type_name -> weft.v1.GetModelMetadataResponse.LabelsEntry
-	16, // 18: weft.v1.GetModelMetadataResponse.max_latency:type_name -> google.protobuf.Duration
-	16, // 19: weft.v1.GetModelMetadataResponse.target_latency:type_name -> google.protobuf.Duration
-	14, // 20: weft.v1.ReportOutcomeRequest.metrics:type_name -> weft.v1.ReportOutcomeRequest.MetricsEntry
-	15, // 21: weft.v1.ReportOutcomeResponse.model:type_name -> weft.v1.ModelSpec
-	21, // 22: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
-	21, // 23: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
-	2,  // 24: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
-	5,  // 25: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
-	7,  // 26: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
-	9,  // 27: weft.v1.PredictionService.ReportOutcome:input_type -> weft.v1.ReportOutcomeRequest
-	3,  // 28: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
-	6,  // 29: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
-	8,  // 30: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
-	10, // 31: weft.v1.PredictionService.ReportOutcome:output_type -> weft.v1.ReportOutcomeResponse
-	28, // [28:32] is the sub-list for method output_type
-	24, // [24:28] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	3,  // 9: weft.v1.PredictStreamRequest.request:type_name -> weft.v1.PredictRequest
+	18, // 10: weft.v1.PredictStreamRequest.timeout:type_name -> google.protobuf.Duration
+	4,  // 11: weft.v1.PredictStreamResponse.response:type_name -> weft.v1.PredictResponse
+	20, // 12: weft.v1.PredictStreamResponse.error:type_name -> google.rpc.Status
+	17, // 13: weft.v1.GetModelMetadataRequest.model:type_name -> weft.v1.ModelSpec
+	17, // 14: weft.v1.GetModelMetadataResponse.model:type_name -> weft.v1.ModelSpec
+	21, // 15: weft.v1.GetModelMetadataResponse.signature:type_name -> weft.v1.Signature
+	22, // 16: weft.v1.GetModelMetadataResponse.batching:type_name -> weft.v1.BatchingFacts
+	15, // 17: weft.v1.GetModelMetadataResponse.labels:type_name -> weft.v1.GetModelMetadataResponse.LabelsEntry
+	18, // 18: weft.v1.GetModelMetadataResponse.max_latency:type_name -> google.protobuf.Duration
+	18, // 19: weft.v1.GetModelMetadataResponse.target_latency:type_name -> google.protobuf.Duration
+	16, // 20: weft.v1.ReportOutcomeRequest.metrics:type_name -> weft.v1.ReportOutcomeRequest.MetricsEntry
+	17, // 21: weft.v1.ReportOutcomeResponse.model:type_name -> weft.v1.ModelSpec
+	12, // 22: weft.v1.ReportOutcomeResponse.not_kept:type_name -> weft.v1.OutcomeNotKept
+	2,  // 23: weft.v1.OutcomeNotKept.reason:type_name -> weft.v1.NotKeptReason
+	23, // 24: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
+	23, // 25: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
+	3,  // 26: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
+	6,  // 27: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
+	8,  // 28: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
+	10, // 29: weft.v1.PredictionService.ReportOutcome:input_type -> weft.v1.ReportOutcomeRequest
+	4,  // 30: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
+	7,  // 31: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
+	9,  // 32: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
+	11, // 33: weft.v1.PredictionService.ReportOutcome:output_type -> weft.v1.ReportOutcomeResponse
+	30, // [30:34] is the sub-list for method output_type
+	26, // [26:30] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_prediction_service_proto_init() }
@@ -1148,8 +1293,8 @@ func file_weft_v1_prediction_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_prediction_service_proto_rawDesc), len(file_weft_v1_prediction_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   13,
+			NumEnums:      3,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -81,8 +81,9 @@ type Traffic struct {
 	Split []*TrafficSlot `protobuf:"bytes,1,rep,name=split,proto3" json:"split,omitempty"`
 	// Versions that run in the shadow of the answering one.
 	Shadow []*TrafficShadow `protobuf:"bytes,2,rep,name=shadow,proto3" json:"shadow,omitempty"`
-	// Grows with every change of this model's traffic. In SetTraffic: the revision
-	// that the change is based on.
+	// Grows with every change of this model's traffic that somebody makes; a version
+	// that stops being ready, or comes back, is none. In SetTraffic: the revision that
+	// the change is based on; 0: whatever is there.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Where it is from: "default", "model.yaml", "SetTraffic" or "rollout". Ignored
 	// in SetTraffic.
@@ -221,7 +222,9 @@ type TrafficShadow struct {
 	Unit   ShadowUnit `protobuf:"varint,3,opt,name=unit,proto3,enum=weft.v1.ShadowUnit" json:"unit,omitempty"`
 	// Outputs of floating point agree if no element differs by more than this part of
 	// the largest magnitude of the output; 0: 0.001. Others agree if they are equal.
-	Tolerance     float64 `protobuf:"fixed64,4,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
+	Tolerance float64 `protobuf:"fixed64,4,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
+	// The same for single outputs of floating point, by name; 0: equal values.
+	Tolerances    map[string]float64 `protobuf:"bytes,5,rep,name=tolerances,proto3" json:"tolerances,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +285,13 @@ func (x *TrafficShadow) GetTolerance() float64 {
 		return x.Tolerance
 	}
 	return 0
+}
+
+func (x *TrafficShadow) GetTolerances() map[string]float64 {
+	if x != nil {
+		return x.Tolerances
+	}
+	return nil
 }
 
 // ShadowSummary tells how a shadow compares with the version that answered. Counts
@@ -570,12 +580,18 @@ const file_weft_v1_traffic_proto_rawDesc = "" +
 	"\vTrafficSlot\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x16\n" +
-	"\x06weight\x18\x03 \x01(\x01R\x06weight\"\x88\x01\n" +
+	"\x06weight\x18\x03 \x01(\x01R\x06weight\"\x8f\x02\n" +
 	"\rTrafficShadow\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x16\n" +
 	"\x06sample\x18\x02 \x01(\x01R\x06sample\x12'\n" +
 	"\x04unit\x18\x03 \x01(\x0e2\x13.weft.v1.ShadowUnitR\x04unit\x12\x1c\n" +
-	"\ttolerance\x18\x04 \x01(\x01R\ttolerance\"\xa4\x04\n" +
+	"\ttolerance\x18\x04 \x01(\x01R\ttolerance\x12F\n" +
+	"\n" +
+	"tolerances\x18\x05 \x03(\v2&.weft.v1.TrafficShadow.TolerancesEntryR\n" +
+	"tolerances\x1a=\n" +
+	"\x0fTolerancesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xa4\x04\n" +
 	"\rShadowSummary\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12'\n" +
 	"\x0fprimary_version\x18\x02 \x01(\x03R\x0eprimaryVersion\x12%\n" +
@@ -628,7 +644,7 @@ func file_weft_v1_traffic_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_traffic_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_weft_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_weft_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_weft_v1_traffic_proto_goTypes = []any{
 	(ShadowUnit)(0),       // 0: weft.v1.ShadowUnit
 	(*Traffic)(nil),       // 1: weft.v1.Traffic
@@ -636,17 +652,19 @@ var file_weft_v1_traffic_proto_goTypes = []any{
 	(*TrafficShadow)(nil), // 3: weft.v1.TrafficShadow
 	(*ShadowSummary)(nil), // 4: weft.v1.ShadowSummary
 	(*ShadowOutput)(nil),  // 5: weft.v1.ShadowOutput
+	nil,                   // 6: weft.v1.TrafficShadow.TolerancesEntry
 }
 var file_weft_v1_traffic_proto_depIdxs = []int32{
 	2, // 0: weft.v1.Traffic.split:type_name -> weft.v1.TrafficSlot
 	3, // 1: weft.v1.Traffic.shadow:type_name -> weft.v1.TrafficShadow
 	0, // 2: weft.v1.TrafficShadow.unit:type_name -> weft.v1.ShadowUnit
-	5, // 3: weft.v1.ShadowSummary.outputs:type_name -> weft.v1.ShadowOutput
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 3: weft.v1.TrafficShadow.tolerances:type_name -> weft.v1.TrafficShadow.TolerancesEntry
+	5, // 4: weft.v1.ShadowSummary.outputs:type_name -> weft.v1.ShadowOutput
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_traffic_proto_init() }
@@ -661,7 +679,7 @@ func file_weft_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_traffic_proto_rawDesc), len(file_weft_v1_traffic_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// TestShadowsAreCountedApart overloads a shadow: what is dropped of the copies that it is shown counts as such, and as no request that was
+// rejected.
+func TestShadowsAreCountedApart(t *testing.T) {
+	repository := t.TempDir()
+	for version := 1; version <= 2; version++ {
+		addVersion(t, repository, "walker", version)
+	}
+	setManifest(t, repository, "walker", `
+synth: {base: 5ms, `+tensors+`}
+batching: {mode: "off", max_queue: 2}
+versions: {policy: all}
+traffic:
+  split: [{slot: a, version: 1, weight: 1}]
+  shadow: [{version: 2, tolerances: {y: 0.25}}]
+`)
+	r := serveFrom(t, repository, nil)
+	r.awaitReady(t)
+	const requests = 20
+	for range requests {
+		if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), request("walker", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := weftv1.NewModelServiceClient(r.conn)
+	shadows, err := client.GetShadowSummary(t.Context(), &weftv1.GetShadowSummaryRequest{Model: "walker"})
+	if err != nil || len(shadows.GetSummaries()) != 1 {
+		t.Fatalf("%v, %v; want one summary", shadows, err)
+	}
+	if s := shadows.GetSummaries()[0]; s.GetOffered() != requests || s.GetDropped() == 0 {
+		t.Errorf("%d offered, %d dropped; want %d and some", s.GetOffered(), s.GetDropped(), requests)
+	}
+	traffic, err := client.GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
+	if err != nil || traffic.GetTraffic().GetShadow()[0].GetTolerances()["y"] != 0.25 {
+		t.Errorf("%v, %v; want the tolerance of model.yaml", traffic, err)
+	}
+	_, page := r.get(t, "/metrics")
+	for _, want := range []string{
+		`weft_shadow_requests_total{model="walker",outcome="dropped",version="2"} `, `weft_model_loads_total{outcome="ready"} 2` + "\n",
+		`weft_model_loads_total{outcome="failed"} 0` + "\n", "weft_model_unloads_total 0\n", "weft_model_memory_bytes ",
+		"weft_model_memory_budget_bytes 0\n", "weft_shadow_log_lines_lost_total 0\n",
+	} {
+		if !strings.Contains(page, "\n"+want) {
+			t.Errorf("the metrics page lacks %s", want)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "weft_rejected_total{") {
+			t.Errorf("every request was answered, but %s", line)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// limit bounds what the recordings in a directory take together, those of earlier processes and of others too, by deleting the
+// oldest ones. Nothing is deleted but regular files that are named as the Writer names them, hold a recording of this format, and
+// are being written by nobody.
+type limit struct {
+	dir     string
+	bytes   int64 // that they may have when a file is begun; 0: no bound
+	log     *slog.Logger
+	deleted atomic.Int64 // files
+
+	mu      sync.Mutex
+	failing bool // guarded by mu; when it was last tried, something could not be deleted
+}
+
+var errInUse = errors.New("it is being written")
+
+// keep deletes what is over the bound.
+func (l *limit) keep() {
+	if l.bytes == 0 || !l.mu.TryLock() { // one is at it
+		return
+	}
+	defer l.mu.Unlock()
+	found, sum, err := l.find()
+	if err != nil {
+		l.failed(l.dir, err)
+		return
+	}
+	failed := false
+	for _, file := range found {
+		if sum <= l.bytes {
+			break
+		}
+		name := filepath.Join(l.dir, file.Name())
+		switch err := deleteRecording(name); {
+		case err == nil:
+			sum -= file.Size()
+			l.deleted.Add(1)
+			l.log.Info("a recording is deleted: those in the folder reached their limit, and it was the oldest", "file", name, "bytes", file.Size())
+		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
+			sum -= file.Size() // it is not ours, or somebody else was faster
+		case errors.Is(err, errInUse):
+		default:
+			l.failed(name, err)
+			failed = true
+		}
+	}
+	l.failing = failed
+}
+
+// find returns what is named as a recording, the oldest first, and how many bytes that is.
+func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
+	entries, err := os.ReadDir(l.dir) // sorted by name, and so by time
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() || !isRecordingName(entry.Name()) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil { // else it has gone
+			found = append(found, info)
+			sum += info.Size()
+		}
+	}
+	return found, sum, nil
+}
+
+// failed logs the first of several failures. The caller holds l.mu.
+func (l *limit) failed(name string, err error) {
+	if !l.failing {
+		l.failing = true
+		l.log.Error("an old recording cannot be deleted: the folder may grow beyond its limit", "file", name, "cause", err)
+	}
+}
+
+func isRecordingName(name string) bool {
+	at, err := time.Parse(nameLayout, name)
+	return err == nil && at.Format(nameLayout) == name
+}
+
+// deleteRecording deletes a file if it is a recording of this format, else the error is errMagic. errInUse: its writer has it.
+func deleteRecording(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW, 0) // some network file systems give locks to those only who may write
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	start := make([]byte, preambleBytes)
+	if _, err := io.ReadFull(f, start); err != nil || string(start) != string(preamble()) {
+		return errMagic
+	}
+	if err := lock(f); err != nil {
+		return err
+	}
+	return os.Remove(name)
+}
+
+// lock claims a file until it is closed. errInUse: somebody else has it.
+func lock(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var locking error
+	if err := conn.Control(func(fd uintptr) { locking = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) }); err != nil {
+		return err
+	}
+	if errors.Is(locking, syscall.EWOULDBLOCK) {
+		return errInUse
+	}
+	if locking != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), locking)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Recording counts what became of the requests that were to be recorded.
+type Recording struct{ Written, Dropped, Lost, Bytes, Deleted int64 }
+
+// Resident counts what became of the versions of models, and tells what memory they take. It has the fields of host.Counts.
+type Resident struct {
+	Loads, LoadFailures, Unloads uint64
+	MemoryInUse, MemoryBudget    int64 // bytes; a budget of 0 is none
+}
+
+// Sources is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
+type Sources struct {
+	Episodes  func() int
+	Breakers  func() []Breaker
+	Recording func() Recording
+	Resident  func() Resident
+	// ShadowLinesLost returns how many lines of the shadow log were lost.
+	ShadowLinesLost func() int64
+}
+
+// WatchSources names what is asked, once and before the metrics are served.
+func (t *Telemetry) WatchSources(s Sources) error {
+	i := observed{meter: t.meters.Meter("github.com/weftserve/weft")}
+	episodes := i.gauge("weft_episodes", "Running episodes whose version is remembered.")
+	open := i.gauge("weft_breaker_open",
+		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is closed or trying.")
+	recorded := i.counter("weft_recorded_total", "Requests to be recorded: written, dropped because the disk was too slow, or lost to an error.")
+	bytes := i.counter("weft_recorded_bytes_total", "Bytes of recordings written.")
+	deleted := i.counter("weft_recordings_deleted_total", "Files of recordings deleted to keep the limit.")
+	loads := i.counter("weft_model_loads_total", "Attempts to load a version of a model, by outcome: ready or failed.")
+	unloads := i.counter("weft_model_unloads_total", "Versions that were unloaded, those that were replaced among them.")
+	memory := i.gauge("weft_model_memory_bytes", "Memory that loaded versions take, as estimated.")
+	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
+	linesLost := i.counter("weft_shadow_log_lines_lost_total", "Lines of the shadow log that were lost because the disk was too slow, or to an error.")
+	return i.by(func(o metric.Observer) {
+		if s.Episodes != nil {
+			o.ObserveInt64(episodes, int64(s.Episodes()))
+		}
+		if s.Breakers != nil {
+			for _, b := range s.Breakers() {
+				value := int64(0)
+				if b.State == "open" {
+					value = 1
+				}
+				o.ObserveInt64(open, value, versionOf(b.Model, b.Version))
+			}
+		}
+		if s.Recording != nil {
+			r := s.Recording()
+			for outcome, n := range map[string]int64{"written": r.Written, "dropped": r.Dropped, "lost": r.Lost} {
+				o.ObserveInt64(recorded, n, metric.WithAttributes(attribute.String("outcome", outcome)))
+			}
+			o.ObserveInt64(bytes, r.Bytes)
+			o.ObserveInt64(deleted, r.Deleted)
+		}
+		if s.Resident != nil {
+			r := s.Resident()
+			o.ObserveInt64(loads, int64(r.Loads), metric.WithAttributes(attribute.String("outcome", "ready")))
+			o.ObserveInt64(loads, int64(r.LoadFailures), metric.WithAttributes(attribute.String("outcome", "failed")))
+			o.ObserveInt64(unloads, int64(r.Unloads))
+			o.ObserveInt64(memory, r.MemoryInUse)
+			o.ObserveInt64(budget, r.MemoryBudget)
+		}
+		if s.ShadowLinesLost != nil {
+			o.ObserveInt64(linesLost, s.ShadowLinesLost())
+		}
+	})
+}
+
+// observed are instruments that are asked for together.
+type observed struct {
+	meter metric.Meter
+	all   []metric.Observable
+	errs  []error
+}
+
+func (i *observed) gauge(name, description string) metric.Int64ObservableGauge {
+	g, err := i.meter.Int64ObservableGauge(name, metric.WithDescription(description))
+	i.all, i.errs = append(i.all, g), append(i.errs, err)
+	return g
+}
+
+func (i *observed) counter(name, description string) metric.Int64ObservableCounter {
+	c, err := i.meter.Int64ObservableCounter(name, metric.WithDescription(description))
+	i.all, i.errs = append(i.all, c), append(i.errs, err)
+	return c
+}
+
+// by has observe called whenever somebody asks for the metrics.
+func (i *observed) by(observe func(metric.Observer)) error {
+	err := errors.Join(i.errs...)
+	if err == nil {
+		_, err = i.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+			observe(o)
+			return nil
+		}, i.all...)
+	}
+	if err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	return nil
+}
