@@ -38,6 +38,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			Device:   sharedsched.Device{Name: "cuda:0", Class: "cuda", Lanes: 2},
 			InFlight: 3, Busy: 4 * ms, VirtualTime: fairq.Tag(5 * ms), Demanding: 6, Lag: fairq.Tag(7 * ms), Window: fairq.Tag(8 * ms),
 			Work: 9 * ms, Cap: 10 * ms, Clock: 1.1, CoTenant: 1.2, Residual: 1.3,
+			Throttled: true, MemoryFree: 101, MemoryTotal: 102,
 		}},
 		Flows: []sharedsched.FlowState{{
 			ID: 11, Name: "policy/2", Device: "cuda:0", Weight: 12, Start: fairq.Tag(13 * ms), Served: 14 * ms, Demanding: true,
@@ -47,6 +48,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			ID: 17, Name: "policy/2", Flow: 11, Settings: sharedsched.Settings{MaxQueue: 18}, Queued: 19, Background: 20,
 			Queues: []sharedsched.QueueState{{
 				Key: "k", Tasks: 21, Rows: 22, Running: 23, MaxRows: 24, Stage: "demanding", NextCost: 25 * ms, Slack: -26 * ms,
+				MemoryRows: 103, OutOfMemory: 104 * ms,
 			}},
 			Costs: []sharedsched.CostState{{
 				ShapeKey: "s",
@@ -66,6 +68,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 		Devices: []*weftv1.SchedulerDevice{{
 			Name: "cuda:0", DeviceClass: "cuda", Lanes: 2, InFlight: 3, BusyMs: 4, VirtualTimeMs: 5, DemandingFlows: 6, LagMs: 7,
 			FairnessWindowMs: 8, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
+			Throttled: true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
 		}},
 		Flows: []*weftv1.SchedulerFlow{{
 			Name: "policy/2", Device: "cuda:0", Weight: 12, VirtualTimeMs: 13, ChargedMs: 14, QueuedRequests: 39, Demanding: true,
@@ -73,7 +76,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 		}},
 		Queues: []*weftv1.SchedulerQueue{{
 			Model: "policy", Version: 2, ShapeKey: key, Requests: 21, Rows: 22, InFlight: 23, MaxBatchRows: 24, MaxQueue: 18,
-			Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING, NextCostMs: 25, SlackMs: -26, BackgroundRequests: 20,
+			Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING, NextCostMs: 25, SlackMs: -26, BackgroundRequests: 20, MemoryRows: 103, OutOfMemoryMs: 104,
 		}},
 		Costs: []*weftv1.SchedulerCost{{
 			Model: "policy", Version: 2, ShapeKey: shape, BatchSize: 27, DeviceClass: "cuda", MedianUs: 28, MadUs: 29, HighUs: 30,

@@ -41,6 +41,7 @@ type Core struct {
 	maxQueuedBytes int64
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
+	capped         []*shape // whose executions ran out of memory lately
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
 	hurry          bool     // no batch is held for its timeout
 	draining       bool
@@ -60,6 +61,7 @@ type device struct {
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
 	state      cost.Device    // as far as it changes what executions cost
+	memory     deviceMemory
 	cap        batchCap
 	guard      guard
 	work       time.Duration // that the waiting foreground tasks are expected to cost
@@ -131,6 +133,7 @@ type version struct {
 // shape is what is known of the cost of one shape of a version. Its queues share it.
 type shape struct {
 	cost.Curve
+	memory memoryUse
 	queues []*queue // live ones of this shape, by id
 	used   uint64   // when a queue asked for it last, in tasks ever submitted
 	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
@@ -269,13 +272,17 @@ func (c *Core) Inherit(id, from VersionID) {
 	c.touchVersion(v)
 }
 
-// Observe takes what telemetry says about a device. What executions cost is expected to change with it.
+// Observe takes what telemetry says about a device. What executions cost is expected to change with it, and how large they may be.
 func (c *Core) Observe(now Time, device string, s cost.Sample) {
 	for i := range c.devices {
 		d := &c.devices[i]
 		if d.Name != device {
 			continue
 		}
+		if s.Expired {
+			s.MemoryFree, s.MemoryTotal = 0, 0
+		}
+		c.setMemory(d, deviceMemory{s.MemoryFree, s.MemoryTotal})
 		before := d.state.Revision()
 		d.state.Observe(s)
 		if d.state.Revision() == before {

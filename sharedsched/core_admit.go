@@ -276,7 +276,7 @@ func (q *queue) isUnreal(t *Task) bool {
 
 // fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
 // will hardly exceed. They change only with the curve, the settings and the device, far less often than they are asked for, and are
-// kept in the queue: who changes a curve or settings says so by touchShape or touchVersion, so that nothing but the device's
+// kept in the queue: who changes a curve, settings or memory says so by touchShape or touchVersion, so that nothing but the device's
 // revisions is looked at each time. Admission asks once and then looks at the queue.
 func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	d := q.device
@@ -289,8 +289,9 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 			budget = d.cap.limit
 		}
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
-		q.most = q.shape.MaxRows(budget, s.MaxBatchSize, s.padded)
-		q.bound = q.most < s.MaxBatchSize && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
+		limit := q.mayTake()
+		q.most = q.shape.MaxRows(budget, limit, s.padded)
+		q.bound = q.most < limit && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
 		q.full = q.shape.Estimate(s.padded(q.most))
 		q.fullHigh = q.high(q.most)
 		q.rowCost = q.shape.Estimate(s.padded(1)).Cost

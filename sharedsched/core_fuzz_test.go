@@ -107,6 +107,9 @@ func (x *trial) settings() Settings {
 	if x.held && x.bytes.next(2) == 0 {
 		s.BatchTimeout = time.Millisecond + x.ms(10)
 	}
+	if x.bytes.next(2) == 0 {
+		s.RowMemory = int64(x.bytes.next(4)) * 64 << 20
+	}
 	if x.bytes.next(3) == 0 {
 		s.AllowedBatchSizes = []int{1, 4, 16}
 		s.Padding = PaddingPolicy(x.bytes.next(3))
@@ -184,7 +187,10 @@ func (x *trial) step() {
 		x.settle(lane)
 	case 13, 14:
 		x.now += Time(arg*arg) * 997 // up to 65 ms, mostly less than 20
-		if x.bytes.next(2) == 0 {    // else the timer is late
+		if arg == 255 {
+			x.now += Time(x.bytes.next(2)) * Time(time.Minute)
+		}
+		if x.bytes.next(2) == 0 { // else the timer is late
 			x.note(x.core.Advance(x.now, nil))
 		}
 	case 15:
@@ -203,6 +209,7 @@ func (x *trial) step() {
 		}
 		x.core.Observe(x.now, "one", cost.Sample{
 			Clock: 300 * arg % 2000, MaxClock: 1800, Idle: arg%16 == 0, Throttled: arg%8 == 1, CoTenant: arg % 4 * 100, Expired: arg%8 == 2,
+			MemoryFree: int64(x.bytes.next(48)) * 64 << 20, MemoryTotal: int64(arg%3) << 32,
 		})
 	case 18:
 		x.core.Inherit(v, x.versions[x.bytes.next(len(x.versions))])
@@ -294,6 +301,7 @@ func (x *trial) settle(lane int) {
 		b.Spans[fail%len(b.Spans)].Err = errors.New("failed")
 	}
 	r := Report{Unusable: x.bytes.next(8) == 1 || x.held && knownFaults}
+	r.OutOfMemory = x.bytes.next(16) == 1
 	if x.reports && x.bytes.next(2) == 0 {
 		r.DeviceTime = 1 + x.ms(100)
 	}

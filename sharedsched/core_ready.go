@@ -275,6 +275,9 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		}
 		c.refresh(now, c.queues[id])
 	}
+	if len(c.capped) > 0 {
+		c.raiseCaps(now)
+	}
 	c.refreshTouched(now)
 	return acts
 }

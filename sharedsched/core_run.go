@@ -283,7 +283,13 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		used = r.DeviceTime
 	}
 	revision := q.shape.Revision()
-	if r.Unusable || c.get(b.Spans[0].task).unmeasured {
+	switch {
+	case r.OutOfMemory:
+		c.ranOut(now, q.shape, b.Padded)
+	case !r.Unusable:
+		c.ranWell(v, q.shape, b.Padded)
+	}
+	if r.Unusable || r.OutOfMemory || c.get(b.Spans[0].task).unmeasured {
 		q.shape.Abandon(l.est)
 	} else {
 		q.shape.Settle(l.est, used)

@@ -69,8 +69,8 @@
 //  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground task
 //     waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in the last
 //     second, so that whoever comes next is hardly delayed.
-//  6. Of the chosen queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize, MaxBatchCost and the
-//     device cap allow. A task that fits no batch is split over several; one that would fit the next batch whole waits for it.
+//  6. Of the chosen queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize, MaxBatchCost, the
+//     device cap and the device's memory allow. A task that fits no batch is split over several; one that would fit the next batch whole waits for it.
 //     Behind foreground tasks, background ones only take the place of padding.
 //  7. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
 //
@@ -81,6 +81,9 @@
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: two thirds of
 // the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (core_cap.go).
+//
+// Memory: what ran well fits; larger executions may take what telemetry says is free, less a reserve; after one ran out of memory
+// half of it is the most, and twice as much again each minute (core_memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its limit; and
 // where more waits than the device can do by then, when one and a half times its flow's share would. An estimate that was never
@@ -125,6 +128,7 @@
 //   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
 //     if one of its queues does.
 //   - The shares of device time of all batches sum to the device's busy time.
+//   - No batch has more rows than memory suffices for, as far as is known, unless it is the least there can be.
 //   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
 //   - Virtual time never decreases.
 //

@@ -43,6 +43,9 @@ type Report struct {
 	DeviceTime time.Duration
 	// Unusable keeps the execution out of the cost model: it failed, or did other work than its size says.
 	Unusable bool
+	// OutOfMemory tells that memory did not suffice for the execution as a whole: for a while the next ones have at most half of
+	// its size. It teaches no costs, either.
+	OutOfMemory bool `json:",omitempty"`
 }
 
 // VersionID names a version that was added to a scheduler. IDs are not reused.

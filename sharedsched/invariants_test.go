@@ -2,6 +2,7 @@ package sharedsched
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -65,6 +66,12 @@ func (k *checker) invariants(c *Core) error {
 		}
 		if rows != q.waiting {
 			return fmt.Errorf("queue %d counts %d waiting rows, has %d", q.id, q.waiting, rows)
+		}
+		if now := 1 + q.device.state.Revision() + q.device.cap.revision; q.asOf == now && q.most > q.mayTake() {
+			return fmt.Errorf("queue %d: batches have up to %d rows, memory suffices for %d", q.id, q.most, q.mayTake())
+		}
+		if u := &q.shape.memory; (u.cap > 0) != slices.Contains(c.capped, q.shape) || u.cap >= max(u.failed, 2) {
+			return fmt.Errorf("queue %d: memory %+v, bound: %v", q.id, *u, slices.Contains(c.capped, q.shape))
 		}
 		if err := c.checkStage(q); err != nil {
 			return err

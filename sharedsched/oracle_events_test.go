@@ -46,7 +46,9 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		target = q.version.TargetLatency
 	}
 	if target == 0 {
-		target = min(max(5*q.takes(q.most()), 20*time.Millisecond), time.Second)
+		roomy := *q
+		roomy.memory, roomy.cap = &oracleMemory{}, 0
+		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
 	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) && (o.least == 0 || wanted < o.least) {

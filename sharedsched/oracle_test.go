@@ -18,6 +18,10 @@ type oracle struct {
 	least    time.Duration  // the smallest target of foreground work; 0: none was seen
 	beyond   func(*oracleQueue) bool
 	draining bool
+
+	versions    []Settings
+	free, total int64 // memory of the device
+	memory      oracleMemory
 }
 
 type oracleFlow struct {
@@ -42,6 +46,9 @@ type oracleQueue struct {
 	version *Settings
 	shape   *shape // Core's
 	tasks   []*oracleTask
+	memory  *oracleMemory // the device's
+	proven  int           // rows of the largest execution that ran well
+	cap     int           // rows, since one ran out of memory; 0: none did
 
 	// As of the last look at the queue, which follows every change of it.
 	stage       stage
@@ -71,8 +78,8 @@ func (q *oracleQueue) high(rows int) time.Duration {
 
 // within returns the most rows of one batch that takes no longer than a budget, if there is one; a batch of one row always may.
 func (q *oracleQueue) within(budget time.Duration) int {
-	rows := 1
-	for rows < q.version.MaxBatchSize && (budget == 0 || q.takes(rows+1) <= budget || q.padded(rows+1) == q.padded(1)) {
+	rows, largest := 1, q.size(*q.memory)
+	for rows < q.version.MaxBatchSize && (q.padded(rows+1) <= largest || q.padded(rows+1) == q.padded(1)) && (budget == 0 || q.takes(rows+1) <= budget || q.padded(rows+1) == q.padded(1)) {
 		rows++
 	}
 	return rows

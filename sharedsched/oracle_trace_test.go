@@ -63,8 +63,7 @@ type match struct {
 	oracle *oracle
 	now    Time
 	queues map[string]*oracleQueue
-	sets   []Settings // by version
-	limits bool       // tasks have them
+	limits bool // tasks have them
 	tasks  map[Handle]*oracleTask
 	order  []Handle
 	lanes  []*inFlight
@@ -114,7 +113,7 @@ func (m *match) setUp(variant Variant) error {
 	if err != nil {
 		return err
 	}
-	m.oracle = &oracle{window: int64(window), beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond }}
+	m.oracle = &oracle{window: int64(window), total: int64(4+8*m.bytes.next(2)) << 30, beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond }}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)
 		m.oracle.flows = append(m.oracle.flows, &oracleFlow{id: i, weight: int64(weight)})
@@ -129,7 +128,7 @@ func (m *match) setUp(variant Variant) error {
 			if _, err := m.core.AddVersion("v", f, s); err != nil {
 				return err
 			}
-			m.sets = append(m.sets, s)
+			m.oracle.versions = append(m.oracle.versions, s)
 		}
 	}
 	return nil
@@ -147,6 +146,7 @@ func (m *match) settings() Settings {
 		s.AllowedBatchSizes = []int{2, 3, 8, 16}
 		s.Padding = PaddingPolicy(m.bytes.next(3))
 	}
+	s.RowMemory = int64(m.bytes.next(4)) * 64 << 20
 	if m.bytes.next(2) == 0 {
 		s.TargetLatency = time.Duration(1+m.bytes.next(60)) * time.Millisecond
 	}
@@ -161,7 +161,7 @@ func (m *match) queue(v VersionID, key string) *oracleQueue {
 	}
 	cv := m.core.version(v)
 	q := &oracleQueue{
-		flow: m.oracle.flows[cv.flow.id], version: &m.sets[v], shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+		flow: m.oracle.flows[cv.flow.id], version: &m.oracle.versions[v], memory: &m.oracle.memory, shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
 	}
 	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
 	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond
@@ -187,6 +187,10 @@ func (m *match) step() error {
 		m.settle(LaneID(lane))
 	case op < 30 && len(m.order) > 0:
 		m.cancel(m.order[m.bytes.next(len(m.order))])
+	case op == 30:
+		free := int64(m.bytes.next(48)) * 64 << 20
+		m.core.Observe(m.now, "d", cost.Sample{MemoryFree: free, MemoryTotal: m.oracle.total})
+		m.oracle.setFree(m.now, free)
 	case op == 31 && m.bytes.next(8) == 0:
 		m.core.Drain(m.now)
 		m.oracle.draining = true
@@ -223,10 +227,10 @@ func (m *match) isRunning(h Handle) bool {
 }
 
 func (m *match) submit() error {
-	v := VersionID(m.bytes.next(len(m.sets)))
-	s := &m.sets[v]
+	v := VersionID(m.bytes.next(len(m.oracle.versions)))
+	s := &m.oracle.versions[v]
 	q := m.queue(v, string(rune('a'+m.bytes.next(3))))
-	task := Task{Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond, Alone: m.bytes.next(16) == 0}
+	task := Task{Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond, Alone: m.bytes.next(16) == 0, Unmeasured: true}
 	limit := Never
 	if m.limits {
 		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
@@ -316,6 +320,13 @@ func (m *match) settle(lane LaneID) {
 	l := m.lanes[lane]
 	m.lanes[lane] = nil
 	used := l.est/2 + l.est/10*time.Duration(m.bytes.next(16))
-	m.core.Settle(m.now, lane, &l.batch, Report{DeviceTime: used, Unusable: true}, nil)
+	r := Report{DeviceTime: used, Unusable: m.bytes.next(8) == 0, OutOfMemory: m.bytes.next(16) == 0}
+	m.core.Settle(m.now, lane, &l.batch, r, nil)
 	m.oracle.correct(l.queue, l.class, used-l.est)
+	switch {
+	case r.OutOfMemory:
+		m.oracle.ranOut(m.now, l.queue, l.batch.Padded)
+	case !r.Unusable:
+		m.oracle.ranWell(m.now, l.queue, l.batch.Padded)
+	}
 }

@@ -132,3 +132,26 @@ func TestReplayFindsDifferences(t *testing.T) {
 		}
 	}
 }
+
+// earlier is a trace as it was written before memory was told of.
+const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda","Lanes":1}],"FairnessWindow":50000000,"MaxQueuedBytes":0,"Variant":{"LeastSlack":false,"NoConflictRule":false,"AllDemand":false,"NoWindowDrop":false,"NoAdmission":false}},"out":{}}
+{"op":"addFlow","name":"a","device":"gpu","weight":1,"out":{}}
+{"op":"addVersion","name":"a/1","settings":{"Batched":true,"MaxBatchSize":4,"MaxBatchCost":0,"BatchTimeout":0,"Adaptive":false,"MaxQueue":4,"MaxRequestRows":0,"AllowedBatchSizes":null,"Padding":0,"WaitWhenFull":false,"TargetLatency":0,"MaxLatency":0},"out":{}}
+{"op":"submit","task":{"rows":2},"limit":9223372036854775807,"out":{"id":4294967296}}
+{"op":"next","out":{"batch":{"version":0,"spans":[{"task":4294967296,"rows":2}],"padded":2,"reason":"device_idle"}}}
+{"op":"observe","at":3000000,"device":"gpu","sample":{"Clock":900,"MaxClock":1500,"Idle":false,"Throttled":true,"CoTenant":0,"Expired":false},"out":{}}
+{"op":"settle","at":3000000,"report":{"DeviceTime":3000000,"Unusable":false},"out":{"event":{"Version":0,"Device":"gpu","Tasks":1,"Rows":2,"Padded":2,"Reason":5,"Estimated":0,"Elapsed":3000000,"DeviceTime":3000000,"Failed":false},"acts":[{"task":4294967296,"end":"done"}]}}
+{"op":"next","at":3000000,"out":{}}
+{"op":"close","at":3000000,"out":{}}
+`
+
+// TestReplayReadsEarlierTraces: what events have gained since is left out where there is nothing to tell.
+func TestReplayReadsEarlierTraces(t *testing.T) {
+	sum, err := Replay(strings.NewReader(earlier))
+	if err != nil || sum.Tasks != 1 || sum.Batches != 1 {
+		t.Errorf("%+v, %v; want a task in a batch", sum, err)
+	}
+	if d := sum.State.Devices[0]; !d.Throttled {
+		t.Errorf("%+v, want the device as the sample has it", d)
+	}
+}

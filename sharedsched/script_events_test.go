@@ -132,7 +132,7 @@ func (s *script) settle(lane int, words []string, kv map[string]string, quiet bo
 	if b == nil {
 		s.t.Fatalf("lane %d runs nothing", lane)
 	}
-	r := Report{Unusable: slices.Contains(words, "unusable")}
+	r := Report{Unusable: slices.Contains(words, "unusable"), OutOfMemory: slices.Contains(words, "oom")}
 	if v := kv["device"]; v != "" {
 		r.DeviceTime = s.duration(v)
 	}

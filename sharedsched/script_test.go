@@ -22,23 +22,24 @@ import (
 //	window DURATION                     the fairness window
 //	version NAME [flow=F] [weight=W] [SETTING=VALUE ...]
 //	    settings: batched=no size=8 cost=100ms timeout=5ms queue=10 rows=100 allowed=1,4,8 target=50ms latency=1s
-//	              padding=pad_up|batch_down|minimize_cost adaptive=yes
+//	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
 //	configure NAME SETTING=VALUE ...
 //	cost NAME rows=N [shape=S] DURATION teaches the cost model: three measurements
 //	inherit NAME FROM                   NAME begins with what is known of FROM's costs
-//	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [idle] [throttled] [expired]
+//	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [free=MIB total=MIB] [idle] [throttled] [expired]
 //	estimate NAME rows=N [shape=S]      what an execution is expected to take, and on what that rests
 //	speed NAME base=1ms row=100us       how long executions take under "go"
 //	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone] [unmeasured]
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch
-//	settle [LANE] [device=2ms] [fail=TASK] [unusable]
+//	settle [LANE] [device=2ms] [fail=TASK] [unusable] [oom]
 //	wait DURATION                       time passes; limits and timeouts are looked at
 //	go DURATION [quiet]                 lanes take and finish batches by themselves until then
 //	served                              device time by flow
 //	queues                              what waits
 //	stages                              what waits, and whether it is resting, pending or demanding
+//	memory                              what is known of device memory, and the queues whose batches it bounds
 //	cap                                 the most device time of one batch for the sake of those who wait
 //	remove NAME | drain | hurry | close
 //	decisions N                         the latest N decisions in words
@@ -128,7 +129,7 @@ func (s *script) event(words []string, kv map[string]string) {
 	if len(words) > 1 {
 		name = words[1]
 		id = s.ids[name]
-		if words[0] == "next" || words[0] == "settle" && name != "unusable" {
+		if words[0] == "next" || words[0] == "settle" && name != "unusable" && name != "oom" {
 			lane = s.int(name)
 		}
 	}
@@ -215,6 +216,20 @@ func (s *script) show(words []string, kv map[string]string) {
 				}
 			}
 		}
+	case "memory":
+		for i := range state.Devices {
+			s.printf("%s: %d of %d MiB free", state.Devices[i].Name, state.Devices[i].MemoryFree>>20, state.Devices[i].MemoryTotal>>20)
+		}
+		for _, v := range state.Versions {
+			for _, q := range v.Queues {
+				switch {
+				case q.OutOfMemory > 0:
+					s.printf("%s %q: at most %d rows, for %v at least", v.Name, q.Key, q.MemoryRows, q.OutOfMemory)
+				case q.MemoryRows > 0:
+					s.printf("%s %q: at most %d rows", v.Name, q.Key, q.MemoryRows)
+				}
+			}
+		}
 	case "cap":
 		for i := range state.Devices {
 			if d := &state.Devices[i]; d.Cap > 0 {
@@ -251,6 +266,11 @@ func (s *script) sample(words []string, kv map[string]string) cost.Sample {
 	for name, field := range map[string]*int{"clock": &sample.Clock, "max": &sample.MaxClock, "cotenant": &sample.CoTenant} {
 		if v, ok := kv[name]; ok {
 			*field = s.int(v)
+		}
+	}
+	for name, field := range map[string]*int64{"free": &sample.MemoryFree, "total": &sample.MemoryTotal} {
+		if v, ok := kv[name]; ok {
+			*field = int64(s.int(v)) << 20
 		}
 	}
 	return sample

@@ -70,6 +70,8 @@ func (s *script) settings(old Settings, kv map[string]string) Settings {
 			old.MaxLatency = s.duration(v)
 		case "padding":
 			old.Padding = named(s, paddings, v)
+		case "row_memory":
+			old.RowMemory = int64(s.int(v)) << 20
 		case "adaptive":
 			old.Adaptive = v == "yes"
 		case "allowed":

@@ -65,6 +65,9 @@ type Settings struct {
 	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
 	// padded up. Empty: any size.
 	AllowedBatchSizes []int
+	// RowMemory is the device memory, in bytes, that each further row of an execution takes. Where telemetry knows how much is free,
+	// it keeps executions from becoming larger than fits. Zero: unknown; only executions that ran out of memory bound the next.
+	RowMemory int64 `json:",omitempty"`
 	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
 	Padding PaddingPolicy
 	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue tasks wait.
@@ -83,6 +86,8 @@ func (s *Settings) validate() error {
 		return fmt.Errorf("sharedsched: MaxQueue is %d, must be at least 1", s.MaxQueue)
 	case s.MaxBatchCost < 0 || s.BatchTimeout < 0 || s.TargetLatency < 0 || s.MaxLatency < 0:
 		return fmt.Errorf("sharedsched: durations must not be negative: %+v", *s)
+	case s.RowMemory < 0:
+		return fmt.Errorf("sharedsched: RowMemory is %d bytes, must not be negative", s.RowMemory)
 	case !slices.IsSorted(s.AllowedBatchSizes):
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must ascend", s.AllowedBatchSizes)
 	case s.Padding > MinimizeCost:

@@ -34,6 +34,9 @@ type DeviceState struct {
 	// By how much longer executions take than in the device's reference state: for its clock, for others who use it, and for
 	// what neither explains.
 	Clock, CoTenant, Residual float64
+	Throttled                 bool // the hardware holds the clock down
+	// What telemetry says of its memory, less what executions have taken since, in bytes; both 0: nothing is known.
+	MemoryFree, MemoryTotal int64
 }
 
 // FlowState describes a flow.
@@ -66,10 +69,13 @@ type VersionState struct {
 
 // QueueState describes a queue: the tasks of one version that may share an execution.
 type QueueState struct {
-	Key         string        // not printable in general
-	Tasks, Rows int           // waiting
-	Running     int           // batches in flight
-	MaxRows     int           // of one batch, now
+	Key         string // not printable in general
+	Tasks, Rows int    // waiting
+	Running     int    // batches in flight
+	MaxRows     int    // of one batch, now
+	MemoryRows  int    // of one batch, as far as device memory goes; 0: it sets no limit
+	// OutOfMemory: an execution ran out of memory, and for so long MemoryRows is not raised without telemetry's word.
+	OutOfMemory time.Duration
 	Stage       string        // resting, pending or demanding
 	NextCost    time.Duration // of the next batch, unless resting
 	Slack       time.Duration // until it must start to meet its first target, unless resting
@@ -97,6 +103,7 @@ func (c *Core) State(now Time) State {
 			Window: fair.Window, Work: d.work, Cap: d.cap.limit,
 		}
 		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
+		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total
 		s.Devices = append(s.Devices, ds)
 	}
 	for _, f := range c.flows {
@@ -130,6 +137,12 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 		q := v.queues[key]
 		most, _, _ := c.fullBatch(q)
 		qs := QueueState{Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most, Stage: q.stage.String()}
+		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {
+			qs.MemoryRows = rows
+		}
+		if u := &q.shape.memory; u.cap > 0 {
+			qs.OutOfMemory = max(0, u.until.Sub(now))
+		}
 		if q.stage != resting {
 			qs.NextCost, qs.Slack = q.cost, q.latest.Sub(now)
 		}

@@ -74,7 +74,7 @@ const (
 	FlushBudgetReached                       // one more task would have cost more device time than MaxBatchCost
 	FlushTimeout                             // the oldest task had waited BatchTimeout
 	FlushSingleRequestOverBudget             // a lone row costs more than the budget and runs alone
-	FlushFull                                // MaxBatchSize rows
+	FlushFull                                // MaxBatchSize rows, or as many as memory suffices for
 	FlushDeviceIdle                          // the device was free: nothing is gained by waiting
 	FlushDeadline                            // waiting longer would miss a deadline
 	FlushDrain                               // the version or the server is draining

@@ -118,6 +118,9 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	if b.Padded != s.padded(b.Rows) || b.Rows > s.MaxBatchSize {
 		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded, s.MaxBatchSize, s.AllowedBatchSizes)
 	}
+	if rows := l.queue.shape.memory.rows(c.devices[l.device].memory, s); b.Padded > max(rows, s.padded(1)) {
+		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
+	}
 	budget := s.MaxBatchCost
 	if limit := c.devices[l.device].cap.limit; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
 		budget = limit

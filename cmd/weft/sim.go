@@ -60,6 +60,7 @@ func (c *simCommand) study() (*sim.Study, error) {
 		Variants:  choose(&policies, sim.Variants(), func(m *sim.Maker) []string { return []string{m.Name} }),
 		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()), func(w *sim.Workload) []string { return []string{w.Name} }),
 		Scenes:    choose(&workloads, sim.Scenes(), func(s *sim.Scene) []string { return []string{s.Name} }),
+		Shifts:    choose(&workloads, sim.Shifts(), func(s *sim.Shift) []string { return []string{s.Name} }),
 		Effort:    sim.Full,
 		Workers:   runtime.GOMAXPROCS(0),
 	}
@@ -71,6 +72,9 @@ func (c *simCommand) study() (*sim.Study, error) {
 	}
 	if len(s.Families) == 0 {
 		return nil, fmt.Errorf("--policies names variants only; name a policy to compare them with, such as %s", sim.Ours)
+	}
+	if s.Families[0].Name != sim.Ours {
+		s.Shifts = nil // they are of no other policy
 	}
 	if c.Quick {
 		s.Effort = sim.Quick

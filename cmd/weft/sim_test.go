@@ -12,12 +12,12 @@ func TestSim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	var out, problems bytes.Buffer
 	status := run([]string{
-		"sim", "--quick", "--seconds", "1", "--policies", "weft,sfq,powers", "--workloads", "single,aggressor", "--out", dir,
+		"sim", "--quick", "--seconds", "1", "--policies", "weft,sfq,powers", "--workloads", "single,aggressor,clock step", "--out", dir,
 	}, &out, &problems)
 	if status != 0 {
 		t.Fatalf("status %d\n%s", status, &problems)
 	}
-	for _, want := range []string{"## Load carried", "| SFQ |", "## Ablation", "| powers of two |", "## Overload"} {
+	for _, want := range []string{"## Load carried", "| SFQ |", "## Ablation", "| powers of two |", "## Overload", "## Telemetry\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -19,6 +19,8 @@ type Device struct {
 	revision   uint64
 	clock      float64 // smoothed, as a share of the reference; 0 while unknown
 
+	sampled float64 // residual when the latest sample was taken
+
 	curves int32            // curves ever on the device, to name them
 	recent [recent]surprise // the latest executions, by age
 	n      int              // executions ever
@@ -34,6 +36,8 @@ type Sample struct {
 	Throttled bool
 	// CoTenant is the share of the device that other processes use, in per mille.
 	CoTenant int
+	// MemoryFree is how much of the device's memory, MemoryTotal, nobody uses. In bytes; both 0 if unknown. It changes no estimate.
+	MemoryFree, MemoryTotal int64 `json:",omitempty"`
 	// Expired: there is no recent sample. The others do not count, and the device is taken to be in the reference state.
 	Expired bool
 }
@@ -77,12 +81,18 @@ func (s *state) coTenantFactor(gain float64) float64 {
 	return min(1+float64(gain*s.coTenant), 1/(1-min(s.coTenant, 0.8)))
 }
 
+// known is by how much telemetry has work take longer of which nothing more is known.
+func (s *state) known() float64 {
+	return float64(s.clockFactor(clockShare) * s.coTenantFactor(coTenantGain))
+}
+
 func (s *state) factor(share, gain, residual float64) float64 {
 	return float64(s.clockFactor(share) * s.coTenantFactor(gain) * exp(s.residual+residual))
 }
 
 // Observe takes a telemetry sample.
 func (d *Device) Observe(s Sample) {
+	before := d.now
 	if s.Expired {
 		d.clock = 0
 		d.now = state{residual: d.now.residual}
@@ -90,11 +100,22 @@ func (d *Device) Observe(s Sample) {
 		d.take(s)
 	}
 	now, shown := &d.now, &d.shown
+	// Executions since the last sample may have shown already what this one explains.
+	now.residual -= overlap(ln(now.known()/before.known()), now.residual-d.sampled)
+	d.sampled = now.residual
 	if now.throttled != shown.throttled ||
 		stepped(now.clockFactor(clockShare), shown.clockFactor(clockShare)) ||
 		stepped(now.coTenantFactor(coTenantGain), shown.coTenantFactor(coTenantGain)) {
 		d.publish()
 	}
+}
+
+// overlap returns what two changes have in common: the smaller of them, if they are in the same direction.
+func overlap(a, b float64) float64 {
+	if a < 0 {
+		return -max(0, min(-a, -b))
+	}
+	return max(0, min(a, b))
 }
 
 func (d *Device) take(s Sample) {
@@ -168,6 +189,9 @@ func follow(residual, gain, e float64) float64 {
 
 // Revision changes with the published state.
 func (d *Device) Revision() uint64 { return d.revision }
+
+// Throttled reports whether the hardware holds the clock down.
+func (d *Device) Throttled() bool { return d.shown.throttled }
 
 // Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock, for
 // other processes on the device, and for what neither explains.

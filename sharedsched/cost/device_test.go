@@ -112,3 +112,33 @@ func TestRevisionsNeverRepeat(t *testing.T) {
 		last = c.Revision()
 	}
 }
+
+// TestLateSamplesAreNotCountedTwice: executions show a lower clock before the next sample tells of it. What they have shown by
+// then is not left over once the sample explains it; what they had shown before the last sample, it does not explain.
+func TestLateSamplesAreNotCountedTwice(t *testing.T) {
+	reference, slow := Sample{Clock: 1000, MaxClock: 1000}, Sample{Clock: 700, MaxClock: 1000}
+	for _, tc := range []struct {
+		name    string
+		samples []Sample // after the executions that took 1.3 times as long
+		want    time.Duration
+	}{
+		{"the clock is known late", []Sample{slow}, 130 * ms},
+		{"the clock falls later", []Sample{reference, slow}, 169 * ms},
+		{"the clock rises", []Sample{{Clock: 1300, MaxClock: 1000}}, 109 * ms},
+	} {
+		var d Device
+		d.Observe(reference)
+		a, b := on(&d), on(&d)
+		for range 30 {
+			for _, c := range []*Curve{a, b} {
+				c.observe(c.sizes[0], 130*ms) // and the medians stay as they are
+			}
+		}
+		for _, s := range tc.samples {
+			d.Observe(s)
+		}
+		if got := a.Estimate(1).Cost; got < tc.want*97/100 || got > tc.want*103/100 {
+			t.Errorf("%s: %v, want about %v", tc.name, got, tc.want)
+		}
+	}
+}

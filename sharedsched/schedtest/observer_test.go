@@ -26,7 +26,7 @@ func scheduler(t *testing.T, took time.Duration, telemetry sharedsched.Telemetry
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.AddVersion("a/1", f, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+	v, err := s.AddVersion("a/1", f, sharedsched.Settings{MaxBatchSize: 8, MaxQueue: 1, RowMemory: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

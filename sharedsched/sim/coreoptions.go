@@ -10,6 +10,8 @@ import (
 type CoreOptions struct {
 	Config   func(*sharedsched.Config)
 	Settings func(*Model, *sharedsched.Settings) // of each model's version
+	// Forgetful keeps from the scheduler which batches ran out of memory.
+	Forgetful bool
 	// Decided is called after every decision, with the scheduler's own time.
 	Decided func(*sharedsched.Core, Time)
 }
@@ -18,7 +20,7 @@ type CoreOptions struct {
 func coreSettings(m *Model) sharedsched.Settings {
 	return sharedsched.Settings{
 		Batched: true, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, BatchTimeout: m.BatchWindow, MaxQueue: 1000,
-		Adaptive: true,
+		Adaptive: true, RowMemory: m.RowMemory,
 	}
 }
 

@@ -1,13 +1,17 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/cost"
 )
+
+var errOutOfMemory = errors.New("out of memory")
 
 // corePolicy lets the server's scheduler decide: one flow and one version per model.
 type corePolicy struct {
@@ -122,10 +126,24 @@ func (p *corePolicy) Next(now Time, lane int) *Batch {
 
 func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 	at := now.Add(p.offset)
+	batch := &p.lanes[b.Lane].core
+	for i, r := range b.Requests {
+		if r.failed {
+			batch.Spans[i].Err = errOutOfMemory
+		}
+	}
+	report := sharedsched.Report{Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful}
 	var event sharedsched.BatchEvent
-	event, p.acts = p.core.Settle(at, sharedsched.LaneID(b.Lane), &p.lanes[b.Lane].core, sharedsched.Report{}, p.acts[:0])
+	event, p.acts = p.core.Settle(at, sharedsched.LaneID(b.Lane), batch, report, p.acts[:0])
 	b.Estimate = event.Estimated
 	p.carryOut(now)
+	p.decided(at)
+}
+
+// Observe tells the core what telemetry says of the device.
+func (p *corePolicy) Observe(now Time, s cost.Sample) {
+	at := now.Add(p.offset)
+	p.core.Observe(at, "device", s)
 	p.decided(at)
 }
 
@@ -141,7 +159,7 @@ func (p *corePolicy) Wake() Time {
 func (p *corePolicy) carryOut(now Time) {
 	for i := range p.acts {
 		a := &p.acts[i]
-		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone {
+		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone && a.End != sharedsched.EndFailed {
 			p.env.Drop(now, p.requests[slotOf(a.Task)], Dropped)
 		}
 	}

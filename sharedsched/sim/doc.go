@@ -4,13 +4,15 @@
 //
 // Run is a discrete-event simulation of one device, driven from one goroutine: requests arrive, a Policy decides what free lanes
 // run, batches end. Batches in flight together share the device's speed equally. The device departs from the profiled costs by
-// noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device).
+// noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device). A policy may be told of those by
+// telemetry, which is sampled at times of its own.
 //
 // A Workload is models and how their requests arrive. Suite is the eight workloads that policies are compared on, Bursts some
-// more, Scenes are workloads at one load that are made to hurt somebody. A policy is made by a Maker: Core makes the server's
-// scheduler, the very code that the server runs, taught by warm-up as the server does; Baselines the policies of other servers
-// and papers; Variants the server's scheduler with a part changed. Baselines that differ only in a parameter are a Family, of which
-// one is chosen for each workload in a short run on a training seed (tune).
+// more, Scenes are workloads at one load that are made to hurt somebody, Shifts are changes of the device that the server's
+// scheduler is told of or not. A policy is made by a Maker: Core makes the server's scheduler, the very code that the server runs,
+// taught by warm-up as the server does; Baselines the policies of other servers and papers; Variants the server's scheduler with a
+// part changed. Baselines that differ only in a parameter are a Family, of which one is chosen for each workload in a short run on
+// a training seed (tune).
 //
 // A Study plays policies on workloads and finds the figures, Findings writes them as tables.
 //

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -13,8 +14,10 @@ type Setup struct {
 	Device  Device
 	Lanes   int     // batches that may be in flight; 0 counts as 1
 	Overlap float64 // work done per unit of time when at least two are in flight; 0 counts as 1
-	Seed    uint64  // of the device's noise
-	Detail  bool    // measure also what costs time: latencies, fairness lag, prediction error
+	// Telemetry tells the policy, which must be an observer, what the device is like.
+	Telemetry Telemetry
+	Seed      uint64 // of the device's noise
+	Detail    bool   // measure also what costs time: latencies, fairness lag, prediction error
 	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know how many
 	// more. Nil: it does not.
 	Lost *int
@@ -31,12 +34,16 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 		lanes:    newLanes(max(s.Lanes, 1), s.Overlap),
 		noise:    newNoise(&s.Device, len(s.Models), s.Seed),
 		pace:     s.Device.Pace,
+		memory:   newMemory(s),
 		lost:     s.Lost,
 		recorder: newRecorder(s),
 		wake:     Never,
 	}
 	e.env = Env{Models: s.Models, Lanes: len(e.lanes.slots), Error: s.Error, drop: e.drop}
 	e.policy = policy(&e.env)
+	if s.Telemetry.Every > 0 {
+		e.sampler = newSampler(s, e.policy)
+	}
 	if e.fault == nil {
 		e.run()
 	}
@@ -57,7 +64,10 @@ type engine struct {
 	lost     *int
 	lanes    lanes
 	noise    noise
-	pace     []Pace // changes of speed to come
+	now      Pace
+	pace     []Pace // changes to come
+	memory   memory
+	sampler  *sampler // nil: there is no telemetry
 	wake     Time
 	recorder *recorder
 	fault    error
@@ -71,6 +81,7 @@ const (
 	batchEnds
 	paceChanges
 	arrives
+	samples
 	wakes
 )
 
@@ -92,10 +103,12 @@ func (e *engine) run() {
 		case batchEnds:
 			e.finish(now)
 		case paceChanges:
-			e.lanes.speed = e.pace[0].Speed
-			e.pace = e.pace[1:]
+			e.now, e.pace = e.pace[0], e.pace[1:]
+			e.lanes.speed = cmp.Or(e.now.Speed, 1)
 		case arrives:
 			e.arrive(now)
+		case samples:
+			e.sampler.sample(e)
 		case nothing, wakes:
 		}
 		e.fill(now)
@@ -121,6 +134,9 @@ func (e *engine) next() (Time, event) {
 	}
 	if e.wake < at {
 		at, what = e.wake, wakes
+	}
+	if at != Never && e.sampler != nil && e.sampler.at < at {
+		at, what = e.sampler.at, samples
 	}
 	if at == Never {
 		return Never, nothing
@@ -155,7 +171,7 @@ func (e *engine) fill(now Time) {
 			r.running = true
 			e.count(r, -1)
 		}
-		work := e.noise.of(b.Model, e.env.Models[b.Model].Cost(max(b.Size, b.Rows)), &e.env.Models[b.Model])
+		work := e.work(b)
 		e.lanes.start(i, b, work)
 		e.recorder.start(now, b, work)
 	}
@@ -168,20 +184,29 @@ func (e *engine) fill(now Time) {
 	}
 }
 
+// work is how long the batch takes if nothing else runs.
+func (e *engine) work(b *Batch) time.Duration {
+	m := &e.env.Models[b.Model]
+	return time.Duration(float64(e.noise.of(b.Model, e.memory.cost(m, b, &e.now), m)) * e.now.slows(m))
+}
+
 // finish ends the batch that ends now.
 func (e *engine) finish(now Time) {
 	b, took := e.lanes.finish()
 	for _, r := range b.Requests {
 		r.running = false
 		r.Fate, r.Finish = OnTime, now
-		if now > r.Deadline {
+		switch {
+		case r.failed:
+			r.Fate = Failed
+		case now > r.Deadline:
 			r.Fate = Late
 		}
 		e.end(r)
 	}
 	e.recorder.done(now, b, took)
 	e.policy.Done(now, b, took)
-	e.recorder.predicted(b, took)
+	e.recorder.predicted(now, b, took)
 }
 
 func (e *engine) count(r *Request, by int) {

@@ -111,7 +111,7 @@ func TestHandComputed(t *testing.T) {
 			arrivals: []Time{0, 5}, ends: []float64{11.666667, 16.666667}, busy: 16666667,
 		},
 		{
-			name: "a slow device", setup: Setup{Device: Device{Pace: []Pace{{5 * tick, 0.5}, {11 * tick, 1}}}}, policy: script{next: inOrder(1)},
+			name: "a slow device", setup: Setup{Device: Device{Pace: []Pace{{From: 5 * tick, Speed: 0.5}, {From: 11 * tick}}}}, policy: script{next: inOrder(1)},
 			arrivals: []Time{0}, ends: []float64{13}, busy: 13 * time.Millisecond,
 		},
 		{

@@ -14,18 +14,28 @@ type Result struct {
 	Idle      time.Duration // time with foreground work waiting and no batch in flight
 	Batches   int
 	MeanBatch float64 // rows
+	// OutOfMemory counts the batches that memory did not suffice for.
+	OutOfMemory int
 
 	// With Setup.Detail only.
 	Lag                            time.Duration // see lag
 	PredictionMedian, Prediction95 float64       // of |actual/estimate - 1| over the batches whose estimate the policy told; 0 if none
+	Predictions                    []Prediction  // of those batches, in order of their ends
 
 	requests []Request
 	models   []Model
 }
 
+// Prediction compares what a batch took with what was expected.
+type Prediction struct {
+	End   Time
+	Took  time.Duration // of device time
+	Error float64       // |actual/estimate - 1|
+}
+
 // Tally counts the requests of one flow, and the device time spent on them.
 type Tally struct {
-	Offered, OnTime, Late, Refused, Dropped int
+	Offered, OnTime, Late, Failed, Refused, Dropped int
 
 	Device time.Duration // of its batches
 	Useful time.Duration // of that, the share of requests on time, by rows
@@ -44,6 +54,7 @@ func (t *Tally) add(u *Tally) {
 	t.Offered += u.Offered
 	t.OnTime += u.OnTime
 	t.Late += u.Late
+	t.Failed += u.Failed
 	t.Refused += u.Refused
 	t.Dropped += u.Dropped
 	t.Device += u.Device

@@ -29,6 +29,7 @@ type Request struct {
 	Slot int
 
 	running bool // in a batch
+	failed  bool // in the batch that runs
 }
 
 // Fate is how a request ended.
@@ -39,6 +40,7 @@ const (
 	Waiting Fate = iota // it has not ended yet
 	OnTime              // answered by its deadline
 	Late                // answered after it: device time spent for nothing
+	Failed              // executed for nothing: memory did not suffice
 	Refused             // turned away on arrival
 	Dropped             // given up in the queue
 )
@@ -66,6 +68,8 @@ type Batch struct {
 	Rows     int // the sum over the requests
 	Size     int // rows executed: Rows, or more with padding
 	Lane     int // set by the engine
+	// OutOfMemory tells that memory did not suffice for the batch, so that it ran again in halves. Set by the engine.
+	OutOfMemory bool
 	// Estimate is how long the policy expected the batch to take, 0 if it does not say. It may be set as late as in Done.
 	Estimate time.Duration
 }
@@ -110,6 +114,12 @@ type Model struct {
 	Inherits    string        // the model whose costs stand in for its own while those are unknown; empty: none
 	BatchWindow time.Duration // batch timeout, where the policy has one
 	Background  bool          // its requests are background work
+
+	// By how much its executions take longer for a change of the device: the part of their time that goes with the inverse of the
+	// clock, and how much the share of the device that somebody else uses adds to them, relative to itself.
+	ClockShare, CoTenantGain float64
+	// RowMemory is the device memory, in bytes, that each row of its largest execution so far holds.
+	RowMemory int64
 }
 
 // Cost returns the true device time of an execution of so many rows, without noise.

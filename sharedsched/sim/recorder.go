@@ -10,14 +10,15 @@ type recorder struct {
 	idle    time.Duration
 	batches int
 	rows    int
+	oom     int  // batches that ran out of memory
 	last    Time // the last end of a batch
 	detail  *detail
 }
 
 // detail is what costs time to measure.
 type detail struct {
-	lag    lag
-	errors []float64 // |actual/estimate - 1| of each batch with an estimate
+	lag         lag
+	predictions []Prediction // in order of their ends
 }
 
 func newRecorder(s *Setup) *recorder {
@@ -38,6 +39,9 @@ func (c *recorder) arrive(_ Time, r *Request) {
 func (c *recorder) start(_ Time, b *Batch, work time.Duration) {
 	c.batches++
 	c.rows += b.Rows
+	if b.OutOfMemory {
+		c.oom++
+	}
 	if c.detail != nil {
 		c.detail.lag.serve(b.Model, work, len(b.Requests))
 	}
@@ -51,6 +55,8 @@ func (c *recorder) end(r *Request) {
 		t.OnTime++
 	case Late:
 		t.Late++
+	case Failed:
+		t.Failed++
 	case Refused:
 		t.Refused++
 	case Dropped:
@@ -82,16 +88,17 @@ func (c *recorder) done(now Time, b *Batch, took time.Duration) {
 	t.Wasted += took - useful
 }
 
-func (c *recorder) predicted(b *Batch, took time.Duration) {
-	if c.detail == nil || b.Estimate <= 0 {
+// predicted compares what a batch took with what was expected. One that ran out of memory was not what was expected.
+func (c *recorder) predicted(now Time, b *Batch, took time.Duration) {
+	if c.detail == nil || b.Estimate <= 0 || b.OutOfMemory {
 		return
 	}
 	e := float64(took)/float64(b.Estimate) - 1
-	c.detail.errors = append(c.detail.errors, max(e, -e))
+	c.detail.predictions = append(c.detail.predictions, Prediction{End: now, Took: took, Error: max(e, -e)})
 }
 
 func (c *recorder) result(requests []Request) *Result {
-	res := &Result{Flows: c.flows, Busy: c.busy, Idle: c.idle, Batches: c.batches, End: c.last, requests: requests, models: c.models}
+	res := &Result{Flows: c.flows, Busy: c.busy, Idle: c.idle, Batches: c.batches, OutOfMemory: c.oom, End: c.last, requests: requests, models: c.models}
 	if n := len(requests); n > 0 {
 		res.Span = time.Duration(requests[n-1].Arrival)
 	}
@@ -100,8 +107,12 @@ func (c *recorder) result(requests []Request) *Result {
 	}
 	if c.detail != nil {
 		res.Lag = c.detail.lag.worst
-		res.PredictionMedian = quantile(c.detail.errors, 0.5)
-		res.Prediction95 = quantile(c.detail.errors, 0.95)
+		res.Predictions = c.detail.predictions
+		var errors []float64
+		for _, p := range res.Predictions {
+			errors = append(errors, p.Error)
+		}
+		res.PredictionMedian, res.Prediction95 = quantile(errors, 0.5), quantile(errors, 0.95)
 	}
 	return res
 }

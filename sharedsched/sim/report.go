@@ -22,6 +22,7 @@ func (f *Findings) Markdown(w io.Writer) error {
 	f.hindsights(p)
 	f.sceneTables(p)
 	f.predictions(p)
+	f.shifts(p)
 	f.tuned(p)
 	return p.err
 }

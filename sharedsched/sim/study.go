@@ -12,6 +12,7 @@ type Study struct {
 	Workloads []Workload
 	Variants  []Maker // of the first family's policy, for ablation
 	Scenes    []Scene
+	Shifts    []Shift
 	Loads     []float64 // of the curves; none: no curves
 	Hindsight bool      // also compare with a search that knows the future
 	Effort    Effort
@@ -30,6 +31,7 @@ type Findings struct {
 	Curves    [][]Curve    // by family and workload, of the first draw
 
 	Hindsight []Hindsight // by workload
+	Shifts    [][]Told    // by shift and way
 }
 
 // Curve is the share on time at each load of the study.
@@ -43,6 +45,11 @@ func (s *Study) Run() (*Findings, error) {
 		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
 		Curves:    grid[Curve](len(s.Families), len(s.Workloads)),
 	}
+	most := 0
+	for _, shift := range s.Shifts {
+		f.Shifts = append(f.Shifts, make([]Told, len(shift.Ways)))
+		most = max(most, len(shift.Ways))
+	}
 	if s.Hindsight {
 		f.Hindsight = make([]Hindsight, len(s.Workloads))
 	}
@@ -52,6 +59,7 @@ func (s *Study) Run() (*Findings, error) {
 		s.each(len(s.Families), len(s.Scenes), f.watch),
 		s.each(len(s.Variants), len(s.Scenes), f.isolate),
 		s.each(1, len(f.Hindsight), f.hindsight),
+		s.each(most, len(s.Shifts), f.shift),
 	)
 	if err != nil || len(s.Loads) == 0 {
 		return f, err
@@ -107,6 +115,21 @@ func (f *Findings) watch(i, j int) error {
 		return fmt.Errorf("%s in %s: %w", s.Families[i].Name, s.Scenes[j].Name, err)
 	}
 	s.progress("%s in %s: %s", s.Families[i].Name, s.Scenes[j].Name, &f.Scenes[i][j])
+	return nil
+}
+
+// shift plays a shift in one of its ways.
+func (f *Findings) shift(i, j int) error {
+	shift := &f.Study.Shifts[j]
+	if i >= len(shift.Ways) {
+		return nil
+	}
+	told, err := shift.Play(&shift.Ways[i], f.Study.Effort)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", shift.Name, shift.Ways[i].Name, err)
+	}
+	f.Shifts[j][i] = told
+	f.Study.progress("%s, %s: %.3f on time", shift.Name, shift.Ways[i].Name, 1-told.Missed)
 	return nil
 }
 

@@ -58,7 +58,7 @@ func (t *trial) carries(p *Maker, load float64) (bool, error) {
 			return false, err
 		}
 		sum := r.Total()
-		if lost -= sum.Late + sum.Refused + sum.Dropped; lost < 0 {
+		if lost -= sum.Late + sum.Failed + sum.Refused + sum.Dropped; lost < 0 {
 			return false, nil
 		}
 	}

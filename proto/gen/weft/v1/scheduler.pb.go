@@ -280,8 +280,14 @@ type SchedulerDevice struct {
 	ClockFactor    float64 `protobuf:"fixed64,12,opt,name=clock_factor,json=clockFactor,proto3" json:"clock_factor,omitempty"`
 	CoTenantFactor float64 `protobuf:"fixed64,13,opt,name=co_tenant_factor,json=coTenantFactor,proto3" json:"co_tenant_factor,omitempty"`
 	ResidualFactor float64 `protobuf:"fixed64,14,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The hardware holds its clock down, because of heat, power or a fault.
+	Throttled bool `protobuf:"varint,15,opt,name=throttled,proto3" json:"throttled,omitempty"`
+	// Bytes of its memory that nobody uses, as telemetry said last, less what
+	// executions have taken since, and all of it; both 0 if nothing is known.
+	MemoryFreeBytes  int64 `protobuf:"varint,16,opt,name=memory_free_bytes,json=memoryFreeBytes,proto3" json:"memory_free_bytes,omitempty"`
+	MemoryTotalBytes int64 `protobuf:"varint,17,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SchedulerDevice) Reset() {
@@ -408,6 +414,27 @@ func (x *SchedulerDevice) GetCoTenantFactor() float64 {
 func (x *SchedulerDevice) GetResidualFactor() float64 {
 	if x != nil {
 		return x.ResidualFactor
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetThrottled() bool {
+	if x != nil {
+		return x.Throttled
+	}
+	return false
+}
+
+func (x *SchedulerDevice) GetMemoryFreeBytes() int64 {
+	if x != nil {
+		return x.MemoryFreeBytes
+	}
+	return 0
+}
+
+func (x *SchedulerDevice) GetMemoryTotalBytes() int64 {
+	if x != nil {
+		return x.MemoryTotalBytes
 	}
 	return 0
 }
@@ -563,8 +590,14 @@ type SchedulerQueue struct {
 	// Background requests (PRIORITY_SHEDDABLE) that wait, like max_queue per version
 	// over all its queues. They are bounded by max_queue too, but counted apart.
 	BackgroundRequests int32 `protobuf:"varint,12,opt,name=background_requests,json=backgroundRequests,proto3" json:"background_requests,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Most rows of a batch for which there is device memory, as far as is known: more
+	// were not run before, and what is free does not suffice for them or they ran out
+	// of memory lately. 0: memory sets no limit.
+	MemoryRows int32 `protobuf:"varint,13,opt,name=memory_rows,json=memoryRows,proto3" json:"memory_rows,omitempty"`
+	// If a batch ran out of memory lately: time until larger ones are tried again; else 0.
+	OutOfMemoryMs float64 `protobuf:"fixed64,14,opt,name=out_of_memory_ms,json=outOfMemoryMs,proto3" json:"out_of_memory_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulerQueue) Reset() {
@@ -677,6 +710,20 @@ func (x *SchedulerQueue) GetSlackMs() float64 {
 func (x *SchedulerQueue) GetBackgroundRequests() int32 {
 	if x != nil {
 		return x.BackgroundRequests
+	}
+	return 0
+}
+
+func (x *SchedulerQueue) GetMemoryRows() int32 {
+	if x != nil {
+		return x.MemoryRows
+	}
+	return 0
+}
+
+func (x *SchedulerQueue) GetOutOfMemoryMs() float64 {
+	if x != nil {
+		return x.OutOfMemoryMs
 	}
 	return 0
 }
@@ -1110,7 +1157,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x06queues\x18\x05 \x03(\v2\x17.weft.v1.SchedulerQueueR\x06queues\x12,\n" +
 	"\x05costs\x18\x06 \x03(\v2\x16.weft.v1.SchedulerCostR\x05costs\x128\n" +
 	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\x12/\n" +
-	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xd0\x03\n" +
+	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xc8\x04\n" +
 	"\x0fSchedulerDevice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x14\n" +
@@ -1126,7 +1173,10 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x06cap_ms\x18\v \x01(\x01R\x05capMs\x12!\n" +
 	"\fclock_factor\x18\f \x01(\x01R\vclockFactor\x12(\n" +
 	"\x10co_tenant_factor\x18\r \x01(\x01R\x0ecoTenantFactor\x12'\n" +
-	"\x0fresidual_factor\x18\x0e \x01(\x01R\x0eresidualFactor\"\x93\x02\n" +
+	"\x0fresidual_factor\x18\x0e \x01(\x01R\x0eresidualFactor\x12\x1c\n" +
+	"\tthrottled\x18\x0f \x01(\bR\tthrottled\x12*\n" +
+	"\x11memory_free_bytes\x18\x10 \x01(\x03R\x0fmemoryFreeBytes\x12,\n" +
+	"\x12memory_total_bytes\x18\x11 \x01(\x03R\x10memoryTotalBytes\"\x93\x02\n" +
 	"\rSchedulerFlow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +
@@ -1137,7 +1187,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x0fqueued_requests\x18\x06 \x01(\x05R\x0equeuedRequests\x12\x1c\n" +
 	"\tdemanding\x18\a \x01(\bR\tdemanding\x12\x17\n" +
 	"\alead_ms\x18\b \x01(\x01R\x06leadMs\x12\x17\n" +
-	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\x8f\x03\n" +
+	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\xd9\x03\n" +
 	"\x0eSchedulerQueue\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +
@@ -1152,7 +1202,10 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	" \x01(\x01R\n" +
 	"nextCostMs\x12\x19\n" +
 	"\bslack_ms\x18\v \x01(\x01R\aslackMs\x12/\n" +
-	"\x13background_requests\x18\f \x01(\x05R\x12backgroundRequests\"\xb5\x02\n" +
+	"\x13background_requests\x18\f \x01(\x05R\x12backgroundRequests\x12\x1f\n" +
+	"\vmemory_rows\x18\r \x01(\x05R\n" +
+	"memoryRows\x12'\n" +
+	"\x10out_of_memory_ms\x18\x0e \x01(\x01R\routOfMemoryMs\"\xb5\x02\n" +
 	"\rSchedulerCost\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +

@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// shifts are the tables of what it is worth to be told of changes of the device.
+func (f *Findings) shifts(p *printer) {
+	s := f.Study
+	var speed, memory []int
+	for j := range s.Shifts {
+		if s.Shifts[j].Workload.Device.Memory > 0 {
+			memory = append(memory, j)
+		} else {
+			speed = append(speed, j)
+		}
+	}
+	if len(s.Shifts) == 0 {
+		return
+	}
+	name := s.Families[0].Name
+	p.section("Telemetry", fmt.Sprintf("%s when the device changes, told so by telemetry or not: clock and share of others are read every %v, memory every %v,\n"+
+		"from a random time on. %d runs of %v for each scene.", name, sampled.Every, sampled.Memory, shiftRuns*s.Effort.Seeds, s.Effort.Span))
+	if len(speed) > 0 {
+		p.printf("The error is |actual / estimate - 1|, in the median of %d batches that follow each other. It is back when it stays under %.0f %% until the\n"+
+			"next change: after so long, and so many batches that began before; the median over the runs, and the worst. Missed are the\n"+
+			"requests not on time, of those of the second after the change, and of all.\n\n", judged, 100*backUnder)
+		p.row("scene, and what is told", []string{"change", "error at once", "back after", "worst", "batches", "worst", "missed in the second after", "missed"})
+		p.rule(8)
+		for _, j := range speed {
+			f.shiftRows(p, j)
+		}
+	}
+	if len(memory) > 0 {
+		p.printf("\nWhat runs out of memory costs a run, and runs once more in halves.\n\n")
+		p.row("scene, and what is told", []string{"batches out of memory in a run", "requests failed", "missed"})
+		p.rule(3)
+		for _, j := range memory {
+			for i := range s.Shifts[j].Ways {
+				t := &f.Shifts[j][i]
+				p.row(s.Shifts[j].way(i), []string{fmt.Sprintf("%.1f", t.OutOfMemory), percent(t.Failed), percent(t.Missed)})
+			}
+		}
+	}
+	p.printf("\n")
+	for i := range s.Shifts {
+		p.item(s.Shifts[i].Name, s.Shifts[i].About)
+	}
+}
+
+func (s *Shift) way(i int) string { return s.Name + ", " + s.Ways[i].Name }
+
+func (f *Findings) shiftRows(p *printer, j int) {
+	for i := range f.Study.Shifts[j].Ways {
+		t := &f.Shifts[j][i]
+		for k := range t.After {
+			a := &t.After[k]
+			change := "sets in"
+			if k > 0 {
+				change = "is over"
+			}
+			p.row(f.Study.Shifts[j].way(i), []string{
+				change, percent(a.Error), short(a.Back), short(a.WorstBack), strconv.Itoa(a.Batches), strconv.Itoa(a.WorstBatches),
+				percent(a.Missed), percent(t.Missed),
+			})
+		}
+	}
+}
+
+// short is a time in milliseconds, or in seconds if it is long.
+func short(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Shift is a scene in which the device changes, to see what it is worth to be told: it is played by the server's scheduler in
+// several ways, which differ in what that is told.
+type Shift struct {
+	Name, About string
+	Workload    Workload
+	Load        float64
+	Ways        []Maker
+}
+
+// sampled is how often a GPU is asked for its clock, and for its memory.
+var sampled = Telemetry{Every: 200 * time.Millisecond, Memory: time.Second}
+
+// Names of ways.
+const (
+	untold     = "without telemetry"
+	toldAll    = "with telemetry"
+	toldSeldom = "share of others read every second"
+	toldRarely = "share of others read every 5 s"
+	forgetful  = "nor told what ran out of memory"
+)
+
+// Shifts returns all of them.
+func Shifts() []Shift {
+	seldom, rarely := sampled, sampled
+	seldom.CoTenant, rarely.CoTenant = time.Second, 5*time.Second
+	without, with := told(untold, Telemetry{}), told(toldAll, sampled)
+	return []Shift{
+		{
+			"clock step", "30 unlike models; the clock is 30 % down for half of the time",
+			suffering(heterogeneous(30, 30), clockDown), 0.6,
+			[]Maker{without, with},
+		},
+		{
+			"clock step, heavy models", "the same with 6 models of 40+4n ms that want answers in 300 ms",
+			suffering(equal(6, 40, 4, 300), clockDown), 0.6,
+			[]Maker{without, with},
+		},
+		{
+			"co-tenant", "30 unlike models; somebody else uses two fifths of the device for half of the time",
+			suffering(heterogeneous(30, 30), besideUs), 0.6,
+			[]Maker{without, with, told(toldSeldom, seldom), told(toldRarely, rarely)},
+		},
+		{
+			"memory", "10 models of 4+0.4n ms that were never run; when the load doubles, somebody else has taken most of the memory",
+			crowding(), 0.45,
+			[]Maker{Core(forgetful, CoreOptions{Forgetful: true}), without, with},
+		},
+	}
+}
+
+// told is the server's scheduler with some telemetry.
+func told(name string, t Telemetry) Maker {
+	m := Core(name, CoreOptions{})
+	m.Telemetry = t
+	return m
+}
+
+// suffering is models of which each suffers in its own way from what happens to the device: of its time 40 to 100 % goes with the
+// clock, and a share of others adds 0.6 to 1.67 times itself, which is what it takes from us if two fifths are taken in turns.
+func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
+	toCapacity(models)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i := range models {
+		models[i].ClockShare = 0.4 + 0.6*rng.Float64()
+		models[i].CoTenantGain = 0.6 + 1.07*rng.Float64()
+	}
+	return Workload{Models: models, Arrivals: []Process{{CV: 1}}, Device: TypicalDevice, Pace: pace}
+}
+
+func clockDown(span time.Duration) []Pace {
+	return []Pace{{From: Time(span / 4), Clock: 0.7}, {From: Time(span * 3 / 4)}}
+}
+
+func besideUs(span time.Duration) []Pace {
+	return []Pace{{From: Time(span / 4), CoTenant: 0.4}, {From: Time(span * 3 / 4)}}
+}
+
+// crowding is models that could use all of the device's memory, of which somebody else takes half before they need it.
+func crowding() Workload {
+	models := equal(10, 4, 0.4, 200)
+	toCapacity(models)
+	const gib = 1 << 30
+	for i := range models {
+		models[i].Cold, models[i].RowMemory = true, gib/40
+	}
+	device := TypicalDevice
+	device.Memory = 16 * gib
+	return Workload{
+		Models: models, Device: device,
+		Pace: func(span time.Duration) []Pace {
+			return []Pace{{From: Time(span / 5), Taken: 12 * gib}, {From: Time(span * 4 / 5)}}
+		},
+		Arrivals: []Process{{CV: 1, Course: func(_ *rand.Rand, span time.Duration) []Stretch {
+			return []Stretch{{span * 3 / 10, 1}, {span * 7 / 10, 2}, {span, 1}}
+		}}},
+	}
+}
