@@ -4,11 +4,17 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 
-# What a caller may set: make serve MODELS=/srv/models, make bench FILTER=Core COUNT=10, make fuzz FUZZTIME=1m
+# What a caller may set: make serve MODELS=/srv/models, make bench FILTER=Core COUNT=10, make fuzz FUZZTIME=1m,
+# make gpu-check ARGS='--device cpu'
 MODELS ?= examples/models
 FUZZTIME ?= 10s
 FILTER ?= .
 COUNT ?= 6
+ARGS ?=
+
+# NVML's functions are bound when they are first called; a toolchain that binds all at the start (-z now) would break that.
+LAZY := -ldflags=-extldflags=-Wl,-z,lazy
+LINK := $(if $(filter Linux,$(shell uname -s)),$(LAZY))
 
 TOOLS := $(CURDIR)/.weft/bin
 BUF := tools/node_modules/.bin/buf
@@ -23,7 +29,7 @@ setup: ## Fetch the pinned ONNX Runtime library into .weft (a second run downloa
 
 .PHONY: build
 build: ## Build bin/weft
-	go build -o bin/weft ./cmd/weft
+	go build $(LINK) -o bin/weft ./cmd/weft
 
 .PHONY: serve
 serve: setup build ## Serve the example models (MODELS=dir for your own)
@@ -48,6 +54,11 @@ bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) tim
 .PHONY: sim
 sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `bin/weft sim --quick` takes half of one)
 	go run ./cmd/weft sim --out docs/sim >/dev/null
+
+.PHONY: gpu-check
+gpu-check: setup build ## Check a server on this machine's GPU: answers, speed, sharing, telemetry (ARGS='--device cpu': without one)
+	go build -o bin/gpucheck ./scripts/gpucheck
+	bin/gpucheck $(ARGS)
 
 .PHONY: smoke
 smoke: setup build $(TOOLS)/grpcurl ## Serve the example models and ask them through a real client

@@ -12,8 +12,8 @@ const (
 	synthDevice = "synth"
 )
 
-// gpu is a CUDA device.
-type gpu struct {
+// cudaDevice is a GPU as CUDA counts them.
+type cudaDevice struct {
 	name string // such as cuda:0
 	id   int
 }
@@ -21,7 +21,7 @@ type gpu struct {
 // devices are what batches run on.
 type devices struct {
 	cpu  bool
-	gpus []gpu
+	gpus []cudaDevice
 }
 
 // parseDevices reads names that config.Server.Check has approved.
@@ -37,7 +37,7 @@ func parseDevices(names []string) devices {
 		if err != nil {
 			id = 0 // plain cuda is the first one
 		}
-		d.gpus = append(d.gpus, gpu{name: "cuda:" + strconv.Itoa(id), id: id})
+		d.gpus = append(d.gpus, cudaDevice{name: "cuda:" + strconv.Itoa(id), id: id})
 	}
 	return d
 }

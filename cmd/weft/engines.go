@@ -48,35 +48,58 @@ func (e *engines) openONNX(path string, o *modelrepo.ONNX) (host.Opened, error) 
 		return host.Opened{}, fmt.Errorf("cannot load %s: %s; change onnx.providers in the model's %s, or --devices",
 			path, strings.Join(notes, "; "), modelrepo.ManifestName)
 	}
-	var on gpu
-	if slices.Contains(providers, ort.CUDA) {
-		on = e.devices.gpus[int(e.placed.Add(1)-1)%len(e.devices.gpus)]
+	var on cudaDevice
+	if slices.ContainsFunc(providers, onCUDA) {
+		var err error
+		if on, err = e.place(o.Device); err != nil {
+			return host.Opened{}, fmt.Errorf("cannot load %s: %w", path, err)
+		}
 	}
-	session, err := ort.Open(path, ort.Options{Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id})
+	session, err := ort.Open(path, ort.Options{
+		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
+		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32, ConvSearch: string(o.ConvAlgoSearch),
+		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Log: e.log,
+	})
 	if err != nil {
 		return host.Opened{}, err
 	}
 	notes = append(notes, session.Notes()...)
 	for _, note := range notes {
-		e.log.Warn("a model does not run where it was asked to", "path", path, "cause", note)
+		e.log.Warn("a model does not run as it was asked to", "path", path, "cause", note)
 	}
-	opened := host.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes}
-	if opened.Provider == ort.CPU {
+	opened := host.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes, Pinner: session.Pinner()}
+	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
-		// More threads than the one that calls would work unseen by its clock.
-		opened.ThreadTime = o.IntraOpThreads == 1
+		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of their own.
+		opened.ThreadTime = opened.Provider == ort.CPU && o.IntraOpThreads == 1
 	}
 	return opened, nil
+}
+
+func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
+
+// place chooses the GPU of a model: the one that its manifest names, else each in turn.
+func (e *engines) place(name string) (cudaDevice, error) {
+	if name == "" {
+		return e.devices.gpus[int(e.placed.Add(1)-1)%len(e.devices.gpus)], nil
+	}
+	for _, g := range e.devices.gpus {
+		if g.name == name {
+			return g, nil
+		}
+	}
+	return cudaDevice{}, fmt.Errorf("it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
+		name, modelrepo.ManifestName)
 }
 
 // usable returns those of the providers whose device there is, and why not the others.
 func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string) {
 	for _, p := range asked {
 		switch {
-		case p == modelrepo.CUDA && len(e.devices.gpus) == 0:
-			notes = append(notes, "it asks for cuda, but --devices names no GPU")
-		case p == modelrepo.CPU && !e.devices.cpu:
-			notes = append(notes, "it asks for cpu, but --devices does not name it")
+		case p.OnCUDA() && len(e.devices.gpus) == 0:
+			notes = append(notes, fmt.Sprintf("it asks for %s, but --devices names no GPU", p))
+		case !p.OnCUDA() && !e.devices.cpu:
+			notes = append(notes, fmt.Sprintf("it asks for %s, but --devices does not name cpu", p))
 		default:
 			providers = append(providers, string(p))
 		}

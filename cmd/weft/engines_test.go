@@ -31,7 +31,7 @@ func TestUsableProviders(t *testing.T) {
 		cpu  = modelrepo.CPU
 		cuda = modelrepo.CUDA
 	)
-	noGPU, noCPU := "it asks for cuda, but --devices names no GPU", "it asks for cpu, but --devices does not name it"
+	noGPU, noCPU := "it asks for cuda, but --devices names no GPU", "it asks for cpu, but --devices does not name cpu"
 	for _, tt := range []struct {
 		devices string
 		asked   []modelrepo.Provider
@@ -42,6 +42,8 @@ func TestUsableProviders(t *testing.T) {
 		{devices: "cpu", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cpu"}, notes: []string{noGPU}},
 		{devices: "cpu", asked: []modelrepo.Provider{cuda}, notes: []string{noGPU}},
 		{devices: "cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda"}, notes: []string{noCPU}},
+		{devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO}, want: []string{"openvino"},
+			notes: []string{"it asks for tensorrt, but --devices names no GPU"}},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
 		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
@@ -81,6 +83,42 @@ func TestONNXOnTheCPU(t *testing.T) {
 		if err != nil || device != "cpu" || len(notes) != 0 || threadTime != measurable {
 			t.Errorf("%d threads: on %q, notes %q, thread time %v, %v", threads, device, notes, threadTime, err)
 		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	e := newEngines(parseDevices([]string{"cuda:0", "cuda:2"}), nil, nil)
+	var got []string
+	for _, name := range []string{"", "", "cuda:2", ""} {
+		g, err := e.place(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, g.name)
+	}
+	if want := []string{"cuda:0", "cuda:2", "cuda:2", "cuda:0"}; !cmp.Equal(got, want) {
+		t.Errorf("placed on %q, want %q", got, want)
+	}
+	if _, err := e.place("cuda:1"); err == nil || !strings.Contains(err.Error(), "asks for cuda:1, but --devices does not name that; change onnx.device") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The machine has the library and the flag names a GPU, but there is none that ONNX Runtime could use.
+func TestONNXWithoutItsProvider(t *testing.T) {
+	onnx := modelrepo.Defaults().ONNX
+	onnx.Providers = []modelrepo.Provider{modelrepo.CUDA}
+	_, _, _, err := cartpole(t, "cpu,cuda", onnx)
+	if err == nil {
+		t.Skip("this machine has CUDA")
+	}
+	if !strings.Contains(err.Error(), "cartpole/3/model.onnx: cuda asked for but not there") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one sentence", err)
+	}
+	onnx.Providers = []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}
+	device, notes, _, err := cartpole(t, "cpu,cuda", onnx)
+	if err != nil || device != "cpu" || len(notes) != 1 || !strings.HasSuffix(notes[0], "; using cpu") {
+		t.Errorf("on %q, notes %q, %v; want the CPU and a note", device, notes, err)
 	}
 }
 

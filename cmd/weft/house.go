@@ -23,8 +23,9 @@ type house struct {
 
 // surroundings are what a house may have around it. Each may be nil, and trying once false.
 type surroundings struct {
-	observer sharedsched.Observer
-	trace    io.Writer // of the scheduler
+	observer  sharedsched.Observer
+	telemetry sharedsched.Telemetry
+	trace     io.Writer // of the scheduler
 	// The others are those of host.Config.
 	busy     func(model string, version int64) bool
 	onChange func(*catalog.Snapshot)
@@ -36,6 +37,7 @@ type surroundings struct {
 func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
+	available.countByBus(log)
 	scheduled := available.forScheduler()
 	lanes := map[string]int{}
 	for _, d := range scheduled {
@@ -48,7 +50,7 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
-		Trace: around.trace,
+		Trace: around.trace, Telemetry: around.telemetry,
 	}, h.models, around.observer)
 	if err != nil {
 		return nil, err

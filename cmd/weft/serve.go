@@ -19,7 +19,10 @@ import (
 )
 
 // serveCommand is `weft serve`.
-type serveCommand struct{ settings }
+type serveCommand struct {
+	settings
+	gpuStandIns gpuStandIns // of a test
+}
 
 // Run serves until a signal, or a part that fails, ends it.
 func (c *serveCommand) Run(s streams) error {
@@ -85,10 +88,18 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		g.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return record.close() }})
 		trace = record
 	}
-	busy := func(model string, version int64) bool { return edge.Busy(model, version) } // not before something was loaded
-	h, err := newHouse(&c.Server, log, surroundings{
-		observer: measured, trace: trace, busy: busy, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() }, scan: repository.Scan,
-	})
+	around := surroundings{
+		observer: measured, trace: trace, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() }, scan: repository.Scan,
+		busy: func(model string, version int64) bool { return edge.Busy(model, version) }, // not before something was loaded
+	}
+	gpus := watchGPUs(&c.Server, c.gpuStandIns, log)
+	if gpus != nil {
+		around.telemetry = gpus
+		if gpus.sampler != nil {
+			g.Start(gpus.part(log))
+		}
+	}
+	h, err := newHouse(&c.Server, log, around)
 	if err != nil {
 		return err
 	}
@@ -121,6 +132,9 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	sources := telemetry.Sources{
 		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
 		Resident: func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) }, ShadowLinesLost: mirror.LinesLost,
+	}
+	if gpus != nil {
+		sources.GPUs = gpus.list
 	}
 	if c.Record != "" {
 		recorder, err := newRecorder(&c.Server, log)

@@ -88,7 +88,7 @@ func setManifest(t *testing.T, repository, model, manifest string) {
 func serveFrom(t *testing.T, repository string, adjust func(*serveCommand)) *running {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
-	c := &serveCommand{settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
+	c := &serveCommand{settings: settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
 	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	if adjust != nil {
 		adjust(c)

@@ -148,6 +148,11 @@ var layers = []layer{
 		"an example shows what a client outside this repository can do",
 	},
 	{
+		"scripts/gpucheck",
+		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow"},
+		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be part of",
+	},
+	{
 		"scripts/...",
 		[]string{"internal/ortlib"},
 		"scripts run before anything else can be built",
@@ -158,6 +163,7 @@ var layers = []layer{
 var exclusive = []struct{ pkg, importers, why string }{
 	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
+	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 }
 
 func layering(t *tree) []string {
@@ -237,6 +243,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"internal/onnxgraph/graph.go", "runtime/tensor", "is a leaf"},
 		{"examples/controlloop/main.go", "server", "outside this repository"},
 		{"scripts/setup/main.go", "runtime/ort", "before anything else"},
+		{"scripts/gpucheck/load.go", "runtime/host", "as any client does"},
 		{"internal/surprise/x.go", "runtime/tensor", "no row in layers"},
 	}
 	for _, tt := range tests {
@@ -251,6 +258,7 @@ func TestLayeringComplains(t *testing.T) {
 		}
 	})
 	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")}, "only a test imports")
+	wantComplaint(t, layering, map[string]string{"cmd/weft/gpu.go": imports("gpu/gputest")}, "only a test imports")
 	t.Run("allowed", func(t *testing.T) {
 		wantNone(t, layering, map[string]string{
 			"sharedsched/schedtest/s.go":      imports("sharedsched"),
@@ -261,11 +269,14 @@ func TestLayeringComplains(t *testing.T) {
 			"server/server_test.go":           imports("runtime/host"),
 			"sharedsched/scheduler.go":        imports("sharedsched/fairq"),
 			"gpu/gputest/fake.go":             imports("gpu"),
+			"cmd/weft/gpu.go":                 imports("gpu/nvidia"),
+			"cmd/weft/gpu_test.go":            imports("gpu/gputest"),
 			"runtime/host/host.go":            imports("runtime/catalog"),
 			"internal/config/flagfile/f.go":   imports("internal/config"),
 			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),
 			"proto/gen/inference/v1/i.pb.go":  imports("proto/gen/weft/v1"),
 			"scripts/setup/main.go":           imports("internal/ortlib"),
+			"scripts/gpucheck/engine.go":      imports("runtime/ort"),
 			"runtime/modelrepo/repository.go": imports("internal/config"),
 		})
 	})

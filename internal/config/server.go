@@ -26,6 +26,12 @@ type Server struct {
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve the calls that change something on this address; empty: nowhere."`
 	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
+	// GPUTelemetry is whether the state of the GPUs among the devices is followed, so that estimates of what executions take know of
+	// clocks, other processes and memory: auto, where the driver can tell, or off.
+	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, which estimates go by: auto (where the driver can tell) or off."`
+	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are every second, at most as often. Too
+	// low holds up other calls of the driver, which has one lock for many; too high learns late of a clock that was cut.
+	GPUTelemetryInterval Duration `yaml:"gpu-telemetry-interval" name:"gpu-telemetry-interval" default:"150ms" help:"How often the clocks and the memory of GPUs are read."`
 	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as
 	// well, so that the more urgent requests go first, at most 10s; 0: whoever is furthest behind goes first. Too low
 	// costs batches and missed targets; too high lets a burst of one model delay the others for that long.
@@ -75,6 +81,20 @@ type Server struct {
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
 }
 
+// GPUTelemetry is auto or off.
+type GPUTelemetry string
+
+// Whether GPUs are followed.
+const (
+	GPUTelemetryAuto GPUTelemetry = "auto"
+	GPUTelemetryOff  GPUTelemetry = "off"
+)
+
+// Choices lists whether GPUs may be followed.
+func (GPUTelemetry) Choices() (now, later []string) {
+	return []string{string(GPUTelemetryAuto), string(GPUTelemetryOff)}, nil
+}
+
 // RecordInputs is full, hash or none.
 type RecordInputs string
 
@@ -99,6 +119,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
+		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB,
@@ -175,6 +196,7 @@ func (s *Server) checkEach() Faults {
 		checkAddress(&faults, "admin-listen", s.AdminListen)
 	}
 	checkDevices(&faults, s.Devices)
+	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond), Duration(10*time.Second))
 	Between(&faults, "fairness-window", s.FairnessWindow, 0, Duration(10*time.Second))
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)

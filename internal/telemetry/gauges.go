@@ -16,7 +16,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 	depth, err1 := meter.Int64ObservableGauge("weft_queue_depth",
 		metric.WithDescription("Requests that wait in the queues of a version."))
 	graphs, err2 := meter.Float64ObservableGauge("weft_captured_graph_hit_rate",
-		metric.WithDescription("Part of the executions that replayed a captured CUDA graph; 0 while graphs are not supported."))
+		metric.WithDescription("Part of a version's executions since it was loaded that replayed a captured CUDA graph."))
 	count, err3 := meter.Int64ObservableGauge("weft_models",
 		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that failed."))
 	lag, err4 := meter.Float64ObservableGauge("weft_fairness_lag_ms",
@@ -43,7 +43,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 				}
 				set := metric.WithAttributes(versions.identity(m, v)...)
 				o.ObserveInt64(depth, int64(queued[sharedsched.VersionID(v.Scheduler)]), set)
-				o.ObserveFloat64(graphs, 0, set)
+				o.ObserveFloat64(graphs, hitRate(v), set)
 			}
 		}
 		for state, n := range countStates(snapshot) {
@@ -52,6 +52,15 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		return nil
 	}, depth, graphs, count, lag)
 	return err
+}
+
+// hitRate returns the part of a version's executions that replayed a captured graph.
+func hitRate(v *catalog.Version) float64 {
+	if v.Graphs == nil {
+		return 0
+	}
+	replayed, eager := v.Graphs()
+	return float64(replayed) / float64(max(replayed+eager, 1))
 }
 
 // countStates counts versions by state. Every state is there, so that a query for one finds 0 rather than nothing.

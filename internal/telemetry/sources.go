@@ -26,6 +26,7 @@ type Sources struct {
 	Resident  func() Resident
 	// ShadowLinesLost returns how many lines of the shadow log were lost.
 	ShadowLinesLost func() int64
+	GPUs            func() []GPU
 }
 
 // WatchSources names what is asked, once and before the metrics are served.
@@ -42,6 +43,11 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	memory := i.gauge("weft_model_memory_bytes", "Memory that loaded versions take, as estimated.")
 	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
 	linesLost := i.counter("weft_shadow_log_lines_lost_total", "Lines of the shadow log that were lost because the disk was too slow, or to an error.")
+	if s.GPUs != nil {
+		if err := observeGPUs(i.meter, s.GPUs); err != nil {
+			return err
+		}
+	}
 	return i.by(func(o metric.Observer) {
 		if s.Episodes != nil {
 			o.ObserveInt64(episodes, int64(s.Episodes()))

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/sharedsched"
@@ -47,7 +48,7 @@ func newHouse() *house {
 		Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 3, Background: 2}, {ID: 8, Name: "walker/4"}},
 	}}
 	h.publish(
-		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7},
+		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7, Graphs: func() (uint64, uint64) { return 3, 1 }},
 		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
 	)
 	return h
@@ -128,6 +129,12 @@ var batch = sharedsched.BatchEvent{
 	Estimated: 10 * time.Millisecond, DeviceTime: 20 * time.Millisecond, Elapsed: 21 * time.Millisecond,
 }
 
+// gpuSample is a sample of a GPU of which everything is known.
+var gpuSample = gpu.Sample{
+	At: time.Now(), Known: gpu.AllQuantities, Clock: 1400, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.HWThermal, Utilisation: 900, CoTenant: 125,
+	MemoryTotal: 8000, MemoryUsed: 2000, MemoryFree: 5000, Power: 310.5, PowerLimit: 700, Temperature: 61, ECC: 4, XIDs: 2, LastXID: 31,
+}
+
 // exercise makes every metric appear once.
 func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house) {
 	t.Helper()
@@ -151,6 +158,13 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, MemoryInUse: 3000, MemoryBudget: 9000}
 		},
 		ShadowLinesLost: func() int64 { return 6 },
+		GPUs: func() []telemetry.GPU {
+			return []telemetry.GPU{
+				{Device: gpu.Device{Name: "cuda:0", UUID: "GPU-1", Product: "Test"}, Sample: gpuSample, FallBacks: map[string]int64{"expired": 3}},
+				{Device: gpu.Device{Name: "cuda:1", UUID: "GPU-2"}, Sample: gpu.Sample{Lost: true}},
+				{Device: gpu.Device{Name: "cuda:2"}, FallBacks: map[string]int64{"no_device": 1}},
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -220,9 +234,12 @@ func TestEveryMetricIsInTheDocs(t *testing.T) {
 		want = append(want, name)
 	}
 	for line := range strings.Lines(string(docs)) {
-		if rest, ok := strings.CutPrefix(line, "| `"); ok {
-			name, _, _ := strings.Cut(rest, "`")
-			got = append(got, name)
+		names, isRow := strings.CutPrefix(line, "| `weft_")
+		names, _, _ = strings.Cut(names, "` |")
+		if isRow {
+			for name := range strings.SplitSeq(names, "`, `weft_") {
+				got = append(got, "weft_"+name)
+			}
 		}
 	}
 	slices.Sort(got)
@@ -247,7 +264,7 @@ func TestValues(t *testing.T) {
 		"weft_requests_total{code=OK,method=Predict,model=walker,slot=prod,version=3}":           "1",
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
-		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0",
+		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0.75",
 		"weft_routing_degraded_total{model=walker}":                                              "1",
 		"weft_failed_over_total{model=walker,version=2}":                                         "1",
 		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":                        "1",
@@ -275,7 +292,30 @@ func TestValues(t *testing.T) {
 		"weft_fairness_lag_ms{device=synth}":        "0",
 		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
 	}
-	if diff := cmp.Diff(want, values(t, tel)); diff != "" {
+	maps.Copy(want, map[string]string{
+		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}": "1", "weft_gpu_info{device=cuda:1,product=,uuid=GPU-2}": "1",
+		"weft_gpu_lost{device=cuda:0}": "0", "weft_gpu_lost{device=cuda:1}": "1",
+		"weft_gpu_clock_hertz{device=cuda:0}": "1.4e+09", "weft_gpu_clock_max_hertz{device=cuda:0}": "1.98e+09",
+		"weft_gpu_memory_total_bytes{device=cuda:0}": "8000", "weft_gpu_memory_used_bytes{device=cuda:0}": "2000",
+		"weft_gpu_memory_free_bytes{device=cuda:0}": "5000", "weft_gpu_utilization_ratio{device=cuda:0}": "0.9",
+		"weft_gpu_co_tenant_ratio{device=cuda:0}": "0.125", "weft_gpu_power_watts{device=cuda:0}": "310.5",
+		"weft_gpu_power_limit_watts{device=cuda:0}": "700", "weft_gpu_temperature_celsius{device=cuda:0}": "61",
+		"weft_gpu_ecc_errors_total{device=cuda:0}": "4", "weft_gpu_xid_errors_total{device=cuda:0}": "2",
+		"weft_gpu_fallbacks_total{device=cuda:0,reason=expired}": "3", "weft_gpu_fallbacks_total{device=cuda:2,reason=no_device}": "1",
+	})
+	for _, reason := range gpu.AllReasons.Names() {
+		want["weft_gpu_clock_event{device=cuda:0,reason="+reason+"}"] = "0"
+	}
+	for _, reason := range gpuSample.Reasons.Names() {
+		want["weft_gpu_clock_event{device=cuda:0,reason="+reason+"}"] = "1"
+	}
+	got := values(t, tel)
+	const age = "weft_gpu_sample_age_seconds{device=cuda:0}"
+	if got[age] == "" || got[age] == "0" {
+		t.Errorf("the age of the sample is %q", got[age])
+	}
+	delete(got, age) // which depends on how fast the test is
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

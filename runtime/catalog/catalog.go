@@ -41,6 +41,8 @@ type Version struct {
 	Device    string
 	// Provider is what executes it, such as cpu, cuda or synth.
 	Provider string
+	// Graphs tells how many executions replayed a captured CUDA graph and how many did not, so far; nil where none ever does.
+	Graphs func() (replayed, eager uint64)
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
 	TargetLatency time.Duration // 0: derived from cost

@@ -18,6 +18,7 @@ type buffers struct {
 // pool keeps a version's buffers between executions, as many as there are lanes. Safe for concurrent use.
 type pool struct {
 	inputs, outputs, most int
+	pinner                tensor.Pinner // nil: none
 
 	mu     sync.Mutex
 	free   []*buffers // guarded by mu
@@ -33,7 +34,9 @@ func (p *pool) take() *buffers {
 		p.free = p.free[:n-1]
 		return b
 	}
-	return &buffers{batch: tensor.NewBatch(p.inputs, p.outputs)}
+	batch := tensor.NewBatch(p.inputs, p.outputs)
+	batch.PinWith(p.pinner)
+	return &buffers{batch: batch}
 }
 
 // give takes buffers back and forgets every request that they refer to.

@@ -23,6 +23,11 @@ type Session interface {
 	Close() error
 }
 
+// graphCounter is what a session has besides that can capture CUDA graphs: it tells how many of its runs were the replay of one.
+type graphCounter interface {
+	Graphs() (replayed, eager uint64)
+}
+
 // Opened is a session and what is known of it beyond the signature.
 type Opened struct {
 	Session Session
@@ -34,6 +39,8 @@ type Opened struct {
 	Notes []string
 	// ThreadTime: Run does all its work on the calling thread, so that the thread's CPU time is the use of the device.
 	ThreadTime bool
+	// Pinner is told of the memory of the batches that Run gets; nil: nobody is.
+	Pinner tensor.Pinner
 }
 
 // Opener loads a version into an engine. The error says what was wrong, where, and what to do. It may be called from several

@@ -80,7 +80,7 @@ func (h *Host) open(ctx context.Context, c candidate) (v *version, err error) {
 	lanes := max(h.cfg.Lanes[opened.Device], 1)
 	return &version{
 		model: c.model, number: c.version.Number, opened: opened,
-		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: lanes},
+		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: lanes, pinner: opened.Pinner},
 		from:    c, settings: c.manifest, memory: memory, seats: new(atomic.Int32),
 	}, nil
 }
@@ -158,6 +158,10 @@ func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict
 		public.Signature = d.signature
 		describe(public, c.manifest, judged)
 		public.Device, public.Provider = v.opened.Device, v.opened.Provider
+		public.Graphs = nil
+		if g, has := v.opened.Session.(graphCounter); has {
+			public.Graphs = g.Graphs
+		}
 		public.LoadedAt = time.Now()
 		public.Scheduler = int32(v.id)
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -41,24 +42,11 @@ func (m *Manifest) Check() config.Faults {
 }
 
 func (m *Manifest) checkEngine(faults *config.Faults) {
-	onnx := &m.ONNX
-	config.Between(faults, "onnx.intra_op_threads", onnx.IntraOpThreads, 1, 256)
-	if len(onnx.Providers) == 0 {
-		faults.Addf("onnx.providers", "the list is empty; expected cpu, cuda or both")
-	}
-	for i, p := range onnx.Providers {
-		if slices.Contains(onnx.Providers[:i], p) {
-			faults.Addf(fmt.Sprintf("onnx.providers[%d]", i), "%s is listed twice", p)
-		}
-	}
-	if onnx.CUDAGraphs {
-		faults.Addf("onnx.cuda_graphs", "true is not supported yet; remove the key")
-	}
+	m.ONNX.check(faults, &m.Batching)
 	if m.Synth == nil {
 		return
 	}
-	defaults := Defaults().ONNX
-	if !slices.Equal(onnx.Providers, defaults.Providers) || onnx.IntraOpThreads != defaults.IntraOpThreads {
+	if !reflect.DeepEqual(m.ONNX, defaultONNX()) {
 		faults.Addf("onnx", "a synthetic model does not run on ONNX Runtime; remove onnx or synth")
 	}
 	m.Synth.check(faults, m.Batching.BatchDim.Outputs)

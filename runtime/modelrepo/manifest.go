@@ -38,29 +38,6 @@ type Manifest struct {
 	Warmup config.NotYet `yaml:"warmup,omitempty"`
 }
 
-// ONNX tells how ONNX Runtime runs a model.
-type ONNX struct {
-	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning.
-	Providers []Provider `yaml:"providers,flow"`
-	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
-	// large model's execution; it takes cores from the other models, and their costs become harder to predict.
-	IntraOpThreads int `yaml:"intra_op_threads"`
-	// CUDAGraphs is not supported yet: only false is accepted.
-	CUDAGraphs bool `yaml:"cuda_graphs"`
-}
-
-// Provider is an ONNX Runtime execution provider: cpu or cuda.
-type Provider string
-
-// The providers.
-const (
-	CPU  Provider = "cpu"
-	CUDA Provider = "cuda"
-)
-
-// Choices lists the providers.
-func (Provider) Choices() (now, later []string) { return []string{"cpu", "cuda"}, nil }
-
 // Fairness is the owner of a share of the device: version or model.
 type Fairness string
 
@@ -76,7 +53,7 @@ func (Fairness) Choices() (now, later []string) { return []string{"version", "mo
 // Defaults returns the manifest of a model that has no file.
 func Defaults() Manifest {
 	return Manifest{
-		ONNX:       ONNX{Providers: []Provider{CPU}, IntraOpThreads: 1},
+		ONNX:       defaultONNX(),
 		Weight:     1,
 		Fairness:   FairVersion,
 		MaxLatency: config.Duration(10 * time.Second),

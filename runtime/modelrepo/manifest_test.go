@@ -49,7 +49,11 @@ func read(t *testing.T, file string) modelrepo.Manifest {
 
 func TestEveryKeyIsRead(t *testing.T) {
 	want := modelrepo.Manifest{
-		ONNX:          modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, IntraOpThreads: 2},
+		ONNX: modelrepo.ONNX{
+			Providers: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, IntraOpThreads: 2,
+			Device: "cuda:1", DeviceMemoryLimit: 2 * config.GiB, ArenaExtendStrategy: "same_as_requested", TF32: true,
+			ConvAlgoSearch: "exhaustive", PinBuffers: true, CUDAGraphs: true,
+		},
 		Weight:        2.5,
 		Fairness:      modelrepo.FairModel,
 		TargetLatency: config.Duration(20 * time.Millisecond),

@@ -14,6 +14,7 @@ CALL(9, Run, OrtStatus *, (OrtSession *, const OrtRunOptions *, const char *cons
     const char *const *, size_t, OrtValue **))
 CALL(39, CreateRunOptions, OrtStatus *, (OrtRunOptions **))
 CALL(46, RunOptionsSetTerminate, OrtStatus *, (OrtRunOptions *))
+CALL(165, AddRunConfigEntry, OrtStatus *, (OrtRunOptions *, const char *, const char *))
 CALL(97, ReleaseRunOptions, void, (OrtRunOptions *))
 
 CALL(30, SessionGetInputCount, OrtStatus *, (const OrtSession *, size_t *))
@@ -44,7 +45,16 @@ CALL(65, GetTensorTypeAndShape, OrtStatus *, (const OrtValue *, OrtTensorTypeAnd
 CALL(252, GetResizedStringTensorElementBuffer, OrtStatus *, (OrtValue *, size_t, size_t, char **))
 CALL(96, ReleaseValue, void, (OrtValue *))
 
+CALL(125, GetAvailableProviders, OrtStatus *, (char ***, int *))
+CALL(126, ReleaseAvailableProviders, OrtStatus *, (char **, int))
+
+CALL(68, CreateMemoryInfo, OrtStatus *, (const char *, OrtAllocatorType, int, OrtMemType, OrtMemoryInfo **))
 CALL(69, CreateCpuMemoryInfo, OrtStatus *, (OrtAllocatorType, OrtMemType, OrtMemoryInfo **))
 CALL(94, ReleaseMemoryInfo, void, (OrtMemoryInfo *))
 CALL(76, AllocatorFree, OrtStatus *, (OrtAllocator *, void *))
 CALL(78, GetAllocatorWithDefaultOptions, OrtStatus *, (OrtAllocator **))
+CALL(131, CreateAllocator, OrtStatus *, (const OrtSession *, const OrtMemoryInfo *, OrtAllocator **))
+CALL(132, ReleaseAllocator, void, (OrtAllocator *))
+CALL(319, AllocatorGetStats, OrtStatus *, (const OrtAllocator *, OrtKeyValuePairs **))
+CALL(297, GetKeyValue, const char *, (const OrtKeyValuePairs *, const char *))
+CALL(300, ReleaseKeyValuePairs, void, (OrtKeyValuePairs *))

@@ -55,6 +55,36 @@ OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, 
     return code;
 }
 
+OrtStatus *weft_providers(const weft_api *api, char ***names, int *count) { return api->GetAvailableProviders(names, count); }
+
+void weft_providers_free(const weft_api *api, char **names, int count) {
+    OrtStatus *status = api->ReleaseAvailableProviders(names, count);
+    if (status != NULL) api->ReleaseStatus(status); // documented never to fail
+}
+
+static int64_t number(const weft_api *api, const OrtKeyValuePairs *pairs, const char *key) {
+    const char *text = api->GetKeyValue(pairs, key);
+    return text != NULL ? strtoll(text, NULL, 10) : 0;
+}
+
+OrtStatus *weft_measure_memory(const weft_api *api, const OrtSession *session, const char *device, int id, weft_memory *memory) {
+    OrtMemoryInfo *info = NULL;
+    OrtAllocator *allocator = NULL;
+    OrtKeyValuePairs *pairs = NULL;
+    OrtStatus *status = api->CreateMemoryInfo(device, ARENA_ALLOCATOR, id, MEM_DEFAULT, &info);
+    if (status == NULL) status = api->CreateAllocator(session, info, &allocator);
+    if (status == NULL) status = api->AllocatorGetStats(allocator, &pairs);
+    if (status == NULL) {
+        memory->in_use = number(api, pairs, "InUse");
+        memory->reserved = number(api, pairs, "TotalAllocated");
+        memory->peak = number(api, pairs, "MaxInUse");
+    }
+    if (pairs != NULL) api->ReleaseKeyValuePairs(pairs);
+    if (allocator != NULL) api->ReleaseAllocator(allocator);
+    if (info != NULL) api->ReleaseMemoryInfo(info);
+    return status;
+}
+
 static OrtStatus *out_of_memory(const weft_api *api) { return api->CreateStatus(FAIL, "out of memory"); }
 
 OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *inputs, size_t *outputs) {
@@ -126,6 +156,8 @@ void weft_session_free(weft_session *s) {
     for (size_t i = 0; i < s->inputs + s->outputs; i++) free(s->names[i]);
     free(s);
 }
+
+OrtStatus *weft_session_eager(weft_session *s) { return s->api->AddRunConfigEntry(s->options, "gpu_graph_id", "-1"); }
 
 void weft_session_terminate(weft_session *s) {
     OrtStatus *status = s->api->RunOptionsSetTerminate(s->options);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtSession OrtSession;
@@ -46,6 +47,19 @@ void weft_unload(weft_api *api);
 // weft_status copies code and message (at most room bytes) out of status and releases it.
 OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, size_t room);
 
+// weft_providers gives the names of the execution providers that the library was built with, and how many. They are valid until
+// weft_providers_free.
+OrtStatus *weft_providers(const weft_api *api, char ***names, int *count);
+void weft_providers_free(const weft_api *api, char **names, int count);
+
+// weft_memory is the state of a session's arena, in bytes.
+typedef struct {
+    int64_t in_use, reserved, peak;
+} weft_memory;
+
+// weft_measure_memory reads the arena of the named device, such as Cuda, that the session uses.
+OrtStatus *weft_measure_memory(const weft_api *api, const OrtSession *session, const char *device, int id, weft_memory *memory);
+
 // weft_spec describes an input or output of a model. It is valid until weft_spec_free.
 typedef struct {
     char *name;
@@ -73,6 +87,8 @@ typedef struct {
 
 weft_session *weft_session_new(const weft_api *api, OrtSession *session, size_t inputs, size_t outputs);
 void weft_session_free(weft_session *s);
+// weft_session_eager makes weft_run neither capture nor replay a CUDA graph.
+OrtStatus *weft_session_eager(weft_session *s);
 // weft_session_terminate makes each run of the session fail before its next node, for good.
 void weft_session_terminate(weft_session *s);
 

@@ -2,6 +2,9 @@ package ort
 
 /*
 #include "capi.h"
+#include "cudart.h"
+
+static const char *weft_cuda_text(const weft_cuda *cuda, int code) { return cuda->cudaGetErrorString(code); }
 */
 import "C"
 
@@ -9,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,8 +41,13 @@ func (e *Error) OutOfMemory() bool {
 	if code, ok := e.cudaCode(); ok {
 		return code == cudaOutOfMemory
 	}
-	return strings.Contains(e.Message, "Failed to allocate memory") || strings.Contains(e.Message, "out of memory") ||
-		strings.Contains(e.Message, "std::bad_alloc")
+	return slices.ContainsFunc(outOfMemory, func(words string) bool { return strings.Contains(e.Message, words) })
+}
+
+// outOfMemory is how an arena, the system, and NVIDIA's libraries say it. The second is of an arena that has reached its limit.
+var outOfMemory = []string{
+	"Failed to allocate memory", "smaller than requested bytes", "out of memory", "std::bad_alloc",
+	"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "CUFFT_ALLOC_FAILED",
 }
 
 // Terminated reports whether Close stopped the run.
@@ -52,8 +61,8 @@ func (e *Error) shapeMismatch() bool {
 
 const invalidArgument = 2
 
-// ONNX Runtime has no code of its own for any of these: they are in the text alone.
-var cudaFailure = regexp.MustCompile(`CUDA failure (\d+)`)
+// ONNX Runtime has no code of its own for any of these: they are in the text alone. An error is what this package writes.
+var cudaFailure = regexp.MustCompile(`CUDA (?:failure|error) (\d+)`)
 
 func (e *Error) cudaCode() (int, bool) {
 	m := cudaFailure.FindStringSubmatch(e.Message)
@@ -87,6 +96,14 @@ var deviceLost = map[int]bool{
 	999: true, // unknown
 }
 
+// lostError is of a session that is there no more, although nobody closed it.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// DeviceLost reports true: no later run can succeed.
+func (e *lostError) DeviceLost() bool { return true }
+
 // take turns a status into an error and releases it. A nil status is success.
 func take(api *C.weft_api, status *C.OrtStatus) error {
 	if status == nil {
@@ -95,4 +112,9 @@ func take(api *C.weft_api, status *C.OrtStatus) error {
 	var message [4096]C.char
 	code := C.weft_status(api, status, &message[0], C.size_t(len(message)))
 	return &Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}
+}
+
+// cudaText is what the CUDA runtime says of an error.
+func cudaText(cuda *C.weft_cuda, code C.int) string {
+	return fmt.Sprintf("CUDA error %d: %s", code, C.GoString(C.weft_cuda_text(cuda, code)))
 }

@@ -10,6 +10,10 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -93,6 +97,47 @@ func Shutdown() error {
 	C.free(unsafe.Pointer(library.api))
 	library.path, library.version, library.api = "", "", nil
 	return onnxruntime.DestroyEnvironment()
+}
+
+// Providers returns the execution providers of Options.Providers that the loaded library has. Whether they can be used shows when a model
+// is opened. Those that come as libraries of their own, beside the library, are there if these are: what the library says of itself is how it
+// was built, and it may have been built for providers that were left out, or have been given others since.
+func Providers() ([]string, error) {
+	api, err := hold()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	names, count := new(**C.char), new(C.int)
+	if err := take(api, C.weft_providers(api, names, count)); err != nil {
+		return nil, err
+	}
+	defer C.weft_providers_free(api, *names, *count)
+	built := unsafe.Slice(*names, *count)
+	var list []string
+	for _, p := range providerNames {
+		has := slices.ContainsFunc(built, func(name *C.char) bool { return C.GoString(name) == p.theirs })
+		if p.file != "" {
+			_, err := os.Stat(filepath.Join(filepath.Dir(library.path), sharedLibrary("onnxruntime_providers_"+p.file)))
+			has = err == nil
+		}
+		if has {
+			list = append(list, p.ours)
+		}
+	}
+	return list, nil
+}
+
+// sharedLibrary is the name of the file of a library.
+func sharedLibrary(name string) string {
+	switch runtime.GOOS {
+	case "windows":
+		return name + ".dll"
+	case "darwin":
+		return "lib" + name + ".dylib"
+	default:
+		return "lib" + name + ".so"
+	}
 }
 
 // hold keeps the library loaded until release.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,19 +122,39 @@ func TestProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ort.Open(path, ort.Options{Providers: []string{"tpu"}})
-	contains(t, err, `"tpu"`, "cpu and cuda")
+	contains(t, err, `"tpu"`, "cpu, cuda, tensorrt, openvino and coreml")
 
+	have, err := ort.Providers()
+	if err != nil || len(have) == 0 || have[0] != ort.CPU {
+		t.Fatalf("providers %q, %v; want cpu among them", have, err)
+	}
+	for _, p := range []string{ort.CUDA, ort.TensorRT, ort.OpenVINO, ort.CoreML} {
+		if slices.Contains(have, p) {
+			continue
+		}
+		_, err := ort.Open(path, ort.Options{Providers: []string{p}})
+		contains(t, err, path, p+" asked for but not there", " has "+strings.Join(have, ", ")+" (")
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: the error has several lines: %v", p, err)
+		}
+	}
 	if s, err := ort.Open(path, ort.Options{Providers: []string{ort.CUDA}}); err == nil {
 		_ = s.Close()
 		t.Skip("this machine has CUDA")
 	} else {
-		contains(t, err, "cuda asked for but not there")
+		contains(t, err, path, "cuda asked for but not there")
+		if strings.ContainsAny(err.Error(), "[\n") {
+			t.Errorf("the error is not one sentence: %v", err)
+		}
 	}
-	s, err := ort.Open(path, ort.Options{Providers: []string{ort.CUDA, ort.CPU}})
+	s, err := ort.Open(path, ort.Options{Providers: []string{ort.CUDA, ort.CPU}, CUDAGraphs: true, PinBuffers: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if s.Pinner() != nil {
+		t.Error("buffers for the CPU are page-locked")
+	}
 	if s.Provider() != ort.CPU {
 		t.Errorf("provider: got %q, want %q", s.Provider(), ort.CPU)
 	}

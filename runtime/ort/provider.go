@@ -3,56 +3,102 @@ package ort
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
 )
 
-// The execution providers that Options.Providers can name.
+// The execution providers that Options.Providers can name. TensorRT leaves what it lacks to CUDA.
 const (
-	CPU  = "cpu"
-	CUDA = "cuda"
+	CPU      = "cpu"
+	CUDA     = "cuda"
+	TensorRT = "tensorrt"
+	OpenVINO = "openvino"
+	CoreML   = "coreml"
 )
 
-// Options say how a model is to be executed.
-type Options struct {
-	// Providers are tried in this order; the first that can be had executes the model. Empty: CPU. With CUDA, the operators
-	// that it lacks run on the CPU all the same.
-	Providers []string
-	// IntraOpThreads is how many threads share one operator. 0: one, which leaves the processors to other batches.
-	IntraOpThreads int
-	// DeviceID is the CUDA device.
-	DeviceID int
+// providerName is what ONNX Runtime calls a provider, and its library; "" if it is part of ONNX Runtime's own.
+type providerName struct{ ours, theirs, file string }
+
+var providerNames = []providerName{
+	{CPU, "CPUExecutionProvider", ""},
+	{CUDA, "CUDAExecutionProvider", "cuda"},
+	{TensorRT, "TensorrtExecutionProvider", "tensorrt"},
+	{OpenVINO, "OpenVINOExecutionProvider", "openvino"},
+	{CoreML, "CoreMLExecutionProvider", ""},
 }
 
-// withProviders creates the session with the first provider that can be had. The notes tell of those that could not.
-func withProviders(path string, o Options) (session *onnxruntime.DynamicAdvancedSession, provider string, notes []string, err error) {
+// onCUDA reports whether a provider computes on a CUDA device.
+func onCUDA(provider string) bool { return provider == CUDA || provider == TensorRT }
+
+// made is a session of ONNX Runtime.
+type made struct {
+	session  *onnxruntime.DynamicAdvancedSession
+	provider string
+	graphs   bool // it captures CUDA graphs
+	// notes tell what was asked for in vain.
+	notes []string
+}
+
+// withProviders creates the session with the first provider that can be had.
+func withProviders(path string, o Options) (made, error) {
 	providers := o.Providers
 	if len(providers) == 0 {
 		providers = []string{CPU}
 	}
 	for _, p := range providers {
-		if p != CPU && p != CUDA {
-			return nil, "", nil, fmt.Errorf("unknown execution provider %q: there are %s and %s", p, CPU, CUDA)
+		if !slices.ContainsFunc(providerNames, func(n providerName) bool { return n.ours == p }) {
+			return made{}, fmt.Errorf("unknown execution provider %q: there are %s, %s, %s, %s and %s", p, CPU, CUDA, TensorRT, OpenVINO, CoreML)
 		}
+	}
+	have, err := Providers()
+	if err != nil {
+		return made{}, err
 	}
 	var failed []string
 	for _, p := range providers {
-		session, err := create(path, o, p)
+		m, err := ofProvider(path, o, p)
 		if err == nil {
-			for _, f := range failed {
-				notes = append(notes, fmt.Sprintf("%s; using %s", f, p))
+			for i, f := range failed {
+				failed[i] = fmt.Sprintf("%s; using %s", f, p)
 			}
-			return session, p, notes, nil
+			m.notes = append(failed, m.notes...)
+			return m, nil
 		}
 		if p == CPU {
 			failed = append(failed, err.Error())
 		} else {
+			if !slices.Contains(have, p) {
+				err = fmt.Errorf("the ONNX Runtime library (version %s) has %s (%w)", Version(), strings.Join(have, ", "), err)
+			}
 			failed = append(failed, fmt.Sprintf("%s asked for but not there: %v", p, err))
 		}
 	}
-	return nil, "", nil, errors.New(strings.Join(failed, "; "))
+	return made{}, errors.New(strings.Join(failed, "; "))
+}
+
+// ofProvider creates the session with one provider. Where the model does not allow CUDA graphs a note says so, and it has none.
+func ofProvider(path string, o Options, provider string) (made, error) {
+	m := made{provider: provider, graphs: o.CUDAGraphs && provider == graphDevice.provider}
+	if o.CUDAGraphs && provider == TensorRT {
+		m.notes = []string{noGraphs(errors.New("they are captured with the provider cuda only"))}
+	}
+	o.CUDAGraphs = m.graphs
+	var err error
+	if m.session, err = create(path, o, provider); err == nil || !m.graphs {
+		return m, err
+	}
+	m.graphs, m.notes = false, []string{noGraphs(err)}
+	o.CUDAGraphs = false
+	m.session, err = create(path, o, provider)
+	return m, err
+}
+
+// noGraphs is the note of a session that has no CUDA graphs although it was asked to.
+func noGraphs(why error) string {
+	return fmt.Sprintf("cuda_graphs asked for but not possible: %v; running without", why)
 }
 
 func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvancedSession, error) {
@@ -78,37 +124,52 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if provider == CPU {
 		return open()
 	}
+	device.opening.RLock()
+	defer device.opening.RUnlock()
 	return keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
-		if err := appendCUDA(options, o.DeviceID); err != nil {
-			return nil, err
+		if err := appendProvider(options, &o, provider); err != nil {
+			return nil, explain(err)
 		}
 		return open()
 	})
 }
 
-func appendCUDA(options *onnxruntime.SessionOptions, device int) error {
+func appendProvider(options *onnxruntime.SessionOptions, o *Options, provider string) error {
+	switch provider {
+	case CUDA:
+		return appendCUDA(options, o)
+	case TensorRT:
+		if err := appendTensorRT(options, o); err != nil {
+			return err
+		}
+		return appendCUDA(options, o)
+	case OpenVINO:
+		return options.AppendExecutionProviderOpenVINO(nil)
+	default:
+		return options.AppendExecutionProviderCoreMLV2(nil)
+	}
+}
+
+func appendCUDA(options *onnxruntime.SessionOptions, o *Options) error {
 	cuda, err := onnxruntime.NewCUDAProviderOptions()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = cuda.Destroy() }() // fails only on options that were never made
-	if err := cuda.Update(map[string]string{"device_id": strconv.Itoa(device)}); err != nil {
+	if err := cuda.Update(o.cuda()); err != nil {
 		return err
 	}
 	return options.AppendExecutionProviderCUDA(cuda)
 }
 
-// explain drops the binding's preface to ONNX Runtime's text and adds what the text leaves out.
-func explain(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner
+func appendTensorRT(options *onnxruntime.SessionOptions, o *Options) error {
+	tensorRT, err := onnxruntime.NewTensorRTProviderOptions()
+	if err != nil {
+		return err
 	}
-	switch text := err.Error(); {
-	case strings.Contains(text, "Failed to construct locale"):
-		return fmt.Errorf("%w (a StringNormalizer of the model wants a locale that this system lacks; install it, or compile "+
-			"it into a folder, such as `localedef -i en_US -f UTF-8 DIR/en_US.UTF-8`, and set LOCPATH=DIR)", err)
-	case strings.Contains(text, "Protobuf parsing failed"):
-		return fmt.Errorf("%w (the file is damaged, cut short, or not an ONNX model)", err)
+	defer func() { _ = tensorRT.Destroy() }() // fails only on options that were never made
+	if err := tensorRT.Update(map[string]string{"device_id": strconv.Itoa(o.DeviceID)}); err != nil {
+		return err
 	}
-	return err
+	return options.AppendExecutionProviderTensorRT(tensorRT)
 }

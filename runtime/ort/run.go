@@ -1,7 +1,6 @@
 package ort
 
 /*
-#include <stdlib.h>
 #include "capi.h"
 */
 import "C"
@@ -9,7 +8,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -21,13 +19,6 @@ type frame struct {
 	dims   tensor.Shape   // of all values, one after the other
 }
 
-func (s *Session) nameValues() {
-	names := unsafe.Slice(s.c.names, len(s.signature.Inputs)+len(s.signature.Outputs))
-	for i, spec := range slices.Concat(s.signature.Inputs, s.signature.Outputs) {
-		names[i] = C.CString(spec.Name)
-	}
-}
-
 // Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own memory
 // (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch directly;
 // other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid.
@@ -35,10 +26,31 @@ func (s *Session) Run(b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err
 	}
+	g, err := s.attempt(b)
+	if g == nil || g.broken.Load() == nil {
+		return err
+	}
+	// The graphs have failed. If they took the run along, it is repeated without them.
+	if failed := s.dropGraphs(g); failed != nil {
+		s.log.Error("a model was lost", "path", s.path, "cause", failed)
+	}
+	if errors.Is(err, errAgain) {
+		_, err = s.attempt(b)
+	}
+	return err
+}
+
+var errAgain = errors.New("the run needs a session without CUDA graphs")
+
+// attempt runs a batch, and returns the graphs that the session had then, if any.
+func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed.Load() {
-		return ErrClosed
+		return nil, ErrClosed
+	}
+	if s.native == nil {
+		return nil, s.lost
 	}
 	f := s.frames.Get().(*frame)
 	defer s.frames.Put(f)
@@ -50,6 +62,22 @@ func (s *Session) Run(b *tensor.Batch) error {
 			f.values[i].elements = C.size_t(n)
 		}
 	}
+	if s.graphs != nil {
+		again, err := s.graphs.run(b, f)
+		if again {
+			err = errAgain
+		}
+		return s.graphs, err
+	}
+	err := s.runTwice(b, f)
+	if err == nil {
+		s.counts.eager.Add(1)
+	}
+	return nil, err
+}
+
+// runTwice runs a batch as the model's declaration has it, and once more where the declaration is wrong.
+func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
 	err := s.run(b, f, !s.unpredictable.Load())
 	if e, ok := errors.AsType[*Error](err); ok && e.shapeMismatch() {
 		if err = s.run(b, f, false); err == nil {
@@ -85,7 +113,7 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 			s.place(b, f, i, spec)
 		}
 	}
-	if err := take(s.api, C.weft_run(s.c, &f.values[0], f.firstDim())); err != nil {
+	if err := s.call(f); err != nil {
 		return err
 	}
 	outputs := f.values[len(b.Inputs):]
@@ -100,6 +128,14 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 		}
 	}
 	return nil
+}
+
+func (s *Session) call(f *frame) error {
+	if onCUDA(s.provider) {
+		device.running.RLock()
+		defer device.running.RUnlock()
+	}
+	return take(s.api, C.weft_run(s.native.c, &f.values[0], f.firstDim()))
 }
 
 // release gives the values that ONNX Runtime allocated back to it.

@@ -1,7 +1,6 @@
 package ort
 
 /*
-#include <stdlib.h>
 #include "capi.h"
 */
 import "C"
@@ -9,32 +8,43 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
-	"reflect"
 	"sync"
 	"sync/atomic"
-
-	onnxruntime "github.com/yalue/onnxruntime_go"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // Session is a model loaded into ONNX Runtime. It is safe for concurrent use.
 type Session struct {
+	path        string
+	options     Options // as it runs: the one provider, and without CUDA graphs
+	log         *slog.Logger
 	signature   *tensor.Signature
+	inputDims   int // dimensions of all inputs together
 	provider    string
 	notes       []string
 	predictions []prediction // per output; nil: its shape is known after the run only
 	// unpredictable is set when the model's declared shapes turned out to be wrong.
 	unpredictable atomic.Bool
 	frames        sync.Pool // of *frame
+	pinner        *pinner   // nil: buffers are not page-locked
+	counts        struct{ replayed, eager, failed atomic.Uint64 }
 
 	closed atomic.Bool
-	// mu is held for reading by each run and for writing by Close: a session destroyed under a run is freed memory in use.
-	mu      sync.RWMutex
-	api     *C.weft_api
-	binding *onnxruntime.DynamicAdvancedSession
-	c       *C.weft_session // nil once closed
+	// abandoned is set where the device was lost with captured graphs on it. ONNX Runtime has had releases that end the process when
+	// such a graph cannot be destroyed, so the native session is left as it is.
+	abandoned atomic.Bool
+	api       *C.weft_api
+	// mu is held for reading by each run and for writing by who closes or exchanges the native session: one destroyed under a run is
+	// freed memory in use.
+	mu     sync.RWMutex
+	graphs *graphs // nil: none are captured
+	lost   error   // why there is no native session although nobody closed it
+	// stopping is held by who stops the runs of the native session, and by who exchanges that, which also holds mu.
+	stopping sync.Mutex
+	native   *native // nil once closed, and once lost
 }
 
 // Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have been
@@ -58,16 +68,36 @@ func Open(path string, o Options) (*Session, error) {
 }
 
 func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
-	binding, provider, notes, err := withProviders(path, o)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	m, err := withProviders(path, o)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, binding.Destroy())
+	s, err := fromNative(api, m)
+	if err != nil {
+		return nil, errors.Join(err, destroy(m.session, m.provider))
+	}
+	s.path, s.options, s.log, s.notes = path, o, o.Log, m.notes
+	s.options.Providers, s.options.CUDAGraphs = []string{m.provider}, false
+	if o.PinBuffers && onCUDA(m.provider) {
+		if s.pinner, err = newPinner(o.DeviceID, o.Log); err != nil {
+			s.notes = append(s.notes, fmt.Sprintf("pin_buffers asked for but not possible: %v", err))
 		}
-	}()
-	session, err := address(binding)
+	}
+	if m.graphs {
+		if s.graphs, err = startGraphs(s); err != nil {
+			s.notes = append(s.notes, noGraphs(err))
+			return s, s.reload()
+		}
+	}
+	return s, nil
+}
+
+// fromNative reads the signature of a session just made.
+func fromNative(api *C.weft_api, m made) (*Session, error) {
+	session, err := address(m.session)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +105,14 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := C.weft_session_new(api, session, C.size_t(len(sig.Inputs)), C.size_t(len(sig.Outputs)))
-	if c == nil {
-		return nil, errors.New("out of memory")
+	n, err := newNative(api, m.session, m.provider, sig)
+	if err != nil {
+		return nil, err
 	}
-	s := &Session{signature: sig, provider: provider, notes: notes, api: api, binding: binding, c: c}
-	s.nameValues()
+	s := &Session{signature: sig, provider: m.provider, api: api, native: n}
+	for _, in := range sig.Inputs {
+		s.inputDims += len(in.Shape)
+	}
 	for _, out := range sig.Outputs {
 		s.predictions = append(s.predictions, predict(sig, out))
 	}
@@ -88,26 +120,67 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 	return s, nil
 }
 
-// address returns what the binding keeps to itself; the package comment tells why we need it.
-func address(binding *onnxruntime.DynamicAdvancedSession) (*C.OrtSession, error) {
-	field := reflect.ValueOf(binding).Elem().FieldByName("s")
-	if field.Kind() == reflect.Pointer && field.Elem().Kind() == reflect.Struct {
-		field = field.Elem().FieldByName("ortSession")
-		if field.Kind() == reflect.Pointer && !field.IsNil() {
-			return (*C.OrtSession)(field.UnsafePointer()), nil
+// reload loads the model again as s.options have it. The old session goes first, so that the device need not hold both. The caller
+// holds mu, or is alone. After an error no run is possible, and each one gets it.
+func (s *Session) reload() error {
+	s.stopping.Lock()
+	old := s.native
+	s.native = nil
+	s.stopping.Unlock()
+	err := old.close()
+	if err == nil {
+		var again *native
+		if again, err = s.make(); err == nil {
+			s.stopping.Lock()
+			s.native = again
+			s.stopping.Unlock()
+			return nil
 		}
 	}
-	return nil, errors.New("this version of github.com/yalue/onnxruntime_go keeps its session elsewhere; build with the version that go.mod names")
+	s.lost = &lostError{fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)}
+	return s.lost
+}
+
+func (s *Session) make() (*native, error) {
+	binding, err := create(s.path, s.options, s.provider)
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNative(s.api, binding, s.provider, s.signature)
+	if err != nil {
+		return nil, errors.Join(err, destroy(binding, s.provider))
+	}
+	return n, nil
+}
+
+// dropGraphs gives up the graphs that have failed, unless that was done before.
+func (s *Session) dropGraphs(failed *graphs) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.graphs != failed || s.closed.Load() {
+		return nil
+	}
+	failed.stop()
+	s.graphs = nil
+	return s.reload()
 }
 
 // Signature returns what the model takes and returns. No dimension is marked as the batch: the model file does not tell.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
-// Provider returns what executes the model: CPU or CUDA.
+// Provider returns what executes the model, such as CPU or CUDA.
 func (s *Session) Provider() string { return s.provider }
 
-// Notes returns why an execution provider that was asked for does not execute the model, one sentence each.
+// Notes returns what was asked for and could not be had, one sentence each.
 func (s *Session) Notes() []string { return s.notes }
+
+// Pinner returns what page-locks the buffers of this session's batches; nil without Options.PinBuffers.
+func (s *Session) Pinner() tensor.Pinner {
+	if s.pinner == nil {
+		return nil
+	}
+	return s.pinner
+}
 
 // Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an error
 // whose Terminated is true. Later runs fail with ErrClosed. Closing again does nothing.
@@ -115,11 +188,26 @@ func (s *Session) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	C.weft_session_terminate(s.c)
+	s.stopping.Lock()
+	if s.native != nil {
+		C.weft_session_terminate(s.native.c)
+	}
+	s.stopping.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	C.weft_session_free(s.c)
-	s.c = nil
-	release()
-	return s.binding.Destroy()
+	if s.graphs != nil {
+		s.graphs.stop()
+		s.graphs = nil
+	}
+	defer release()
+	if s.native == nil {
+		return nil
+	}
+	n := s.native
+	s.native = nil
+	if s.abandoned.Load() {
+		s.log.Warn("a model on a lost device is left in its memory", "path", s.path)
+		return nil
+	}
+	return n.close()
 }

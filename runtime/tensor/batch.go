@@ -20,6 +20,15 @@ func NewBatch(inputs, outputs int) *Batch {
 	}
 }
 
+// PinWith has the memory that the batch maps from now on pinned by p. nil: by nobody.
+func (b *Batch) PinWith(p Pinner) {
+	for _, slabs := range [][]Slab{b.in, b.out} {
+		for i := range slabs {
+			slabs[i].pinner = p
+		}
+	}
+}
+
 // Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is the
 // product of shape and element size. Shape is copied.
 func (b *Batch) Input(i int, dtype DType, shape Shape, size int) []byte {

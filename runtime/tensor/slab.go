@@ -10,7 +10,17 @@ import (
 // Slab is memory outside the Go heap that grows on demand and is reused from batch to batch. Its address does not move
 // between two calls of Bytes that need no growth, and the garbage collector never looks at it, so native code may keep the
 // address. A Slab has one owner and is not safe for concurrent use. The zero value is ready.
-type Slab struct{ mem []byte }
+type Slab struct {
+	mem    []byte
+	pinner Pinner // nil: none
+}
+
+// Pinner is told of the memory that slabs map, so that a device may copy to and from it faster. Pin is called before anybody uses the
+// memory, Unpin with the same slice before it is unmapped. It is safe for concurrent use.
+type Pinner interface {
+	Pin(memory []byte)
+	Unpin(memory []byte)
+}
 
 const minSlab = 4096
 
@@ -30,6 +40,9 @@ func (s *Slab) Bytes(n int) []byte {
 			panic(&OutOfMemoryError{Bytes: size, Err: err})
 		}
 		s.mem = mem
+		if s.pinner != nil {
+			s.pinner.Pin(mem)
+		}
 	}
 	return s.mem[:n:n]
 }
@@ -37,6 +50,9 @@ func (s *Slab) Bytes(n int) []byte {
 // Free gives the memory back. The slab may be used again and starts empty.
 func (s *Slab) Free() {
 	if s.mem != nil {
+		if s.pinner != nil {
+			s.pinner.Unpin(s.mem)
+		}
 		// The range was mapped by Bytes and is unmapped once: munmap cannot fail on it.
 		_ = unix.Munmap(s.mem)
 		s.mem = nil

@@ -1,0 +1,78 @@
+package gpu
+
+import "time"
+
+// Sample is what is known of a GPU at one moment. A value that is not Known is zero.
+type Sample struct {
+	At    time.Time // when the youngest of the values was read
+	Known Quantity
+
+	Clock, MaxClock int // of the multiprocessors, now and at most, in MHz
+	Reasons         Reasons
+	Utilisation     int // part of the time in which anything ran, whoever ran it, in per mille
+	// CoTenant is the share of the multiprocessors that other processes use, in per mille.
+	CoTenant int
+	// MemoryTotal, MemoryUsed and MemoryFree are in bytes. What the driver keeps for itself is in neither used nor free, unless an
+	// old driver does not tell it apart: there it is in used.
+	MemoryTotal, MemoryUsed, MemoryFree int64
+	Power, PowerLimit                   float64 // in W
+	Temperature                         int     // in °C
+	ECC                                 int64   // memory errors that could not be corrected, since the driver was loaded
+	// XIDs counts the errors that the driver reported of the device since the program began to listen, whoever caused them;
+	// LastXID is the number of the latest, which the driver's documentation explains.
+	XIDs    int64
+	LastXID int
+
+	Lost    bool // the device was gone when it was last asked; nothing else is known then
+	Expired bool // there is no recent sample: nothing is known but when the last one was taken, and whether the device was lost
+}
+
+// Has reports whether every quantity of the set is known.
+func (s *Sample) Has(set Quantity) bool { return s.Known&set == set }
+
+// Idle reports whether nothing was running, so that the clock means nothing. Where the driver gives no reasons, it goes by the
+// utilisation.
+func (s *Sample) Idle() bool {
+	if s.Has(EventReasons) {
+		return s.Reasons&GPUIdle != 0
+	}
+	return s.Has(Utilisation) && s.Utilisation == 0
+}
+
+// Age is for how long the sample has been the latest.
+func (s *Sample) Age() time.Duration { return time.Since(s.At) }
+
+// Set makes the values of the set those of from, whether known or not. A Source that keeps samples answers with it.
+func (s *Sample) Set(set Quantity, from *Sample) {
+	for q := Quantity(1); q <= AllQuantities; q <<= 1 {
+		if set&q == 0 {
+			continue
+		}
+		switch q {
+		case Clock:
+			s.Clock = from.Clock
+		case EventReasons:
+			s.Reasons = from.Reasons
+		case Utilisation:
+			s.Utilisation = from.Utilisation
+		case Memory:
+			s.MemoryTotal, s.MemoryUsed, s.MemoryFree = from.MemoryTotal, from.MemoryUsed, from.MemoryFree
+		case MaxClock:
+			s.MaxClock = from.MaxClock
+		case Power:
+			s.Power = from.Power
+		case PowerLimit:
+			s.PowerLimit = from.PowerLimit
+		case Temperature:
+			s.Temperature = from.Temperature
+		case ECC:
+			s.ECC = from.ECC
+		case XIDs:
+			s.XIDs, s.LastXID = from.XIDs, from.LastXID
+		case CoTenants:
+			s.CoTenant = from.CoTenant
+		default: // sets of several do not come here
+		}
+	}
+	s.Known = s.Known&^set | from.Known&set
+}

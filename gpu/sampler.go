@@ -1,0 +1,166 @@
+package gpu
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config is what a Sampler is made with.
+type Config struct {
+	Source Source
+	// Devices are those to watch, as the Source numbers them. Names must differ.
+	Devices []Device
+	// Interval is how often clock, reasons, utilisation and memory are read. Zero: 150 ms. Too low holds up other calls of the
+	// driver, which has one lock for many of them; too high learns late of a clock that was cut. Power, temperature, the
+	// shares of processes and so on are read every second, or every interval if that is longer: a share that is known later than
+	// that does more harm than good (docs/SCHEDULER.md).
+	Interval time.Duration
+	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more.
+	Expiry time.Duration
+	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back. Nil:
+	// slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultInterval = 150 * time.Millisecond
+	defaultExpiry   = 3 * time.Second
+	slowInterval    = time.Second
+	// share is the inverse of the part of its time that the poller spends asking at most, where the driver is slow.
+	share = 10
+)
+
+// Sampler asks a Source about its devices from time to time and keeps the latest answers. All methods but Run are safe for
+// concurrent use.
+type Sampler struct {
+	source   Source
+	interval time.Duration
+	expiry   time.Duration
+	log      *slog.Logger
+
+	watched []*watched
+	byName  map[string]*watched // immutable
+
+	requests chan memoryRequest
+	ended    chan struct{} // closed when Run returns
+}
+
+// NewSampler returns a Sampler, which knows nothing before Run.
+func NewSampler(cfg Config) *Sampler {
+	s := &Sampler{
+		source: cfg.Source, interval: cmp.Or(cfg.Interval, defaultInterval), log: cmp.Or(cfg.Logger, slog.Default()),
+		byName: map[string]*watched{}, requests: make(chan memoryRequest), ended: make(chan struct{}),
+	}
+	s.expiry = cmp.Or(cfg.Expiry, max(defaultExpiry, 3*s.interval))
+	for i, d := range cfg.Devices {
+		w := &watched{Device: d, index: i, sampler: s}
+		s.watched = append(s.watched, w)
+		s.byName[d.Name] = w
+	}
+	return s
+}
+
+// Run asks until ctx ends. It is called once.
+func (s *Sampler) Run(ctx context.Context) {
+	defer close(s.ended)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-s.requests:
+			r.reply <- r.of.readMemory()
+		case <-timer.C:
+			begin := time.Now()
+			for _, w := range s.watched {
+				w.sweep()
+			}
+			timer.Reset(max(s.interval, share*time.Since(begin)))
+		}
+	}
+}
+
+// every is how often a quantity is read.
+func (s *Sampler) every(q Quantity) time.Duration {
+	switch q {
+	case Clock, EventReasons, Utilisation, Memory: // each a matter of microseconds
+		return s.interval
+	default:
+		return max(s.interval, slowInterval)
+	}
+}
+
+// Devices lists the devices. The slice is the caller's.
+func (s *Sampler) Devices() []Device {
+	var devices []Device
+	for _, w := range s.watched {
+		devices = append(devices, w.Device)
+	}
+	return devices
+}
+
+// Latest returns the latest sample of the named device, and a number that grows with every sample; 0 while there has been none.
+// One that is too old has given way to one that is Expired, with the next number. It neither blocks nor allocates.
+func (s *Sampler) Latest(name string) (Sample, uint64) {
+	w := s.byName[name]
+	if w == nil {
+		return Sample{}, 0
+	}
+	return w.read()
+}
+
+// FallBacks returns the counts of the named device.
+func (s *Sampler) FallBacks(name string) FallBacks {
+	w := s.byName[name]
+	if w == nil {
+		return FallBacks{}
+	}
+	return w.counts()
+}
+
+// ErrStopped is what is asked of a Sampler that does not run any more.
+var ErrStopped = errors.New("GPU telemetry has stopped")
+
+type memoryRequest struct {
+	of    *watched
+	reply chan memoryReply // of capacity 1
+}
+
+type memoryReply struct {
+	total, free int64
+	err         error
+}
+
+// ReadMemory has the poller read the memory of the named device right now, for who is about to need much of it. It waits for the
+// driver, or until ctx ends. The figures are in bytes.
+func (s *Sampler) ReadMemory(ctx context.Context, name string) (total, free int64, err error) {
+	w := s.byName[name]
+	if w == nil {
+		return 0, 0, fmt.Errorf("read the memory of %s: GPU telemetry does not watch it", name)
+	}
+	r := memoryRequest{of: w, reply: make(chan memoryReply, 1)}
+	select {
+	case s.requests <- r:
+	case <-s.ended:
+		err = ErrStopped
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		select {
+		case answer := <-r.reply:
+			total, free, err = answer.total, answer.free, answer.err
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the memory of %s: %w", name, err)
+	}
+	return total, free, nil
+}

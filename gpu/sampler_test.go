@@ -1,0 +1,356 @@
+package gpu_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/gpu/gputest"
+)
+
+// bench is a running Sampler of one device, and what it asks.
+type bench struct {
+	*gpu.Sampler
+	source *gputest.Source
+	log    *lines
+	stop   func()
+}
+
+// lines keeps what is logged.
+type lines struct {
+	slog.Handler
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *lines) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, line)
+	return nil
+}
+
+func (l *lines) count(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.said {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// most is what the device of a bench tells at first: everything but ECC errors.
+var most = gpu.Sample{
+	Clock: 1400, MaxClock: 2000, Reasons: gpu.SWPowerCap, Utilisation: 900, CoTenant: 120,
+	MemoryTotal: 80 << 30, MemoryUsed: 20 << 30, MemoryFree: 60 << 30,
+	Power: 310.5, PowerLimit: 700, Temperature: 61, XIDs: 1, LastXID: 31,
+}
+
+// run starts a Sampler in a bubble and ends it with the test function.
+func run(t *testing.T, test func(*testing.T, *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{source: &gputest.Source{}, log: &lines{Handler: slog.DiscardHandler}}
+		b.source.Set(0, gpu.AllQuantities&^gpu.ECC, most)
+		b.Sampler = gpu.NewSampler(gpu.Config{
+			Source: b.source, Devices: []gpu.Device{{Name: "cuda:0", UUID: "GPU-1"}}, Interval: 100 * time.Millisecond,
+			Expiry: 2 * time.Second, Logger: slog.New(b.log),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.Run(ctx)
+		}()
+		b.stop = func() {
+			cancel()
+			<-done
+		}
+		synctest.Wait()
+		test(t, b)
+		b.stop()
+	})
+}
+
+// after lets time pass.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestLatest(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		got, number := b.Latest("cuda:0")
+		want := most
+		want.At, want.Known = time.Now(), gpu.AllQuantities&^gpu.ECC
+		if diff := cmp.Diff(want, got); diff != "" || number != 2 {
+			t.Errorf("sample number %d (-want +got):\n%s", number, diff)
+		}
+		b.source.Set(0, gpu.Clock, gpu.Sample{Clock: 900})
+		after(100 * time.Millisecond)
+		if got, number = b.Latest("cuda:0"); got.Clock != 900 || got.Temperature != 61 || got.Age() != 0 || number != 4 {
+			t.Errorf("sample %+v, number %d; want the new clock with a new number, and the rest kept", got, number)
+		}
+		if got, number := b.Latest("cuda:7"); number != 0 || got.Known != 0 {
+			t.Errorf("of an unknown device: %+v, number %d", got, number)
+		}
+	})
+}
+
+func TestHowOftenEachIsAsked(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		after(10*time.Second + 50*time.Millisecond)
+		for q, want := range map[gpu.Quantity]int{
+			gpu.Clock: 101, gpu.EventReasons: 101, gpu.Utilisation: 101, gpu.Memory: 101,
+			gpu.MaxClock: 11, gpu.Power: 11, gpu.Temperature: 11, gpu.XIDs: 11, gpu.CoTenants: 11,
+			gpu.ECC: 1, // which is not supported
+		} {
+			if got := b.source.Asked(0, q); got != want {
+				t.Errorf("%v was asked for %d times in 10 s, want %d", q, got, want)
+			}
+		}
+		if f := b.FallBacks("cuda:0"); f != (gpu.FallBacks{NotSupported: 1}) {
+			t.Errorf("fall-backs %+v", f)
+		}
+		if n := b.log.count("INFO a GPU does not tell everything device=cuda:0 missing=ecc"); n != 1 {
+			t.Errorf("it is said %d times that ECC errors are not told", n)
+		}
+	})
+}
+
+// TestSlowDriver: a driver that takes its time is asked less often.
+func TestSlowDriver(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		before := b.source.Asked(0, gpu.Clock)
+		release := b.source.Hold(0)
+		after(600 * time.Millisecond) // it was asked 100 ms after the beginning
+		release()
+		after(4900 * time.Millisecond)
+		if n := b.source.Asked(0, gpu.Clock) - before; n != 1 {
+			t.Errorf("asked %d times within 5 s of an answer that took 500 ms, want 1", n)
+		}
+		after(200 * time.Millisecond)
+		if n := b.source.Asked(0, gpu.Clock) - before; n < 2 {
+			t.Error("never asked again")
+		}
+	})
+}
+
+// TestExpiry: while the driver hangs, nobody can say that a sample is old but who looks at it.
+func TestExpiry(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		release := b.source.Hold(0)
+		after(2 * time.Second)
+		if s, number := b.Latest("cuda:0"); s.Expired || number != 2 {
+			t.Errorf("after 2 s: %+v, number %d; want the first sample", s, number)
+		}
+		taken, _ := b.Latest("cuda:0")
+		after(time.Millisecond)
+		for range 2 {
+			s, number := b.Latest("cuda:0")
+			if diff := cmp.Diff(gpu.Sample{At: taken.At, Expired: true}, s); diff != "" || number != 3 {
+				t.Errorf("number %d (-want +got):\n%s", number, diff)
+			}
+		}
+		if f := b.FallBacks("cuda:0"); f.Expired != 1 {
+			t.Errorf("fall-backs %+v, want one expired sample however often it is looked at", f)
+		}
+		release()
+		synctest.Wait()
+		if s, number := b.Latest("cuda:0"); s.Expired || number != 4 || s.Clock != 1400 {
+			t.Errorf("after the driver answered: %+v, number %d", s, number)
+		}
+	})
+}
+
+// TestOneValueFails: it is kept for a while, then it is missing; the others are not touched.
+func TestOneValueFails(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		b.source.Fail(0, gpu.Clock, errors.New("busy"))
+		after(1900 * time.Millisecond)
+		if s, _ := b.Latest("cuda:0"); s.Clock != 1400 || s.Age() > 100*time.Millisecond {
+			t.Errorf("after 1.9 s: %+v", s)
+		}
+		after(time.Second)
+		s, _ := b.Latest("cuda:0")
+		if s.Has(gpu.Clock) || s.Clock != 0 || !s.Has(gpu.EventReasons|gpu.Memory|gpu.MaxClock) || s.Expired {
+			t.Errorf("after 2.9 s: %+v; want everything but the clock", s)
+		}
+		if f := b.FallBacks("cuda:0"); f.Failed != 29 || f.Expired != 1 || f.Blackouts != 0 {
+			t.Errorf("fall-backs %+v", f)
+		}
+		b.source.Fail(0, gpu.Clock, nil)
+		after(100 * time.Millisecond)
+		if s, _ := b.Latest("cuda:0"); s.Clock != 1400 {
+			t.Errorf("afterwards: %+v", s)
+		}
+	})
+}
+
+func TestBlackout(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		const all = gpu.AllQuantities &^ gpu.XIDs // which the source counts by itself
+		b.source.Fail(0, all, errors.New("driver trouble"))
+		before := b.source.Asked(0, gpu.Clock)
+		after(301 * time.Millisecond)
+		if n := b.source.Asked(0, gpu.Clock) - before; n != 3 {
+			t.Fatalf("asked %d times before it is left alone, want 3", n)
+		}
+		for i, seconds := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+			before := b.source.Asked(0, gpu.Clock)
+			after(time.Duration(seconds)*time.Second - 150*time.Millisecond)
+			if n := b.source.Asked(0, gpu.Clock) - before; n != 0 {
+				t.Errorf("asked %d times in blackout %d, of %d s", n, i+1, seconds)
+			}
+			after(150*time.Millisecond + time.Duration(i)) // the ticks are a little later each time
+			if n := b.source.Asked(0, gpu.Clock) - before; n != 1 {
+				t.Errorf("asked %d times after blackout %d, want once", n, i+1)
+			}
+		}
+		if s, _ := b.Latest("cuda:0"); !s.Expired {
+			t.Errorf("sample %+v, want it expired", s)
+		}
+		if n := b.log.count("WARN"); n != 1 {
+			t.Errorf("%d warnings, want one", n)
+		}
+		if f := b.FallBacks("cuda:0"); f.Blackouts != 12 || f.Expired != 1 {
+			t.Errorf("fall-backs %+v", f)
+		}
+		b.source.Fail(0, all, nil)
+		after(301 * time.Second)
+		if s, _ := b.Latest("cuda:0"); s.Expired || s.Clock != 1400 || s.Temperature != 61 {
+			t.Errorf("sample %+v, want a fresh one", s)
+		}
+		if n := b.log.count("INFO the state of a GPU can be read again"); n != 1 {
+			t.Errorf("it is said %d times that the device is back", n)
+		}
+	})
+}
+
+func TestLost(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		b.source.Fail(0, gpu.AllQuantities, gpu.ErrLost)
+		_, number := b.Latest("cuda:0")
+		after(100 * time.Millisecond)
+		s, next := b.Latest("cuda:0")
+		if diff := cmp.Diff(gpu.Sample{At: time.Now(), Lost: true}, s); diff != "" || next <= number {
+			t.Errorf("number %d after %d (-want +got):\n%s", next, number, diff)
+		}
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); !errors.Is(err, gpu.ErrLost) {
+			t.Errorf("its memory: %v", err)
+		}
+		after(time.Minute)
+		if s, _ := b.Latest("cuda:0"); !s.Expired || !s.Lost {
+			t.Errorf("after a minute: %+v", s)
+		}
+		if f := b.FallBacks("cuda:0"); f.Lost != 1 || f.Blackouts < 5 {
+			t.Errorf("fall-backs %+v, want one loss", f)
+		}
+		if n := b.log.count("WARN"); n != 1 {
+			t.Errorf("%d warnings, want one", n)
+		}
+		b.source.Fail(0, gpu.AllQuantities, nil)
+		after(2 * time.Minute)
+		if s, _ := b.Latest("cuda:0"); s.Lost || s.Expired || s.Clock != 1400 {
+			t.Errorf("when it is back: %+v", s)
+		}
+	})
+}
+
+func TestReadMemory(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		b.source.Set(0, gpu.Memory, gpu.Sample{MemoryTotal: 80 << 30, MemoryUsed: 79 << 30, MemoryFree: 1 << 30})
+		total, free, err := b.ReadMemory(t.Context(), "cuda:0")
+		if total != 80<<30 || free != 1<<30 || err != nil {
+			t.Errorf("total %d, free %d, %v", total, free, err)
+		}
+		if s, number := b.Latest("cuda:0"); s.MemoryFree != 1<<30 || number != 4 {
+			t.Errorf("%+v, number %d; want what was read to be seen by all", s, number)
+		}
+		b.source.Fail(0, gpu.Memory, errors.New("busy"))
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); err == nil || err.Error() != "read the memory of cuda:0: busy" {
+			t.Errorf("error %v", err)
+		}
+		release := b.source.Hold(0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := b.ReadMemory(ctx, "cuda:0"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v of a driver that hangs", err)
+		}
+		release()
+		b.stop()
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); !errors.Is(err, gpu.ErrStopped) {
+			t.Errorf("error %v after the end", err)
+		}
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:1"); err == nil || !strings.Contains(err.Error(), "does not watch") {
+			t.Errorf("error %v of an unknown device", err)
+		}
+	})
+}
+
+func TestIdle(t *testing.T) {
+	for _, tt := range []struct {
+		s    gpu.Sample
+		want bool
+	}{
+		{gpu.Sample{}, false},
+		{gpu.Sample{Known: gpu.EventReasons, Reasons: gpu.GPUIdle | gpu.SyncBoost}, true},
+		{gpu.Sample{Known: gpu.EventReasons | gpu.Utilisation, Reasons: gpu.SWPowerCap}, false},
+		{gpu.Sample{Known: gpu.Utilisation}, true},
+		{gpu.Sample{Known: gpu.Utilisation, Utilisation: 10}, false},
+	} {
+		if got := tt.s.Idle(); got != tt.want {
+			t.Errorf("idle %v: %+v", got, tt.s)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if got := gpu.AllReasons.String(); got != "gpu_idle,applications_clocks,sw_power_cap,hw_slowdown,sync_boost,sw_thermal,hw_thermal,hw_power_brake,display_clocks" {
+		t.Errorf("reasons %s", got)
+	}
+	if got := gpu.Throttled.String(); got != "hw_slowdown,sw_thermal,hw_thermal,hw_power_brake" || gpu.Reasons(1<<20).String() != "none" {
+		t.Errorf("throttled by %s", got)
+	}
+	if got := gpu.AllQuantities.String(); strings.Count(got, ",") != 10 || !strings.HasSuffix(got, ",co_tenants") {
+		t.Errorf("quantities %s", got)
+	}
+}
+
+func BenchmarkLatest(b *testing.B) {
+	source := &gputest.Source{}
+	source.Set(0, gpu.AllQuantities, most)
+	s := gpu.NewSampler(gpu.Config{Source: source, Devices: []gpu.Device{{Name: "cuda:0"}}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ctx)
+	}()
+	if _, _, err := s.ReadMemory(ctx, "cuda:0"); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Latest("cuda:0")
+	}
+	cancel()
+	<-done
+}

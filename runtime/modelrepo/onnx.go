@@ -1,0 +1,135 @@
+package modelrepo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// ONNX tells how ONNX Runtime runs a model.
+type ONNX struct {
+	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves what it lacks to
+	// CUDA. openvino and coreml compute on what they choose, and are scheduled as the CPU.
+	Providers []Provider `yaml:"providers,flow"`
+	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
+	// large model's execution; it takes cores from the other models, and their costs become harder to predict.
+	IntraOpThreads int `yaml:"intra_op_threads"`
+	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. "", the default: the server
+	// chooses.
+	Device string `yaml:"device,omitempty"`
+	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work space; 0, the
+	// default: none. Too low fails batches that would have fitted; too high lets the model take what others need. What CUDA and its
+	// libraries take for themselves comes on top.
+	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
+	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps each twice the
+	// last, or same_as_requested, by what is needed, which wastes less and calls the driver more often.
+	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy"`
+	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that differ in the
+	// fourth digit.
+	TF32 bool `yaml:"tf32"`
+	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default, guesses at once;
+	// exhaustive tries all, which stops the device at each new shape; default takes always the same.
+	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search"`
+	// PinBuffers page-locks batch buffers for CUDA devices; default false. Experimental.
+	PinBuffers bool `yaml:"pin_buffers"`
+	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it; default false. Experimental.
+	CUDAGraphs bool `yaml:"cuda_graphs"`
+}
+
+// Provider is an ONNX Runtime execution provider: cpu, cuda, tensorrt, openvino or coreml.
+type Provider string
+
+// The providers.
+const (
+	CPU      Provider = "cpu"
+	CUDA     Provider = "cuda"
+	TensorRT Provider = "tensorrt"
+	OpenVINO Provider = "openvino"
+	CoreML   Provider = "coreml"
+)
+
+// Choices lists the providers.
+func (Provider) Choices() (now, later []string) {
+	return []string{"cpu", "cuda", "tensorrt", "openvino", "coreml"}, nil
+}
+
+// OnCUDA reports whether the provider computes on a CUDA device.
+func (p Provider) OnCUDA() bool { return p == CUDA || p == TensorRT }
+
+// ArenaStrategy is how memory on a CUDA device grows.
+type ArenaStrategy string
+
+// Choices lists the strategies.
+func (ArenaStrategy) Choices() (now, later []string) {
+	return []string{"next_power_of_two", "same_as_requested"}, nil
+}
+
+// ConvSearch is how algorithms for convolutions are chosen.
+type ConvSearch string
+
+// Choices lists the ways.
+func (ConvSearch) Choices() (now, later []string) {
+	return []string{"heuristic", "exhaustive", "default"}, nil
+}
+
+func defaultONNX() ONNX {
+	return ONNX{Providers: []Provider{CPU}, IntraOpThreads: 1, ArenaExtendStrategy: "next_power_of_two", ConvAlgoSearch: "heuristic"}
+}
+
+func (o *ONNX) check(faults *config.Faults, b *Batching) {
+	config.Between(faults, "onnx.intra_op_threads", o.IntraOpThreads, 1, 256)
+	config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, 0, math.MaxInt64)
+	if len(o.Providers) == 0 {
+		faults.Addf("onnx.providers", "the list is empty; expected such as [cpu] or [cuda, cpu]")
+	}
+	for i, p := range o.Providers {
+		if slices.Contains(o.Providers[:i], p) {
+			faults.Addf(fmt.Sprintf("onnx.providers[%d]", i), "%s is listed twice", p)
+		}
+	}
+	if o.Device != "" && !isCUDADevice(o.Device) {
+		faults.Addf("onnx.device", "%q; expected such as cuda:0", o.Device)
+	}
+	o.checkForCUDA(faults)
+	switch {
+	case !o.CUDAGraphs:
+	case !slices.Contains(o.Providers, CUDA):
+		faults.Addf("onnx.cuda_graphs", "true needs the provider cuda; add it to onnx.providers or remove the key")
+	case len(b.AllowedBatchSizes) == 0 && b.Mode != BatchOff:
+		faults.Addf("onnx.cuda_graphs", "true needs batching.allowed_batch_sizes, such as [1, 2, 4, 8], since each size has a graph of its own; "+
+			"list them or remove the key")
+	}
+}
+
+// checkForCUDA finds settings that no provider heeds.
+func (o *ONNX) checkForCUDA(faults *config.Faults) {
+	if len(o.Providers) == 0 || slices.ContainsFunc(o.Providers, Provider.OnCUDA) {
+		return
+	}
+	d := defaultONNX()
+	for _, s := range []struct {
+		key string
+		set bool
+	}{
+		{"device", o.Device != ""},
+		{"device_memory_limit", o.DeviceMemoryLimit != 0},
+		{"arena_extend_strategy", o.ArenaExtendStrategy != d.ArenaExtendStrategy},
+		{"tf32", o.TF32},
+		{"conv_algo_search", o.ConvAlgoSearch != d.ConvAlgoSearch},
+		{"pin_buffers", o.PinBuffers},
+	} {
+		if s.set {
+			faults.Addf("onnx."+s.key, "this is of CUDA devices, and onnx.providers has neither cuda nor tensorrt; add one or remove the key")
+		}
+	}
+}
+
+func isCUDADevice(name string) bool {
+	number, ok := strings.CutPrefix(name, "cuda:")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return ok && err == nil && strconv.FormatUint(n, 10) == number
+}

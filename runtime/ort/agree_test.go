@@ -1,0 +1,43 @@
+package ort
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+func TestAgree(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, tt := range []struct {
+		got, want []float32
+		agree     bool
+	}{
+		{[]float32{1, 2}, []float32{1, 2}, true},
+		{[]float32{1.0009, 2}, []float32{1, 2}, true},
+		{[]float32{1.003, 2}, []float32{1, 2}, false},
+		{[]float32{nan, inf, 1}, []float32{nan, inf, 1.0001}, true},
+		{[]float32{nan, 1}, []float32{1, 1}, false},
+		{[]float32{1, 1}, []float32{inf, 1}, false},
+		{[]float32{1e-9}, []float32{0}, false},
+		{[]float32{1}, []float32{1, 1}, false},
+	} {
+		if got := agree(of(tt.got), of(tt.want)); got != tt.agree {
+			t.Errorf("%v beside %v: %v", tt.got, tt.want, got)
+		}
+	}
+	a := tensor.Tensor{DType: tensor.Int32, Shape: tensor.Shape{1}, Data: []byte{1, 0, 0, 0}}
+	b := tensor.Tensor{DType: tensor.Int32, Shape: tensor.Shape{1}, Data: []byte{2, 0, 0, 0}}
+	if agree(a, b) || !agree(a, a) {
+		t.Error("integers must be equal")
+	}
+}
+
+func of(values []float32) tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{int64(len(values))}}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
+	}
+	return t
+}

@@ -1,0 +1,319 @@
+package ort_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// gpu is where the tests of CUDA run.
+type gpu struct {
+	options ort.Options
+	// real: there is a GPU. Not so in a rehearsal, which only shows that the tests themselves hold.
+	real bool
+}
+
+// useGPU skips the test unless WEFT_TEST_CUDA is 1, or cpu for a rehearsal on the CPU. WEFT_TEST_CUDA_DEVICE is the device, 0 unless set.
+func useGPU(t testing.TB) gpu {
+	t.Helper()
+	switch os.Getenv("WEFT_TEST_CUDA") {
+	case "1":
+		device, _ := strconv.Atoi(os.Getenv("WEFT_TEST_CUDA_DEVICE"))
+		return gpu{ort.Options{Providers: []string{ort.CUDA}, DeviceID: device}, true}
+	case "cpu":
+		if t, is := t.(*testing.T); is {
+			useFakeCUDA(t)
+			ort.CaptureOnCPU(t)
+		}
+		return gpu{ort.Options{Providers: []string{ort.CPU}}, false}
+	}
+	t.Skip("WEFT_TEST_CUDA is not 1: a GPU is needed, and a library with the CUDA provider in WEFT_ONNXRUNTIME_LIB")
+	return gpu{}
+}
+
+// open opens a model file there, changed by set.
+func (g gpu) open(t testing.TB, path string, set func(*ort.Options)) *ort.Session {
+	t.Helper()
+	initialise(t)
+	o := g.options
+	if set != nil {
+		set(&o)
+	}
+	s, err := ort.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func (g gpu) openGraph(t testing.TB, model []byte, set func(*ort.Options)) *ort.Session {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return g.open(t, path, set)
+}
+
+func withGraphs(o *ort.Options) { o.CUDAGraphs = true }
+
+// asOnCPU compares answers, by tolerances that CUDA has to keep with TF32 off.
+func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tensor.Tensor) {
+	t.Helper()
+	for i, w := range want {
+		tolerance := map[tensor.DType]float64{tensor.Float16: 5e-3, tensor.Float32: 1e-3}[w.DType]
+		if d := deviation(got[i], w); !(d <= tolerance) {
+			t.Errorf("%s: output %q deviates by %g of the largest magnitude, want at most %g", what, sig.Outputs[i].Name, d, tolerance)
+		}
+	}
+}
+
+// Each model answers on CUDA what it answers on the CPU, with CUDA graphs where it allows them, and when asked again.
+func TestCUDAReferenceModels(t *testing.T) {
+	g := useGPU(t)
+	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no model with a ref.json: %v", err)
+	}
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refs references
+			if err := json.Unmarshal(raw, &refs); err != nil {
+				t.Fatal(err)
+			}
+			model := filepath.Join(dir, "model.onnx")
+			initialise(t)
+			cpu, err := ort.Open(model, ort.Options{})
+			if err != nil && strings.Contains(err.Error(), "LOCPATH") {
+				offerLocale(t, err)
+				cpu, err = ort.Open(model, ort.Options{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cpu.Close()
+			eager, graphs := g.open(t, model, nil), g.open(t, model, withGraphs)
+			t.Logf("notes: %q", graphs.Notes())
+			sig := cpu.Signature()
+			for range 3 {
+				for _, c := range refs.Cases {
+					inputs := make([]tensor.Tensor, len(sig.Inputs))
+					for _, r := range c.Inputs {
+						inputs[sig.Input(r.Name)] = r.tensor()
+					}
+					want := runOnce(t, cpu, inputs...)
+					asOnCPU(t, "eager", sig, runOnce(t, eager, inputs...), want)
+					asOnCPU(t, "with graphs", sig, runOnce(t, graphs, inputs...), want)
+				}
+			}
+			replayed, plain := graphs.Graphs()
+			t.Logf("graphs: %d replayed, %d eager, %d failures", replayed, plain, graphs.GraphFailures())
+		})
+	}
+}
+
+// A policy on CUDA replays its graphs, and answers what it answers without.
+func TestCUDAGraphs(t *testing.T) {
+	g := useGPU(t)
+	model := onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh")
+	var log bytes.Buffer
+	eager := g.openGraph(t, model, nil)
+	graphs := g.openGraph(t, model, func(o *ort.Options) {
+		o.CUDAGraphs, o.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	if notes := graphs.Notes(); len(notes) != 0 {
+		t.Fatalf("notes %q", notes)
+	}
+	sig := eager.Signature()
+	for k := range 20 {
+		for _, rows := range []int64{1, 8, 64} {
+			in := sample(tensor.Float32, tensor.Shape{rows, 48})
+			for i := range rows * 48 {
+				copy(in.Data[4*i:], floats(nil, float32(k+1)/float32(i+1)).Data)
+			}
+			asOnCPU(t, "with graphs", sig, runOnce(t, graphs, in), runOnce(t, eager, in))
+		}
+	}
+	replayed, plain := graphs.Graphs()
+	if replayed != 3*17 || plain != 3*3 || graphs.GraphFailures() != 0 {
+		t.Errorf("%d replayed, %d eager, %d failures; want 51, 9, 0\n%s", replayed, plain, graphs.GraphFailures(), &log)
+	}
+}
+
+// Captures disturb nobody: not the runs of another session, nor its opening and closing.
+func TestCUDACaptureBesideOthers(t *testing.T) {
+	g := useGPU(t)
+	model := onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh")
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := g.openGraph(t, model, nil)
+	graphs := g.openGraph(t, model, withGraphs)
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		b := batchOf(t, other, sample(tensor.Float32, tensor.Shape{5, 48}))
+		others.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := other.Run(b); err != nil {
+					t.Errorf("a run beside a capture: %v", err)
+					return
+				}
+			}
+		})
+	}
+	opened := make(chan struct{})
+	others.Go(func() {
+		defer close(opened)
+		for range 5 {
+			s, err := ort.Open(path, g.options)
+			if err == nil {
+				err = s.Close()
+			}
+			if err != nil {
+				t.Errorf("opening beside a capture: %v", err)
+				return
+			}
+		}
+	})
+	// A capture gives way to what opens a session, so there are rounds after the last one.
+	for k, after := 0, 0; after < 10; k++ {
+		for rows := int64(1); rows <= 8; rows++ {
+			in := sample(tensor.Float32, tensor.Shape{rows, 48})
+			in.Data[3] = byte(k)
+			runOnce(t, graphs, in)
+		}
+		select {
+		case <-opened:
+			after++
+		default:
+		}
+	}
+	close(stop)
+	others.Wait()
+	if replayed, _ := graphs.Graphs(); replayed == 0 || graphs.GraphFailures() != 0 {
+		t.Errorf("%d replayed, %d failures", replayed, graphs.GraphFailures())
+	}
+}
+
+// Two batches in flight on one session do not get at each other.
+func TestCUDATwoInFlight(t *testing.T) {
+	g := useGPU(t)
+	for name, set := range map[string]func(*ort.Options){"eager": nil, "graphs": withGraphs} {
+		t.Run(name, func(t *testing.T) {
+			s := g.openGraph(t, neg(), set)
+			var callers sync.WaitGroup
+			for c := range 2 {
+				callers.Go(func() {
+					b := tensor.NewBatch(1, 1)
+					defer b.Free()
+					for k := range 300 {
+						v := float32(1000*c + k)
+						fill(b, floats(tensor.Shape{2, 2}, v, v+0.25, v+0.5, -v))
+						if err := s.Run(b); err != nil {
+							t.Error(err)
+							return
+						}
+						if got := float32s(b.Outputs[0].Data); got[0] != -v || got[3] != v {
+							t.Errorf("caller %d asked for %g and got %g", c, v, got)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+		})
+	}
+}
+
+// glutton makes a tensor of as many numbers as its input says, and answers their sum.
+func glutton() []byte {
+	g := onnxgraph.New("glutton").Input("n", onnxgraph.Int64, 1).Output("sum", onnxgraph.Float)
+	g.InitFloats("one", nil, 1).Node("Expand", []string{"one", "n"}, []string{"ones"}).Node("Softplus", []string{"ones"}, []string{"many"})
+	g.Node("ReduceSum", []string{"many"}, []string{"sum"}, onnxgraph.IntAttr("keepdims", 0))
+	return g.Marshal()
+}
+
+// What is out of memory says so, beyond the device as beyond the limit, and the session goes on.
+func TestCUDAOutOfMemory(t *testing.T) {
+	g := useGPU(t)
+	const limit = 256 << 20
+	for name, c := range map[string]struct {
+		limit, floats int64
+	}{"device": {0, 1 << 44}, "limit": {limit, 1 << 28}} {
+		t.Run(name, func(t *testing.T) {
+			if !g.real && c.limit > 0 {
+				t.Skip("the CPU has no limit")
+			}
+			s := g.openGraph(t, glutton(), func(o *ort.Options) { o.DeviceMemory, o.ArenaExtend = c.limit, ort.ArenaExact })
+			runOnce(t, s, int64s(tensor.Shape{1}, 1000))
+			for range 3 {
+				err := s.Run(batchOf(t, s, int64s(tensor.Shape{1}, c.floats)))
+				if e, is := errors.AsType[*ort.Error](err); !is || !e.OutOfMemory() || e.DeviceLost() {
+					t.Errorf("%d numbers: got %v, want out of memory", c.floats, err)
+				}
+				runOnce(t, s, int64s(tensor.Shape{1}, 1000))
+			}
+			m, err := s.Memory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("memory: %+v", m)
+			if c.limit > 0 && m.Reserved > c.limit {
+				t.Errorf("the arena holds %d bytes, the limit is %d", m.Reserved, c.limit)
+			}
+		})
+	}
+}
+
+// Buffers are page-locked when that is asked for, and the answers are the same.
+func TestCUDAPinnedBuffers(t *testing.T) {
+	g := useGPU(t)
+	s := g.openGraph(t, neg(), func(o *ort.Options) { o.PinBuffers = true })
+	if (s.Pinner() != nil) != g.real || len(s.Notes()) != 0 {
+		t.Fatalf("pinner %v, notes %q", s.Pinner(), s.Notes())
+	}
+	b := tensor.NewBatch(1, 1)
+	defer b.Free()
+	b.PinWith(s.Pinner())
+	for _, rows := range []int64{1, 1 << 16, 3} {
+		in := make([]float32, 2*rows)
+		for i := range in {
+			in[i] = float32(i)
+		}
+		fill(b, floats(tensor.Shape{rows, 2}, in...))
+		if err := s.Run(b); err != nil {
+			t.Fatal(err)
+		}
+		if got := float32s(b.Outputs[0].Data); got[2*rows-1] != -float32(2*rows-1) {
+			t.Errorf("%d rows: the last number is %g", rows, got[2*rows-1])
+		}
+	}
+}

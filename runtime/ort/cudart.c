@@ -1,0 +1,40 @@
+#include "cudart.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+enum { PORTABLE = 1 }; // cudaHostRegisterPortable: locked for every device
+
+const char *weft_cuda_open(weft_cuda *cuda, const char *name, bool present) {
+    void *handle = dlopen(name, RTLD_LAZY | (present ? RTLD_NOLOAD : 0));
+    if (handle == NULL) return present ? "it is not loaded" : dlerror();
+    memset(cuda, 0, sizeof *cuda);
+    cuda->cudaGetErrorString = (const char *(*)(int))dlsym(handle, "cudaGetErrorString");
+    bool whole = cuda->cudaGetErrorString != NULL;
+#define CALL(function, parameters)                                     \
+    cuda->function = (int(*) parameters)dlsym(handle, #function); \
+    whole = whole && cuda->function != NULL;
+    WEFT_CUDA_CALLS(CALL)
+#undef CALL
+    if (!whole) {
+        dlclose(handle);
+        return "it lacks functions of the CUDA runtime";
+    }
+    cuda->handle = handle;
+    return NULL;
+}
+
+int weft_cuda_pin(const weft_cuda *cuda, int device, void *memory, size_t size) {
+    int code = cuda->cudaSetDevice(device);
+    if (code == 0) code = cuda->cudaHostRegister(memory, size, PORTABLE);
+    // The runtime keeps an error for whoever asks next, and ONNX Runtime would take it for its own.
+    if (code != 0) (void)cuda->cudaGetLastError();
+    return code;
+}
+
+int weft_cuda_unpin(const weft_cuda *cuda, int device, void *memory) {
+    int code = cuda->cudaSetDevice(device);
+    if (code == 0) code = cuda->cudaHostUnregister(memory);
+    if (code != 0) (void)cuda->cudaGetLastError();
+    return code;
+}

@@ -1,0 +1,58 @@
+package ort
+
+/*
+#include <stdlib.h>
+#include "cudart.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
+)
+
+// device keeps apart what may not happen at once on CUDA devices. While a graph is being captured, calls of other threads that allocate,
+// copy or wait fail, and spoil the capture (cudaStreamCaptureModeGlobal, which ONNX Runtime uses).
+var device struct {
+	// opening is held for reading while a session opens or closes, or memory is page-locked, and for writing by a capture, which gives
+	// way: a session can take seconds to open.
+	opening sync.RWMutex
+	// running is held for reading by runs and for writing by a capture, which waits for the runs in flight. Taken after opening.
+	running sync.RWMutex
+}
+
+// cudaRuntime is the CUDA runtime library, once it was found under one of the names.
+var cudaRuntime = struct {
+	mu    sync.Mutex
+	names []string
+	c     *C.weft_cuda
+}{names: []string{"libcudart.so.13", "libcudart.so.12"}}
+
+// loadCUDA returns the CUDA runtime: the one that ONNX Runtime's provider has loaded, else one that the system has.
+func loadCUDA() (*C.weft_cuda, error) {
+	cudaRuntime.mu.Lock()
+	defer cudaRuntime.mu.Unlock()
+	if cudaRuntime.c != nil {
+		return cudaRuntime.c, nil
+	}
+	c := (*C.weft_cuda)(C.calloc(1, C.size_t(unsafe.Sizeof(C.weft_cuda{}))))
+	var faults []string
+	for _, present := range []bool{true, false} {
+		for _, name := range cudaRuntime.names {
+			cName := C.CString(name)
+			fault := C.weft_cuda_open(c, cName, C.bool(present))
+			C.free(unsafe.Pointer(cName))
+			if fault == nil {
+				cudaRuntime.c = c
+				return c, nil
+			}
+			if !present {
+				faults = append(faults, name+": "+C.GoString(fault))
+			}
+		}
+	}
+	C.free(unsafe.Pointer(c))
+	return nil, fmt.Errorf("the CUDA runtime library cannot be used: %s", strings.Join(faults, "; "))
+}

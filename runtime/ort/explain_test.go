@@ -1,0 +1,34 @@
+package ort
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// The texts are those of ONNX Runtime 1.29 and 1.30, and the binding's before them.
+func TestExplain(t *testing.T) {
+	const parse = "/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_execution_provider_info.cc:62 static onnxruntime::CUDAExecutionProviderInfo " +
+		"onnxruntime::CUDAExecutionProviderInfo::FromProviderOptions(const onnxruntime::ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : " +
+		`provider_options_utils.h:187 Parse Failed to parse provider option "device_id": `
+	const load = "/onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:1988 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get() " +
+		"[ONNXRuntimeError] : 1 : FAIL : Failed to load library /opt/ort/libonnxruntime_providers_cuda.so with error: "
+	const remedy = "; install the execution providers of the same ONNX Runtime release beside it, and the libraries that they need, or choose another provider"
+	for text, want := range map[string]string{
+		load + "/opt/ort/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
+			"cannot open shared object file: No such file or directory" + remedy,
+		load + "libcublasLt.so.13: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
+			"libcublasLt.so.13: cannot open shared object file: No such file or directory" + remedy,
+		parse + "CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/x.cc ; line=69 ; " +
+			"expr=cudaGetDeviceCount(&num_devices);": "no CUDA device can be used: no CUDA-capable device is detected (CUDA error 100); nvidia-smi should list one",
+		parse + "Invalid device ID: 7, must be between 0 (inclusive) and 1 (exclusive).": "Invalid device ID: 7, must be between 0 (inclusive) and 1 (exclusive).",
+		"CUDA execution provider is not enabled in this build.": "CUDA execution provider is not enabled in this build: " +
+			"name an ONNX Runtime library that was built for it with --onnxruntime-lib",
+		"something else": "something else",
+	} {
+		inner := errors.New(text)
+		if got := explain(fmt.Errorf("error creating session: %w", inner)).Error(); got != want {
+			t.Errorf("%q is explained as\n%q, want\n%q", text, got, want)
+		}
+	}
+}

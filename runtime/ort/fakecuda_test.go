@@ -1,0 +1,96 @@
+package ort_test
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/ort"
+)
+
+// fakeCUDA is a CUDA runtime whose device memory is the host's. What it was asked is counted in a file: calls are told apart by name.
+const fakeCUDA = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *env(const char *name) { const char *v = getenv(name); return v ? v : ""; }
+static void note(const char *call) {
+    FILE *f = fopen(env("FAKE_CUDA_LOG"), "a");
+    if (f) { fprintf(f, "%s\n", call); fclose(f); }
+}
+static int fails(const char *call) {
+    char text[80];
+    snprintf(text, sizeof text, "%s=", call);
+    const char *at = strstr(env("FAKE_CUDA_FAIL"), text);
+    return at ? atoi(at + strlen(text)) : 0;
+}
+static int last;
+#define CALL(name) note(name); int code = fails(name); if (code) { last = code; return code; }
+
+const char *cudaGetErrorString(int code) { return code == 2 ? "out of memory" : "some error"; }
+int cudaGetLastError(void) { int was = last; last = 0; return was; }
+int cudaSetDevice(int device) { char t[40]; snprintf(t, sizeof t, "cudaSetDevice %d", device); note(t); return fails("cudaSetDevice"); }
+int cudaHostRegister(void *p, size_t n, unsigned flags) {
+    char t[80]; snprintf(t, sizeof t, "cudaHostRegister %zu %u", n, flags); note(t);
+    return last = fails("cudaHostRegister");
+}
+int cudaHostUnregister(void *p) { CALL("cudaHostUnregister") return 0; }
+int cudaMalloc(void **p, size_t n) { CALL("cudaMalloc") *p = aligned_alloc(64, (n + 63) / 64 * 64); return 0; }
+int cudaFree(void *p) { CALL("cudaFree") free(p); return 0; }
+int cudaStreamCreateWithFlags(void **s, unsigned flags) { CALL("cudaStreamCreateWithFlags") *s = malloc(1); return 0; }
+int cudaStreamDestroy(void *s) { CALL("cudaStreamDestroy") free(s); return 0; }
+int cudaStreamSynchronize(void *s) { CALL("cudaStreamSynchronize") return 0; }
+int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream) {
+    if (kind == 1) { CALL("to device") }
+    if (kind == 2) { CALL("to host") }
+    if (kind == 1 && strcmp(env("FAKE_CUDA_STALE"), "1") == 0) { // the graph sees what it saw first
+        static char seen[1 << 16]; static size_t have;
+        if (have == 0 && n <= sizeof seen) { memcpy(seen, from, n); have = n; }
+        if (have == n) from = seen;
+    }
+    memcpy(to, from, n);
+    return 0;
+}
+`
+
+// cudaLog is what a fake CUDA runtime was asked.
+type cudaLog struct{ file string }
+
+// useFakeCUDA has the package load a fake CUDA runtime until the test ends.
+func useFakeCUDA(t *testing.T) cudaLog {
+	t.Helper()
+	log := cudaLog{filepath.Join(t.TempDir(), "log")}
+	t.Setenv("FAKE_CUDA_LOG", log.file)
+	t.Setenv("FAKE_CUDA_FAIL", "")
+	t.Setenv("FAKE_CUDA_STALE", "")
+	ort.UseCUDARuntime(t, shared(t, fakeCUDA))
+	return log
+}
+
+// count returns how many calls begin with a word.
+func (l cudaLog) count(t *testing.T, call string) int {
+	t.Helper()
+	text, err := os.ReadFile(l.file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, call) {
+			n++
+		}
+	}
+	return n
+}
+
+func float32s(data []byte) []float32 {
+	var values []float32
+	for ; len(data) > 0; data = data[4:] {
+		values = append(values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	}
+	return values
+}

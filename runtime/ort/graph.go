@@ -1,0 +1,124 @@
+package ort
+
+/*
+#include <stdlib.h>
+#include "graph.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// graph is what is known of one shape of a session's inputs.
+type graph struct {
+	state   graphState
+	inputs  []tensor.Shape  // for the log
+	outputs []tensor.Tensor // types, shapes and sizes, without the data
+	sizes   []int           // bytes of each output
+	sum     uint64          // of the inputs at the capture
+	c       *C.weft_graph   // while there is a graph
+}
+
+type graphState uint8
+
+const (
+	unseen   graphState = iota
+	seen                // it ran, so that the next run finds memory and algorithms
+	unproven            // captured
+	proven              // it gave the right answers to inputs that it was not captured with
+	refused
+)
+
+// learn notes the outputs of a finished run and the inputs that they are of.
+func (e *graph) learn(b *tensor.Batch) {
+	e.inputs, e.outputs, e.sizes = nil, nil, nil
+	for _, in := range b.Inputs {
+		e.inputs = append(e.inputs, slices.Clone(in.Shape))
+	}
+	for _, out := range b.Outputs {
+		e.outputs = append(e.outputs, tensor.Tensor{DType: out.DType, Shape: slices.Clone(out.Shape)})
+		e.sizes = append(e.sizes, len(out.Data))
+	}
+	e.sum = checksum(b.Inputs)
+}
+
+// declare declares the outputs by the Output of a batch.
+func (e *graph) declare(output func(i int, d tensor.DType, s tensor.Shape, size int) []byte) {
+	for i, out := range e.outputs {
+		output(i, out.DType, out.Shape, e.sizes[i])
+	}
+}
+
+func (e *graph) free() {
+	if e.c != nil {
+		C.weft_graph_free(e.c)
+		e.c = nil
+	}
+}
+
+var seed = maphash.MakeSeed()
+
+func checksum(inputs []tensor.Tensor) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, in := range inputs {
+		_, _ = h.Write(in.Data) // never fails
+	}
+	return h.Sum64()
+}
+
+// tolerances is how far an answer with a graph may lie from one without, relative to the largest magnitude: CUDA's libraries may choose
+// other kernels while they are captured. What is not listed must be equal.
+var tolerances = map[tensor.DType]float64{tensor.Float64: 1e-5, tensor.Float32: 1e-3, tensor.Float16: 1e-2, tensor.BFloat16: 3e-2}
+
+// agree compares an answer that came with a graph to one that came without.
+func agree(got, want tensor.Tensor) bool {
+	if bytes.Equal(got.Data, want.Data) {
+		return true
+	}
+	tolerance, isFloat := tolerances[want.DType]
+	if !isFloat || len(got.Data) != len(want.Data) {
+		return false
+	}
+	largest, difference := 0.0, 0.0
+	for at := 0; at < len(want.Data); at += want.DType.Size() {
+		g, w := float(want.DType, got.Data[at:]), float(want.DType, want.Data[at:])
+		if g == w || math.IsNaN(g) && math.IsNaN(w) {
+			largest = max(largest, finite(w))
+			continue
+		}
+		if math.IsNaN(g) || math.IsNaN(w) || math.IsInf(g, 0) || math.IsInf(w, 0) {
+			return false
+		}
+		largest, difference = max(largest, math.Abs(w)), max(difference, math.Abs(g-w))
+	}
+	return difference <= tolerance*largest
+}
+
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return math.Abs(v)
+}
+
+// float returns the first number of data.
+func float(d tensor.DType, data []byte) float64 {
+	switch d {
+	case tensor.Float16:
+		return float64(tensor.Float16Value(binary.LittleEndian.Uint16(data)))
+	case tensor.BFloat16:
+		return float64(tensor.BFloat16Value(binary.LittleEndian.Uint16(data)))
+	case tensor.Float32:
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))
+	default:
+		return math.Float64frombits(binary.LittleEndian.Uint64(data))
+	}
+}

@@ -1,0 +1,247 @@
+package ort_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// neg is a model that answers the negative of its rows of two.
+func neg() []byte {
+	g := onnxgraph.New("neg").Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float, "n", 2)
+	return g.Node("Neg", []string{"x"}, []string{"y"}).Marshal()
+}
+
+// openGraphs opens a model that captures graphs on the CPU, where a capture is a run like others. It returns the log, too.
+func openGraphs(t *testing.T, model []byte) (*ort.Session, *bytes.Buffer) {
+	t.Helper()
+	ort.CaptureOnCPU(t)
+	initialise(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := new(bytes.Buffer)
+	s, err := ort.Open(path, ort.Options{CUDAGraphs: true, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s, log
+}
+
+// negate runs the model on rows of two and fails unless it answers their negative.
+func negate(t *testing.T, s *ort.Session, values ...float32) {
+	t.Helper()
+	var want []float32
+	for _, v := range values {
+		want = append(want, -v)
+	}
+	out := runOnce(t, s, floats(tensor.Shape{int64(len(values) / 2), 2}, values...))
+	if diff := cmp.Diff(want, float32s(out[0].Data)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func counts(t *testing.T, s *ort.Session, replayed, eager, failed uint64) {
+	t.Helper()
+	r, e := s.Graphs()
+	if f := s.GraphFailures(); r != replayed || e != eager || f != failed {
+		t.Errorf("%d replayed, %d eager, %d failed; want %d, %d, %d", r, e, f, replayed, eager, failed)
+	}
+}
+
+func TestGraphLife(t *testing.T) {
+	log := useFakeCUDA(t)
+	s, _ := openGraphs(t, neg())
+	if notes := s.Notes(); len(notes) != 0 {
+		t.Fatalf("notes %q", notes)
+	}
+	negate(t, s, 1, 2)
+	if n := log.count(t, "cudaMalloc"); n != 0 {
+		t.Errorf("%d allocations for a shape that came once", n)
+	}
+	negate(t, s, 3, 4) // captures
+	if n := log.count(t, "cudaMalloc"); n != 2 {
+		t.Errorf("%d allocations for one input and one output", n)
+	}
+	negate(t, s, 3, 4) // nothing new: proves nothing
+	negate(t, s, 5, 6) // proves
+	counts(t, s, 0, 4, 0)
+	before := log.count(t, "to device")
+	for i := range 5 {
+		negate(t, s, float32(i), 7)
+	}
+	counts(t, s, 5, 4, 0)
+	if n := log.count(t, "to device") - before; n != 5 {
+		t.Errorf("%d copies to the device for 5 replays", n)
+	}
+	negate(t, s, 1, 2, 3, 4) // another shape
+	counts(t, s, 5, 5, 0)
+	if n := log.count(t, "cudaMalloc"); n != 2 {
+		t.Errorf("%d allocations: device memory moved, or was made for a new shape", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []string{"cudaFree", "cudaStreamDestroy"} {
+		if made, freed := map[string]int{"cudaFree": 2, "cudaStreamDestroy": 1}[call], log.count(t, call); made != freed {
+			t.Errorf("%s: %d calls, want %d", call, freed, made)
+		}
+	}
+}
+
+// A graph that goes on with the inputs of its capture is found out before it answers anybody.
+func TestGraphThatIsStale(t *testing.T) {
+	useFakeCUDA(t)
+	t.Setenv("FAKE_CUDA_STALE", "1")
+	s, log := openGraphs(t, neg())
+	for i := range 6 {
+		negate(t, s, float32(i), 1)
+	}
+	counts(t, s, 0, 6, 1)
+	if !strings.Contains(log.String(), "CUDA graph is not used") || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("log %q, want one line", log)
+	}
+}
+
+func TestGraphWithoutMemory(t *testing.T) {
+	useFakeCUDA(t)
+	t.Setenv("FAKE_CUDA_FAIL", "cudaMalloc=2")
+	s, log := openGraphs(t, neg())
+	for i := range 4 {
+		negate(t, s, float32(i), 1)
+	}
+	counts(t, s, 0, 4, 1)
+	if !strings.Contains(log.String(), "CUDA error 2: out of memory (cudaMalloc)") {
+		t.Errorf("log %q", log)
+	}
+}
+
+// A capture that fails has its session loaded again, without graphs; the batch was answered already.
+func TestGraphWhoseCaptureFails(t *testing.T) {
+	log := useFakeCUDA(t)
+	s, text := openGraphs(t, neg())
+	negate(t, s, 1, 2)
+	t.Setenv("FAKE_CUDA_FAIL", "to device=900")
+	negate(t, s, 3, 4)
+	counts(t, s, 0, 2, 1)
+	for range 3 {
+		negate(t, s, 5, 6)
+	}
+	counts(t, s, 0, 5, 1)
+	if !strings.Contains(text.String(), "given up") || strings.Count(text.String(), "\n") != 1 {
+		t.Errorf("log %q, want one line", text)
+	}
+	if n := log.count(t, "cudaFree"); n != 2 {
+		t.Errorf("%d pieces of memory freed, want 2", n)
+	}
+}
+
+// A replay that fails is answered without the graph; one on a lost device is not.
+func TestGraphWhoseReplayFails(t *testing.T) {
+	for code, lost := range map[string]bool{"900": false, "719": true} {
+		t.Run(code, func(t *testing.T) {
+			useFakeCUDA(t)
+			s, _ := openGraphs(t, neg())
+			negate(t, s, 1, 2)
+			negate(t, s, 3, 4)
+			negate(t, s, 5, 6)
+			negate(t, s, 7, 8)
+			counts(t, s, 1, 3, 0)
+			t.Setenv("FAKE_CUDA_FAIL", "to device="+code)
+			if !lost {
+				negate(t, s, 9, 10)
+				counts(t, s, 1, 4, 1)
+				if s.Abandoned() {
+					t.Error("a session on a sound device was left behind")
+				}
+				return
+			}
+			err := s.Run(batchOf(t, s, floats(tensor.Shape{1, 2}, 9, 10)))
+			if e, is := errors.AsType[*ort.Error](err); !is || !e.DeviceLost() {
+				t.Errorf("got %v, want a lost device", err)
+			}
+			if err := s.Close(); err != nil || !s.Abandoned() {
+				t.Errorf("Close: %v; left as it is: %t", err, s.Abandoned())
+			}
+		})
+	}
+}
+
+func TestGraphsWithoutRuntime(t *testing.T) {
+	ort.UseCUDARuntime(t, "/nowhere/libcudart.so")
+	s, _ := openGraphs(t, neg())
+	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "cuda_graphs asked for but not possible") ||
+		!strings.Contains(notes[0], "/nowhere/libcudart.so") {
+		t.Errorf("notes %q", notes)
+	}
+	for i := range 4 {
+		negate(t, s, float32(i), 1)
+	}
+	counts(t, s, 0, 4, 0)
+}
+
+// Many callers share the one thread; Close comes among them.
+func TestGraphsAmongCallers(t *testing.T) {
+	useFakeCUDA(t)
+	s, _ := openGraphs(t, neg())
+	for i := range 4 {
+		negate(t, s, float32(i), 1)
+	}
+	var running, ended sync.WaitGroup
+	for i := range 4 {
+		b := batchOf(t, s, floats(tensor.Shape{1, 2}, float32(i), 1))
+		running.Add(1)
+		ended.Go(func() {
+			err := s.Run(b)
+			if got := float32s(b.Outputs[0].Data); err != nil || got[0] != -float32(i) {
+				t.Errorf("caller %d: %v, %v", i, got, err)
+			}
+			running.Done()
+			for !errors.Is(err, ort.ErrClosed) {
+				if err = s.Run(b); err != nil && !errors.Is(err, ort.ErrClosed) {
+					if e, is := errors.AsType[*ort.Error](err); !is || !e.Terminated() {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	running.Wait()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	ended.Wait()
+}
+
+// A failing run on the thread of the graphs is the caller's failure alone.
+func TestGraphsAndErrors(t *testing.T) {
+	useFakeCUDA(t)
+	g := onnxgraph.New("gather").Input("i", onnxgraph.Int64, "n").Output("y", onnxgraph.Float, "n")
+	g.Init("table", onnxgraph.Float, []int64{2}, onnxgraph.FloatBytes([]float32{5, 6})).Node("Gather", []string{"table", "i"}, []string{"y"})
+	s, _ := openGraphs(t, g.Marshal())
+	if err := s.Run(batchOf(t, s, int64s(tensor.Shape{1}, 7))); err == nil {
+		t.Fatal("an index out of range was accepted")
+	}
+	if got := float32s(runOnce(t, s, int64s(tensor.Shape{1}, 1))[0].Data); got[0] != 6 {
+		t.Errorf("got %v", got)
+	}
+	counts(t, s, 0, 1, 0)
+}

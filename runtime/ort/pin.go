@@ -1,0 +1,66 @@
+package ort
+
+/*
+#include "cudart.h"
+*/
+import "C"
+
+import (
+	"log/slog"
+	"sync"
+	"unsafe"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// pinner page-locks batch buffers, so that the device reads and writes them without a copy in between. It implements tensor.Pinner.
+type pinner struct {
+	cuda   *C.weft_cuda
+	device C.int
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	pinned map[*byte]bool // first bytes of what is locked
+	told   bool           // that locking failed; once is enough
+}
+
+var _ tensor.Pinner = (*pinner)(nil)
+
+func newPinner(device int, log *slog.Logger) (*pinner, error) {
+	cuda, err := loadCUDA()
+	if err != nil {
+		return nil, err
+	}
+	return &pinner{cuda: cuda, device: C.int(device), log: log, pinned: map[*byte]bool{}}, nil
+}
+
+// Pin locks memory. Where that fails the memory is used as it is.
+func (p *pinner) Pin(memory []byte) {
+	device.opening.RLock()
+	code := C.weft_cuda_pin(p.cuda, p.device, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)))
+	device.opening.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if code == 0 {
+		p.pinned[unsafe.SliceData(memory)] = true
+		return
+	}
+	if !p.told {
+		p.told = true
+		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory), "error", cudaText(p.cuda, code))
+	}
+}
+
+// Unpin undoes Pin.
+func (p *pinner) Unpin(memory []byte) {
+	first := unsafe.SliceData(memory)
+	p.mu.Lock()
+	was := p.pinned[first]
+	delete(p.pinned, first)
+	p.mu.Unlock()
+	if was {
+		device.opening.RLock()
+		defer device.opening.RUnlock()
+		_ = C.weft_cuda_unpin(p.cuda, p.device, unsafe.Pointer(first)) // fails on a lost device, which holds no memory any more
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/weftserve/weft/runtime/ort"
+)
+
+// environment writes down what the checks are made with, and says so in the report.
+func (s *suite) environment(ctx context.Context) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "time: %s\nsystem: %s/%s, %d processors, %s\nONNX Runtime: %s, %s\n",
+		time.Now().UTC().Format(time.RFC3339), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), ort.Version(), s.ONNXRuntimeLib)
+	version, err := exec.CommandContext(ctx, s.Weft, "version").Output()
+	if err != nil {
+		return fmt.Errorf("%s version: %w", s.Weft, err)
+	}
+	fmt.Fprintf(&b, "server: %s", version)
+	// Where there is no nvidia-smi its absence is what there is to say.
+	said, err := exec.CommandContext(ctx, "nvidia-smi").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(&b, "nvidia-smi: %v\n", err)
+	}
+	b.Write(said)
+	s.report.tell("device", fmt.Sprintf("%s; ONNX Runtime %s", s.deviceProduct(ctx), ort.Version()))
+	return os.WriteFile(filepath.Join(s.Out, "environment.txt"), b.Bytes(), 0o644)
+}
+
+// deviceProduct names what is checked as nvidia-smi does.
+func (s *suite) deviceProduct(ctx context.Context) string {
+	if !s.onGPU() {
+		return fmt.Sprintf("%s, %d processors", s.Device, runtime.NumCPU())
+	}
+	values, err := querySMI(ctx, s.Device, "name", "driver_version")
+	if err != nil {
+		return s.Device
+	}
+	return fmt.Sprintf("%s, %s, driver %s", s.Device, values["name"], values["driver_version"])
+}

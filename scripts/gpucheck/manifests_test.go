@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// TestModelsForGPUsAreServable: what is served on a GPU only has manifests without a fault.
+func TestModelsForGPUsAreServable(t *testing.T) {
+	s := &suite{options: &options{Device: "cuda:0", Out: t.TempDir()}}
+	h := &heavy{width: 8, rows: 16}
+	to := t.TempDir()
+	_, err := h.place(to, "heavy", s.provider(), 2, 3)
+	_, err2 := placeTwins(repository(t, nil), to, s.provider())
+	if err := errors.Join(
+		err, err2,
+		s.placeVariant(to, variant{"graphs", graphsSetting}, []byte("a model")),
+		s.placeVariant(to, variant{"locked", pinSetting}, []byte("a model")),
+		s.placeShortage(to, beyondLimit),
+	); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := modelrepo.Open(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listing := opened.Scan()
+	if err := listing.Err(); err != nil {
+		t.Error(err)
+	}
+	if len(listing.Models) != 7 {
+		t.Errorf("%d models, want 7", len(listing.Models))
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// page is a server's metrics by name.
+type page map[string]*dto.MetricFamily
+
+// metrics reads the page of metrics and keeps it beside the log.
+func (v *server) metrics(ctx context.Context) (page, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.http+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	file, err := os.Create(filepath.Join(v.dir, "metrics.txt"))
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(io.TeeReader(answer.Body, file))
+	return families, errors.Join(err, file.Close())
+}
+
+// value returns the gauge or counter of that name whose label has that value.
+func (p page) value(name, label, value string) (float64, error) {
+	m, err := p.find(name, label, value)
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue(), err // one of them is there
+}
+
+// label returns what else a metric of a device says in a label.
+func (p page) label(name, device, label string) (string, error) {
+	m, err := p.find(name, "device", device)
+	return labelOf(m, label), err
+}
+
+func (p page) find(name, label, value string) (*dto.Metric, error) {
+	for _, m := range p[name].GetMetric() {
+		if labelOf(m, label) == value {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("the server's metrics lack %s{%s=%q}", name, label, value)
+}
+
+func labelOf(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// Verdicts of a row.
+const (
+	passed  = "ok"
+	failed  = "FAILED"
+	skipped = "skipped"
+	told    = "info" // a figure that nothing is asked of
+)
+
+// row is one thing that was checked.
+type row struct {
+	Check    string `json:"check"`
+	Expected string `json:"expected"`
+	Measured string `json:"measured"` // of a row that was skipped: why
+	Verdict  string `json:"verdict"`
+}
+
+// report is what all checks found.
+type report struct {
+	dir  string
+	soft bool // bounds of time are information: they were set for another device
+	rows []row
+}
+
+// judge adds a row that is met or failed.
+func (r *report) judge(check, expected, measured string, met bool) {
+	verdict := failed
+	if met {
+		verdict = passed
+	}
+	r.rows = append(r.rows, row{check, expected, measured, verdict})
+}
+
+// timed adds a row whose bound holds for GPUs.
+func (r *report) timed(check, expected, measured string, met bool) {
+	if r.soft {
+		r.rows = append(r.rows, row{check, expected, measured, told})
+		return
+	}
+	r.judge(check, expected, measured, met)
+}
+
+func (r *report) tell(check, measured string) {
+	r.rows = append(r.rows, row{check, "", measured, told})
+}
+
+func (r *report) skip(check, why string) {
+	r.rows = append(r.rows, row{check, "", why, skipped})
+}
+
+// errFailed is the verdict where a row failed.
+var errFailed = errors.New("a check failed, see the table")
+
+// verdict returns errFailed if a row failed. So does a report without a row: it shows nothing.
+func (r *report) verdict() error {
+	for _, row := range r.rows {
+		if row.Verdict == failed {
+			return errFailed
+		}
+	}
+	if len(r.rows) == 0 {
+		return errors.New("nothing was checked")
+	}
+	return nil
+}
+
+// publish writes the table to w and, with the same rows for programs, to the results folder. The error is the verdict, or what kept the
+// results from being written.
+func (r *report) publish(w io.Writer) error {
+	table := r.table()
+	rows, err := json.MarshalIndent(r.rows, "", "  ")
+	_, printed := fmt.Fprintf(w, "%s\nEverything is in %s\n", table, r.dir)
+	return errors.Join(r.verdict(), err, printed,
+		os.WriteFile(filepath.Join(r.dir, "report.md"), []byte(table), 0o644),
+		os.WriteFile(filepath.Join(r.dir, "report.json"), append(rows, '\n'), 0o644))
+}
+
+// table is Markdown that is aligned for terminals.
+func (r *report) table() string {
+	lines := [][4]string{{"check", "expected", "measured", ""}}
+	for _, row := range r.rows {
+		lines = append(lines, [4]string{row.Check, row.Expected, short(row.Measured), row.Verdict})
+	}
+	var width [4]int
+	for _, line := range lines {
+		for i, cell := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, line := range lines {
+		for i, cell := range line {
+			fmt.Fprintf(&b, "| %-*s ", width[i], cell)
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for i := range line {
+				b.WriteString("|" + strings.Repeat("-", width[i]+2))
+			}
+			b.WriteString("|\n")
+		}
+	}
+	return b.String()
+}
+
+// short cuts a text to what fits a table; report.json has all of it.
+func short(text string) string {
+	const most = 120
+	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return text
+}

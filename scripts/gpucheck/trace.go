@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// execution is one batch that the server ran, of its --sched-trace. Times count from the start of its scheduler.
+type execution struct {
+	start, end   time.Duration
+	rows, padded int
+	deviceTime   time.Duration
+}
+
+// settled is the line of a trace that tells of an execution when it ends.
+type settled struct {
+	At  int64 `json:"at"`
+	Out struct {
+		Event struct {
+			Device              string
+			Rows, Padded        int
+			Elapsed, DeviceTime time.Duration
+		} `json:"event"`
+	} `json:"out"`
+}
+
+// readTrace returns the executions on a device in the order of their starts.
+func readTrace(path, device string) ([]execution, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var all []execution
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if bytes.HasPrefix(line, []byte(`{"op":"settle"`)) {
+			var s settled
+			if err := json.Unmarshal(line, &s); err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			if e := &s.Out.Event; e.Device == device {
+				end := time.Duration(s.At)
+				all = append(all, execution{start: end - e.Elapsed, end: end, rows: e.Rows, padded: e.Padded, deviceTime: e.DeviceTime})
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s tells of no execution on %s", path, device)
+	}
+	slices.SortFunc(all, func(a, b execution) int { return cmp.Compare(a.start, b.start) })
+	return all, nil
+}
+
+// usage is how a device was used for a time.
+type usage struct {
+	span       time.Duration
+	busy       float64         // part of the time with at least one batch
+	gaps       []time.Duration // each time without, ascending
+	executions int
+	rows       int
+}
+
+// usageBetween looks at a part of the trace. Executions that begin or end outside count for the time inside, and not for the rows.
+func usageBetween(executions []execution, from, to time.Duration) usage {
+	u := usage{span: to - from}
+	var idle time.Duration
+	gap := func(until time.Duration, since time.Duration) {
+		if until > since {
+			idle += until - since
+			u.gaps = append(u.gaps, until-since)
+		}
+	}
+	covered := from
+	for _, e := range executions {
+		if e.end <= from || e.start >= to {
+			continue
+		}
+		gap(e.start, covered)
+		covered = max(covered, min(e.end, to))
+		if e.start >= from && e.end <= to {
+			u.executions++
+			u.rows += e.rows
+		}
+	}
+	gap(to, covered)
+	slices.Sort(u.gaps)
+	u.busy = 1 - float64(idle)/float64(u.span)
+	return u
+}
+
+// batchRows is how many rows a batch has on average.
+func (u *usage) batchRows() float64 { return float64(u.rows) / float64(max(u.executions, 1)) }
+
+// quantile returns the least duration that a part of an ascending list does not exceed; 0 of none.
+func quantile(ascending []time.Duration, part float64) time.Duration {
+	if len(ascending) == 0 {
+		return 0
+	}
+	return ascending[min(int(part*float64(len(ascending))), len(ascending)-1)]
+}

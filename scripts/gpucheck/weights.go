@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. What each gets is
+// what GetSchedulerState says its flow was charged.
+func (s *suite) weights(ctx context.Context) (err error) {
+	h, err := s.heavyModel()
+	if err != nil {
+		return err
+	}
+	repository := s.repository("weights")
+	_, err1 := h.place(repository, "double", s.provider(), 2, h.layers)
+	_, err2 := h.place(repository, "single", s.provider(), 1, h.layers/2)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	v, err := s.serve(ctx, s.folder("weights"), repository)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, v.stop()) }()
+	double := &load{request: h.request("double"), callers: h.callersOf(4)}
+	single := &load{request: h.request("single"), callers: h.callersOf(4)}
+	stop := start(ctx, v.conns, double, single)
+	defer stop()
+	if err := wait(ctx, s.Span/4); err != nil {
+		return err
+	}
+	before, err := v.charged(ctx)
+	if err != nil {
+		return err
+	}
+	// Within a fairness window either may be ahead when the time ends: it is to be long beside that.
+	if err := wait(ctx, 2*s.Span); err != nil {
+		return err
+	}
+	after, err := v.charged(ctx)
+	if err != nil {
+		return err
+	}
+	twofold, once := after["double"]-before["double"], after["single"]-before["single"]
+	if err := errors.Join(double.err(), single.err()); err != nil {
+		return err
+	}
+	if once <= 0 {
+		return fmt.Errorf("GetSchedulerState says that the models were given %.0f and %.0f ms of device time", twofold, once)
+	}
+	ratio := twofold / once
+	s.report.timed("weights 2:1: device time", fmt.Sprintf("2 ± %g %%", 100*s.bounds.share),
+		fmt.Sprintf("%.3f (%.0f and %.0f ms)", ratio, twofold, once), math.Abs(ratio/2-1) <= s.bounds.share)
+	return nil
+}
+
+// charged is how much device time, in milliseconds, each model got since the server started.
+func (v *server) charged(ctx context.Context) (map[string]float64, error) {
+	state, err := v.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{}
+	for _, flow := range state.GetFlows() {
+		model, _, _ := strings.Cut(flow.GetName(), "@") // the rest is the version
+		all[model] += flow.GetChargedMs()
+	}
+	return all, nil
+}
