@@ -42,8 +42,10 @@ func TestUsableProviders(t *testing.T) {
 		{devices: "cpu", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cpu"}, notes: []string{noGPU}},
 		{devices: "cpu", asked: []modelrepo.Provider{cuda}, notes: []string{noGPU}},
 		{devices: "cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda"}, notes: []string{noCPU}},
-		{devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO}, want: []string{"openvino"},
-			notes: []string{"it asks for tensorrt, but --devices names no GPU"}},
+		{
+			devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO}, want: []string{"openvino"},
+			notes: []string{"it asks for tensorrt, but --devices names no GPU"},
+		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
 		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
