@@ -79,7 +79,7 @@ func (d *doubler) serve(t *testing.T) (address string) {
 	weftv1.RegisterPredictionServiceServer(s, d)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := s.Serve(l); err != nil {
+		if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Error(err)
 		}
 	})

@@ -152,7 +152,7 @@ func listen(tb testing.TB, register func(*grpc.Server), opts ...grpc.ServerOptio
 	register(g)
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if err := g.Serve(lis); err != nil {
+		if err := g.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			tb.Error(err)
 		}
 	})

@@ -30,6 +30,12 @@ func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
 	for name, manifest := range manifests {
 		addModel(tb, repo, name, manifest)
 	}
+	return synthHouseOf(tb, repo)
+}
+
+// synthHouseOf serves the synthetic models of a repository.
+func synthHouseOf(tb testing.TB, repo string) *synthHouse {
+	tb.Helper()
 	device := synth.NewDevice()
 	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
 		session, err := synth.Open(synth.Options{
@@ -73,6 +79,11 @@ func (h *synthHouse) served() map[string]time.Duration {
 // serve returns a client of the house over loopback.
 func (h *synthHouse) serve(tb testing.TB) weftv1.PredictionServiceClient {
 	tb.Helper()
-	edge := server.New(server.Config{}, h, h.sched)
+	return h.serveAs(tb, server.Config{})
+}
+
+func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionServiceClient {
+	tb.Helper()
+	edge := server.New(c, h, h.sched)
 	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register, server.Transport{}.Options()...))
 }
