@@ -1,8 +1,8 @@
 package server_test
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync/atomic"
