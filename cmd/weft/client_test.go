@@ -31,7 +31,10 @@ const patience = 30 * time.Second
 func dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond}}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
+			MinConnectTimeout: patience, // else that of the backoff, which is too short for a busy machine
+		}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 }
 
