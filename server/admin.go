@@ -11,13 +11,16 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Residents changes which versions are served and what leads to them. Errors are those of package catalog.
 type Residents interface {
-	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed.
+	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx ends, the error
+	// wraps its cause, and the version goes on being loaded.
 	LoadVersion(ctx context.Context, model string, number int64) error
-	// UnloadVersion returns when the version's last request has ended.
+	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a version that is
+	// published as unloading by then goes on draining.
 	UnloadVersion(ctx context.Context, model string, number int64) error
 	// SetLabel moves a label to a ready version; 0 removes it. If the change will not outlive the server, why tells the reason.
 	SetLabel(model, label string, version int64) (persisted bool, why string, err error)
@@ -56,7 +59,8 @@ func (a *Admin) now(name string) *weftv1.Model {
 // LoadVersion implements weftv1.AdminServiceServer.
 func (a *Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) (*weftv1.LoadVersionResponse, error) {
 	c := &attempt{call: "LoadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
-	if err := a.try(ctx, c, func() error { return change(ctx, c, a.residents.LoadVersion) }); err != nil {
+	c.goesOn = func(*catalog.Model) bool { return true }
+	if err := a.try(ctx, c, func() error { return a.change(ctx, c, a.residents.LoadVersion) }); err != nil {
 		return nil, err
 	}
 	return &weftv1.LoadVersionResponse{Model: a.now(req.GetModel())}, nil
@@ -65,20 +69,39 @@ func (a *Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest)
 // UnloadVersion implements weftv1.AdminServiceServer.
 func (a *Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionRequest) (*weftv1.UnloadVersionResponse, error) {
 	c := &attempt{call: "UnloadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
-	if err := a.try(ctx, c, func() error { return change(ctx, c, a.residents.UnloadVersion) }); err != nil {
+	c.goesOn = func(m *catalog.Model) bool { // not where the call was still waiting for something else
+		v := m.Version(c.version)
+		return v == nil || v.State == catalog.Unloading
+	}
+	if err := a.try(ctx, c, func() error { return a.change(ctx, c, a.residents.UnloadVersion) }); err != nil {
 		return nil, err
 	}
 	return &weftv1.UnloadVersionResponse{Model: a.now(req.GetModel())}, nil
 }
 
-// change loads or unloads a version.
-func change(ctx context.Context, c *attempt, do func(context.Context, string, int64) error) error {
+// change loads or unloads a version. It ends when the server drains, which waits for neither.
+func (a *Admin) change(ctx context.Context, c *attempt, do func(context.Context, string, int64) error) error {
 	if c.model == "" {
 		return &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}
 	}
 	if c.version < 1 {
 		return &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(c.version, 10)}
 	}
+	draining := a.server.gate.closed
+	select {
+	case <-draining:
+		return sharedsched.ErrDraining
+	default:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-draining:
+			cancel(sharedsched.ErrDraining)
+		case <-ctx.Done():
+		}
+	}()
 	return do(ctx, c.model, c.version)
 }
 

@@ -225,6 +225,84 @@ func TestAuditShowsWhatChanges(t *testing.T) {
 	wantLine("LoadVersion", err, "VERSION_STATE_LOADING", `"stable"`)
 }
 
+// leaving are residents whose caller goes away, or whose server drains, while they change something.
+type leaving struct {
+	*residents
+	leave func()
+	state catalog.State // of version 1 by then
+}
+
+func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64) error {
+	s := houseSnapshot()
+	s.Revision, s.Models[0].Version(1).State = 2, l.state
+	l.house.snapshot.Store(s)
+	l.leave()
+	<-ctx.Done()
+	return fmt.Errorf("change it: %w", context.Cause(ctx))
+}
+
+func (l leaving) UnloadVersion(ctx context.Context, model string, number int64) error {
+	return l.LoadVersion(ctx, model, number)
+}
+
+// TestAuditOfACallerWhoLeaves: what goes on without him was not refused.
+func TestAuditOfACallerWhoLeaves(t *testing.T) {
+	for name, want := range map[string]struct {
+		state  catalog.State
+		unload bool
+		drains bool // the server does, and the caller waits
+		goesOn bool
+		code   codes.Code
+	}{
+		"load":                             {state: catalog.Loading, goesOn: true, code: codes.Canceled},
+		"load of a server that drains":     {state: catalog.Loading, drains: true, code: codes.Unavailable},
+		"unload":                           {state: catalog.Unloading, unload: true, goesOn: true, code: codes.Canceled},
+		"unload that had not begun":        {state: catalog.Ready, unload: true, code: codes.Canceled},
+		"unload from a server that drains": {state: catalog.Unloading, unload: true, drains: true, code: codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAudited(t)
+			h := a.residents.house
+			s := server.New(server.Config{Logger: slog.New(slog.NewJSONHandler(&a.log, nil))}, h, h)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if want.drains {
+				leave = func() {
+					if err := s.Drain(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			admin := server.NewAdmin(s, leaving{a.residents, leave, want.state})
+			var err error
+			if want.unload {
+				_, err = admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: "policy", Version: 1})
+			} else {
+				_, err = admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1})
+			}
+			if status.Code(err) != want.code {
+				t.Errorf("error %v, want %v", err, want.code)
+			}
+			line := a.line(t)
+			message, level := "a change was refused", "WARN"
+			if want.goesOn {
+				message, level = "a change goes on without its caller", "INFO"
+			}
+			if after, _ := line["after"].(string); line["msg"] != message || line["level"] != level || line["cause"] == nil ||
+				strings.Contains(after, "VERSION_STATE_"+strings.ToUpper(want.state.String())) != want.goesOn {
+				t.Errorf("line %v; want %q, and what the version is by then if the change goes on", line, message)
+			}
+			if !want.drains {
+				return
+			}
+			if _, err := admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1}); status.Code(err) != codes.Unavailable ||
+				a.line(t)["cause"] != "the server is draining" {
+				t.Errorf("a new call of a server that drains: %v", err)
+			}
+		})
+	}
+}
+
 // TestAuditIsBounded: a request is as large as a message may be, a line of the log is not.
 func TestAuditIsBounded(t *testing.T) {
 	a := newAudited(t)

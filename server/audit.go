@@ -28,25 +28,39 @@ type attempt struct {
 	model   string
 	version int64                              // 0: the call names none
 	show    func(*catalog.Model) proto.Message // what of the model it may change
+	goesOn  func(*catalog.Model) bool          // whether the change is being made although the caller has gone; nil: it is not
 	more    []any                              // fields of the log that are known afterwards: keys and values
 }
 
 // try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for what, and
-// what the model looked like before, and afterwards or else why it was refused. It returns the error that the caller gets.
+// what the model looked like before, and afterwards or else why it was refused. A change whose caller goes away may take place all
+// the same: then the line says so, with what the model looks like by then. It returns the error that the caller gets.
 func (a *Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
 		fields := append([]any{"who", caller(ctx), "call", c.call, "model", clip(c.model), "request", compact(c.request), "before", before}, c.more...)
-		if err != nil {
+		switch {
+		case err == nil:
+			a.log.InfoContext(ctx, "changed", append(fields, "after", a.look(c))...)
+		case a.goesOn(ctx, c, err):
+			a.log.InfoContext(ctx, "a change goes on without its caller", append(fields, "cause", clip(err.Error()), "after", a.look(c))...)
+		default:
 			a.log.WarnContext(ctx, "a change was refused", append(fields, "cause", clip(err.Error()))...)
-			return
 		}
-		a.log.InfoContext(ctx, "changed", append(fields, "after", a.look(c))...)
 	}()
 	if err = do(); err != nil {
 		return fail(ctx, err, place{model: c.model, version: c.version})
 	}
 	return nil
+}
+
+// goesOn reports whether a call ended because its caller went away, and what he asked for is being done.
+func (a *Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
+	if c.goesOn == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return false
+	}
+	m := a.server.models.Snapshot().Model(c.model)
+	return m != nil && c.goesOn(m)
 }
 
 // look describes what the call may change, as it is now.

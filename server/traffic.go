@@ -17,7 +17,7 @@ func (s *Server) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) 
 	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}
-	return &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic)}, nil
+	return &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic), WaitsFor: m.TrafficWaitsFor}, nil
 }
 
 // model returns the model that a message names in its field "model".

@@ -48,6 +48,21 @@ func TestTrafficThereAndBack(t *testing.T) {
 	}
 }
 
+// TestTrafficThatWaits: GetTraffic names the versions that the manifest's traffic waits for.
+func TestTrafficThatWaits(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	m := *h.Snapshot().Model("policy")
+	m.TrafficWaitsFor = []int64{7, 9}
+	h.snapshot.Store(snapshotOf(2, &m))
+	got, err := h.models.GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "policy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int64{7, 9}, got.GetWaitsFor()); diff != "" {
+		t.Errorf("waits for (-want +got)\n%s", diff)
+	}
+}
+
 // TestImpossibleTraffic is refused before the models are asked.
 func TestImpossibleTraffic(t *testing.T) {
 	h := newHouse(t, server.Config{}, server.Transport{})

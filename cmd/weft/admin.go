@@ -12,7 +12,8 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// adminPart serves the calls that change something.
+// adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the drain of the
+// server, which must have begun before this is stopped: only their answers are still on the way then.
 func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption, log *slog.Logger) lifecycle.Part {
 	if !isLoopback(l.Addr()) {
 		log.Warn("WHOEVER REACHES THE ADMIN ADDRESS CAN UNLOAD MODELS AND MOVE TRAFFIC: there is no authentication; "+
@@ -24,8 +25,14 @@ func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption,
 	return lifecycle.Part{
 		Name: "admin server",
 		Run:  func() error { return g.Serve(l) },
-		Stop: func(context.Context) error {
-			g.Stop() // its calls wait for versions to load or to drain, for which the end does not wait
+		Stop: func(ctx context.Context) error {
+			sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			finished := context.AfterFunc(sending, g.Stop)
+			g.GracefulStop()
+			if !finished() {
+				g.Stop() // is on its way
+			}
 			return nil
 		},
 	}

@@ -59,6 +59,7 @@ func (c *checkCommand) load(r *report, listing modelrepo.Listing) error {
 		return err
 	} else {
 		r.versions(listing, h.models.Snapshot(), h.scheduler.State())
+		r.tolerances(listing, h.models.Snapshot())
 	}
 	return h.close(ctx)
 }

@@ -38,7 +38,7 @@ type replayCommand struct {
 	Speed       replaySpeed     `default:"recorded" help:"recorded: with the recorded time between them; 2, 0.5, ...: so many times as fast; max: with --concurrency of them in flight."`
 	Concurrency int             `default:"64" help:"Requests in flight at most. What is due later than that allows is sent late, which the report says."`
 	Timeout     config.Duration `help:"Limit of each request. Without it: the limit that it was recorded with, else 30s." placeholder:"DURATION"`
-	Tolerance   float64         `default:"0.001" help:"Outputs agree if no element differs by more than this part of the largest magnitude of the recorded output."`
+	replayTolerances
 
 	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
 	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
@@ -86,14 +86,15 @@ func (c *replayCommand) Run(s streams) error {
 }
 
 func (c *replayCommand) check() error {
+	if err := c.replayTolerances.check(); err != nil {
+		return err
+	}
 	gate := c.gate()
 	switch {
 	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0): // 0 is the gate's default
 		return errors.New("--min-requests, --max-error-rate and --max-latency-ratio: expected a number above 0")
 	case c.Concurrency < 1:
 		return fmt.Errorf("--concurrency: expected at least 1, found %d", c.Concurrency)
-	case !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0):
-		return fmt.Errorf("--tolerance: expected a number of at least 0, found %v", c.Tolerance)
 	case c.Version < 0 || c.RecordedVersion < 0:
 		return errors.New("--version and --recorded-version: expected a positive number")
 	}
@@ -121,7 +122,10 @@ func (c *replayCommand) replay(ctx context.Context, s streams, to weftv1.Predict
 	if err != nil {
 		return err
 	}
-	found := newComparison(facts.GetSignature(), c.Tolerance)
+	if err := c.checkOutputs(facts.GetSignature()); err != nil {
+		return fmt.Errorf("%s: %w", c.asked(), err)
+	}
+	found := newComparison(facts.GetSignature(), &c.replayTolerances)
 	sender := &replaySender{
 		speed: c.Speed, concurrency: c.Concurrency, timeout: time.Duration(c.Timeout), choose: c.choose, done: found.add,
 		predict: func(ctx context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {

@@ -15,8 +15,8 @@ import (
 
 // comparison is what the answers to requests that were sent again say beside the recorded ones.
 type comparison struct {
-	tolerance float64
-	batchDims map[string]int // by output; tensor.NoBatch for those that have none
+	tolerances *replayTolerances
+	batchDims  map[string]int // by output; tensor.NoBatch for those that have none
 
 	mu               sync.Mutex
 	compared, agreed int64                // guarded by mu; requests that were answered then and now
@@ -30,8 +30,8 @@ type comparison struct {
 // timings is where the time of answered requests went.
 type timings struct{ queue, compute, device, roundTrip durations }
 
-func newComparison(s *weftv1.Signature, tolerance float64) *comparison {
-	c := &comparison{tolerance: tolerance, batchDims: map[string]int{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
+func newComparison(s *weftv1.Signature, tolerances *replayTolerances) *comparison {
+	c := &comparison{tolerances: tolerances, batchDims: map[string]int{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
 	for _, output := range s.GetOutputs() {
 		dim := tensor.NoBatch
 		if output.BatchDim != nil {
@@ -47,7 +47,7 @@ func (c *comparison) add(r replayed) {
 	var differences []shadow.Difference
 	both := r.answer != nil && r.entry.Response != nil
 	if both {
-		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), func(string) float64 { return c.tolerance })
+		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), c.tolerances.of)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

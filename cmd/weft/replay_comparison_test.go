@@ -23,7 +23,7 @@ func answerOf(values ...float32) *weftv1.PredictResponse {
 
 // Rows are told apart by what the target says of the model.
 func TestComparisonKnowsRows(t *testing.T) {
-	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}, 0)
+	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}, &replayTolerances{})
 	c.add(replayed{entry: &record.Entry{Code: "OK", Response: answerOf(1, 2, 1, 2)}, answer: answerOf(1, 2, 2, 1)})
 	if o := c.outputs.Outputs()[0]; o.Rows != 2 || o.ArgmaxAgreement != 0.5 {
 		t.Errorf("%+v; want 2 rows, of which the largest element is at the same place in one", o)
@@ -32,7 +32,7 @@ func TestComparisonKnowsRows(t *testing.T) {
 
 // Only answers and faults of the model count for or against a version.
 func TestComparisonEvidence(t *testing.T) {
-	c := newComparison(nil, 0)
+	c := newComparison(nil, &replayTolerances{})
 	whole := answerOf(1, 2, 1, 2)
 	then := func(code string, computeUs int64) *record.Entry {
 		e := &record.Entry{Code: code, ComputeUs: computeUs}

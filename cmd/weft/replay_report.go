@@ -49,6 +49,9 @@ func (r *replayReport) head(out io.Writer) {
 	if n := rec.reader.Missed(); n > 0 {
 		fmt.Fprintf(out, "%d requests were not recorded, for want of room: the load was higher then\n", n)
 	}
+	if n := rec.reader.MissedBefore(); n > 0 {
+		fmt.Fprintf(out, "%d requests were not recorded before the first of these files began\n", n)
+	}
 	if rec.others > 0 {
 		fmt.Fprintf(out, "%d requests of other models or versions were left out\n", rec.others)
 	}
@@ -70,7 +73,7 @@ func versionsOf(versions map[int64]*[2]int64, which int) string {
 
 func (r *replayReport) outputs(out io.Writer) {
 	c := r.comparison
-	fmt.Fprintf(out, "\n%d answers compared, %d agree within %g\n", c.compared, c.agreed, c.tolerance)
+	fmt.Fprintf(out, "\n%d answers compared, %d agree within %s\n", c.compared, c.agreed, c.tolerances.text())
 	if c.compared == 0 {
 		return
 	}

@@ -42,7 +42,7 @@ func (d *doubler) GetModelMetadata(_ context.Context, q *weftv1.GetModelMetadata
 	if q.GetModel().GetVersion() > 2 {
 		return nil, status.Error(codes.NotFound, "there are versions 1 and 2")
 	}
-	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}}, nil
+	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", Dtype: weftv1.DataType_DATA_TYPE_FP32, BatchDim: new(int32(0))}}}}, nil
 }
 
 func (d *doubler) Predict(_ context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
@@ -128,7 +128,7 @@ func recordSome(t *testing.T, c record.Config, n int, models ...string) (dir str
 // asGiven is the command with its flags' defaults.
 func asGiven(address string, files ...string) *replayCommand {
 	return &replayCommand{
-		Files: files, Target: address, Version: 2, Concurrency: 8, Tolerance: 1e-3,
+		Files: files, Target: address, Version: 2, Concurrency: 8, replayTolerances: replayTolerances{Tolerance: 1e-3},
 		MinRequests: 100, MaxErrorRate: 0.01, MaxLatencyRatio: 1.5,
 	}
 }
@@ -195,6 +195,11 @@ func TestReplayVerdicts(t *testing.T) {
 		{
 			"other answers that are tolerated", &doubler{compute: asRecorded, wrong: 1}, func(c *replayCommand) { c.MinAgreement, c.Tolerance = 0.9, 0.2 }, 0,
 			[]string{`^300 answers compared, 300 agree within 0\.2$`, `^agreement +PROMOTE `},
+		},
+		{
+			"other answers of an output that are tolerated", &doubler{compute: asRecorded, wrong: 1},
+			func(c *replayCommand) { c.MinAgreement, c.Tolerances = 0.9, map[string]float64{"y": 0.2} }, 0,
+			[]string{`^300 answers compared, 300 agree within 0\.001, y within 0\.2$`, `^agreement +PROMOTE `},
 		},
 	}
 	dir := recordSome(t, record.Config{}, 300, "walker")
@@ -333,16 +338,26 @@ func TestReplayTellsWhatIsMissing(t *testing.T) {
 	}
 	all[100].Request = large
 	for name, tt := range map[string]struct {
-		config record.Config
-		want   string
+		config   record.Config
+		lastFile bool // alone is replayed
+		want     string
+		wantNot  string
 	}{
-		"sample":  {record.Config{Sample: 0.5}, "the recording is a sample of 50 % of the traffic"},
-		"no room": {record.Config{MaxPendingBytes: 1 << 20}, "1 requests were not recorded, for want of room"},
+		"sample":        {config: record.Config{Sample: 0.5}, want: "the recording is a sample of 50 % of the traffic", wantNot: "not recorded"},
+		"no room":       {config: record.Config{MaxPendingBytes: 1 << 20}, want: "1 requests were not recorded, for want of room", wantNot: "before the first"},
+		"earlier files": {config: record.Config{MaxPendingBytes: 1 << 20, MaxFileBytes: 4096}, lastFile: true, want: "1 requests were not recorded before the first of these files began", wantNot: "for want"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, stats := recordAll(t, tt.config, all...)
-			if out, _, _ := runReplay(asGiven((&doubler{}).serve(t), dir)); !strings.Contains(out, tt.want) {
-				t.Errorf("%q is not told; %+v, report:\n%s", tt.want, stats, out)
+			if tt.lastFile {
+				files, err := filepath.Glob(filepath.Join(dir, "*"))
+				if err != nil || len(files) < 2 {
+					t.Fatal(files, err)
+				}
+				dir = files[len(files)-1]
+			}
+			if out, _, _ := runReplay(asGiven((&doubler{}).serve(t), dir)); !strings.Contains(out, tt.want) || strings.Contains(out, tt.wantNot) {
+				t.Errorf("%q is not told, or %q is; %+v, report:\n%s", tt.want, tt.wantNot, stats, out)
 			}
 		})
 	}
@@ -362,6 +377,9 @@ func TestReplayCannot(t *testing.T) {
 		"no such file":                         {command: asGiven(address, filepath.Join(whole, "nowhere"))},
 		"expected at least 1, found 0":         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Concurrency = 0 }},
 		"expected a number above 0":            {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxErrorRate = 0 }},
+		`of at least 0, found -1`:              {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerance = -1 }},
+		`tolerances: y: .* at least 0`:         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerances = map[string]float64{"y": -1} }},
+		`outputs \("y"\), found "nope"`:        {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerances = map[string]float64{"y": 1, "nope": 1} }},
 		"from 0 to 1":                          {command: asGiven(address, whole), change: func(c *replayCommand) { c.MinAgreement = 2 }},
 	}
 	for want, tt := range tests {
@@ -476,6 +494,24 @@ func TestReplayExitStatuses(t *testing.T) {
 	for verdict, want := range map[rollout.Verdict]int{rollout.Hold: 3, rollout.Rollback: 4} {
 		if got := (&verdictError{verdict}).ExitCode(); got != want {
 			t.Errorf("%v: exit status %d, want %d", verdict, got, want)
+		}
+	}
+}
+
+// TestReplayTolerancesOfTheCommandLine are read as the help says.
+func TestReplayTolerancesOfTheCommandLine(t *testing.T) {
+	dir := recordSome(t, record.Config{}, 100, "walker")
+	address := (&doubler{compute: asRecorded, wrong: 1}).serve(t)
+	for given, want := range map[string]string{
+		"y=0.2":   "100 agree within 0.001, y within 0.2\n",
+		"y=0":     "0 agree within 0.001, y within 0\n",
+		"y=1,z=2": `expected floating point outputs ("y"), found "z"`,
+		"y=x":     "--tolerances",
+	} {
+		var out, complaints bytes.Buffer
+		run([]string{"replay", dir, "--target", address, "--version", "2", "--speed", "max", "--tolerances", given}, &out, &complaints)
+		if text := out.String() + complaints.String(); !strings.Contains(text, want) {
+			t.Errorf("--tolerances %s: %s\nwant %q", given, text, want)
 		}
 	}
 }

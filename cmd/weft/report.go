@@ -66,6 +66,9 @@ func (r *report) listing(l *modelrepo.Listing) {
 				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, v.Err))
 			}
 		}
+		if m.Missing != nil {
+			r.fault(m.Missing)
+		}
 		for _, note := range m.Notes {
 			fmt.Fprintln(r.err, "note: "+note)
 		}
@@ -88,6 +91,19 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 				}
 			}
 			fmt.Fprintln(r.out)
+		}
+	}
+}
+
+// tolerances reports those that are for nothing, which only the signatures of loaded models tell.
+func (r *report) tolerances(l modelrepo.Listing, s *catalog.Snapshot) {
+	for _, m := range l.Models {
+		served := s.Model(m.Name)
+		if m.Err != nil || served == nil || served.Traffic == nil {
+			continue
+		}
+		if err := served.Traffic.CheckOutputs(served); err != nil {
+			r.fault(fmt.Errorf("%s: %w", m.ManifestPath, err))
 		}
 	}
 }

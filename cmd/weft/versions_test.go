@@ -256,6 +256,55 @@ func TestVersionsByHand(t *testing.T) {
 	}
 }
 
+// TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: what is there is served,
+// versions come and go, and only who asks for the missing one is told so.
+func TestMissingVersionsTakeNothingDown(t *testing.T) {
+	repository := t.TempDir()
+	addVersion(t, repository, "walker", 1)
+	setManifest(t, repository, "walker", quickWith("versions: {policy: {latest: 1}, labels: {stable: 9, old: 1}}",
+		"traffic: {split: [{slot: a, version: 9, weight: 99}, {slot: b, version: 1, weight: 1}]}"))
+	r := serveFrom(t, repository, watched)
+	r.awaitReady(t)
+	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
+	answer, err := client.Predict(t.Context(), request("walker", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; answer.GetExecution().GetFailedOverFrom() != 9; i++ {
+		if answer.GetModel().GetVersion() != 1 || i > 1000 {
+			t.Fatalf("version %d answered, for %d", answer.GetModel().GetVersion(), answer.GetExecution().GetFailedOverFrom())
+		}
+		req := request("walker", 1)
+		req.RequestId = fmt.Sprint(i)
+		if answer, err = client.Predict(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	byLabel := request("walker", 1)
+	byLabel.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "stable"}
+	_, err = client.Predict(t.Context(), byLabel)
+	if want := `the label "stable" of model "walker" names version 9, which is not there; there is 1`; status.Code(err) != codes.NotFound ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("a request by the label of a missing version: %v\nwant NotFound, %s", err, want)
+	}
+
+	addVersion(t, repository, "walker", 5)
+	r.until(t, "a version that is added is ready", func(m *weftv1.Model) bool { return ready(m) == "[1 5]" })
+	if err := os.RemoveAll(filepath.Join(repository, "walker", "1")); err != nil {
+		t.Fatal(err)
+	}
+	addVersion(t, repository, "walker", 6)
+	r.until(t, "another one takes its place, beside the one that is named", func(m *weftv1.Model) bool { return ready(m) == "[1 6]" })
+	if _, err := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: 5}); err != nil {
+		t.Errorf("loading a version by hand: %v", err)
+	}
+	addVersion(t, repository, "walker", 9)
+	r.until(t, "what was missing is ready", func(m *weftv1.Model) bool { return strings.Contains(ready(m), " 9]") })
+	if answer, err = client.Predict(t.Context(), byLabel); err != nil || answer.GetModel().GetVersion() != 9 {
+		t.Errorf("version %d, %v; want 9", answer.GetModel().GetVersion(), err)
+	}
+}
+
 // quickWith is quick with more lines.
 func quickWith(lines ...string) string {
 	return quick + "\n" + strings.Join(lines, "\n")

@@ -66,7 +66,7 @@ type Server struct {
 	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"What to record of the inputs: full, hash or none."`
 	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB: the oldest are
 	// deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
-	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted. 0: no limit."`
+	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted; at least 64MiB. 0: no limit."`
 	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".

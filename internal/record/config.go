@@ -29,7 +29,7 @@ type Config struct {
 
 	// MaxBytes bounds what all recordings in Dir take, those of earlier processes too: beyond it the oldest files are deleted. A
 	// file then has at most a quarter of that, so that no more is lost at once. The bound is passed by one batch at most, that is
-	// by 1 MiB or a single entry. 0: no bound.
+	// by 1 MiB or a single entry, and by what is written while the disk takes its time to delete. 0: no bound.
 	MaxBytes int64
 
 	// Logger is told when the disk refuses entries and when it takes them again, and of each file that is deleted. Nil: nobody is.

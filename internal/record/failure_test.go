@@ -65,6 +65,9 @@ func TestAFullDisk(t *testing.T) {
 		if part.Missed() != 0 {
 			t.Errorf("the last file tells of %d missed entries, which were missed before it was begun", part.Missed())
 		}
+		if part.MissedBefore() != s.Lost || r.MissedBefore() != 0 {
+			t.Errorf("%d entries were missed before the last file, %d before the first; want %d and none", part.MissedBefore(), r.MissedBefore(), s.Lost)
+		}
 		lines := log.lines()
 		if len(lines) != 2 {
 			t.Fatalf("log:\n%s\nwant a line for the failure and one for its end", strings.Join(lines, "\n"))

@@ -23,18 +23,25 @@ type limit struct {
 	log     *slog.Logger
 	deleted atomic.Int64 // files
 
-	mu      sync.Mutex
-	failing bool // guarded by mu; when it was last tried, something could not be deleted
+	due     atomic.Bool // somebody wants the bound kept since it was last looked at
+	mu      sync.Mutex  // held while it is kept
+	failing bool        // guarded by mu; when it was last tried, something could not be deleted
 }
 
 var errInUse = errors.New("it is being written")
 
-// keep deletes what is over the bound.
+// keep deletes what is over the bound. Where somebody is at it, he does it once more.
 func (l *limit) keep() {
-	if l.bytes == 0 || !l.mu.TryLock() { // one is at it
-		return
+	l.due.Store(true)
+	for l.bytes > 0 && l.due.Load() && l.mu.TryLock() {
+		l.due.Store(false)
+		l.deleteOldest()
+		l.mu.Unlock()
 	}
-	defer l.mu.Unlock()
+}
+
+// deleteOldest deletes what is over the bound now. The caller holds l.mu.
+func (l *limit) deleteOldest() {
 	found, sum, err := l.find()
 	if err != nil {
 		l.failed(l.dir, err)

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,4 +202,71 @@ func TestAFileThatGoesBeforeItIsRead(t *testing.T) {
 	if len(entries) != 3 || len(damage) != 1 || !strings.HasPrefix(damage[0], "1.weftrec: ") || !strings.Contains(damage[0], "deleted since the files were listed") {
 		t.Errorf("%d entries, damage %q; want those of the other file, and to be told", len(entries), damage)
 	}
+}
+
+// TestAFullDiskThatOldRecordingsFill: what is over the limit is deleted although no file can be begun.
+func TestAFullDiskThatOldRecordingsFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		content, _ := recorded(t)
+		old := filepath.Join(dir, "19990102T150405.000000000Z.weftrec")
+		if err := os.WriteFile(old, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		disk := &smallDisk{} // not even room for a header
+		w := begin(t, Config{Dir: dir, MaxBytes: int64(len(content))}, disk.create)
+		w.Record(answered(time.Now(), "game", 1))
+		synctest.Wait()
+		if _, err := os.Stat(old); !os.IsNotExist(err) || w.Stats().Deleted != 1 {
+			t.Fatalf("the old recording is still there: %v, %+v", err, w.Stats())
+		}
+		disk.grow(1 << 20)
+		time.Sleep(minPause)
+		w.Record(answered(time.Now(), "game", 2))
+		synctest.Wait()
+		if got := w.Stats().Written; got != 1 {
+			t.Errorf("%d entries are written once there is room, want 1", got)
+		}
+	})
+}
+
+// TestDeletingHoldsNothingUp: entries are written while the disk takes its time to delete, and what came too much meanwhile is
+// deleted at once.
+func TestDeletingHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		content, _ := recorded(t)
+		old := filepath.Join(dir, "19990102T150405.000000000Z.weftrec")
+		if err := os.WriteFile(old, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		slow := &slowLog{let: make(chan struct{})}
+		const limit = 4000
+		w := begin(t, Config{Dir: dir, MaxBytes: limit, Logger: slog.New(slow)}, nil)
+		for i := range 20 {
+			w.Record(answered(time.Now(), "game", float32(i)))
+			synctest.Wait()
+		}
+		if s := w.Stats(); s.Written != 20 || s.Deleted != 1 {
+			t.Errorf("%+v; want all 20 written while the first file is being deleted", s)
+		}
+		close(slow.let)
+		synctest.Wait()
+		if sum := sumOf(t, w.out.limit); sum > limit {
+			t.Errorf("the recordings have %d bytes after that, want %d at most", sum, limit)
+		}
+	})
+}
+
+// slowLog makes deleting slow: who logs it waits.
+type slowLog struct {
+	slog.Handler
+	let chan struct{}
+}
+
+func (l *slowLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *slowLog) Handle(context.Context, slog.Record) error {
+	<-l.let
+	return nil
 }

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"errors"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,7 +26,8 @@ type output struct {
 	hasAny  bool   // the file has an entry
 	age     *time.Timer
 	named   time.Time      // what the last file was named for
-	syncing sync.WaitGroup // of what ends the last file, and deletes old ones
+	syncing sync.WaitGroup // of what ends the last file
+	keeping sync.WaitGroup // of what deletes old ones
 
 	failing bool          // since a failure nothing was written
 	pause   time.Duration // the last one; 0 after none
@@ -82,7 +85,7 @@ func (o *output) begin(now time.Time, missed int64) bool {
 		return false
 	}
 	o.size = int64(len(head))
-	o.syncing.Go(o.limit.keep)
+	o.keeping.Go(o.limit.keep)
 	return true
 }
 
@@ -128,6 +131,9 @@ func (o *output) failed(err error, missed int64) {
 		f, size := o.drop()
 		_ = f.End(size) // of a file that has failed already; its reader copes with what it finds
 	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		o.keeping.Go(o.limit.keep) // no file is begun that would have it done
+	}
 }
 
 // rotate ends the file, in the background: the queue must not fill while the disk is busy.
@@ -159,4 +165,5 @@ func (o *output) finish() {
 		o.rotate()
 	}
 	o.syncing.Wait()
+	o.keeping.Wait()
 }

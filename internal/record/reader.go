@@ -89,6 +89,16 @@ func (r *Reader) Missed() int64 {
 	return sum
 }
 
+// MissedBefore returns how many entries the Writer could not record before the first file of each recording that was read: some of
+// them in the time of earlier files, if there were any.
+func (r *Reader) MissedBefore() int64 {
+	sum := int64(0)
+	for _, s := range r.spans {
+		sum += s.first
+	}
+	return sum
+}
+
 // file reads one file. False: the reader wants no more.
 func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 	r.name = name

@@ -78,6 +78,9 @@ type Model struct {
 	Labels map[string]int64
 	// Traffic is how requests are divided. Nil is the same as one without a split: the newest ready version answers.
 	Traffic *Traffic
+	// TrafficWaitsFor are the versions that must become ready before other traffic, which the manifest asks for, is in force, ascending;
+	// none: nothing waits.
+	TrafficWaitsFor []int64
 }
 
 // Version returns the numbered version, or nil.
@@ -107,13 +110,14 @@ func (m *Model) Newest() *Version {
 	return nil
 }
 
-// Answers reports whether a request that names neither a version nor a label is answered.
+// Answers reports whether a request that names neither a version nor a label is answered: slots without weight are the last
+// resort for it.
 func (m *Model) Answers() bool {
 	if m.Traffic == nil || len(m.Traffic.Split) == 0 {
 		return m.Newest() != nil
 	}
 	for _, s := range m.Traffic.Split {
-		if v := m.Version(s.Version); s.Weight > 0 && v != nil && v.State == Ready {
+		if v := m.Version(s.Version); v != nil && v.State == Ready {
 			return true
 		}
 	}

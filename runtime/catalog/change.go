@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrUnknown says that a change names a model or version that is not there.
-var ErrUnknown = errors.New("no such model version")
+// ErrUnknown says that a change names a model, version or label that is not there. Whoever wraps it says which.
+var ErrUnknown = errors.New("there is none")
 
 // ErrBusy says that the version is being loaded or unloaded.
 var ErrBusy = errors.New("the model version is being loaded or unloaded")
@@ -15,7 +15,7 @@ var ErrBusy = errors.New("the model version is being loaded or unloaded")
 // RevisionError says that the traffic was changed meanwhile, so that a change based on an older revision was not made.
 type RevisionError struct {
 	Model string
-	// Current is the present revision, 0 where nobody divided the traffic, and Expected the one that the change was based on.
+	// Current is the present revision, and Expected the one that the change was based on.
 	Current, Expected uint64
 }
 
@@ -42,7 +42,7 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns ErrNotReady.
 func (e *NotReadyError) Unwrap() error { return ErrNotReady }
 
-// InUseError says that a version is not unloaded because requests are led to it by name.
+// InUseError says that a version is not unloaded because requests are led to it by name. Whoever wraps it says which version.
 type InUseError struct {
 	Model   string
 	Version int64
@@ -50,7 +50,11 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("model %q version %d is not unloaded: %s leads requests to it; change that first", e.Model, e.Version, strings.Join(e.By, " and "))
+	lead := "lead"
+	if len(e.By) == 1 {
+		lead = "leads"
+	}
+	return fmt.Sprintf("%s %s requests to it; change that first", strings.Join(e.By, " and "), lead)
 }
 
 // MemoryError says that a version was not loaded because the budget of memory does not suffice. All figures are bytes, and

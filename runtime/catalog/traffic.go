@@ -28,7 +28,7 @@ type Traffic struct {
 type Slot struct {
 	Name    string // unique within the split
 	Version int64
-	Weight  float64 // relative to the sum of all; 0: no new episodes
+	Weight  float64 // relative to the sum of all; 0: new episodes only while no slot with weight is ready
 }
 
 // Shadow is a version in the shadow of the one that answers. It is immutable.

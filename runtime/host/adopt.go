@@ -63,9 +63,7 @@ func (m *model) adopt(listed *modelrepo.Model) {
 			if e != nil {
 				e.failure.stop()
 			}
-			m.versions[v.Number] = &entry{public: &catalog.Version{
-				Model: listed.Name, Number: v.Number, Path: v.Dir, State: catalog.Failed, Cause: v.Err.Error(),
-			}}
+			m.versions[v.Number] = &entry{public: unusable(m.listed, v.Number)}
 		}
 	}
 	for _, c := range m.wanted() {
@@ -73,6 +71,15 @@ func (m *model) adopt(listed *modelrepo.Model) {
 			m.versions[c.version.Number] = &entry{public: c.announced()}
 		}
 	}
+}
+
+// unusable is what is published of a version that cannot be served as it lies in the repository; nil if it can, or is not there.
+func unusable(listed *modelrepo.Model, number int64) *catalog.Version {
+	v := numbered(listed, number)
+	if v == nil || v.Err == nil {
+		return nil
+	}
+	return &catalog.Version{Model: listed.Name, Number: number, Path: v.Dir, State: catalog.Failed, Cause: v.Err.Error()}
 }
 
 // announced is what is published of a version before it was opened.

@@ -13,18 +13,20 @@ import (
 )
 
 // LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns when it is
-// ready, whatever else is going on. It stays until UnloadVersion, or until versions.policy changes. The error is
-// catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, or the cause of
-// ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
+// ready. It waits for what the model is busy with already, such as the load of another version. It stays until UnloadVersion, or
+// until versions.policy changes, also where the policy selects it now. The error is catalog.ErrUnknown, wrapped, a
+// *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, sharedsched.ErrDraining, wrapped, if the host is
+// closed, or the cause of ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
 func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err = h.demand(name, number); err == nil {
+	m, err := h.demand(name, number)
+	if err == nil {
 		h.settleLater(name)
-		err = h.awaitVersion(ctx, name, number)
+		err = h.awaitVersion(ctx, name, m, number)
 	}
 	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
 		return err
@@ -32,14 +34,14 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error
 	return fmt.Errorf("load model %q version %d: %w", name, number, err)
 }
 
-// demand notes that somebody wants a version, after a look at what lies in the repository.
-func (h *Host) demand(name string, number int64) error {
+// demand notes that somebody wants a version, after a look at what lies in the repository, and waits for it until model.leave.
+func (h *Host) demand(name string, number int64) (m *model, _ error) {
 	found, err := h.look(name, number)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.update(func() bool {
-		m := h.models[name]
+		m = h.models[name]
 		if found != nil {
 			if m == nil {
 				m = newModel()
@@ -50,9 +52,19 @@ func (h *Host) demand(name string, number int64) error {
 		if err = catalog.ErrUnknown; m != nil {
 			err = m.prefer(number, true)
 		}
+		if err == nil {
+			m.waiting[number]++
+		}
 		return err == nil
 	})
-	return err
+	return m, err
+}
+
+// leave notes that somebody waits no more for a version that was demanded. The caller holds Host.mu.
+func (m *model) leave(number int64) {
+	if m.waiting[number]--; m.waiting[number] == 0 {
+		delete(m.waiting, number)
+	}
 }
 
 // look returns the model as it lies in the repository if it has the version, else nil. The error is a *catalog.LoadError: what
@@ -126,10 +138,13 @@ func with(m *modelrepo.Model, v modelrepo.Version) *modelrepo.Model {
 }
 
 // awaitVersion returns when a version that somebody loads by hand is ready, or why it will not be.
-func (h *Host) awaitVersion(ctx context.Context, name string, number int64) error {
+func (h *Host) awaitVersion(ctx context.Context, name string, demanded *model, number int64) error {
 	for {
 		h.mu.Lock()
 		over, err := h.outcome(name, number)
+		if over {
+			demanded.leave(number)
+		}
 		changed := h.changed
 		h.mu.Unlock()
 		if over {
@@ -139,13 +154,16 @@ func (h *Host) awaitVersion(ctx context.Context, name string, number int64) erro
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			demanded.leave(number)
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// outcome reports whether it is decided what becomes of a version that somebody loads by hand, and what. If it failed, and is
-// there for nobody else, it is given up. The caller holds Host.mu.
+// outcome reports whether it is decided what becomes of a version that somebody loads by hand, and what. If it failed, the last who
+// waits for it gives it up, unless it was there before. The caller holds Host.mu.
 func (h *Host) outcome(name string, number int64) (over bool, _ error) {
 	m := h.models[name]
 	if m == nil || m.listed == nil {
@@ -161,10 +179,14 @@ func (h *Host) outcome(name string, number int64) (over bool, _ error) {
 		return true, nil
 	case e == nil || e.loading || e.claimed || e.failure == nil || e.failure.due || !e.failure.of.alike(*c):
 		return false, nil
+	case errors.Is(e.failure.cause, errClosing):
+		return true, errClosing // the version did not fail by itself
 	}
-	if !m.selected(number) && e.resident == nil {
+	if e.resident == nil && m.waiting[number] <= 1 {
 		delete(m.byHand, number)
-		e.failure.stop()
+		if !m.selected(number) {
+			e.failure.stop()
+		}
 	}
 	return true, &catalog.LoadError{Model: name, Version: number, Cause: e.failure.cause}
 }
@@ -180,10 +202,7 @@ func (m *model) prefer(number int64, load bool) error {
 	case v.Err != nil && load:
 		return &catalog.LoadError{Model: m.listed.Name, Version: number, Cause: v.Err}
 	}
-	delete(m.byHand, number)
-	if (m.want(number) != nil) != load {
-		m.byHand[number] = load
-	}
+	m.byHand[number] = load // also where the policy says the same now: a later listing may select other versions
 	if e := m.versions[number]; e != nil && e.failure != nil {
 		e.failure.due = true
 	}
@@ -191,7 +210,7 @@ func (m *model) prefer(number int64, load bool) error {
 }
 
 // UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted. It stays
-// away until LoadVersion, or until versions.policy changes. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the
+// away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the
 // cause of ctx (the version keeps draining then), or what the engine says.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64) error {
 	ctx, done, err := h.begin(ctx)

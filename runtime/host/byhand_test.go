@@ -377,3 +377,54 @@ func TestAnInterruptedUnloadIsFinished(t *testing.T) {
 		t.Errorf("closed %d times", f.closed)
 	}
 }
+
+// TestByHandHolds also where the policy says the same at that moment.
+func TestByHandHolds(t *testing.T) {
+	w := newWorld(t, 1)
+	for n := range int64(3) {
+		w.add("m", n+1, times(float32(n+1)), nil)
+	}
+	w.choose("m", 2)
+	w.reconcile()
+	if err := w.LoadVersion(t.Context(), "m", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.choose("m", 1)
+	w.reconcile()
+	w.states("m/1 ready", "m/2 ready")
+	if err := w.UnloadVersion(t.Context(), "m", 2); err != nil {
+		t.Fatal(err)
+	}
+	w.choose("m", 2, 3)
+	w.reconcile()
+	w.states("m/3 ready")
+}
+
+// TestManyWaitForABadVersion: each is told why it cannot be loaded, and then it is given up.
+func TestManyWaitForABadVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		goOn, attempts := make(chan struct{}), 0
+		w.add("m", 1, opening(nil, func() { attempts++; <-goOn; panic("cut short") }), nil)
+		w.add("m", 2, times(2), nil)
+		w.choose("m", 2)
+		w.reconcile()
+		told := make(chan error, 8)
+		for range cap(told) {
+			go func() { told <- w.LoadVersion(t.Context(), "m", 1) }()
+		}
+		synctest.Wait()
+		close(goOn)
+		for range cap(told) {
+			if _, is := errors.AsType[*catalog.LoadError](<-told); !is {
+				t.Error("not everybody is told why")
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if attempts != 1 {
+			t.Errorf("%d attempts", attempts)
+		}
+		w.states("m/2 ready")
+	})
+}

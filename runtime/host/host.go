@@ -7,7 +7,8 @@
 //
 // What is resident follows what is wanted: Follow and the calls that change something at run time only note what is wanted now,
 // and a goroutine per model, its settler, then does the next step towards it until there is none. So it does not matter in which
-// order wishes come, or what was interrupted, and a model that takes long to load holds up no other.
+// order wishes come, or what was interrupted. A model that takes long to load holds up others only where it takes one of the few
+// places for opening or proving one, but it does hold up what else is to be done to itself.
 //
 // Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.manifests while a manifest is
 // written; no request takes any of them. Under these, one at a time and never together: Host.mu, flows.mu and memory.mu. The engine and OnChange
@@ -18,7 +19,7 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -79,7 +80,8 @@ type Host struct {
 
 	following sync.Mutex        // held while a listing is taken over
 	reported  map[string]string // guarded by following: the faults in the latest listing, by path
-	loaders   chan struct{}     // one element for each version that is being loaded
+	opening   chan struct{}     // one element for each version that is being opened
+	proving   chan struct{}     // one element for each version that is being proven and warmed up
 	manifests sync.Mutex        // held while a manifest is written
 	memory    memory
 	counts    counts
@@ -98,7 +100,7 @@ type Host struct {
 // New returns a host without models. Attach comes next.
 func New(cfg Config) *Host {
 	h := &Host{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), loaders: make(chan struct{}, parallelLoads),
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
 		models: map[string]*model{}, changed: make(chan struct{}), retiring: map[*version]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
@@ -117,8 +119,8 @@ func (h *Host) Attach(s Scheduler) {
 // Snapshot returns every known model. It changes by replacement only.
 func (h *Host) Snapshot() *catalog.Snapshot { return h.snapshot.Load() }
 
-// errClosing ends the loads that Close interrupts.
-var errClosing = errors.New("the server is shutting down")
+// errClosing ends the loads that Close interrupts, and the calls that wait for them.
+var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.ErrDraining)
 
 // Close ends running loads and unloads every version, each after its last run. ctx bounds how long it waits for runs; a version
 // that did not drain by then keeps its memory, because a run may still be using it. The host takes no more loads.

@@ -112,7 +112,7 @@ func (h *Host) SetLabel(name, label string, number int64) (persisted bool, why s
 			err = fmt.Errorf("model %q: %w", name, catalog.ErrUnknown)
 		case number == 0:
 			if _, ok := m.labels.wanted[label]; !ok {
-				err = fmt.Errorf("model %q has no label %q: %w", name, label, catalog.ErrUnknown)
+				err = fmt.Errorf("remove label %q of model %q: %w", label, name, catalog.ErrUnknown)
 			}
 		default:
 			err = m.mustBeReady(name, number)
@@ -146,7 +146,7 @@ func (h *Host) writeLabels(name string, listed *modelrepo.Model, all map[string]
 			allowed = listed.Versions // being named is enough to be selected
 		}
 		if !slices.ContainsFunc(allowed, func(v modelrepo.Version) bool { return v.Number == n && v.Err == nil }) {
-			return fmt.Sprintf("label %q names version %d, which versions.policy does not select or which is gone, so that the manifest would be refused", label, n)
+			return fmt.Sprintf("label %q names version %d, which versions.policy does not select or which is gone, so that it would be in vain", label, n)
 		}
 	}
 	if err := modelrepo.WriteLabels(listed, all); err != nil {

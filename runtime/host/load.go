@@ -11,18 +11,26 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// parallelLoads is how many versions are loaded at once: reading one from disk overlaps proving another on the device.
-const parallelLoads = 2
+// parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening takes disk and
+// all cores, a proof only waits for its turns on the device, which may take long beside others.
+const (
+	parallelOpens  = 2
+	parallelProofs = 8
+)
 
 // load brings one version from loading to ready or failed. Where there is one that serves under the number, it takes that one's
 // place. The caller has the model's turn.
 func (h *Host) load(ctx context.Context, c candidate) {
 	before := h.beginLoad(c)
+	release := hold(ctx, h.opening)
 	v, err := h.open(ctx, c)
+	release()
 	if err == nil {
+		release = hold(ctx, h.proving)
 		if err = h.admit(ctx, c, v, before); err != nil {
 			err = errors.Join(err, h.closeSession(v))
 		}
+		release()
 	}
 	switch {
 	case err != nil:
@@ -30,6 +38,16 @@ func (h *Host) load(ctx context.Context, c candidate) {
 	case before != nil:
 		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
 		h.retireReplaced(before)
+	}
+}
+
+// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is done next fails.
+func hold(ctx context.Context, slots chan struct{}) (release func()) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }
+	case <-ctx.Done():
+		return func() {}
 	}
 }
 
@@ -42,7 +60,7 @@ func (h *Host) beginLoad(c candidate) (before *version) {
 			e = &entry{}
 			m.versions[c.version.Number] = e
 		}
-		e.loading, e.kept = true, false
+		e.loading, e.kept = true, ""
 		e.failure.stop()
 		if e.resident == nil {
 			e.public = c.announced()

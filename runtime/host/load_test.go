@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -269,6 +270,35 @@ func TestCloseInterruptsLoading(t *testing.T) {
 	}
 }
 
+// TestCloseTellsWhoWaitsForALoad: the version did not fail, the server ends.
+func TestCloseTellsWhoWaitsForALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m", 1, func(ctx context.Context) (host.Opened, error) {
+			<-ctx.Done()
+			return host.Opened{}, context.Cause(ctx)
+		}, nil)
+		w.Follow(w.listing)
+		told := make(chan error, 16)
+		for range cap(told) {
+			go func() { told <- w.LoadVersion(t.Context(), "m", 1) }()
+		}
+		synctest.Wait()
+		if err := w.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range cap(told) {
+			err := <-told
+			if _, failed := errors.AsType[*catalog.LoadError](err); failed || !errors.Is(err, sharedsched.ErrDraining) {
+				t.Errorf("who waited is told %v, want that the server ends", err)
+			}
+		}
+		if err := w.LoadVersion(t.Context(), "m", 1); !errors.Is(err, sharedsched.ErrDraining) {
+			t.Errorf("who comes later is told %v", err)
+		}
+	})
+}
+
 // TestTrialWaitsForRoom: live traffic may fill the queues while a version warms up.
 func TestTrialWaitsForRoom(t *testing.T) {
 	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{}}
@@ -335,4 +365,31 @@ func TestTrialLargerThanAllQueues(t *testing.T) {
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestSlowProofsHoldUpNoOther: what waits for its turns on the device takes no room from what is to be read.
+func TestSlowProofsHoldUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		goOn := make(chan struct{})
+		for _, name := range []string{"a", "b", "c"} { // more than are opened at once
+			f := times(1)
+			run := f.run
+			f.run = func(b *tensor.Batch) error {
+				<-goOn
+				return run(b)
+			}
+			w.add(name, 1, f, nil)
+		}
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.add("quick", 1, times(1), nil)
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.states("a/1 loading", "b/1 loading", "c/1 loading", "quick/1 ready")
+		close(goOn)
+		if err := w.Settled(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -2,7 +2,7 @@ package host
 
 import (
 	"cmp"
-	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -38,17 +38,33 @@ func (c *candidate) estimate() int64 {
 	if c.manifest.Synth != nil {
 		return synthMemory
 	}
-	var size int64
-	// What cannot be read is for the engine to complain of.
-	_ = filepath.WalkDir(c.version.Dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			if info, err := d.Info(); err == nil {
-				size += info.Size()
-			}
-		}
-		return nil
-	})
+	size := sizeOf(c.version.Dir, map[string]bool{})
 	return int64(weightsFactor * float64(size))
+}
+
+// sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out those seen,
+// and notes what it counts there.
+func sizeOf(path string, seen map[string]bool) (size int64) {
+	// What cannot be read is for the engine to complain of.
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil || seen[path] {
+		return 0
+	}
+	seen[path] = true
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return 0
+	case info.Mode().IsRegular():
+		return info.Size()
+	case !info.IsDir():
+		return 0
+	}
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		size += sizeOf(filepath.Join(path, e.Name()), seen)
+	}
+	return size
 }
 
 // take reserves the memory of a version that is to be loaded, for give to give back. The error is a *catalog.MemoryError.
@@ -72,6 +88,13 @@ func (m *memory) take(c candidate) (*holding, error) {
 	m.held[h] = struct{}{}
 	m.inUse += h.bytes
 	return h, nil
+}
+
+// free returns how many bytes could be taken now, where there is a budget.
+func (m *memory) free() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.budget - m.inUse
 }
 
 // give takes memory back.

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -107,4 +109,72 @@ func TestMemoryForAReplacement(t *testing.T) {
 	w.edit("a", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
 	w.reconcile()
 	w.answers(w.version("a", 1), 15)
+}
+
+// TestMemoryOfLinks: what a link leads to counts, once.
+func TestMemoryOfLinks(t *testing.T) {
+	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 1 << 30 })
+	w.add("a", 1, times(1), nil)
+	w.sized("a", 1, 4<<20)
+	w.add("linked version", 1, times(1), nil)
+	w.add("linked files", 1, times(1), nil)
+	real, linked := w.listing.Models[0].Versions[0].Dir, filepath.Join(t.TempDir(), "1")
+	files := w.onDisk("linked files", 1)
+	for at, target := range map[string]string{
+		linked: real,
+		filepath.Join(files, modelrepo.ModelFile): filepath.Join(real, modelrepo.ModelFile),
+		filepath.Join(files, "below"):             real,
+		filepath.Join(files, "again"):             files,
+	} {
+		if err := os.Symlink(target, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.change("linked version", func(m *modelrepo.Model) {
+		m.Versions[0].Dir, m.Selected[0].Dir = linked, linked
+	})
+	w.reconcile()
+	if n := w.Counts().MemoryInUse; n != 3*6<<20 {
+		t.Errorf("three versions of 6 MiB each are counted as %.1f MiB", float64(n)/(1<<20))
+	}
+}
+
+// TestMemoryOfAFailedLoad: what waits for memory gets it at once.
+func TestMemoryOfAFailedLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
+		refused := make(chan struct{})
+		w.add("a", 1, func(context.Context) (host.Opened, error) {
+			<-refused
+			return host.Opened{}, errors.New("cut short")
+		}, nil)
+		w.sized("a", 1, 4<<20)
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.add("b", 1, times(1), nil)
+		w.sized("b", 1, 4<<20)
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.states("a/1 loading", "b/1 failed")
+		close(refused)
+		synctest.Wait()
+		w.states("a/1 failed", "b/1 ready")
+	})
+}
+
+// TestMemoryThatIsBackBeforeTheFailure is published: the version is tried again at once.
+func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
+		attempts := 0
+		w.add("a", 1, func(context.Context) (host.Opened, error) {
+			if attempts++; attempts == 1 {
+				return host.Opened{}, &catalog.MemoryError{Model: "a", Version: 1, Need: 4 << 20, InUse: 8 << 20, Budget: 10 << 20}
+			}
+			return host.Opened{Session: times(1), Device: "dev", Provider: "fake"}, nil
+		}, nil)
+		w.Follow(w.listing)
+		synctest.Wait()
+		w.states("a/1 ready")
+	})
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -25,13 +24,14 @@ type model struct {
 	listed *modelrepo.Model
 	// byHand are the versions that somebody loaded (true) or unloaded (false) by hand, against the policy.
 	byHand  map[int64]bool
+	waiting map[int64]int // how many callers of LoadVersion wait for each version
 	labels  labels
 	again   bool // a timer will have the model settled once more
 	traffic division
 }
 
 func newModel() *model {
-	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}, traffic: newDivision()}
+	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}, waiting: map[int64]int{}, traffic: newDivision()}
 }
 
 // entry is a version in whatever state. Guarded by Host.mu.
@@ -39,9 +39,9 @@ type entry struct {
 	// resident is nil until the version was added to the scheduler, and where it failed to load.
 	resident *version
 	public   *catalog.Version
-	claimed  bool // somebody unloads it
-	loading  bool // somebody loads it, beside the resident if there is one
-	kept     bool // the log says that it stays although it is not selected
+	claimed  bool   // somebody unloads it
+	loading  bool   // somebody loads it, beside the resident if there is one
+	kept     string // why it stays although it is not selected, as the log says
 	failure  *failure
 }
 
@@ -131,38 +131,6 @@ func (e *entry) current(c candidate) bool {
 	}
 	from := &e.resident.from.version
 	return from.Fingerprint == c.version.Fingerprint && from.Dir == c.version.Dir && !needsReload(e.resident, c.manifest)
-}
-
-// superfluous returns the versions that nobody wants, ascending, and those that would be if nothing named them. While a wanted
-// version is missing and the old ones are to stay for it, there is none.
-func (m *model) superfluous(wanted []candidate) (surplus, named []int64) {
-	keep := map[int64]bool{}
-	for _, c := range wanted {
-		n := c.version.Number
-		keep[n] = true
-		if !m.ready(n) && m.listed.Manifest.Versions.Transition != modelrepo.ResourceFirst {
-			return nil, nil
-		}
-	}
-	faulty := map[int64]bool{}
-	if m.listed != nil {
-		for _, v := range m.listed.Versions {
-			faulty[v.Number] = v.Err != nil
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(m.versions)) {
-		// What cannot be loaded as it lies there now, such as half a copy, is no reason to give up what was loaded, and is
-		// shown as failed if nothing was.
-		if keep[n] || faulty[n] {
-			continue
-		}
-		if m.listed != nil && len(m.namedBy(n)) > 0 {
-			named = append(named, n)
-			continue
-		}
-		surplus = append(surplus, n)
-	}
-	return surplus, named
 }
 
 // namedBy returns who leads requests to the version by its number: labels and parts of the traffic.

@@ -20,14 +20,17 @@ func (h *Host) update(change func() bool) {
 	}
 	s := &catalog.Snapshot{Revision: h.snapshot.Load().Revision + 1}
 	byID := map[sharedsched.VersionID]*version{}
+	var tell []func()
 	for _, name := range slices.Sorted(maps.Keys(h.models)) {
 		m := h.models[name]
 		m.labels.resolve(m.ready)
-		m.traffic.resolve(m)
+		for _, n := range m.traffic.resolve(m) {
+			tell = append(tell, func() { h.log.Info(n.message, append([]any{"model", name}, n.attrs...)...) })
+		}
 		if m.empty() {
 			continue
 		}
-		public := &catalog.Model{Name: name, Cause: m.cause, Labels: m.labels.public, Traffic: m.traffic.public}
+		public := &catalog.Model{Name: name, Cause: m.cause, Labels: m.labels.public, Traffic: m.traffic.public, TrafficWaitsFor: m.traffic.waitsFor}
 		for _, e := range m.versions {
 			public.Versions = append(public.Versions, e.public)
 			if e.resident != nil {
@@ -42,6 +45,9 @@ func (h *Host) update(change func() bool) {
 	close(h.changed)
 	h.changed = make(chan struct{})
 	h.mu.Unlock()
+	for _, t := range tell {
+		t()
+	}
 	h.notify()
 }
 

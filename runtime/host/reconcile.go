@@ -20,8 +20,9 @@ import (
 //     tells of the failure.
 //   - A version that cannot be loaded is published with its cause and logged, and is tried again by itself, after 1 s, 2 s, ...
 //     5 min, and at once when its files or its manifest change.
-//   - Versions that are not selected any more are unloaded when all selected ones are ready, once neither the traffic nor a label
-//     names them. What is gone from the repository with its whole model is unloaded in any case, unless a repository could not be
+//   - Versions that are not selected any more are unloaded when all selected ones are ready, or those that are not have failed and
+//     a newer one is ready, once neither the traffic nor a label names them; one whose directory is gone, as soon as another one
+//     that is selected answers. What is gone from the repository with its whole model is unloaded in any case, unless a repository could not be
 //     read or is empty: then nothing is taken to be gone.
 //   - Where versions.transition is resource, what is to go is unloaded first, and nothing answers in between.
 //   - Other changes of a manifest apply from the next batch on.

@@ -31,11 +31,12 @@ func backoff(attempts int) time.Duration {
 func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 	interrupted := ctx.Err() != nil // nothing is wrong with the model then
 	attempts, wait := 1, time.Duration(0)
+	f := &failure{of: c, cause: cause}
 	h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
 		if e.failure != nil && e.failure.of.alike(c) {
 			attempts = e.failure.attempts + 1
 		}
-		f := &failure{of: c, attempts: attempts, cause: cause}
+		f.attempts = attempts
 		text := cause.Error()
 		if !h.cfg.TryOnce && !h.closed {
 			wait = backoff(attempts)
@@ -61,6 +62,20 @@ func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 		attrs = append(attrs, "attempt", attempts, "next_in", wait.Round(time.Millisecond))
 	}
 	h.log.Log(ctx, level, "a model version cannot be loaded", attrs...)
+	if _, is := errors.AsType[*catalog.MemoryError](cause); is {
+		h.retryIfRoom(f)
+	} else {
+		h.retryForMemory() // what it took until it failed
+	}
+}
+
+// retryIfRoom makes a version due that failed for want of memory, if there is enough by now: what was given back before its failure
+// was published woke nobody.
+func (h *Host) retryIfRoom(f *failure) {
+	free := h.memory.free()
+	h.mu.Lock()
+	f.due = f.due || f.fitsInto(free)
+	h.mu.Unlock()
 }
 
 // retry makes a failed version due.
@@ -71,16 +86,20 @@ func (h *Host) retry(name string, f *failure) {
 	h.settleLater(name)
 }
 
-// retryForMemory makes versions due that failed for want of memory, now that there is more.
+// fitsInto reports whether the failure is for want of memory, is tried again by itself, and would not be with so many free bytes.
+func (f *failure) fitsInto(free int64) bool {
+	e, is := errors.AsType[*catalog.MemoryError](f.cause)
+	return is && f.timer != nil && e.Need <= free
+}
+
+// retryForMemory makes versions due that failed for want of memory and for which there is enough now.
 func (h *Host) retryForMemory() {
 	var waiting []string
+	free := h.memory.free()
 	h.mu.Lock()
 	for name, m := range h.models {
 		for _, e := range m.versions {
-			if e.failure == nil || e.failure.timer == nil {
-				continue
-			}
-			if _, is := errors.AsType[*catalog.MemoryError](e.failure.cause); is {
+			if e.failure != nil && e.failure.fitsInto(free) {
 				e.failure.due = true
 				waiting = append(waiting, name)
 			}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ type step struct {
 	// matter any more.
 	settings []candidate
 	cured    []int64
-	kept     []int64 // are not wanted, but named
+	kept     map[int64]string // are not wanted and stay, and why
 }
 
 // settle does what is to be done to a model until nothing is left, or ctx ends. After each step it looks anew at what is wanted.
@@ -170,16 +171,11 @@ func (h *Host) followManifest(name string, m *model, s step) {
 	}
 }
 
-// loadAll loads versions side by side, as many at a time as the whole host may.
+// loadAll loads versions side by side.
 func (h *Host) loadAll(ctx context.Context, all []candidate) {
 	var group errgroup.Group
 	for _, c := range all {
 		group.Go(func() error {
-			select {
-			case h.loaders <- struct{}{}:
-				defer func() { <-h.loaders }()
-			case <-ctx.Done():
-			}
 			h.load(ctx, c)
 			return nil
 		})
@@ -199,6 +195,8 @@ func (h *Host) unloadSurplus(ctx context.Context, name string, numbers []int64) 
 			}
 			if c := m.want(n); c != nil {
 				next = c.announced()
+			} else if m.listed != nil {
+				next = unusable(m.listed, n)
 			}
 			return nil
 		}, func() *catalog.Version { return next })
@@ -219,19 +217,18 @@ func (h *Host) unloadSurplus(ctx context.Context, name string, numbers []int64) 
 // errNeeded says that a version is wanted again.
 var errNeeded = errors.New("the version is wanted again")
 
-// noteKept logs versions that stay although the policy does not select them any more, once.
-func (h *Host) noteKept(name string, m *model, kept []int64) {
-	for _, n := range kept {
+// noteKept logs versions that stay although the policy does not select them any more, once for each reason.
+func (h *Host) noteKept(name string, m *model, kept map[int64]string) {
+	for _, n := range slices.Sorted(maps.Keys(kept)) {
 		h.mu.Lock()
 		e := m.versions[n]
-		known := e == nil || e.kept
-		var by []string
+		known := e == nil || e.resident == nil || e.kept == kept[n]
 		if !known {
-			e.kept, by = true, m.namedBy(n)
+			e.kept = kept[n]
 		}
 		h.mu.Unlock()
 		if !known {
-			h.log.Warn("a model version stays resident although versions.policy does not select it any more", "model", name, "version", n, "named_by", by)
+			h.log.Warn("a model version stays resident although versions.policy does not select it any more", "model", name, "version", n, "why", kept[n])
 		}
 	}
 }

@@ -15,6 +15,15 @@ type division struct {
 	stated *modelrepo.Traffic // what the manifest said last
 	wanted *catalog.Traffic   // what was asked for last, with the revision that it has once it is published
 	public *catalog.Traffic   // wanted, or what was wanted before while that works and wanted does not yet
+	// waiting is wanted while it waits to be published, else nil; waitsFor are the versions of it that are not ready then.
+	waiting  *catalog.Traffic
+	waitsFor []int64
+}
+
+// news is a line for the log.
+type news struct {
+	message string
+	attrs   []any
 }
 
 func newDivision() division {
@@ -58,11 +67,38 @@ func fromManifest(t *modelrepo.Traffic) *catalog.Traffic {
 
 // resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is not there
 // yet, or at once where what was published before does not answer either. What is published stays as it is when a version of it
-// stops being ready: routing leads its requests elsewhere and says so.
-func (d *division) resolve(m *model) {
-	if d.public != d.wanted && (m.serves(d.wanted, true) || !m.serves(d.public, false)) {
-		d.public = d.wanted
+// stops being ready: routing leads its requests elsewhere and says so. It returns what became of a wish of the manifest.
+func (d *division) resolve(m *model) (all []news) {
+	if d.waiting != nil && d.waiting != d.wanted {
+		all = append(all, news{"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
+			[]any{"waited_for", d.waitsFor, "replaced_by", d.wanted.Source}})
 	}
+	d.waiting = nil
+	before := d.waitsFor
+	d.waitsFor = nil
+	switch {
+	case d.public == d.wanted:
+	case m.serves(d.wanted, true) || !m.serves(d.public, false):
+		d.public = d.wanted
+		all = append(all, news{"traffic is divided as model.yaml says", []any{"split", d.public.Split, "shadow", d.public.Shadow, "revision", d.public.Revision}})
+	default:
+		d.waiting, d.waitsFor = d.wanted, m.unready(d.wanted)
+		if !slices.Equal(before, d.waitsFor) {
+			all = append(all, news{"the traffic that model.yaml asks for waits for versions to become ready", []any{"waits_for", d.waitsFor}})
+		}
+	}
+	return all
+}
+
+// unready returns the versions that a traffic leads to and that are not ready, ascending.
+func (m *model) unready(t *catalog.Traffic) (numbers []int64) {
+	for _, s := range t.Split {
+		if !m.ready(s.Version) {
+			numbers = append(numbers, s.Version)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
 }
 
 // serves reports whether a traffic leads to a version that is ready or, if all is set, to none that is not.
@@ -74,7 +110,7 @@ func (m *model) serves(t *catalog.Traffic, all bool) bool {
 		switch ready := m.ready(s.Version); {
 		case all && !ready:
 			return false
-		case !all && ready && s.Weight > 0:
+		case !all && ready: // also without weight, as the last resort
 			return true
 		}
 	}
@@ -124,14 +160,15 @@ func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (pub
 			return false
 		}
 		now := m.traffic.public
+		// First: who did not see the last change may name what that gave up.
+		if expected != 0 && expected != now.Revision {
+			err = &catalog.RevisionError{Model: name, Current: now.Revision, Expected: expected}
+			return false
+		}
 		for _, n := range newVersionsOf(next, now) {
 			if err = m.mustBeReady(name, n); err != nil {
 				return false
 			}
-		}
-		if expected != 0 && expected != now.Revision {
-			err = &catalog.RevisionError{Model: name, Current: now.Revision, Expected: expected}
-			return false
 		}
 		m.traffic.want(next)
 		m.traffic.public, public = next, next

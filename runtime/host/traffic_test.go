@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -279,3 +280,58 @@ func TestWhatIsNamedStays(t *testing.T) {
 }
 
 func errOf2[T, U any](_ T, _ U, err error) error { return err }
+
+// TestAStaleChangeIsToldSo, whatever else is wrong with it by now.
+func TestAStaleChangeIsToldSo(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.load("m")
+	old := w.Snapshot().Model("m").Traffic.Revision
+	if _, err := w.SetTraffic("m", split(1), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, is := errors.AsType[*catalog.RevisionError](errOf(w.SetTraffic("m", split(9), old))); !is {
+		t.Error("it hears of a version that is not there, not that it comes too late")
+	}
+}
+
+// TestTrafficThatWaits for a version is told of: in what is published, and in the log when it begins and how it ends.
+func TestTrafficThatWaits(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, times(1), nil)
+	w.add("m", 9, errors.New("cut short"), nil)
+	w.reconcile()
+	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1, 9) })
+	w.reconcile()
+	w.reconcile()
+	w.divided()
+	if diff := cmp.Diff([]int64{9}, w.Snapshot().Model("m").TrafficWaitsFor); diff != "" {
+		t.Errorf("waits for (-want +got):\n%s", diff)
+	}
+	if _, err := w.SetTraffic("m", split(1), 0); err != nil {
+		t.Fatal(err)
+	}
+	w.put("m", 9, times(9), "mended")
+	w.reconcile()
+	w.divided(1)
+	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(9, 1) })
+	w.reconcile()
+	w.divided(9, 1)
+	if waits := w.Snapshot().Model("m").TrafficWaitsFor; waits != nil {
+		t.Errorf("waits for %v", waits)
+	}
+	var told []string
+	for _, r := range w.logs.records {
+		if strings.Contains(r.Message, "model.yaml") {
+			told = append(told, r.Message)
+		}
+	}
+	want := []string{
+		"the traffic that model.yaml asks for waits for versions to become ready",
+		"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
+		"traffic is divided as model.yaml says",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
+	}
+}

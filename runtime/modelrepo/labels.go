@@ -60,8 +60,8 @@ func writeLabels(m *Model, labels map[string]int64) error {
 	if err != nil {
 		return fmt.Errorf("the manifest would be faulty: %w", err)
 	}
-	if _, faults := manifest.choose(m.Versions); len(faults) > 0 {
-		return fmt.Errorf("the manifest would be faulty: %w", faults)
+	if _, missing, faults := manifest.choose(m.Versions); len(missing)+len(faults) > 0 {
+		return fmt.Errorf("the manifest would be faulty: %w", append(missing, faults...))
 	}
 	if bytes.Equal(changed, text) {
 		return nil

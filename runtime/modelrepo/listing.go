@@ -14,11 +14,11 @@ type Listing struct {
 	Faults []error
 }
 
-// Err joins every fault: of the repositories, of models and of versions. nil: nothing is wrong.
+// Err joins every fault: of the repositories, of models and of versions, and what is missing. nil: nothing is wrong.
 func (l *Listing) Err() error {
 	faults := append([]error(nil), l.Faults...)
 	for _, m := range l.Models {
-		faults = append(faults, m.Err)
+		faults = append(faults, m.Err, m.Missing)
 		for _, v := range m.Versions {
 			faults = append(faults, v.Err)
 		}
@@ -40,6 +40,9 @@ type Model struct {
 	Versions []Version
 	// Selected is the usable versions that the manifest's policy selects, ascending; empty when Err is set.
 	Selected []Version
+	// Missing are versions that the manifest names and that are not there, or cannot be served: config.Faults, nil for none. The
+	// model's other versions are not harmed. Nil when Err is set.
+	Missing error
 	// Notes tells of what was passed over and is probably a mistake, such as a directory that is no version.
 	Notes []string
 	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path
@@ -69,7 +72,7 @@ func sameListing(a, b *Listing) bool {
 }
 
 func sameModel(a, b Model) bool {
-	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) &&
+	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) &&
 		slices.EqualFunc(a.Versions, b.Versions, sameVersion) && slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
 		slices.Equal(a.Notes, b.Notes) && reflect.DeepEqual(a.Manifest, b.Manifest)
 }

@@ -39,9 +39,17 @@ func find(versions []Version, number int64) (Version, bool) {
 
 // numbers lists the versions for a message.
 func numbers(versions []Version) string {
-	texts := make([]string, len(versions))
+	all := make([]int64, len(versions))
 	for i, v := range versions {
-		texts[i] = strconv.FormatInt(v.Number, 10)
+		all[i] = v.Number
+	}
+	return listNumbers(all)
+}
+
+func listNumbers(all []int64) string {
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = strconv.FormatInt(n, 10)
 	}
 	return list(texts)
 }

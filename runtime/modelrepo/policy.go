@@ -104,9 +104,10 @@ func (m *Manifest) named() []named {
 	return append(all, m.Traffic.names()...)
 }
 
-// choose returns the versions to serve and, as faults, the numbers that the manifest asks for in vain.
-// versions ascends by number; so does the result.
-func (m *Manifest) choose(versions []Version) (selected []Version, faults config.Faults) {
+// choose returns the versions to serve. missing are the numbers that the manifest asks for in vain: the others are served without
+// them. faults are what contradicts the policy, and what is missing where nothing is left to serve.
+// versions ascends by number; so does selected.
+func (m *Manifest) choose(versions []Version) (selected []Version, missing, faults config.Faults) {
 	good := slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return !usable(v) })
 	all := m.named()
 	switch p := m.Versions.Policy; {
@@ -116,7 +117,7 @@ func (m *Manifest) choose(versions []Version) (selected []Version, faults config
 		for i, n := range p.Specific {
 			version, ok := find(good, n)
 			if !ok {
-				faults.Addf(fmt.Sprintf("versions.policy.specific[%d]", i), "%s", missing(n, versions))
+				missing.Addf(fmt.Sprintf("versions.policy.specific[%d]", i), "%s", whyMissing(n, versions))
 				continue
 			}
 			selected = append(selected, version)
@@ -133,20 +134,23 @@ func (m *Manifest) choose(versions []Version) (selected []Version, faults config
 		}
 	}
 	for _, n := range all {
-		if _, ok := find(selected, n.number); ok || n.number < 1 {
-			continue
+		_, chosen := find(selected, n.number)
+		switch specific := m.Versions.Policy.Specific; {
+		case chosen || n.number < 1:
+		case specific != nil && !slices.Contains(specific, n.number): // whether it is there or not, so that removing it mends nothing
+			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; add it there, or name one of these", n.number, listNumbers(specific))
+		default:
+			missing.Addf(n.key, "%s", whyMissing(n.number, versions))
 		}
-		if _, ok := find(good, n.number); ok {
-			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; add it there, or name one of these", n.number, numbers(selected))
-			continue
-		}
-		faults.Addf(n.key, "%s", missing(n.number, versions))
 	}
-	return selected, faults
+	if len(selected) == 0 {
+		return nil, nil, append(missing, faults...)
+	}
+	return selected, missing, faults
 }
 
-// missing says why version n, which is not among the usable ones, cannot be had.
-func missing(n int64, versions []Version) string {
+// whyMissing says why version n, which is not among the usable ones, cannot be had.
+func whyMissing(n int64, versions []Version) string {
 	if v, ok := find(versions, n); ok {
 		return fmt.Sprintf("version %d cannot be served: %v", n, v.Err)
 	}

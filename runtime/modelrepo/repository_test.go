@@ -58,6 +58,9 @@ func show(l modelrepo.Listing, tmp string) string {
 		for _, note := range m.Notes {
 			fmt.Fprintf(&b, "  note: %s\n", note)
 		}
+		if m.Missing != nil {
+			fmt.Fprintf(&b, "  missing: %v\n", m.Missing)
+		}
 		if m.Err != nil {
 			fmt.Fprintf(&b, "  error: %v\n", m.Err)
 		}
@@ -116,6 +119,12 @@ func TestScan(t *testing.T) {
 			"repo/unselected/1/model.onnx":    "m",
 			"repo/unselected/2/model.onnx":    "m",
 			"repo/unselected/model.yaml":      "versions: {policy: {specific: [2]}, labels: {stable: 1, canary: 2}}\ntraffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 7}]}\n",
+			"repo/onlymissing/1/model.onnx":   "m",
+			"repo/onlymissing/model.yaml":     "versions: {policy: {specific: [2]}, labels: {stable: 2}}",
+			"repo/invain/1/model.onnx":        "m",
+			"repo/invain/2/model.onnx":        "",
+			"repo/invain/3/model.onnx":        "m",
+			"repo/invain/model.yaml":          "# 2 is empty, 9 not there\nversions: {labels: {stable: 2, old: 1}}\ntraffic: {split: [{slot: a, version: 9, weight: 1}, {slot: b, version: 3, weight: 1}], shadow: [{version: 2}]}\n",
 			"repo/named/1/model.onnx":         "m",
 			"repo/named/2/model.onnx":         "m",
 			"repo/named/3/model.onnx":         "m",
@@ -209,7 +218,7 @@ func TestScan(t *testing.T) {
 			}
 			l := r.Scan()
 			golden(t, "testdata/scan/"+tt.name+".txt", show(l, tmp))
-			if hasError := strings.Contains(show(l, tmp), "error: ") || len(l.Faults) > 0; hasError != (l.Err() != nil) {
+			if hasError := strings.Contains(show(l, tmp), "error: ") || strings.Contains(show(l, tmp), "missing: ") || len(l.Faults) > 0; hasError != (l.Err() != nil) {
 				t.Errorf("Err() is %v", l.Err())
 			}
 		})

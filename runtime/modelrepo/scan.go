@@ -34,15 +34,19 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 	// Whether version directories hold a model file depends on the manifest, and what the manifest says of
 	// versions on the directories. Faults of both kinds are wanted at once, hence a check within the decoding.
 	var versions, selected []Version
+	var missing config.Faults
 	checkVersions := func() (faults config.Faults) {
 		versions = s.findVersions()
-		selected, faults = m.Manifest.choose(versions)
-		return faults
+		selected, missing, faults = m.Manifest.choose(versions)
+		return append(faults, missing...)
 	}
 	if h.text == nil {
 		m.Err = checkVersions().Err()
 	} else {
 		m.Err = config.Decode(m.ManifestPath, h.text, &m.Manifest, m.Manifest.Check, checkVersions)
+		if found, _ := errors.AsType[config.Faults](m.Err); within(found, missing) {
+			m.Missing, m.Err = m.Err, nil
+		}
 	}
 	// Of a model whose manifest is faulty it is not known what its version directories must hold.
 	if m.Err == nil {
@@ -55,6 +59,16 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 		m.Selected = selected
 	}
 	return m
+}
+
+// within reports whether all faults, which know their places by now, are among others.
+func within(faults, others config.Faults) bool {
+	for _, f := range faults {
+		if !slices.ContainsFunc(others, func(o config.Fault) bool { return o.Key == f.Key && o.Message == f.Message }) {
+			return false
+		}
+	}
+	return true
 }
 
 // modelScan is the reading of one model directory.

@@ -23,7 +23,8 @@ type SplitEntry struct {
 	Slot string `yaml:"slot"`
 	// Version answers the part's requests; required. Two slots may lead to one version.
 	Version int64 `yaml:"version"`
-	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes.
+	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes, unless
+	// no slot with weight is ready.
 	Weight float64 `yaml:"weight"`
 }
 

@@ -133,8 +133,6 @@ func (r *run) broken(s *catalog.Snapshot) string {
 	switch {
 	case m == nil:
 		return "the model is gone"
-	case m.Traffic == nil:
-		return "the traffic was removed by somebody else"
 	case m.Traffic.Revision != r.revision:
 		return fmt.Sprintf("the traffic was changed by somebody else: it is revision %d by %q, the rollout's was %d",
 			m.Traffic.Revision, m.Traffic.Source, r.revision)

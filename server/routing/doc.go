@@ -22,6 +22,9 @@
 // function of key and weights alone does with the least for every change of three slots: of the splits in halves ab, ac and bc
 // each two would have to agree on half of the keys, but the three slots of a key agree in one pair at most.
 //
+// Where that slot's version is not ready, or not fit for new work, the slot with the next score answers. Slots of weight 0 have no
+// score beside the others: they answer where no other is ready, by their draws alone.
+//
 // A request without an episode goes by its request_id in the place of the episode_id, and one without either by a number.
 //
 // Shadows are drawn from the same key by join(join(key, shadowDomain), version), independent of the split and of each other:

@@ -33,6 +33,7 @@ type NotFoundError struct {
 
 	exists    string // what there is instead, for people
 	byTraffic bool   // it was the traffic that named it
+	byLabel   string // the label of the request that named it
 }
 
 func (e *NotFoundError) Error() string {
@@ -45,6 +46,9 @@ func (e *NotFoundError) Error() string {
 	case e.byTraffic:
 		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the traffic, or versions.policy in model.yaml)",
 			Quote(e.Model), e.Name, e.exists)
+	case e.byLabel != "":
+		return fmt.Sprintf("the label %s of model %s names version %s, which is not there; there is %s (change the label, or put the version where it was)",
+			Quote(e.byLabel), Quote(e.Model), e.Name, e.exists)
 	case e.Kind == KindVersion:
 		fmt.Fprintf(&b, "model %s has no version %s", Quote(e.Model), e.Name)
 	default:

@@ -1,7 +1,9 @@
 package routing_test
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -121,5 +123,56 @@ func TestNoneOfTheSplitIsReady(t *testing.T) {
 		if r.Episodes() != 0 {
 			t.Errorf("%s: an episode without version is running", tt.name)
 		}
+	}
+}
+
+// TestSlotsWithoutWeightAreTheLastResort: they answer when none with weight is ready, and only then.
+func TestSlotsWithoutWeightAreTheLastResort(t *testing.T) {
+	const ready, failed, loading = catalog.Ready, catalog.Failed, catalog.Loading
+	for _, tt := range []struct {
+		name    string
+		weights []float64 // of the slots a, b, c, which lead to the versions 1 to 3
+		refused refusing
+		states  [3]catalog.State
+		allowed string // the slots that answer; "": none does
+	}{
+		{"one weight, which is ready", []float64{100, 0, 0}, nil, [3]catalog.State{ready, ready, ready}, "a"},
+		{"one weight, which is unfit", []float64{100, 0, 0}, refusing{1}, [3]catalog.State{ready, ready, ready}, "a"},
+		{"one weight, which failed", []float64{100, 0, 0}, nil, [3]catalog.State{failed, ready, ready}, "bc"},
+		{"one weight, which failed, and one of the others too", []float64{100, 0, 0}, nil, [3]catalog.State{failed, loading, ready}, "c"},
+		{"one weight, which failed, and one of the others is unfit", []float64{100, 0, 0}, refusing{2}, [3]catalog.State{failed, ready, ready}, "c"},
+		{"two weights, of which one failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, ready, ready}, "b"},
+		{"two weights, which failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, failed, ready}, "c"},
+		{"all failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, failed, failed}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serving(1, weights(tt.weights...))
+			for i, state := range tt.states {
+				s.Models[0].Versions[i] = version("m", int64(i+1), state)
+			}
+			if got := s.Models[0].Answers(); got != (tt.allowed != "") {
+				t.Errorf("Answers() is %v", got)
+			}
+			if most, err := routing.NewTable(s).Resolve("m", routing.Choice{}); (err == nil) != (tt.allowed != "") {
+				t.Errorf("most of the traffic goes to slot %q, %v", most.Slot, err)
+			}
+			r, count := routing.NewRouter(routing.Config{Health: tt.refused}), map[string]int{}
+			for i := range 200 {
+				route, err := r.Route(s, routing.Request{Model: "m", Episode: episodeName(i)})
+				if (err == nil) != (tt.allowed != "") {
+					t.Fatalf("slot %q, error %v", route.Slot, err)
+				}
+				if err != nil {
+					continue
+				}
+				count[route.Slot]++
+				if noWeight := tt.weights[route.Version.Number-1] == 0; noWeight && (route.FailedOverFrom == 0 || tt.weights[route.FailedOverFrom-1] == 0) {
+					t.Fatalf("slot %q, without weight, answers for version %d", route.Slot, route.FailedOverFrom)
+				}
+			}
+			if got := strings.Join(slices.Sorted(maps.Keys(count)), ""); got != tt.allowed {
+				t.Errorf("slots %v answered, want each of %q", count, tt.allowed)
+			}
+		})
 	}
 }

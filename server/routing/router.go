@@ -108,7 +108,7 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 //
 // A request that names a version or a label gets it. Else a running episode stays with its version as long as that is ready;
 // everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if none is fit to the
-// best that is ready. An episode runs from its first request on.
+// best that is ready; to a slot without weight only where none that has some is ready. An episode runs from its first request on.
 func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 	r.init()
 	if q.Choice != (Choice{}) {
@@ -132,7 +132,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 				}, nil
 			}
 		}
-		answers, wanted := e.split.choose(q.Model, e.episodeKey(&q), r.config.Health)
+		answers, wanted := e.choose(e.episodeKey(&q), r.config.Health)
 		if answers == nil {
 			return Route{}, e.noneReady()
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// part is a slot that takes new episodes.
+// part is a slot of a split.
 type part struct {
 	slot    string
 	number  int64
@@ -20,28 +20,33 @@ type part struct {
 // split is the parts of a model's traffic by the name of the slot, so that the order in which they were written decides nothing.
 type split []part
 
-// newSplit returns the parts with weight of a model's traffic. A model whose traffic nobody divided has one, the newest ready
-// version, or none.
-func newSplit(m *catalog.Model) split {
-	var parts split
+// newSplit returns the parts with weight of a model's traffic, and as its reserve those without, which answer when none of the
+// others is ready. A model whose traffic nobody divided has one part, the newest ready version, or none.
+func newSplit(m *catalog.Model) (parts, reserve split) {
 	largest := 0.0
 	if m.Traffic != nil {
 		for _, s := range m.Traffic.Split {
-			if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
-				continue
+			p := part{slot: s.Name, number: s.Version, version: readyVersion(m, s.Version), weight: s.Weight, seed: hash(s.Name)}
+			switch {
+			case s.Weight == 0:
+				p.weight = 1 // one is as good as another
+				reserve = append(reserve, p)
+			case s.Weight > 0 && !math.IsInf(s.Weight, 0):
+				largest = max(largest, s.Weight)
+				parts = append(parts, p)
 			}
-			largest = max(largest, s.Weight)
-			parts = append(parts, part{slot: s.Name, number: s.Version, version: readyVersion(m, s.Version), weight: s.Weight, seed: hash(s.Name)})
 		}
 	}
 	for i := range parts {
 		parts[i].weight /= largest
 	}
-	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.slot, b.slot) })
+	byName := func(a, b part) int { return strings.Compare(a.slot, b.slot) }
+	slices.SortFunc(parts, byName)
+	slices.SortFunc(reserve, byName)
 	if newest := m.Newest(); newest != nil && len(parts) == 0 {
-		return split{{slot: DefaultSlot, number: newest.Number, version: newest, weight: 1}}
+		return split{{slot: DefaultSlot, number: newest.Number, version: newest, weight: 1}}, nil
 	}
-	return parts
+	return parts, reserve
 }
 
 // rank is the place of a part for one key: by score, then by name.
@@ -91,4 +96,15 @@ func (s split) choose(model string, key uint64, health Health) (answers, wanted 
 		}
 	}
 	return answers, wanted
+}
+
+// largest returns the part with the most weight of those that are ready, nil if none is.
+func (s split) largest() *part {
+	var most *part
+	for i := range s {
+		if p := &s[i]; p.version != nil && (most == nil || p.weight > most.weight) {
+			most = p
+		}
+	}
+	return most
 }

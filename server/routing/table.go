@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -29,6 +31,7 @@ type entry struct {
 	model   *catalog.Model
 	seed    uint64
 	split   split
+	reserve split // answers when nothing of split is ready
 	shadows []shadow
 }
 
@@ -37,7 +40,9 @@ func NewTable(s *catalog.Snapshot) *Table {
 	t := &Table{snapshot: s, models: make(map[string]*entry, len(s.Models))}
 	names := make([]string, 0, len(s.Models))
 	for _, m := range s.Models {
-		t.models[m.Name] = &entry{model: m, seed: hash(m.Name), split: newSplit(m), shadows: newShadows(m)}
+		e := &entry{model: m, seed: hash(m.Name), shadows: newShadows(m)}
+		e.split, e.reserve = newSplit(m)
+		t.models[m.Name] = e
 		names = append(names, Quote(m.Name))
 	}
 	t.exists = List(names)
@@ -77,18 +82,26 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 		if !ok {
 			return Route{}, &NotFoundError{Kind: KindLabel, Model: m.Name, Name: *choice.Label, exists: listLabels(m)}
 		}
-		return resolveVersion(m, number)
-	}
-	var most *part
-	for i := range e.split {
-		if p := &e.split[i]; p.version != nil && (most == nil || p.weight > most.weight) {
-			most = p
+		route, err := resolveVersion(m, number)
+		if absent, ok := errors.AsType[*NotFoundError](err); ok {
+			absent.byLabel = *choice.Label
 		}
+		return route, err
 	}
+	most := cmp.Or(e.split.largest(), e.reserve.largest())
 	if most == nil {
 		return Route{}, e.noneReady()
 	}
 	return Route{Version: most.version, Slot: most.slot}, nil
+}
+
+// choose returns the part that answers a key, nil if none is ready. wanted is the part that the weights alone would have had.
+func (e *entry) choose(key uint64, health Health) (answers, wanted *part) {
+	answers, wanted = e.split.choose(e.model.Name, key, health)
+	if answers == nil {
+		answers, _ = e.reserve.choose(e.model.Name, key, health)
+	}
+	return answers, wanted
 }
 
 // episodeKey hashes the unit that stays with one version.

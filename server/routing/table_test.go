@@ -62,7 +62,7 @@ func TestResolve(t *testing.T) {
 		{name: "explicit failed", model: "policy", choice: choose(4), err: `model "policy" version 4 failed to load: cause 4`},
 		{name: "label of a loading version", model: "policy", choice: label("next"), err: `model "policy" version 3 is loading; try again`},
 		{name: "label of a failed version", model: "policy", choice: label("bad"), err: `model "policy" version 4 failed to load: cause 4`},
-		{name: "label of no version", model: "policy", choice: label("gone"), err: `model "policy" has no version 9; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml decides which are served)`},
+		{name: "label of no version", model: "policy", choice: label("gone"), err: `the label "gone" of model "policy" names version 9, which is not there; there is 4 (failed), 3 (loading), 2, 1 (change the label, or put the version where it was)`},
 		{name: "unknown version", model: "policy", choice: choose(7), err: `model "policy" has no version 7; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml decides which are served)`},
 		{name: "version zero", model: "policy", choice: choose(0), err: `model "policy" has no version 0; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml decides which are served)`},
 		{name: "unknown label", model: "policy", choice: label("canary"), err: `model "policy" has no label "canary"; there is "bad", "gone", "next", "stable"`},

@@ -33,8 +33,9 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves one line in the log: who, what was asked, before, and after or why
-// not.
+// each call leaves one line in the log: who, what was asked, before, and after, or why
+// it was refused. Of one that its caller left before it was done, the line says that it
+// goes on.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout
@@ -146,8 +147,9 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 // for forward compatibility.
 //
 // AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves one line in the log: who, what was asked, before, and after or why
-// not.
+// each call leaves one line in the log: who, what was asked, before, and after, or why
+// it was refused. Of one that its caller left before it was done, the line says that it
+// goes on.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
 //	NOT_FOUND            no such model, version or rollout

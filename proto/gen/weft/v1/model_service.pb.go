@@ -336,8 +336,12 @@ func (x *GetTrafficRequest) GetModel() string {
 }
 
 type GetTrafficResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Traffic       *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
+	// The model's model.yaml asks for other traffic, which waits for these versions to
+	// become ready; GetModel tells why they are not. Any other change of the traffic
+	// takes its place. Ascending; empty: nothing waits.
+	WaitsFor      []int64 `protobuf:"varint,2,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +379,13 @@ func (*GetTrafficResponse) Descriptor() ([]byte, []int) {
 func (x *GetTrafficResponse) GetTraffic() *Traffic {
 	if x != nil {
 		return x.Traffic
+	}
+	return nil
+}
+
+func (x *GetTrafficResponse) GetWaitsFor() []int64 {
+	if x != nil {
+		return x.WaitsFor
 	}
 	return nil
 }
@@ -577,9 +588,10 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x19GetSchedulerStateResponse\x12-\n" +
 	"\x05state\x18\x01 \x01(\v2\x17.weft.v1.SchedulerStateR\x05state\")\n" +
 	"\x11GetTrafficRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"@\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"]\n" +
 	"\x12GetTrafficResponse\x12*\n" +
-	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\"/\n" +
+	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\x12\x1b\n" +
+	"\twaits_for\x18\x02 \x03(\x03R\bwaitsFor\"/\n" +
 	"\x17GetShadowSummaryRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"P\n" +
 	"\x18GetShadowSummaryResponse\x124\n" +

@@ -82,8 +82,9 @@ type Traffic struct {
 	// Versions that run in the shadow of the answering one.
 	Shadow []*TrafficShadow `protobuf:"bytes,2,rep,name=shadow,proto3" json:"shadow,omitempty"`
 	// Grows with every change of this model's traffic that somebody makes; a version
-	// that stops being ready, or comes back, is none. In SetTraffic: the revision that
-	// the change is based on; 0: whatever is there.
+	// that stops being ready, or comes back, is none. It begins anew when the server is
+	// started. In SetTraffic: the revision that the change is based on, read from the
+	// server that is running; 0: whatever is there.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Where it is from: "default", "model.yaml", "SetTraffic" or "rollout". Ignored
 	// in SetTraffic.
@@ -156,7 +157,8 @@ type TrafficSlot struct {
 	// Name of the slot, as answers and metrics give it; unique within the split.
 	Slot    string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	Version int64  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// At least 0; one of them must be positive. 0: no new episodes.
+	// At least 0; one of them must be positive. 0: no new episodes, unless no slot with
+	// weight has a version that is ready.
 	Weight        float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
