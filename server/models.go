@@ -90,6 +90,10 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		Provider:      v.Provider,
 		MaxLatency:    durationMessage(v.MaxLatency),
 		TargetLatency: durationMessage(v.TargetLatency),
+		Scarcity:      strings.ToValidUTF8(v.Scarce, "�"),
+	}
+	for _, r := range v.Replicas {
+		out.Replicas = append(out.Replicas, &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider, DeviceMemoryBytes: r.Memory})
 	}
 	if v.Signature != nil {
 		out.Signature = signatureMessage(v.Signature)

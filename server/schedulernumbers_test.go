@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
@@ -22,6 +23,9 @@ func shown(t *testing.T, state *sharedsched.State) *weftv1.SchedulerState {
 	t.Helper()
 	h := newHouse(t, server.Config{}, server.Transport{})
 	h.state = *state
+	s := houseSnapshot()
+	s.Lost = []catalog.LostDevice{{Name: "cuda:0", Cause: "fell off the bus \xff"}, {Name: "cuda:1", Cause: "overheated"}}
+	h.snapshot.Store(s)
 	resp, err := h.models.GetSchedulerState(t.Context(), &weftv1.GetSchedulerStateRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +73,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			Name: "cuda:0", DeviceClass: "cuda", Lanes: 2, InFlight: 3, BusyMs: 4, VirtualTimeMs: 5, DemandingFlows: 6, LagMs: 7,
 			FairnessWindowMs: 8, WorkMs: 9, CapMs: 10, ClockFactor: 1.1, CoTenantFactor: 1.2, ResidualFactor: 1.3,
 			Throttled: true, MemoryFreeBytes: 101, MemoryTotalBytes: 102,
+			Lost: "fell off the bus �",
 		}},
 		Flows: []*weftv1.SchedulerFlow{{
 			Name: "policy/2", Device: "cuda:0", Weight: 12, VirtualTimeMs: 13, ChargedMs: 14, QueuedRequests: 39, Demanding: true,

@@ -39,7 +39,13 @@ type stateView struct {
 func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 	out := &weftv1.SchedulerState{Draining: v.state.Draining, QueuedBytes: v.state.QueuedBytes, Flows: v.flows()}
 	for i := range v.state.Devices {
-		out.Devices = append(out.Devices, deviceMessage(&v.state.Devices[i]))
+		d := deviceMessage(&v.state.Devices[i])
+		for _, lost := range v.snapshot.Lost {
+			if lost.Name == d.GetName() {
+				d.Lost = strings.ToValidUTF8(lost.Cause, "�")
+			}
+		}
+		out.Devices = append(out.Devices, d)
 	}
 	for _, named := range v.versions() {
 		class := v.deviceClass(named.state.Flow)

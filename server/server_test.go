@@ -261,7 +261,10 @@ func TestModelsAreShown(t *testing.T) {
 	h := newHouse(t, server.Config{}, server.Transport{})
 	s := houseSnapshot()
 	s.Models = append(s.Models, &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
-	s.Models[0].Versions[0].LoadedAt = time.Unix(1700000000, 0)
+	first := s.Models[0].Versions[0]
+	first.LoadedAt = time.Unix(1700000000, 0)
+	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9, Memory: 1 << 30}}
+	first.Scarce = "2 of 3 replicas \xff"
 	h.snapshot.Store(s)
 	list, err := h.models.ListModels(t.Context(), &weftv1.ListModelsRequest{})
 	if err != nil {
@@ -272,7 +275,10 @@ func TestModelsAreShown(t *testing.T) {
 			Name:   "policy",
 			Labels: map[string]int64{"stable": 1},
 			Versions: []*weftv1.ModelVersion{
-				{Version: 1, State: weftv1.VersionState_VERSION_STATE_READY},
+				{
+					Version: 1, State: weftv1.VersionState_VERSION_STATE_READY, Scarcity: "2 of 3 replicas �",
+					Replicas: []*weftv1.ModelReplica{{Device: "cpu", Provider: "cpu"}, {Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30}},
+				},
 				{Version: 2, State: weftv1.VersionState_VERSION_STATE_READY},
 				{Version: 3, State: weftv1.VersionState_VERSION_STATE_LOADING},
 				{Version: 4, State: weftv1.VersionState_VERSION_STATE_FAILED, Failure: "model.onnx is not an ONNX file"},

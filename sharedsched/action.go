@@ -37,9 +37,10 @@ const (
 	EndExpired                  // its limit passed while rows waited
 	EndClosed                   // the scheduler was closed
 	EndDropped                  // it could not meet its limit, or was given up so that others meet theirs
+	EndRemoved                  // its version was expelled while rows waited
 )
 
-// String returns done, failed, cancelled, expired, closed or dropped.
+// String returns done, failed, cancelled, expired, closed, dropped or removed.
 func (e End) String() string {
-	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed", "dropped"}[e]
+	return [...]string{"none", "done", "failed", "cancelled", "expired", "closed", "dropped", "removed"}[e]
 }

@@ -128,6 +128,8 @@ func (p *replayer) apply(l *traceLine) (err error) {
 		p.trace.configure(l.At, l.Version, l.Settings, p.core.Configure(l.At, l.Version, *l.Settings))
 	case "removeVersion":
 		p.trace.event(l.Op, l.At, l.Version, p.core.RemoveVersion(l.At, l.Version, acts))
+	case "expel":
+		p.trace.event(l.Op, l.At, l.Version, p.core.Expel(l.At, l.Version, acts))
 	case "hurry":
 		p.core.Hurry(l.At)
 		p.trace.event(l.Op, l.At, l.Version, nil)

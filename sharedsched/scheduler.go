@@ -159,7 +159,7 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 
 // Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when ctx ends,
 // a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of whose rows are
-// running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, and what the Executor set on
+// running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, ErrRemoved, and what the Executor set on
 // a span.
 func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
 	if ctx.Err() != nil {
@@ -193,6 +193,8 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 		err = ErrClosed
 	case EndDropped:
 		err = o.dropped
+	case EndRemoved:
+		err = ErrRemoved
 	}
 	s.refused(v, err)
 	return o.outcome, err

@@ -145,7 +145,7 @@ func (t *trace) configure(now Time, id VersionID, s *Settings, err error) {
 	}
 }
 
-// event records what needs nothing but a time: removeVersion, hurry, drain, close and advance.
+// event records what needs nothing but a time: removeVersion, expel, hurry, drain, close and advance.
 func (t *trace) event(op string, now Time, id VersionID, acts []Action) {
 	if t != nil {
 		t.write(traceLine{Op: op, At: now, Version: id}, acts, nil)

@@ -20,8 +20,9 @@ type cudaDevice struct {
 
 // devices are what batches run on.
 type devices struct {
-	cpu  bool
-	gpus []cudaDevice
+	cpu    bool
+	gpus   []cudaDevice
+	synths []string // for synthetic models; never none
 }
 
 // parseDevices reads names that config.Server.Check has approved.
@@ -32,6 +33,10 @@ func parseDevices(names []string) devices {
 			d.cpu = true
 			continue
 		}
+		if strings.HasPrefix(name, synthDevice) { // a test that wants several
+			d.synths = append(d.synths, name)
+			continue
+		}
 		_, number, _ := strings.Cut(name, ":")
 		id, err := strconv.Atoi(number)
 		if err != nil {
@@ -39,13 +44,19 @@ func parseDevices(names []string) devices {
 		}
 		d.gpus = append(d.gpus, cudaDevice{name: "cuda:" + strconv.Itoa(id), id: id})
 	}
+	if d.synths == nil {
+		d.synths = []string{synthDevice}
+	}
 	return d
 }
 
 // forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing. Synthetic models have
 // a device of their own, so that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
-	all := []sharedsched.Device{{Name: synthDevice, Class: synthDevice, Lanes: 1}}
+	var all []sharedsched.Device
+	for _, name := range d.synths {
+		all = append(all, sharedsched.Device{Name: name, Class: synthDevice, Lanes: 1})
+	}
 	if d.cpu {
 		all = append(all, sharedsched.Device{Name: cpuDevice, Class: cpuDevice, Lanes: 1})
 	}

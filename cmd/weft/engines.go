@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/host"
@@ -23,37 +22,73 @@ type engines struct {
 	library *library
 	log     *slog.Logger
 
-	synth  *synth.Device // which all synthetic models share
-	placed atomic.Uint32 // versions on GPUs, which get them in turn
+	synths map[string]*synth.Device // which all synthetic models share
 }
 
 func newEngines(d devices, l *library, log *slog.Logger) *engines {
-	return &engines{devices: d, library: l, log: log, synth: synth.NewDevice()}
+	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
+	for _, name := range d.synths {
+		e.synths[name] = synth.NewDevice()
+	}
+	return e
+}
+
+// sites returns the devices that may run a version, ranked by the order of its providers: it is host.Config.Sites.
+func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.Site, _ error) {
+	if m.Synth != nil {
+		for _, name := range e.devices.synths {
+			all = append(all, host.Site{Device: name})
+		}
+		return all, nil
+	}
+	providers, notes := e.usable(m.ONNX.Providers)
+	if len(providers) == 0 {
+		return nil, fmt.Errorf("cannot load %s: %s; change onnx.providers in the model's %s, or --devices",
+			v.Path, strings.Join(notes, "; "), modelrepo.ManifestName)
+	}
+	add := func(name string, rank int) {
+		if !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == name }) {
+			all = append(all, host.Site{Device: name, Rank: rank})
+		}
+	}
+	pinned := m.ONNX.Device
+	for rank, p := range providers {
+		if !onCUDA(p) {
+			add(cpuDevice, rank)
+			continue
+		}
+		for _, g := range e.devices.gpus {
+			if pinned == "" || pinned == g.name {
+				add(g.name, rank)
+			}
+		}
+	}
+	if pinned != "" && !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
+		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
+			v.Path, pinned, modelrepo.ManifestName)
+	}
+	return all, nil
 }
 
 // open is a host.Opener.
-func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (host.Opened, error) {
 	if m.Synth != nil {
-		return e.openSynth(m.Synth)
+		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(v.Path, &m.ONNX)
+	return e.openONNX(v.Path, &m.ONNX, device)
 }
 
-func (e *engines) openONNX(path string, o *modelrepo.ONNX) (host.Opened, error) {
+func (e *engines) openONNX(path string, o *modelrepo.ONNX, device string) (host.Opened, error) {
 	if err := e.library.load(); err != nil {
 		return host.Opened{}, err
 	}
 	providers, notes := e.usable(o.Providers)
-	if len(providers) == 0 {
-		return host.Opened{}, fmt.Errorf("cannot load %s: %s; change onnx.providers in the model's %s, or --devices",
-			path, strings.Join(notes, "; "), modelrepo.ManifestName)
-	}
 	var on cudaDevice
-	if slices.ContainsFunc(providers, onCUDA) {
-		var err error
-		if on, err = e.place(o.Device); err != nil {
-			return host.Opened{}, fmt.Errorf("cannot load %s: %w", path, err)
-		}
+	if at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device }); at >= 0 {
+		on = e.devices.gpus[at]
+	} else if slices.ContainsFunc(providers, onCUDA) {
+		providers = slices.DeleteFunc(providers, onCUDA)
+		notes = append(notes, "it asks for cuda, but no GPU can take it now")
 	}
 	session, err := ort.Open(path, ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
@@ -78,20 +113,6 @@ func (e *engines) openONNX(path string, o *modelrepo.ONNX) (host.Opened, error) 
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
 
-// place chooses the GPU of a model: the one that its manifest names, else each in turn.
-func (e *engines) place(name string) (cudaDevice, error) {
-	if name == "" {
-		return e.devices.gpus[int(e.placed.Add(1)-1)%len(e.devices.gpus)], nil
-	}
-	for _, g := range e.devices.gpus {
-		if g.name == name {
-			return g, nil
-		}
-	}
-	return cudaDevice{}, fmt.Errorf("it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
-		name, modelrepo.ManifestName)
-}
-
 // usable returns those of the providers whose device there is, and why not the others.
 func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string) {
 	for _, p := range asked {
@@ -107,17 +128,17 @@ func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string)
 	return providers, notes
 }
 
-func (e *engines) openSynth(m *modelrepo.Synth) (host.Opened, error) {
+func (e *engines) openSynth(m *modelrepo.Synth, device string) (host.Opened, error) {
 	session, err := synth.Open(synth.Options{
 		Base: time.Duration(m.Base), PerRow: time.Duration(m.PerRow), Jitter: m.Jitter, Seed: uint64(m.Seed),
 		FailOnNaN: m.FailOnNaN, FailEvery: m.FailEvery,
 		Inputs: specs(m.Inputs), Outputs: specs(m.Outputs),
-		Device: e.synth,
+		Device: e.synths[device],
 	})
 	if err != nil {
 		return host.Opened{}, err
 	}
-	return host.Opened{Session: session, Device: synthDevice, Provider: synthDevice}, nil
+	return host.Opened{Session: session, Device: device, Provider: synthDevice}, nil
 }
 
 // specs lists declared tensors by name.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -69,7 +70,12 @@ func cartpole(t *testing.T, devices string, onnx modelrepo.ONNX) (device string,
 	e := newEngines(parseDevices(strings.Split(devices, ",")), &library{}, slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
-	opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m)
+	v := modelrepo.Version{Path: path}
+	sites, err := e.sites(v, &m)
+	if err != nil {
+		return "", nil, false, err
+	}
+	opened, err := e.open(t.Context(), v, &m, sites[0].Device)
 	if err != nil {
 		return "", nil, false, err
 	}
@@ -88,21 +94,25 @@ func TestONNXOnTheCPU(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
-	e := newEngines(parseDevices([]string{"cuda:0", "cuda:2"}), nil, nil)
-	var got []string
-	for _, name := range []string{"", "", "cuda:2", ""} {
-		g, err := e.place(name)
-		if err != nil {
-			t.Fatal(err)
+// A model is offered each GPU that its manifest allows once, before the processor.
+func TestSitesOfONNX(t *testing.T) {
+	e := newEngines(parseDevices([]string{"cuda:0", "cuda:2", "cpu"}), nil, nil)
+	for name, c := range map[string]struct {
+		device    string
+		providers []modelrepo.Provider
+		want      []host.Site
+		err       string
+	}{
+		"any":     {"", []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 2}}, ""},
+		"pinned":  {"cuda:2", []modelrepo.Provider{modelrepo.CUDA}, []host.Site{{Device: "cuda:2"}}, ""},
+		"unknown": {"cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, nil, "asks for cuda:1, but --devices does not name that; change onnx.device"},
+	} {
+		m := modelrepo.Defaults()
+		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
+		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)
+		if !cmp.Equal(got, c.want) || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
 		}
-		got = append(got, g.name)
-	}
-	if want := []string{"cuda:0", "cuda:2", "cuda:2", "cuda:0"}; !cmp.Equal(got, want) {
-		t.Errorf("placed on %q, want %q", got, want)
-	}
-	if _, err := e.place("cuda:1"); err == nil || !strings.Contains(err.Error(), "asks for cuda:1, but --devices does not name that; change onnx.device") {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -121,6 +131,30 @@ func TestONNXWithoutItsProvider(t *testing.T) {
 	device, notes, _, err := cartpole(t, "cpu,cuda", onnx)
 	if err != nil || device != "cpu" || len(notes) != 1 || !strings.HasSuffix(notes[0], "; using cpu") {
 		t.Errorf("on %q, notes %q, %v; want the CPU and a note", device, notes, err)
+	}
+}
+
+// A model that would have a GPU is placed on the processor, because that GPU is lost or full.
+func TestONNXOnItsLastResort(t *testing.T) {
+	if _, err := ortlib.Find(); err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs("../../examples/models/cartpole/3/model.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &library{}, slog.New(slog.DiscardHandler))
+	m := modelrepo.Defaults()
+	m.ONNX.Providers = []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}
+	opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"it asks for cuda, but no GPU can take it now"}; opened.Device != "cpu" || opened.Provider != "cpu" || !cmp.Equal(opened.Notes, want) {
+		t.Errorf("on %s by %s with %q, want the CPU and %q", opened.Device, opened.Provider, opened.Notes, want)
+	}
+	if err := opened.Session.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -102,6 +102,15 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	return costSample(&s), number
 }
 
+// free is host.Config.FreeMemory.
+func (w *gpuWatch) free(device string) (bytes int64, known bool) {
+	if w.sampler == nil {
+		return 0, false
+	}
+	s, _ := w.sampler.Latest(device)
+	return s.MemoryFree, s.Has(gpu.Memory) && !s.Expired && !s.Lost
+}
+
 // costSample is what estimates need of a sample. What is not known is zero in both.
 func costSample(s *gpu.Sample) cost.Sample {
 	return cost.Sample{

@@ -31,6 +31,7 @@ type surroundings struct {
 	onChange func(*catalog.Snapshot)
 	scan     func() modelrepo.Listing
 	tryOnce  bool
+	free     func(device string) (bytes int64, known bool) // FreeMemory
 }
 
 // newHouse returns a house without models. It must be closed.
@@ -43,8 +44,9 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	for _, d := range scheduled {
 		lanes[d.Name] = d.Lanes
 	}
+	engines := newEngines(available, h.library, log)
 	h.models = host.New(host.Config{
-		Open: newEngines(available, h.library, log).open, Logger: log, Lanes: lanes, MemoryBudget: int64(s.ModelMemory),
+		Open: engines.open, Sites: engines.sites, FreeMemory: around.free, Logger: log, Lanes: lanes, MemoryBudget: int64(s.ModelMemory),
 		OnChange: around.onChange, Busy: around.busy, Scan: around.scan, TryOnce: around.tryOnce,
 	})
 	var err error

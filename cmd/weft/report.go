@@ -90,6 +90,14 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 					printCosts(r.out, m.Costs)
 				}
 			}
+			for i, other := range v.Replicas {
+				if i > 0 {
+					fmt.Fprintf(r.out, "also    on %s by %s\n", other.Device, other.Provider)
+				}
+			}
+			if v.Scarce != "" {
+				fmt.Fprintf(r.out, "note    %s\n", v.Scarce)
+			}
 			fmt.Fprintln(r.out)
 		}
 	}

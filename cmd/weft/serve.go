@@ -94,7 +94,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 	gpus := watchGPUs(&c.Server, c.gpuStandIns, log)
 	if gpus != nil {
-		around.telemetry = gpus
+		around.telemetry, around.free = gpus, gpus.free
 		if gpus.sampler != nil {
 			g.Start(gpus.part(log))
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -275,7 +276,7 @@ func TestMissingVersionsTakeNothingDown(t *testing.T) {
 			t.Fatalf("version %d answered, for %d", answer.GetModel().GetVersion(), answer.GetExecution().GetFailedOverFrom())
 		}
 		req := request("walker", 1)
-		req.RequestId = fmt.Sprint(i)
+		req.RequestId = strconv.Itoa(i)
 		if answer, err = client.Predict(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -73,8 +73,13 @@ var layers = []layer{
 		"reading the repository loads nothing and runs nothing",
 	},
 	{
+		"runtime/host/placement",
+		[]string{},
+		"where a version goes is arithmetic on what is known of the devices",
+	},
+	{
 		"runtime/host",
-		[]string{"sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo"},
+		[]string{"runtime/host/placement", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo"},
 		"the host declares the engine interface; which engine stands behind it is cmd's choice",
 	},
 	{

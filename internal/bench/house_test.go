@@ -126,7 +126,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return host.Opened{}, err

@@ -77,7 +77,7 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 			t.Fatal(err)
 		}
 		device := synth.NewDevice()
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
 			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
 			return host.Opened{Session: session, Device: "synth", Provider: "synth"}, err
 		})

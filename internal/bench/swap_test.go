@@ -77,7 +77,7 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		addModel(t, repo, "standard", curve(20*time.Millisecond, time.Millisecond, "max_batch_size: 8"))
 		device := synth.NewDevice()
 		var open atomic.Int64
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
 			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
 			open.Add(1)
 			return host.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err

@@ -37,7 +37,7 @@ func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
 func synthHouseOf(tb testing.TB, repo string) *synthHouse {
 	tb.Helper()
 	device := synth.NewDevice()
-	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
 		session, err := synth.Open(synth.Options{
 			Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter, Device: device,
 		})

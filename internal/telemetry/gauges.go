@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -21,7 +22,9 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that failed."))
 	lag, err4 := meter.Float64ObservableGauge("weft_fairness_lag_ms",
 		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one served least is behind the one served most, in milliseconds."))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	lost, err5 := meter.Int64ObservableGauge("weft_device_lost",
+		metric.WithDescription("Whether a device failed, so that it is not used until the server is started anew: 1 or 0."))
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -36,13 +39,24 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			o.ObserveFloat64(lag, float64(d.Lag)/1e6, metric.WithAttributes(attribute.String("device", d.Name)))
 		}
 		snapshot := models.Snapshot()
+		for i := range state.Devices {
+			name, is := state.Devices[i].Name, int64(0)
+			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == name }) {
+				is = 1
+			}
+			o.ObserveInt64(lost, is, metric.WithAttributes(attribute.String("device", name)))
+		}
 		for _, m := range snapshot.Models {
 			for _, v := range m.Versions {
 				if v.State != catalog.Ready && v.State != catalog.Unloading {
 					continue
 				}
 				set := metric.WithAttributes(versions.identity(m, v)...)
-				o.ObserveInt64(depth, int64(queued[sharedsched.VersionID(v.Scheduler)]), set)
+				waiting := 0
+				for _, r := range replicas(v) {
+					waiting += queued[sharedsched.VersionID(r.Scheduler)]
+				}
+				o.ObserveInt64(depth, int64(waiting), set)
 				o.ObserveFloat64(graphs, hitRate(v), set)
 			}
 		}
@@ -50,7 +64,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
 		}
 		return nil
-	}, depth, graphs, count, lag)
+	}, depth, graphs, count, lag, lost)
 	return err
 }
 

@@ -51,6 +51,7 @@ func newHouse() *house {
 		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7, Graphs: func() (uint64, uint64) { return 3, 1 }},
 		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
 	)
+	h.snapshot.Lost = []catalog.LostDevice{{Name: "synth", Cause: "fell off the bus"}}
 	return h
 }
 
@@ -263,6 +264,8 @@ func TestValues(t *testing.T) {
 		"weft_rejected_total{model=walker,reason=QUEUE_FULL,slot=prod,version=3}":                "1",
 		"weft_requests_total{code=OK,method=Predict,model=walker,slot=prod,version=3}":           "1",
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
+		"weft_device_lost{device=cpu}":                                                           "0",
+		"weft_device_lost{device=synth}":                                                         "1",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
 		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0.75",
 		"weft_routing_degraded_total{model=walker}":                                              "1",
@@ -373,6 +376,32 @@ func TestVersionWithoutTrafficIsCountedOnceReady(t *testing.T) {
 	const name = "weft_batch_size_per_flush{model=walker,slot=,version=2}"
 	if got := values(t, tel)[name]; got != "1, sum 3" {
 		t.Errorf("%s is %q, want the batch after it was ready", name, got)
+	}
+}
+
+// TestReplicasAreOneVersion: what each device does is told apart, everything else is summed.
+func TestReplicasAreOneVersion(t *testing.T) {
+	h := newHouse()
+	h.publish(&catalog.Version{
+		Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7,
+		Replicas: []catalog.Replica{{Device: "cpu", Scheduler: 7}, {Device: "synth", Scheduler: 8}},
+	})
+	h.state.Versions[1] = sharedsched.VersionState{ID: 8, Name: "walker/3", Queued: 4}
+	tel, _ := start(t, h)
+	other := batch
+	other.Version, other.Device = 8, "synth"
+	tel.BatchDone(batch)
+	tel.BatchDone(other)
+	got := values(t, tel)
+	for name, want := range map[string]string{
+		"weft_queue_depth{model=walker,slot=prod,version=3}":                  "9",
+		"weft_batch_size_per_flush{model=walker,slot=prod,version=3}":         "2, sum 6",
+		"weft_device_busy_seconds_total{device=cpu,model=walker,version=3}":   "0.02",
+		"weft_device_busy_seconds_total{device=synth,model=walker,version=3}": "0.02",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
 	}
 }
 

@@ -74,9 +74,12 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 			if v.State != catalog.Ready && v.State != catalog.Unloading {
 				continue // its number is not known yet
 			}
-			id, slot := sharedsched.VersionID(v.Scheduler), vs.slot(m, v)
-			if have := next.byID[id]; have == nil || !have.serving || have.slot != slot {
-				next.byID[id] = newSeries(v.Model, number(v), v.Device, slot, true)
+			slot := vs.slot(m, v)
+			for _, r := range replicas(v) {
+				id := sharedsched.VersionID(r.Scheduler)
+				if have := next.byID[id]; have == nil || !have.serving || have.slot != slot {
+					next.byID[id] = newSeries(v.Model, number(v), r.Device, slot, true)
+				}
 			}
 		}
 	}
@@ -89,6 +92,14 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 		return s
 	}
 	return unknown
+}
+
+// replicas returns where a version runs.
+func replicas(v *catalog.Version) []catalog.Replica {
+	if len(v.Replicas) == 0 {
+		return []catalog.Replica{{Device: v.Device, Provider: v.Provider, Scheduler: v.Scheduler}}
+	}
+	return v.Replicas
 }
 
 // name asks the scheduler for the name of a version that is not published as ready; empty if it is gone already.

@@ -38,7 +38,8 @@ type Version struct {
 	// Signature is nil until the model was opened.
 	Signature *tensor.Signature
 	Batching  Batching
-	Device    string
+	// Device, Provider and Scheduler are those of the first replica.
+	Device string
 	// Provider is what executes it, such as cpu, cuda or synth.
 	Provider string
 	// Graphs tells how many executions replayed a captured CUDA graph and how many did not, so far; nil where none ever does.
@@ -50,6 +51,19 @@ type Version struct {
 	LoadedAt      time.Time
 	// Scheduler is the version's number in the scheduler's state and events.
 	Scheduler int32
+	// Replicas are where it runs, the first that was loaded first; none until it is ready.
+	Replicas []Replica
+	// Scarce says why there are fewer replicas than were asked for; "" if there are not.
+	Scarce string
+}
+
+// Replica is a version on one of its devices.
+type Replica struct {
+	Device, Provider string
+	// Scheduler is its number in the scheduler's state and events.
+	Scheduler int32
+	// Memory is what it held of its device's memory once it was warmed up, in bytes; 0 if the engine does not tell.
+	Memory int64
 }
 
 // Batching tells how a version is served and why.
@@ -128,7 +142,12 @@ func (m *Model) Answers() bool {
 type Snapshot struct {
 	Revision uint64
 	Models   []*Model
+	// Lost are devices that failed, by name. They are not used again until the server is started anew.
+	Lost []LostDevice
 }
+
+// LostDevice is a device that failed, and what it said.
+type LostDevice struct{ Name, Cause string }
 
 // Model returns the named model, or nil. The name is compared, never interpreted.
 func (s *Snapshot) Model(name string) *Model {

@@ -74,6 +74,49 @@ type Resident struct {
 	Bytes   int64
 }
 
+// PlacementError says that no device can take a version.
+type PlacementError struct {
+	Model   string
+	Version int64
+	Need    int64 // bytes, by the estimate that MemoryError tells of
+	Devices []FullDevice
+}
+
+// FullDevice is one that cannot take a version.
+type FullDevice struct {
+	Name string
+	// Free is how many bytes of its memory are free, where that is what speaks against it.
+	Free int64
+	// Cause is what else speaks against it, such as that it is lost; nil: nothing.
+	Cause error
+}
+
+func (e *PlacementError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "no device can take model %q version %d, which needs about %s", e.Model, e.Version, mebibytes(e.Need))
+	separator := ": "
+	for _, d := range e.Devices {
+		if d.Cause != nil {
+			fmt.Fprintf(&b, "%s%s: %v", separator, d.Name, d.Cause)
+		} else {
+			fmt.Fprintf(&b, "%s%s has %s free", separator, d.Name, mebibytes(d.Free))
+		}
+		separator = ", "
+	}
+	return b.String()
+}
+
+// Unwrap returns what speaks against the devices.
+func (e *PlacementError) Unwrap() []error {
+	var causes []error
+	for _, d := range e.Devices {
+		if d.Cause != nil {
+			causes = append(causes, d.Cause)
+		}
+	}
+	return causes
+}
+
 // maxResidents bounds how many residents the text of a MemoryError lists.
 const maxResidents = 8
 

@@ -46,7 +46,7 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &closing{}
-	v := &version{opened: Opened{Session: s}, memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
+	v := &replica{version: &version{model: "m"}, device: h.fleet.get("dev"), opened: Opened{Session: s}, memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
 	b := v.buffers.take()
 	b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
 	v.buffers.give(b)

@@ -155,8 +155,8 @@ func (h *Host) awaitVersion(ctx context.Context, name string, demanded *model, n
 		case <-changed:
 		case <-ctx.Done():
 			h.mu.Lock()
-			defer h.mu.Unlock()
 			demanded.leave(number)
+			h.mu.Unlock()
 			return context.Cause(ctx)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -16,7 +17,7 @@ import (
 
 // job is the payload of one task: a request's tensors on their way through the scheduler.
 type job struct {
-	version *version
+	replica *replica
 	inputs  []tensor.Tensor
 	rows    int
 	wanted  []int // nil: all
@@ -33,34 +34,67 @@ type piece struct {
 	outputs     []tensor.Tensor
 }
 
-// Predict runs the call and fills in Results and Outcome. It returns only when nothing reads call.Inputs any more. The error is
-// a *catalog.ModelError, catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, what the scheduler ends a task with, or the
-// cause of ctx. ErrNotReady comes before anything was executed: the caller may choose another version from a newer snapshot.
+// Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns only when
+// nothing reads call.Inputs any more. The error is a *catalog.ModelError, catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, what
+// the scheduler ends a task with, or the cause of ctx. ErrNotReady comes before anything was answered: the caller may choose another
+// version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
-	for tried := (*version)(nil); ; {
+	arrival := time.Now()
+	task := taskOf(call)
+	waited := time.Duration(0) // in queues that it was taken out of
+	for tried := (*replica)(nil); ; {
 		// Between the choice of the version and now another one may have taken its place under its number.
 		v := h.resident(call.Version)
-		if v == nil || v == tried {
+		var r *replica
+		if v != nil {
+			r = v.pick(call.Rows)
+		}
+		if r == nil || r == tried {
 			return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
 		}
-		tried = v
+		tried = r
 		if !v.ready.Load() {
 			continue
 		}
-		if err := h.predict(ctx, v, call); !errors.Is(err, sharedsched.ErrRemoved) {
+		err := h.predict(ctx, r, call, task)
+		if !errors.Is(err, sharedsched.ErrRemoved) {
+			call.Outcome.Queue += waited
 			return err
+		}
+		if r.device.lost.Load() != nil {
+			if err := h.awaitReplica(ctx, call, limitOf(call, arrival)); err != nil {
+				return err
+			}
+		}
+		waited = time.Since(arrival)
+		task = taskOf(call)
+		task.Limit = limitOf(call, arrival)
+		if task.Target > 0 { // it counts from the arrival
+			task.Target = max(1, task.Target-waited)
 		}
 	}
 }
 
-// predict has version v answer the call.
-func (h *Host) predict(ctx context.Context, v *version, call *catalog.Call) error {
-	j := &job{version: v, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted}
-	j.task = sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
+// taskOf returns the call as a task that has not waited yet.
+func taskOf(call *catalog.Call) sharedsched.Task {
+	t := sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
 	if call.Shadow {
-		j.task.Priority = sharedsched.Sheddable // fills padding and idle time
+		t.Priority = sharedsched.Sheddable // fills padding and idle time
 	}
-	var err error
+	return t
+}
+
+// limitOf returns the limit of a call, that of its model if it brought none, or the zero time if there is neither.
+func limitOf(call *catalog.Call, arrival time.Time) time.Time {
+	if most := call.Version.MaxLatency; call.Limit.IsZero() && most > 0 {
+		return arrival.Add(most)
+	}
+	return call.Limit
+}
+
+// predict has a replica answer the call.
+func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task) (err error) {
+	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: task}
 	if call.Outcome, err = h.submit(ctx, j); err != nil {
 		return err
 	}
@@ -70,15 +104,22 @@ func (h *Host) predict(ctx context.Context, v *version, call *catalog.Call) erro
 
 // submit completes the job's task from its inputs and waits for its end.
 func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) {
-	t := &j.task
-	t.Key, t.ShapeKey = j.version.plan.Load().keys(j.inputs)
+	t, r := &j.task, j.replica
+	t.Key, t.ShapeKey = r.plan.Load().keys(j.inputs)
 	t.Rows = j.rows
 	t.Payload = j
 	t.Bytes = int64(len(t.Key))
 	for i := range j.inputs {
 		t.Bytes += int64(len(j.inputs[i].Data))
 	}
-	return h.sched.Do(ctx, j.version.id, t)
+	expected := r.expects(t.Rows)
+	if t.Priority != sharedsched.Sheddable { // which waits for idle time
+		r.await(expected)
+		defer r.await(-expected)
+	}
+	outcome, err := h.sched.Do(ctx, r.id, t)
+	r.account(t, expected, &outcome, err)
+	return outcome, err
 }
 
 // answer records the outputs for some of the job's rows.
@@ -94,14 +135,14 @@ func (j *job) join() ([]tensor.Tensor, error) {
 		return j.pieces[0].outputs, nil
 	}
 	slices.SortFunc(j.pieces, func(a, b piece) int { return cmp.Compare(a.first, b.first) })
-	specs := j.version.plan.Load().signature.Outputs
+	specs := j.replica.plan.Load().signature.Outputs
 	results := make([]tensor.Tensor, len(j.pieces[0].outputs))
 	for i := range results {
 		spec := &specs[j.output(i)]
 		t, err := j.joinOutput(i, spec)
 		if err != nil {
 			err = fmt.Errorf("the request of %d rows was split over %d executions and output %q cannot be joined: %w", j.rows, len(j.pieces), spec.Name, err)
-			return nil, &catalog.ModelError{Model: j.version.model, Version: j.version.number, Err: err}
+			return nil, &catalog.ModelError{Model: j.replica.model, Version: j.replica.number, Err: err}
 		}
 		results[i] = t
 	}

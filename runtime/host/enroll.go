@@ -9,60 +9,65 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flowFor returns who is to own the share of the device that the version uses.
-func (v *version) flowFor(c candidate) flowKey {
-	return flowKey{flowName(v.model, v.number, c.manifest.Fairness), v.opened.Device, c.manifest.Weight}
+// flowFor returns who is to own the share of the device that the replica uses.
+func (r *replica) flowFor(c candidate) flowKey {
+	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.name, c.manifest.Weight}
 }
 
-// enroll adds the version to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
-// to be those of the version whose place it takes, or else of one near it.
-func (h *Host) enroll(c candidate, v, replaces *version) error {
-	v.flow = v.flowFor(c)
-	id, err := h.flows.use(v.flow)
+// enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
+// to be those of the one whose place it takes, if that is on the same device, or else of one near it.
+func (h *Host) enroll(c candidate, r, replaces *replica) error {
+	r.flow = r.flowFor(c)
+	id, err := h.flows.use(r.flow)
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%s/%d", c.model, c.version.Number)
-	v.id, err = h.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+	r.id, err = h.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
 	if err != nil {
-		h.flows.release(v.flow)
+		h.flows.release(r.flow)
 		return err
 	}
 	from := replaces
-	if from == nil || from.opened.Device != v.opened.Device {
-		from = h.before(v)
+	if from == nil {
+		from = h.near(r.model, r.number, r.device)
 	}
 	if from != nil {
-		h.sched.Inherit(v.id, from.id)
+		h.sched.Inherit(r.id, from.id)
 	}
 	return nil
 }
 
-// before returns the resident version of the same model on the same device that comes before v, else the first after it: what
-// its executions take is the best guess for those of v that warming up will not measure. It returns nil if there is none.
-func (h *Host) before(v *version) *version {
-	var best *version
-	// Numbers are unique, so that the order of iteration does not matter.
-	for _, w := range *h.byID.Load() {
-		if w.model != v.model || w.number == v.number || w.opened.Device != v.opened.Device {
+// near returns the replica of the version of the model that comes before a number, else of the first after it: what its executions
+// take is the best guess for those that warming up will not measure. Only what is on the device counts, unless that is nil. It
+// returns nil if there is none.
+func (h *Host) near(model string, number int64, on *device) *replica {
+	var best *replica
+	for _, v := range h.residents() {
+		if v.model != model || v.number == number {
 			continue
 		}
-		switch {
-		case best == nil, w.number < v.number && (best.number > v.number || w.number > best.number),
-			best.number > v.number && w.number < best.number:
-			best = w
+		for _, r := range v.list() {
+			if on != nil && r.device != on {
+				continue
+			}
+			switch {
+			case best == nil, v.number < number && (best.number > number || v.number > best.number),
+				best.number > number && v.number < best.number:
+				best = r
+			}
 		}
 	}
 	return best
 }
 
-// dismiss takes a version that failed its trial out of the scheduler. None of its tasks is left.
-func (h *Host) dismiss(v *version) {
-	if err := h.sched.RemoveVersion(context.Background(), v.id); err != nil {
-		h.log.Error("a version that failed to load stays in the scheduler", "model", v.model, "version", v.number, "cause", err)
+// dismiss takes a replica that failed its trial out of the scheduler. None of its tasks is left.
+func (h *Host) dismiss(r *replica) {
+	if err := h.sched.RemoveVersion(context.Background(), r.id); err != nil {
+		h.log.Error("a version that failed to load stays in the scheduler", "model", r.model, "version", r.number, "cause", err)
 		return
 	}
-	h.flows.release(v.flow)
+	h.flows.release(r.flow)
 }
 
 var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
@@ -82,6 +87,7 @@ func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
 		WaitWhenFull:      b.OnFull == modelrepo.WaitWhenFull,
 		MaxRequestRows:    requestRows(b, v),
 		AllowedBatchSizes: v.allowed,
+		RowMemory:         v.rowMemory,
 		Padding:           paddingPolicies[b.Padding],
 		TargetLatency:     time.Duration(m.TargetLatency),
 		MaxLatency:        time.Duration(m.MaxLatency),

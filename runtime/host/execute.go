@@ -16,7 +16,7 @@ import (
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
 	log  *slog.Logger
-	v    *version
+	v    *replica
 	plan *plan
 	buf  *buffers
 
@@ -34,7 +34,13 @@ type part struct {
 
 // Execute runs a batch: it is the host's side of sharedsched.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
-	v := b.Spans[0].Payload.(*job).version
+	v := b.Spans[0].Payload.(*job).replica
+	if v.device.lost.Load() != nil {
+		for i := range b.Spans {
+			b.Spans[i].Err = sharedsched.ErrRemoved // it was not run here, so that it may be run elsewhere
+		}
+		return sharedsched.Report{Unusable: true}
+	}
 	buf := v.buffers.take()
 	defer v.buffers.give(buf)
 	x := execution{log: h.log, v: v, plan: v.plan.Load(), buf: buf}
@@ -42,11 +48,15 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 		s := &b.Spans[i]
 		buf.parts = append(buf.parts, part{span: s, job: s.Payload.(*job), first: s.First, rows: s.Rows})
 	}
-	if err := x.run(buf.parts, b.Padded); err != nil {
+	err := x.run(buf.parts, b.Padded)
+	if err != nil {
 		x.recoverFrom(err, buf.parts)
 		countMates(b.Spans)
 	}
-	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed}
+	if x.lost != nil {
+		h.lose(v.device, x.lost, v)
+	}
+	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: outOfMemory(err)}
 }
 
 // run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -79,7 +80,7 @@ func (f *fake) forget() []int {
 	return runs
 }
 
-// world is a host with a real scheduler over one device, "dev".
+// world is a host with a real scheduler, over one device, "dev", or several.
 type world struct {
 	*host.Host
 	t       *testing.T
@@ -143,17 +144,29 @@ func newWorld(t *testing.T, lanes int) *world {
 // newWorldOf returns a world whose host has another configuration.
 func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
 	t.Helper()
+	return newWorldOn(t, lanes, []string{"dev"}, change)
+}
+
+// newWorldOn returns a world of several devices.
+func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Config)) *world {
+	t.Helper()
 	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}, batches: &batches{}}
+	var scheduled []sharedsched.Device
+	all := map[string]int{}
+	for _, name := range devices {
+		scheduled = append(scheduled, sharedsched.Device{Name: name, Class: "fake", Lanes: lanes})
+		all[name] = lanes
+	}
 	cfg := host.Config{
 		Open:     w.open,
 		Logger:   slog.New(w.logs),
-		Lanes:    map[string]int{"dev": lanes},
+		Lanes:    all,
 		OnChange: func(s *catalog.Snapshot) { w.changes = append(w.changes, s) },
 	}
 	change(&cfg)
 	w.Host = host.New(cfg)
 	var err error
-	w.sched, err = sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "dev", Class: "fake", Lanes: lanes}}}, w.Host, w.batches)
+	w.sched, err = sharedsched.New(sharedsched.Config{Devices: scheduled}, w.Host, w.batches)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +185,7 @@ func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
 	return w
 }
 
-func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, device string) (host.Opened, error) {
 	w.opening.Lock()
 	engine := w.engines[v.Path]
 	w.opening.Unlock()
@@ -181,9 +194,11 @@ func (w *world) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Mani
 		return host.Opened{}, e
 	case func(context.Context) (host.Opened, error):
 		return e(ctx)
+	case func(device string) (host.Opened, error):
+		return e(device)
 	case *fake:
 		o := e.opened
-		o.Session, o.Device, o.Provider = e, "dev", "fake"
+		o.Session, o.Device, o.Provider = e, cmp.Or(device, "dev"), "fake"
 		return o, nil
 	}
 	return host.Opened{}, fmt.Errorf("%s: no such model", v.Path)

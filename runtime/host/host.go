@@ -5,15 +5,18 @@
 // place of another under the same number is loaded while that is published as ready, and published in its stead; the other is
 // then drained and closed. A version that failed is tried again.
 //
+// A version has a replica on each device that it is on. Placing the first is part of loading it; others come and go while it serves. A
+// device that fails takes its replicas along.
+//
 // What is resident follows what is wanted: Follow and the calls that change something at run time only note what is wanted now,
 // and a goroutine per model, its settler, then does the next step towards it until there is none. So it does not matter in which
 // order wishes come, or what was interrupted. A model that takes long to load holds up others only where it takes one of the few
 // places for opening or proving one, but it does hold up what else is to be done to itself.
 //
 // Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.manifests while a manifest is
-// written; no request takes any of them. Under these, one at a time and never together: Host.mu, flows.mu and memory.mu. The engine and OnChange
-// are never called with any of those three. flows.mu is held across calls of the scheduler, which never calls back with its own
-// lock held.
+// written, fleet.placing while a device is chosen; no request takes any of them. Under these, one at a time and never together: Host.mu,
+// flows.mu and memory.mu. fleet.mu is a leaf under all of them. The engine and OnChange are never called with any of those four. flows.mu
+// is held across calls of the scheduler, which never calls back with its own lock held.
 package host
 
 import (
@@ -35,6 +38,7 @@ type Scheduler interface {
 	RemoveFlow(sharedsched.FlowID)
 	AddVersion(name string, flow sharedsched.FlowID, s sharedsched.Settings) (sharedsched.VersionID, error)
 	Inherit(v, from sharedsched.VersionID)
+	Expel(sharedsched.VersionID)
 	Configure(sharedsched.VersionID, sharedsched.Settings) error
 	RemoveVersion(context.Context, sharedsched.VersionID) error
 	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
@@ -44,6 +48,14 @@ type Scheduler interface {
 type Config struct {
 	// Open loads a version. Required.
 	Open Opener
+	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among them, and
+	// among those of one rank only for a further replica. It must not block. Nil: Open knows where each version goes, is given no
+	// name, and no version has replicas or is moved off a device that fails.
+	Sites func(modelrepo.Version, *modelrepo.Manifest) ([]Site, error)
+	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only where the estimate
+	// that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take its time. Nil: nothing
+	// is known, so that there is no bound.
+	FreeMemory func(device string) (bytes int64, known bool)
 	// Logger hears of loads, proofs and failures. Nil: slog.Default.
 	Logger *slog.Logger
 	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many batch
@@ -74,9 +86,8 @@ type Host struct {
 	sched Scheduler
 	flows flows
 
-	snapshot atomic.Pointer[catalog.Snapshot]
-	byID     atomic.Pointer[map[sharedsched.VersionID]*version]
-	notifyMu sync.Mutex // orders calls of OnChange
+	published atomic.Pointer[published]
+	notifyMu  sync.Mutex // orders calls of OnChange
 
 	following sync.Mutex        // held while a listing is taken over
 	reported  map[string]string // guarded by following: the faults in the latest listing, by path
@@ -84,12 +95,14 @@ type Host struct {
 	proving   chan struct{}     // one element for each version that is being proven and warmed up
 	manifests sync.Mutex        // held while a manifest is written
 	memory    memory
+	fleet     fleet
 	counts    counts
 
 	mu       sync.Mutex
 	models   map[string]*model     // guarded by mu
 	changed  chan struct{}         // guarded by mu: closed, and another one in its place, when what is published changes
-	retiring map[*version]struct{} // guarded by mu: replaced, and not closed yet
+	retiring map[*replica]struct{} // guarded by mu: not published any more, and not closed yet
+	watching bool                  // guarded by mu: the load of the devices is looked at
 	closed   bool                  // guarded by mu: nothing is loaded any more
 	loads    sync.WaitGroup        // counts what may load, and what waits for it; Add is guarded by mu
 
@@ -101,11 +114,11 @@ type Host struct {
 func New(cfg Config) *Host {
 	h := &Host{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
-		models: map[string]*model{}, changed: make(chan struct{}), retiring: map[*version]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
+		models: map[string]*model{}, changed: make(chan struct{}), retiring: map[*replica]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
+		fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
-	h.snapshot.Store(&catalog.Snapshot{})
-	h.byID.Store(&map[sharedsched.VersionID]*version{})
+	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h
 }
 
@@ -117,7 +130,7 @@ func (h *Host) Attach(s Scheduler) {
 }
 
 // Snapshot returns every known model. It changes by replacement only.
-func (h *Host) Snapshot() *catalog.Snapshot { return h.snapshot.Load() }
+func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot }
 
 // errClosing ends the loads that Close interrupts, and the calls that wait for them.
 var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.ErrDraining)

@@ -10,7 +10,9 @@ import (
 func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
 	h := New(Config{})
 	resident := func(model string, number int64, device string) *version {
-		return &version{model: model, number: number, opened: Opened{Device: device}}
+		v := &version{model: model, number: number}
+		v.change([]*replica{{version: v, device: h.fleet.get(device)}})
+		return v
 	}
 	byID := map[sharedsched.VersionID]*version{}
 	for i, v := range []*version{
@@ -18,14 +20,17 @@ func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
 	} {
 		byID[sharedsched.VersionID(i)] = v
 	}
-	h.byID.Store(&byID)
+	h.published.Store(&published{byID: byID})
 	for number, want := range map[int64]int64{1: 2, 3: 2, 7: 4, 9: 4, 12: 9} {
-		got := h.before(resident("m", number, "cpu"))
+		got := h.near("m", number, h.fleet.get("cpu"))
 		if got == nil || got.number != want {
 			t.Errorf("version %d inherits from %+v, want version %d", number, got, want)
 		}
 	}
-	if got := h.before(resident("new", 1, "cpu")); got != nil {
+	if got := h.near("m", 6, nil); got == nil || got.number != 5 {
+		t.Errorf("version 6 is to be near %+v, want version 5, wherever that is", got)
+	}
+	if got := h.near("new", 1, h.fleet.get("cpu")); got != nil {
 		t.Errorf("a new model inherits from %s/%d", got.model, got.number)
 	}
 }

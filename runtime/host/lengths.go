@@ -52,7 +52,7 @@ func (t *trial) lengths(ctx context.Context, judged verdict, base *baseline) (ve
 		}
 		switch {
 		case wrong != "" && trusted:
-			t.host.log.Warn("padding to a bucket failed in warm-up", "model", t.version.model, "version", t.version.number,
+			t.host.log.Warn("padding to a bucket failed in warm-up", "model", t.replica.model, "version", t.replica.number,
 				"bucket", d.bucket(step), "cause", wrong)
 			continue
 		case wrong != "":

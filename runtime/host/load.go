@@ -2,10 +2,9 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -22,22 +21,33 @@ const (
 // place. The caller has the model's turn.
 func (h *Host) load(ctx context.Context, c candidate) {
 	before := h.beginLoad(c)
-	release := hold(ctx, h.opening)
-	v, err := h.open(ctx, c)
-	release()
-	if err == nil {
-		release = hold(ctx, h.proving)
-		if err = h.admit(ctx, c, v, before); err != nil {
-			err = errors.Join(err, h.closeSession(v))
-		}
-		release()
-	}
-	switch {
-	case err != nil:
+	v := newVersion(c, before)
+	r, err := h.place(ctx, c, v, before)
+	if err != nil {
 		h.fail(ctx, c, err)
-	case before != nil:
+		return
+	}
+	v.change([]*replica{r})
+	if before != nil {
+		h.fillUp(ctx, c, v, before)
+	}
+	h.publishReady(c, v)
+	if before != nil {
 		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
-		h.retireReplaced(before)
+		before.ready.Store(false)
+		h.retireLater(before.list()...)
+	}
+}
+
+// fillUp gives a version that takes another's place as many replicas as that has, lest what they answered together be too much for
+// one. What cannot be had now is left for later.
+func (h *Host) fillUp(ctx context.Context, c candidate, v, before *version) {
+	for len(v.list()) < min(v.wants(), len(before.list())) {
+		r, err := h.place(ctx, c, v, before)
+		if err != nil {
+			return
+		}
+		v.change(append(slices.Clip(v.list()), r))
 	}
 }
 
@@ -71,44 +81,12 @@ func (h *Host) beginLoad(c candidate) (before *version) {
 	return before
 }
 
-// open opens the model in its engine.
-func (h *Host) open(ctx context.Context, c candidate) (v *version, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
-		}
-	}()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	memory, err := h.memory.take(c)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if v == nil {
-			h.memory.give(memory)
-		}
-	}()
-	opened, err := h.cfg.Open(ctx, c.version, c.manifest)
-	if err != nil {
-		return nil, err
-	}
-	s := opened.Session.Signature()
-	lanes := max(h.cfg.Lanes[opened.Device], 1)
-	return &version{
-		model: c.model, number: c.version.Number, opened: opened,
-		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: lanes, pinner: opened.Pinner},
-		from:    c, settings: c.manifest, memory: memory, seats: new(atomic.Int32),
-	}, nil
-}
-
-// admit decides how the version is served, adds it to the scheduler, proves and warms it up, and publishes it as ready. After an
-// error the version is out of the scheduler. It replaces another one of its number, or none.
-func (h *Host) admit(ctx context.Context, c candidate, v, replaces *version) (err error) {
+// admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out of the
+// scheduler. It replaces another one on its device, or none.
+func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (err error) {
 	start := time.Now()
-	declared := v.opened.Session.Signature().Clone()
-	declared.Notes = append(declared.Notes, v.opened.Notes...)
+	declared := r.opened.Session.Signature().Clone()
+	declared.Notes = append(declared.Notes, r.opened.Notes...)
 	batching := &c.manifest.Batching
 	d, err := decide(declared, batching)
 	if err != nil {
@@ -117,17 +95,17 @@ func (h *Host) admit(ctx context.Context, c candidate, v, replaces *version) (er
 	if d.against != "" && !d.certain() {
 		d.forgetRows()
 	}
-	v.plan.Store(newPlan(d.signature, verdict{}, time.Duration(batching.MaxBatchCost)))
-	if err := h.enroll(c, v, replaces); err != nil {
+	r.plan.Store(newPlan(d.signature, verdict{}, time.Duration(batching.MaxBatchCost)))
+	if err := h.enroll(c, r, replaces); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			h.dismiss(v)
+			h.dismiss(r)
 		}
 	}()
 
-	t := h.newTrial(v, d, batching)
+	t := h.newTrial(r, d, batching)
 	judged, base, err := t.judge(ctx)
 	if err == nil && len(d.variables) > 0 {
 		judged, err = t.lengths(ctx, judged, base)
@@ -144,45 +122,46 @@ func (h *Host) admit(ctx context.Context, c candidate, v, replaces *version) (er
 	if judged.padded {
 		plan.trims = d.trims
 	}
-	v.plan.Store(plan)
+	r.plan.Store(plan)
 	if forgot {
 		if err := t.repeat(ctx, base); err != nil {
 			return fmt.Errorf("%s: warm-up: %w", c.path(), err)
 		}
 	}
-	if err := h.sched.Configure(v.id, settings(c.manifest, judged)); err != nil {
+	if err := h.sched.Configure(r.id, settings(c.manifest, judged)); err != nil {
 		return err
 	}
 	d.explain(judged.padded)
-	h.publishReady(c, v, d, judged)
+	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
+	}
+	r.signature, r.verdict, r.reserved = d.signature, judged, reserved(r.opened.Session)
+	r.seats.Add(1)
+	r.sessions.Add(1)
 	level := slog.LevelInfo
 	if d.against == "" && (!judged.batched || !judged.padded && len(d.variables) > 0) {
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
-	h.log.Log(ctx, level, "a model version is ready", "model", v.model, "version", v.number, "device", v.opened.Device,
-		"provider", v.opened.Provider, "batched", judged.batched, "reason", judged.reason,
+	h.log.Log(ctx, level, "a model version is ready", "model", r.model, "version", r.number, "device", r.opened.Device,
+		"provider", r.opened.Provider, "batched", judged.batched, "reason", judged.reason,
 		"warm_up", t.spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
-func (h *Host) publishReady(c candidate, v *version, d *decision, judged verdict) {
-	v.verdict = judged
-	v.seats.Add(1)
+// publishReady publishes a version that was loaded, in the place of what serves under its number if there is something.
+func (h *Host) publishReady(c candidate, v *version) {
 	v.ready.Store(true)
 	h.counts.loads.Add(1)
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
+		first := v.list()[0]
 		e.resident, e.loading, e.failure = v, false, nil
 		public.State, public.Cause, public.Path = catalog.Ready, "", c.path()
-		public.Signature = d.signature
-		describe(public, c.manifest, judged)
-		public.Device, public.Provider = v.opened.Device, v.opened.Provider
-		public.Graphs = nil
-		if g, has := v.opened.Session.(graphCounter); has {
-			public.Graphs = g.Graphs
-		}
+		public.Signature = first.signature
+		describe(public, c.manifest, first.verdict)
+		v.publish(public)
 		public.LoadedAt = time.Now()
-		public.Scheduler = int32(v.id)
 	})
+	h.leaveLost(v)
 	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
 		if err := m.Traffic.CheckOutputs(m); err != nil {
 			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.model, "cause", err)

@@ -22,6 +22,8 @@ type manual struct {
 	mu      sync.Mutex
 	waiting []*manualTask // guarded by mu
 	report  sharedsched.Report
+
+	settings sharedsched.Settings // of the latest Configure
 }
 
 type manualTask struct {
@@ -34,9 +36,14 @@ func (m *manual) RemoveFlow(sharedsched.FlowID)                               {}
 func (m *manual) AddVersion(string, sharedsched.FlowID, sharedsched.Settings) (sharedsched.VersionID, error) {
 	return 0, nil
 }
-func (m *manual) Configure(sharedsched.VersionID, sharedsched.Settings) error { return nil }
-func (m *manual) Inherit(_, _ sharedsched.VersionID)                          {}
-func (m *manual) RemoveVersion(context.Context, sharedsched.VersionID) error  { return nil }
+
+func (m *manual) Configure(_ sharedsched.VersionID, s sharedsched.Settings) error {
+	m.settings = s
+	return nil
+}
+func (m *manual) Expel(sharedsched.VersionID)                                {}
+func (m *manual) Inherit(_, _ sharedsched.VersionID)                         {}
+func (m *manual) RemoveVersion(context.Context, sharedsched.VersionID) error { return nil }
 
 func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if t.Alone {

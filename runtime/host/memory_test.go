@@ -118,12 +118,12 @@ func TestMemoryOfLinks(t *testing.T) {
 	w.sized("a", 1, 4<<20)
 	w.add("linked version", 1, times(1), nil)
 	w.add("linked files", 1, times(1), nil)
-	real, linked := w.listing.Models[0].Versions[0].Dir, filepath.Join(t.TempDir(), "1")
+	there, linked := w.listing.Models[0].Versions[0].Dir, filepath.Join(t.TempDir(), "1")
 	files := w.onDisk("linked files", 1)
 	for at, target := range map[string]string{
-		linked: real,
-		filepath.Join(files, modelrepo.ModelFile): filepath.Join(real, modelrepo.ModelFile),
-		filepath.Join(files, "below"):             real,
+		linked: there,
+		filepath.Join(files, modelrepo.ModelFile): filepath.Join(there, modelrepo.ModelFile),
+		filepath.Join(files, "below"):             there,
 		filepath.Join(files, "again"):             files,
 	} {
 		if err := os.Symlink(target, at); err != nil {

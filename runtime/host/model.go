@@ -43,6 +43,10 @@ type entry struct {
 	loading  bool   // somebody loads it, beside the resident if there is one
 	kept     string // why it stays although it is not selected, as the log says
 	failure  *failure
+	// broke are devices that were lost in a run of what has the fingerprint, the latest at brokeAt.
+	broke       []string
+	brokeAt     time.Time
+	fingerprint string
 }
 
 // failure is what became of the latest attempts to load a version.

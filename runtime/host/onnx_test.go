@@ -47,7 +47,7 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest) (host.Opened, error) {
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return host.Opened{}, err

@@ -28,6 +28,8 @@ type verdict struct {
 	// most is the most rows that one execution may have, and allowed the sizes that it may have (empty: any).
 	most    int
 	allowed []int
+	// rowMemory is the device memory, in bytes, that a further row of an execution takes; 0: not known.
+	rowMemory int64
 	// dear: larger batches were not tried because they would exceed the budget of an execution.
 	dear bool
 }
@@ -93,6 +95,8 @@ func (t *trial) grow(ctx context.Context, base *baseline, compare comparison) (v
 	}
 	var sizes []string
 	smaller, end := 0, "" // why larger sizes are not run
+	var growth memoryGrowth
+	growth.saw(t.replica.opened.Session, 1)
 	for _, size := range t.sizes() {
 		if t.spent > trialTime || size*base.bytes > trialBytes {
 			end = fmt.Sprintf("; %d rows would exceed the memory or the time that a proof may take", size)
@@ -106,13 +110,17 @@ func (t *trial) grow(ctx context.Context, base *baseline, compare comparison) (v
 			return unproven("%s", seen.wrong), nil
 		}
 		if seen.wrong != "" || seen.memory {
-			t.host.log.Warn("a batch size failed in warm-up", "model", t.version.model, "version", t.version.number,
+			t.host.log.Warn("a batch size failed in warm-up", "model", t.replica.model, "version", t.replica.number,
 				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"))
 			end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)
 			break
 		}
 		v.difference = max(v.difference, seen.difference)
 		v.most, smaller = size, size
+		if size > 1 {
+			growth.saw(t.replica.opened.Session, size)
+			v.rowMemory = growth.perRow
+		}
 		sizes = append(sizes, strconv.Itoa(size))
 		if len(t.batching.AllowedBatchSizes) > 0 {
 			v.allowed = append(v.allowed, size)

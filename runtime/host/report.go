@@ -12,25 +12,28 @@ import (
 // report logs what is wrong with the repository itself, each fault once until it changes. The caller holds Host.following.
 func (h *Host) report(l modelrepo.Listing) {
 	faults := map[string]string{}
-	tell := func(level slog.Level, message, path string, err error, attrs ...any) {
+	isNews := func(path string, err error) bool {
 		if err == nil {
-			return
+			return false
 		}
 		faults[path] = err.Error()
-		if h.reported[path] != err.Error() {
-			h.log.Log(context.Background(), level, message, append(attrs, "path", path, "cause", err)...)
-		}
+		return h.reported[path] != err.Error()
 	}
 	report := func(path string, err error, attrs ...any) {
+		if !isNews(path, err) {
+			return
+		}
 		level := slog.LevelError
 		if errors.Is(err, modelrepo.ErrCopying) {
 			level = slog.LevelInfo // that passes
 		}
-		tell(level, "a model cannot be served", path, err, attrs...)
+		h.log.Log(context.Background(), level, "a model cannot be served", append(attrs, "path", path, "cause", err)...)
 	}
 	for _, m := range l.Models {
 		report(m.Dir, m.Err, "model", m.Name)
-		tell(slog.LevelWarn, "model.yaml names what is not there", m.ManifestPath, m.Missing, "model", m.Name)
+		if isNews(m.ManifestPath, m.Missing) {
+			h.log.Warn("model.yaml names what is not there", "model", m.Name, "path", m.ManifestPath, "cause", m.Missing)
+		}
 		for _, v := range m.Versions {
 			report(v.Dir, v.Err, "model", m.Name, "version", v.Number)
 		}

@@ -27,8 +27,12 @@ func TestWhatIsMissingIsToldOnce(t *testing.T) {
 		missing error
 		told    int // so far
 	}{
-		{nil, 0}, {errors.New("version 2 does not exist"), 1}, {errors.New("version 2 does not exist"), 1}, {errors.New("version 3 does not exist"), 2},
-		{nil, 2}, {errors.New("version 3 does not exist"), 3},
+		{nil, 0},
+		{errors.New("version 2 does not exist"), 1},
+		{errors.New("version 2 does not exist"), 1},
+		{errors.New("version 3 does not exist"), 2},
+		{nil, 2},
+		{errors.New("version 3 does not exist"), 3},
 	} {
 		w.change("m", func(m *modelrepo.Model) { m.Missing = step.missing })
 		w.reconcile()

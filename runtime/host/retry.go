@@ -64,7 +64,7 @@ func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 	h.log.Log(ctx, level, "a model version cannot be loaded", attrs...)
 	if _, is := errors.AsType[*catalog.MemoryError](cause); is {
 		h.retryIfRoom(f)
-	} else {
+	} else if !f.isUnplaced() {
 		h.retryForMemory() // what it took until it failed
 	}
 }
@@ -92,14 +92,21 @@ func (f *failure) fitsInto(free int64) bool {
 	return is && f.timer != nil && e.Need <= free
 }
 
-// retryForMemory makes versions due that failed for want of memory and for which there is enough now.
+// isUnplaced reports whether the failure is that no device had room, and is tried again by itself.
+func (f *failure) isUnplaced() bool {
+	_, is := errors.AsType[*catalog.PlacementError](f.cause)
+	return is && f.timer != nil
+}
+
+// retryForMemory makes versions due that failed for want of memory and for which there is enough now, or may be: how
+// much a device has is asked when a version is placed.
 func (h *Host) retryForMemory() {
 	var waiting []string
 	free := h.memory.free()
 	h.mu.Lock()
 	for name, m := range h.models {
 		for _, e := range m.versions {
-			if e.failure != nil && e.failure.fitsInto(free) {
+			if e.failure != nil && (e.failure.fitsInto(free) || e.failure.isUnplaced()) {
 				e.failure.due = true
 				waiting = append(waiting, name)
 			}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -19,7 +20,7 @@ func needsReload(v *version, to *modelrepo.Manifest) bool {
 		a.Mode != b.Mode || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
 		!maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) || !maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) ||
 		!slices.Equal(a.Unbatched, b.Unbatched) || !reflect.DeepEqual(a.VariableDims, b.VariableDims) ||
-		!proven(&v.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes)
+		slices.ContainsFunc(v.list(), func(r *replica) bool { return !proven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
 // proven reports whether the sizes that executions may have according to a manifest are among those that the proof has seen.
@@ -52,46 +53,72 @@ func (v verdict) under(b *modelrepo.Batching) verdict {
 }
 
 // reconfigure has a resident version follow the settings of a manifest that does not need a reload. They apply from the next
-// batch on. A change of who owns the share of the device, or of its size, moves the version in the scheduler.
-func (h *Host) reconfigure(c candidate, v *version) (moved *version, err error) {
-	judged := v.verdict.under(&c.manifest.Batching)
-	next := *v.plan.Load()
-	next.allowed, next.budget = judged.allowed, time.Duration(c.manifest.Batching.MaxBatchCost)
-	if flow := v.flowFor(c); flow != v.flow {
-		moved = &version{
-			model: v.model, number: v.number, opened: v.opened, buffers: v.buffers, from: v.from, verdict: v.verdict, memory: v.memory,
-			settings: c.manifest, seats: v.seats,
+// batch on. A change of who owns the share of the device, or of its size, moves the replicas in the scheduler.
+func (h *Host) reconfigure(c candidate, v *version) error {
+	moved := map[*replica]*replica{}
+	var errs []error
+	for _, r := range v.list() {
+		next, err := h.reconfigureReplica(c, r)
+		errs = append(errs, err)
+		if next != nil {
+			moved[r] = next
 		}
-		v.seats.Add(1)
-		moved.plan.Store(&next)
-		if err := h.enroll(c, moved, v); err != nil {
-			v.seats.Add(-1)
-			return nil, err
-		}
-		if err := h.sched.Configure(moved.id, settings(c.manifest, judged)); err != nil {
-			h.dismiss(moved)
-			v.seats.Add(-1)
-			return nil, err
-		}
-		moved.ready.Store(true)
-	} else {
-		if err := h.sched.Configure(v.id, settings(c.manifest, judged)); err != nil {
-			return nil, err
-		}
-		v.plan.Store(&next)
 	}
+	var unused []*replica // on one side of a move
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
-		if moved != nil {
-			e.resident = moved
-			public.Scheduler = int32(moved.id)
+		all := slices.Clone(v.list())
+		for i, r := range all {
+			if moved[r] != nil {
+				all[i] = moved[r]
+				unused = append(unused, r)
+				delete(moved, r)
+			}
 		}
-		e.resident.settings = c.manifest
-		describe(public, c.manifest, judged)
+		v.settings, v.scarce, v.until = c.manifest, "", time.Time{}
+		if e.resident != v {
+			return // its device was lost meanwhile
+		}
+		v.change(all)
+		v.publish(public)
+		describe(public, c.manifest, all[0].verdict.under(&c.manifest.Batching))
 		if e.failure == nil {
 			public.Cause = ""
 		}
 	})
-	h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model, "version", v.number)
+	h.retireLater(append(unused, slices.Collect(maps.Values(moved))...)...)
+	err := errors.Join(errs...)
+	if err == nil {
+		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model, "version", v.number)
+	}
+	return err
+}
+
+// reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.
+func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err error) {
+	judged := r.verdict.under(&c.manifest.Batching)
+	next := *r.plan.Load()
+	next.allowed, next.budget = judged.allowed, time.Duration(c.manifest.Batching.MaxBatchCost)
+	if r.flowFor(c) == r.flow {
+		if err := h.sched.Configure(r.id, settings(c.manifest, judged)); err != nil {
+			return nil, err
+		}
+		r.plan.Store(&next)
+		return nil, nil
+	}
+	moved = &replica{
+		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory,
+		signature: r.signature, verdict: r.verdict, seats: r.seats,
+	}
+	moved.perRow.Store(r.perRow.Load())
+	moved.plan.Store(&next)
+	if err := h.enroll(c, moved, r); err != nil {
+		return nil, err
+	}
+	if err := h.sched.Configure(moved.id, settings(c.manifest, judged)); err != nil {
+		h.dismiss(moved)
+		return nil, err
+	}
+	r.seats.Add(1)
 	return moved, nil
 }
 

@@ -22,6 +22,8 @@ type step struct {
 	settings []candidate
 	cured    []int64
 	kept     map[int64]string // are not wanted and stay, and why
+	// grow are resident versions that are to have a further replica, and shrink those that have one too many.
+	grow, shrink []candidate
 }
 
 // settle does what is to be done to a model until nothing is left, or ctx ends. After each step it looks anew at what is wanted.
@@ -40,7 +42,13 @@ func (h *Host) settle(ctx context.Context, name string, m *model) {
 		case len(s.unload) > 0: // not before what is to come is ready, unless resource says so
 			tried = append(tried, h.unloadSurplus(ctx, name, s.unload)...)
 		case len(s.load) > 0:
-			h.loadAll(ctx, s.load)
+			h.loadAll(ctx, s.load, h.load)
+		case len(s.shrink) > 0:
+			for _, c := range s.shrink {
+				h.shrink(c)
+			}
+		case len(s.grow) > 0:
+			h.loadAll(ctx, s.grow, h.grow)
 		default:
 			return
 		}
@@ -122,10 +130,16 @@ func (m *model) next() (s step) {
 		switch {
 		case e == nil || e.claimed || e.loading:
 		case e.current(c):
-			if !sameSettings(e.resident.settings, c.manifest) {
+			v := e.resident
+			if !sameSettings(v.settings, c.manifest) {
 				s.settings = append(s.settings, c)
 			} else if e.failure != nil {
 				s.cured = append(s.cured, c.version.Number)
+			}
+			if has := len(v.list()); has < v.wants() && v.scarce == "" {
+				s.grow = append(s.grow, c)
+			} else if has > v.wants() {
+				s.shrink = append(s.shrink, c)
 			}
 		}
 	}
@@ -156,27 +170,24 @@ func (h *Host) followManifest(name string, m *model, s step) {
 		h.mu.Lock()
 		v := m.versions[c.version.Number].resident
 		h.mu.Unlock()
-		moved, err := h.reconfigure(c, v)
-		if err != nil {
+		if v == nil {
+			continue // its device was lost meanwhile
+		}
+		if err := h.reconfigure(c, v); err != nil {
 			h.log.Error("a model version cannot follow its changed manifest", "model", c.model, "version", c.version.Number, "cause", err)
-			h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
-				e.resident.settings = c.manifest // lest it be tried for ever
+			h.updateVersion(c.model, c.version.Number, func(_ *entry, public *catalog.Version) {
 				public.Cause = "model.yaml changed, but its settings cannot be followed: " + err.Error()
 			})
-			continue
-		}
-		if moved != nil {
-			h.retireReplaced(v)
 		}
 	}
 }
 
-// loadAll loads versions side by side.
-func (h *Host) loadAll(ctx context.Context, all []candidate) {
+// loadAll loads versions, or further replicas, side by side.
+func (h *Host) loadAll(ctx context.Context, all []candidate, load func(context.Context, candidate)) {
 	var group errgroup.Group
 	for _, c := range all {
 		group.Go(func() error {
-			h.load(ctx, c)
+			load(ctx, c)
 			return nil
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -24,7 +25,7 @@ func (m *model) superfluous(wanted []candidate) (surplus []int64, kept map[int64
 		}
 		by := m.namedBy(n)
 		gone := m.listed == nil || numbered(m.listed, n) == nil
-		why := ""
+		var why string
 		switch {
 		case m.listed != nil && len(by) > 0:
 			why = "named by " + strings.Join(by, " and ")
@@ -115,7 +116,7 @@ func (g *gaps) canSpare(number int64, gone bool) bool {
 func list(numbers []int64) string {
 	var words []string
 	for _, n := range numbers {
-		words = append(words, fmt.Sprint(n))
+		words = append(words, strconv.FormatInt(n, 10))
 	}
 	return strings.Join(words, ", ")
 }

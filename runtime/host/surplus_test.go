@@ -11,9 +11,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// remove takes a version's directory away.
-func (w *world) remove(name string, number int64) {
-	w.change(name, func(m *modelrepo.Model) {
+// remove takes a version's directory away from model m.
+func (w *world) remove(number int64) {
+	w.change("m", func(m *modelrepo.Model) {
 		is := func(v modelrepo.Version) bool { return v.Number == number }
 		m.Versions, m.Selected = slices.DeleteFunc(m.Versions, is), slices.DeleteFunc(m.Selected, is)
 	})
@@ -42,12 +42,12 @@ func TestARemovedVersionGoes(t *testing.T) {
 	w.reconcile()
 	w.add("m", 4, errors.New("cut short"), nil)
 	w.reconcile()
-	w.remove("m", 1)
+	w.remove(1)
 	w.reconcile()
 	w.states("m/2 ready", "m/4 failed")
 
 	// The last that answers stays, and the log says why, once.
-	w.remove("m", 2)
+	w.remove(2)
 	w.reconcile()
 	w.put("m", 4, errors.New("cut short again"), "second")
 	w.reconcile()
@@ -66,7 +66,7 @@ func TestARemovedVersionMakesRoom(t *testing.T) {
 		w.reconcile()
 	}
 	w.states("m/1 ready", "m/2 ready", "m/3 failed")
-	w.remove("m", 1)
+	w.remove(1)
 	if err := w.Reconcile(t.Context(), w.listing); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestANewerVersionMustAnswer(t *testing.T) {
 	w.reconcile()
 	w.states("m/2 ready", "m/3 failed")
 
-	w.remove("m", 2)
+	w.remove(2)
 	w.add("m", 4, opening(times(4), func() { w.states("m/2 ready", "m/3 failed", "m/4 loading") }), nil)
 	w.reconcile()
 	w.states("m/3 failed", "m/4 ready")

@@ -70,8 +70,10 @@ func fromManifest(t *modelrepo.Traffic) *catalog.Traffic {
 // stops being ready: routing leads its requests elsewhere and says so. It returns what became of a wish of the manifest.
 func (d *division) resolve(m *model) (all []news) {
 	if d.waiting != nil && d.waiting != d.wanted {
-		all = append(all, news{"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
-			[]any{"waited_for", d.waitsFor, "replaced_by", d.wanted.Source}})
+		all = append(all, news{
+			"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
+			[]any{"waited_for", d.waitsFor, "replaced_by", d.wanted.Source},
+		})
 	}
 	d.waiting = nil
 	before := d.waitsFor

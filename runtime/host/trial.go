@@ -31,7 +31,7 @@ const (
 // up, seeds the cost model, and shows whether rows may share an execution.
 type trial struct {
 	host     *Host
-	version  *version
+	replica  *replica
 	decision *decision
 	batching *modelrepo.Batching
 	rng      *rand.Rand
@@ -58,9 +58,9 @@ type baseline struct {
 	telling, silent int
 }
 
-func (h *Host) newTrial(v *version, d *decision, b *modelrepo.Batching) *trial {
+func (h *Host) newTrial(r *replica, d *decision, b *modelrepo.Batching) *trial {
 	// Seeded, so that a model that fails its proof fails it again and can be looked into.
-	return &trial{host: h, version: v, decision: d, batching: b, rng: rand.New(rand.NewPCG(1, uint64(v.number)))}
+	return &trial{host: h, replica: r, decision: d, batching: b, rng: rand.New(rand.NewPCG(1, uint64(r.number)))}
 }
 
 // alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error when the
@@ -179,13 +179,13 @@ func (t *trial) repeat(ctx context.Context, base *baseline) error {
 
 // run executes one made-up request and returns its outputs and the device time that it took.
 func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	j := &job{version: t.version, inputs: inputs, rows: rows}
+	j := &job{replica: t.replica, inputs: inputs, rows: rows}
 	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured}
 	for {
 		outcome, err := t.host.submit(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
-				return nil, 0, &catalog.ModelError{Model: t.version.model, Version: t.version.number, Err: &noRoomError{refusal}}
+				return nil, 0, &catalog.ModelError{Model: t.replica.model, Version: t.replica.number, Err: &noRoomError{refusal}}
 			}
 			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
 			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -74,54 +75,91 @@ func (h *Host) claim(name string, number int64, may func(*model, *entry) error) 
 	return v, err
 }
 
-// retire waits until a version that takes no requests any more has answered those it has, and gives back what it holds unless
-// it was moved in the scheduler and is still used from its other place. A version that did not drain until ctx ended is left for a later call, at the latest that of Close.
+// retire waits until a version that takes no requests any more has answered those it has, on all replicas, and gives back what these
+// hold. One that did not drain until ctx ended is left for a later call, at the latest that of Close.
 func (h *Host) retire(ctx context.Context, v *version) (drained, closed error) {
 	v.ready.Store(false)
-	if err := h.sched.RemoveVersion(ctx, v.id); err != nil {
+	for _, r := range v.list() {
+		drained, failed := h.retireReplica(ctx, r)
+		if drained != nil {
+			return drained, closed
+		}
+		closed = errors.Join(closed, failed)
+	}
+	return nil, closed
+}
+
+// retireReplica waits until a replica that takes no requests any more has answered those it has, and gives back what it holds unless
+// it was moved in the scheduler and is still used from its other place. It may be called again, and from several goroutines.
+func (h *Host) retireReplica(ctx context.Context, r *replica) (drained, closed error) {
+	if err := h.sched.RemoveVersion(ctx, r.id); err != nil {
 		return err, nil
 	}
-	h.flows.release(v.flow)
-	if v.seats.Add(-1) > 0 {
+	if !r.gone.CompareAndSwap(false, true) {
 		return nil, nil
 	}
-	closed = h.closeSession(v)
-	h.counts.unloads.Add(1)
+	h.flows.release(r.flow)
+	if r.seats.Add(-1) > 0 {
+		return nil, nil
+	}
+	closed = h.closeSession(r)
+	if r.sessions.Add(-1) == 0 {
+		h.counts.unloads.Add(1)
+	}
 	h.retryForMemory()
 	return nil, closed
 }
 
-// retireReplaced retires a version whose place another has taken, in the background: its requests may take their time, in which
-// others can be loaded. Its memory counts until then.
-func (h *Host) retireReplaced(v *version) {
+// retireLater retires replicas that are not published any more, in the background: their requests may take their time, in which others
+// can be loaded. Their memory counts until then.
+func (h *Host) retireLater(all ...*replica) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.retiring[v] = struct{}{}
-	if !h.closed {
-		h.loads.Go(func() { h.finish(h.stop, v) })
+	for _, r := range all {
+		_, already := h.retiring[r]
+		h.retiring[r] = struct{}{}
+		if !h.closed && !already {
+			h.loads.Go(func() { h.finish(h.stop, r) })
+		}
 	}
 }
 
-// finish retires a version whose place another has taken. What has not drained when ctx ends is left to Close.
-func (h *Host) finish(ctx context.Context, v *version) {
-	drained, closed := h.retire(ctx, v)
+// finish retires a replica that is not published any more. What has not drained when ctx ends is left to Close.
+func (h *Host) finish(ctx context.Context, r *replica) {
+	drained, closed := h.retireReplica(ctx, r)
 	if drained != nil {
 		return
 	}
 	h.mu.Lock()
-	delete(h.retiring, v)
+	delete(h.retiring, r)
 	h.mu.Unlock()
 	if closed != nil {
-		h.log.Error("a model version that was replaced was not closed cleanly", "model", v.model, "version", v.number, "cause", closed)
+		h.log.Error("a model version was not closed cleanly", "model", r.model, "version", r.number, "device", r.device.name, "cause", closed)
 	}
 }
 
-// closeSession gives back what a version holds. No run may be in flight.
-func (h *Host) closeSession(v *version) error {
-	defer h.memory.give(v.memory)
-	v.buffers.close()
-	if err := v.opened.Session.Close(); err != nil {
-		return fmt.Errorf("model %q version %d: close: %w", v.model, v.number, err)
+// lostCloseTime is how long a session on a lost device may take to close. Its driver may never return.
+const lostCloseTime = 5 * time.Second
+
+// closeSession gives back what a replica holds. No run may be in flight.
+func (h *Host) closeSession(r *replica) error {
+	defer h.memory.give(r.memory)
+	defer h.fleet.count(r.device, -1)
+	r.buffers.close()
+	closed := make(chan error, 1)
+	if r.device.lost.Load() == nil {
+		closed <- r.opened.Session.Close()
+	} else {
+		go func() { closed <- r.opened.Session.Close() }()
+	}
+	var err error
+	select {
+	case err = <-closed:
+	case <-time.After(lostCloseTime):
+		err = fmt.Errorf("it does not end on the lost device %s and is left behind", r.device.name)
+	}
+	if err != nil {
+		return fmt.Errorf("model %q version %d: close: %w", r.model, r.number, err)
 	}
 	return nil
 }
@@ -144,8 +182,8 @@ func (h *Host) unloadAll(ctx context.Context) error {
 		}
 	}
 	h.mu.Lock()
-	for v := range h.retiring {
-		wg.Go(func() { h.finish(ctx, v) })
+	for r := range h.retiring {
+		wg.Go(func() { h.finish(ctx, r) })
 	}
 	h.mu.Unlock()
 	wg.Wait()

@@ -5,30 +5,47 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/runtime/host/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
-	"github.com/weftserve/weft/sharedsched"
 )
 
-// version is one resident version. Its fields are set before it is first added to the scheduler, except where they say so.
+// version is what is resident of a model under a number, on one device or several.
 type version struct {
-	model   string
-	number  int64
-	opened  Opened
-	id      sharedsched.VersionID
-	flow    flowKey
-	buffers *pool
-	plan    atomic.Pointer[plan] // keeps its signature once the version is ready
-	ready   atomic.Bool          // takes requests
+	model  string
+	number int64
+	from   candidate   // what it was loaded from, with the manifest that the proof was made with
+	ready  atomic.Bool // takes requests
 
-	// from is what it was loaded from, with the manifest that the proof was made with, and verdict what the proof said.
-	from    candidate
-	verdict verdict
-	memory  *holding
-	// settings is the manifest that it follows now. Guarded by Host.mu once it is published.
-	settings *modelrepo.Manifest
-	// seats counts the versions in the scheduler that use the session, the buffers and the memory: two while a version is moved.
-	seats *atomic.Int32
+	replicas atomic.Pointer[[]*replica] // replaced, never changed, with Host.mu held
+	sessions atomic.Int32               // that are open
+
+	// What follows is guarded by Host.mu once the version is published.
+
+	settings *modelrepo.Manifest // that it follows now
+	auto     int                 // how many replicas the load asks for
+	scaler   placement.Scaler    // decides that
+	// scarce says why there is no further replica although one is wanted, "" if nothing is in the way; until is when it is tried again,
+	// and noted what the log says of it.
+	scarce, noted string
+	until         time.Time
+}
+
+// newVersion returns what is to be loaded. before is what it takes the place of, or nil.
+func newVersion(c candidate, before *version) *version {
+	v := &version{model: c.model, number: c.version.Number, from: c, settings: c.manifest, auto: 1}
+	if before != nil {
+		v.auto = before.auto
+	}
+	return v
+}
+
+// wants returns how many replicas there are to be.
+func (v *version) wants() int {
+	if v.settings.Replicas == modelrepo.AutoReplicas {
+		return v.auto
+	}
+	return max(1, int(v.settings.Replicas))
 }
 
 // plan is how a version's requests become executions. Immutable.

@@ -15,6 +15,9 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX tells how ONNX Runtime runs the model. Not looked at when Synth is set.
 	ONNX ONNX `yaml:"onnx"`
+	// Replicas is on how many devices each version is resident, so that they share its requests: 1 or more, default 1, or auto, which
+	// follows the load. There are never more than devices that can run it; each takes the version's memory on its device.
+	Replicas Replicas `yaml:"replicas"`
 	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
 	// 1000, default 1. Twice the weight is twice the device time; it does not matter on an idle device.
 	Weight float64 `yaml:"weight"`
@@ -54,6 +57,7 @@ func (Fairness) Choices() (now, later []string) { return []string{"version", "mo
 func Defaults() Manifest {
 	return Manifest{
 		ONNX:       defaultONNX(),
+		Replicas:   1,
 		Weight:     1,
 		Fairness:   FairVersion,
 		MaxLatency: config.Duration(10 * time.Second),

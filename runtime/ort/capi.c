@@ -75,7 +75,6 @@ OrtStatus *weft_measure_memory(const weft_api *api, const OrtSession *session, c
     if (status == NULL) status = api->CreateAllocator(session, info, &allocator);
     if (status == NULL) status = api->AllocatorGetStats(allocator, &pairs);
     if (status == NULL) {
-        memory->in_use = number(api, pairs, "InUse");
         memory->reserved = number(api, pairs, "TotalAllocated");
         memory->peak = number(api, pairs, "MaxInUse");
     }

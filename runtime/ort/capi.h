@@ -54,7 +54,7 @@ void weft_providers_free(const weft_api *api, char **names, int count);
 
 // weft_memory is the state of a session's arena, in bytes.
 typedef struct {
-    int64_t in_use, reserved, peak;
+    int64_t reserved, peak;
 } weft_memory;
 
 // weft_measure_memory reads the arena of the named device, such as Cuda, that the session uses.

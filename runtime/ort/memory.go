@@ -8,18 +8,13 @@ import "C"
 
 import "unsafe"
 
-// Memory is the state of a session's arena on its device, in bytes: what Options.DeviceMemory limits.
-type Memory struct {
-	// InUse is occupied now, Peak the most that ever was, Reserved what the arena holds on to.
-	InUse, Peak, Reserved int64
-}
-
-// Memory measures what the session holds of its device.
-func (s *Session) Memory() (Memory, error) {
+// DeviceMemory measures the session's arena on its device, which is what Options.DeviceMemory limits, in bytes: the most that was
+// ever occupied at once, and what the arena holds on to.
+func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.native == nil {
-		return Memory{}, ErrClosed
+		return 0, 0, ErrClosed
 	}
 	name, number := "Cpu", 0
 	if onCUDA(s.provider) {
@@ -29,7 +24,7 @@ func (s *Session) Memory() (Memory, error) {
 	defer C.free(unsafe.Pointer(cName))
 	var m C.weft_memory
 	if err := take(s.api, C.weft_measure_memory(s.api, s.native.c.session, cName, C.int(number), &m)); err != nil {
-		return Memory{}, err
+		return 0, 0, err
 	}
-	return Memory{InUse: int64(m.in_use), Peak: int64(m.peak), Reserved: int64(m.reserved)}, nil
+	return int64(m.peak), int64(m.reserved), nil
 }

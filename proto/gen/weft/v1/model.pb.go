@@ -457,7 +457,13 @@ type ModelVersion struct {
 	// full batch.
 	TargetLatency *durationpb.Duration `protobuf:"bytes,10,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	// When it became ready; absent before.
-	LoadedAt      *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
+	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
+	// Where it runs, the first that was loaded first; empty until it is ready.
+	// `device` and `provider` are those of the first.
+	Replicas []*ModelReplica `protobuf:"bytes,12,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// Why there are fewer replicas than its model.yaml asks for, or than its load
+	// would need; else empty.
+	Scarcity      string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,6 +575,85 @@ func (x *ModelVersion) GetLoadedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ModelVersion) GetReplicas() []*ModelReplica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *ModelVersion) GetScarcity() string {
+	if x != nil {
+		return x.Scarcity
+	}
+	return ""
+}
+
+// ModelReplica is a version on one device.
+type ModelReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For instance "cpu" or "cuda:0".
+	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	// What executes it there, for instance "cpu", "cuda" or "synth".
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Bytes of the device's memory that it held once it was warmed up: weights and
+	// the work space of its largest batch. 0 if the engine does not tell.
+	DeviceMemoryBytes int64 `protobuf:"varint,3,opt,name=device_memory_bytes,json=deviceMemoryBytes,proto3" json:"device_memory_bytes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ModelReplica) Reset() {
+	*x = ModelReplica{}
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelReplica) ProtoMessage() {}
+
+func (x *ModelReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelReplica.ProtoReflect.Descriptor instead.
+func (*ModelReplica) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ModelReplica) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *ModelReplica) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ModelReplica) GetDeviceMemoryBytes() int64 {
+	if x != nil {
+		return x.DeviceMemoryBytes
+	}
+	return 0
+}
+
 // Model is one model and all its known versions.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -586,7 +671,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +683,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +696,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Model) GetName() string {
@@ -672,7 +757,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x12.\n" +
 	"\x13allowed_batch_sizes\x18\x05 \x03(\x05R\x11allowedBatchSizes\x12(\n" +
 	"\x10max_request_rows\x18\x06 \x01(\x05R\x0emaxRequestRows\x12\x1b\n" +
-	"\tmax_queue\x18\a \x01(\x05R\bmaxQueue\"\xd8\x03\n" +
+	"\tmax_queue\x18\a \x01(\x05R\bmaxQueue\"\xa7\x04\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -686,7 +771,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"maxLatency\x12@\n" +
 	"\x0etarget_latency\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x127\n" +
-	"\tloaded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bloadedAt\"\xd7\x01\n" +
+	"\tloaded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bloadedAt\x121\n" +
+	"\breplicas\x18\f \x03(\v2\x15.weft.v1.ModelReplicaR\breplicas\x12\x1a\n" +
+	"\bscarcity\x18\r \x01(\tR\bscarcity\"r\n" +
+	"\fModelReplica\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x12.\n" +
+	"\x13device_memory_bytes\x18\x03 \x01(\x03R\x11deviceMemoryBytes\"\xd7\x01\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\bversions\x18\x02 \x03(\v2\x15.weft.v1.ModelVersionR\bversions\x122\n" +
@@ -717,7 +808,7 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_weft_v1_model_proto_goTypes = []any{
 	(VersionState)(0),             // 0: weft.v1.VersionState
 	(*ModelSpec)(nil),             // 1: weft.v1.ModelSpec
@@ -725,29 +816,31 @@ var file_weft_v1_model_proto_goTypes = []any{
 	(*Signature)(nil),             // 3: weft.v1.Signature
 	(*BatchingFacts)(nil),         // 4: weft.v1.BatchingFacts
 	(*ModelVersion)(nil),          // 5: weft.v1.ModelVersion
-	(*Model)(nil),                 // 6: weft.v1.Model
-	nil,                           // 7: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 8: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*ModelReplica)(nil),          // 6: weft.v1.ModelReplica
+	(*Model)(nil),                 // 7: weft.v1.Model
+	nil,                           // 8: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 9: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	8,  // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	9,  // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
 	2,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
 	2,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
 	0,  // 3: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
 	3,  // 4: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
 	4,  // 5: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	9,  // 6: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	9,  // 7: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	10, // 8: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	7,  // 10: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	10, // 6: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	10, // 7: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	11, // 8: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	6,  // 9: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	5,  // 10: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	8,  // 11: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -767,7 +860,7 @@ func file_weft_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -286,8 +286,11 @@ type SchedulerDevice struct {
 	// executions have taken since, and all of it; both 0 if nothing is known.
 	MemoryFreeBytes  int64 `protobuf:"varint,16,opt,name=memory_free_bytes,json=memoryFreeBytes,proto3" json:"memory_free_bytes,omitempty"`
 	MemoryTotalBytes int64 `protobuf:"varint,17,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What it said when it failed; empty while it works. It is not used again until
+	// the server is started anew.
+	Lost          string `protobuf:"bytes,18,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulerDevice) Reset() {
@@ -437,6 +440,13 @@ func (x *SchedulerDevice) GetMemoryTotalBytes() int64 {
 		return x.MemoryTotalBytes
 	}
 	return 0
+}
+
+func (x *SchedulerDevice) GetLost() string {
+	if x != nil {
+		return x.Lost
+	}
+	return ""
 }
 
 // SchedulerFlow is one party that fairness is owed to: a version, or a model.
@@ -1157,7 +1167,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x06queues\x18\x05 \x03(\v2\x17.weft.v1.SchedulerQueueR\x06queues\x12,\n" +
 	"\x05costs\x18\x06 \x03(\v2\x16.weft.v1.SchedulerCostR\x05costs\x128\n" +
 	"\tdecisions\x18\a \x03(\v2\x1a.weft.v1.SchedulerDecisionR\tdecisions\x12/\n" +
-	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xc8\x04\n" +
+	"\x06curves\x18\b \x03(\v2\x17.weft.v1.SchedulerCurveR\x06curves\"\xdc\x04\n" +
 	"\x0fSchedulerDevice\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
 	"\fdevice_class\x18\x02 \x01(\tR\vdeviceClass\x12\x14\n" +
@@ -1176,7 +1186,8 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x0fresidual_factor\x18\x0e \x01(\x01R\x0eresidualFactor\x12\x1c\n" +
 	"\tthrottled\x18\x0f \x01(\bR\tthrottled\x12*\n" +
 	"\x11memory_free_bytes\x18\x10 \x01(\x03R\x0fmemoryFreeBytes\x12,\n" +
-	"\x12memory_total_bytes\x18\x11 \x01(\x03R\x10memoryTotalBytes\"\x93\x02\n" +
+	"\x12memory_total_bytes\x18\x11 \x01(\x03R\x10memoryTotalBytes\x12\x12\n" +
+	"\x04lost\x18\x12 \x01(\tR\x04lost\"\x93\x02\n" +
 	"\rSchedulerFlow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x16\n" +

@@ -1,0 +1,151 @@
+package host
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host/placement"
+)
+
+// fleet is the devices that models are on, or may be. Its lock mu is a leaf.
+type fleet struct {
+	lanes map[string]int
+	free  func(device string) (bytes int64, known bool) // may be nil
+
+	placing sync.Mutex // held while a device is chosen, so that the next choice sees this one
+
+	mu  sync.Mutex
+	all []*device // guarded by mu; in the order in which they came to be known
+}
+
+// device is one of them.
+type device struct {
+	name  string
+	lanes int
+
+	// pending is the device time that unanswered requests on it are expected to take, and asked what was asked for since the latest
+	// tick: served or refused. Both are nanoseconds.
+	pending, asked atomic.Int64
+	lost           atomic.Pointer[error] // nil while it works
+
+	load     float64 // guarded by fleet.mu; see placement.Device
+	versions int     // guarded by fleet.mu; on it or being loaded
+	loading  int64   // guarded by fleet.mu; bytes, by estimate, of those being loaded
+}
+
+// get returns the named device.
+func (f *fleet) get(name string) *device {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.getLocked(name)
+}
+
+func (f *fleet) getLocked(name string) *device {
+	for _, d := range f.all {
+		if d.name == name {
+			return d
+		}
+	}
+	d := &device{name: name, lanes: max(f.lanes[name], 1)}
+	f.all = append(f.all, d)
+	return d
+}
+
+// lost returns the devices that failed.
+func (f *fleet) lost() (all []catalog.LostDevice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.all {
+		if cause := d.lost.Load(); cause != nil {
+			all = append(all, catalog.LostDevice{Name: d.name, Cause: (*cause).Error()})
+		}
+	}
+	return all
+}
+
+// loadMemory is over how many seconds the load of a device is averaged, with less weight on what is longer ago.
+const loadMemory = 8
+
+// tick takes in what was asked of the devices in the time since the latest tick.
+func (f *fleet) tick(passed time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.all {
+		share := float64(d.asked.Swap(0)) / float64(passed) / float64(d.lanes)
+		d.load += (share - d.load) / loadMemory
+	}
+}
+
+// room is what a version needs, and what speaks against some devices: it is there already, or was tried in vain.
+type room struct {
+	need    int64 // bytes
+	prefer  string
+	against map[string]error
+}
+
+// states returns what is known of the sites that may take a version, and why the others may not.
+func (f *fleet) states(sites []Site, r room) (open []placement.Device, full []catalog.FullDevice) {
+	free := make([]int64, len(sites))
+	for i, s := range sites { // not under the lock: it may ask a driver
+		free[i] = -1
+		if f.free != nil {
+			if bytes, known := f.free(s.Device); known {
+				free[i] = bytes
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range sites {
+		d := f.getLocked(s.Device)
+		if free[i] >= 0 {
+			free[i] = max(0, free[i]-d.loading)
+		}
+		if err := r.against[s.Device]; err != nil {
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: err})
+		} else if cause := d.lost.Load(); cause != nil {
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", *cause)})
+		} else if free[i] >= 0 && free[i] < r.need {
+			full = append(full, catalog.FullDevice{Name: s.Device, Free: free[i]})
+		} else {
+			open = append(open, placement.Device{Name: s.Device, Rank: s.Rank, Free: free[i], Load: d.load, Versions: d.versions})
+		}
+	}
+	return open, full
+}
+
+// reserve chooses the best of the sites and has what is to be loaded there count until settle. It returns nil, and why, if there is
+// none.
+func (f *fleet) reserve(sites []Site, r room) (*device, []catalog.FullDevice) {
+	f.placing.Lock()
+	defer f.placing.Unlock()
+	open, full := f.states(sites, r)
+	order := placement.Order(open, r.need, r.prefer)
+	if len(order) == 0 {
+		return nil, full
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.getLocked(order[0])
+	d.versions++
+	d.loading += r.need
+	return d, nil
+}
+
+// settle ends a reservation.
+func (f *fleet) settle(d *device, need int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.versions--
+	d.loading -= need
+}
+
+// count notes that a session was opened on a device, or closed.
+func (f *fleet) count(d *device, by int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.versions += by
+}

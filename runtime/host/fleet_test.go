@@ -1,0 +1,167 @@
+package host_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// machines are devices of a test, and what happens on them. A run takes time by the clock of a synctest bubble.
+type machines struct {
+	took time.Duration // by a run; guarded by mu once models are loaded
+
+	mu     sync.Mutex
+	free   map[string]int64                    // guarded by mu: bytes; of a device that is not in it nothing is known
+	broken map[string]error                    // guarded by mu: what runs on a device end with
+	opens  map[string]func() error             // guarded by mu: is called when something is opened on a device
+	closes map[string]func()                   // guarded by mu: when a session is closed
+	opened map[string]int                      // guarded by mu: sessions that are open
+	ran    map[string]int                      // guarded by mu: runs
+	open   func(d string) (host.Opened, error) // of an engine of all of them
+}
+
+// newFleet returns a world of devices with one lane each, any of which may run any model.
+func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
+	t.Helper()
+	m := &machines{
+		took: took, free: map[string]int64{}, broken: map[string]error{}, opens: map[string]func() error{}, closes: map[string]func(){},
+		opened: map[string]int{}, ran: map[string]int{},
+	}
+	m.open = m.engine(double)
+	w := newWorldOn(t, 1, names, func(c *host.Config) {
+		c.Sites = func(modelrepo.Version, *modelrepo.Manifest) (all []host.Site, _ error) {
+			for _, name := range names {
+				s := host.Site{Device: name}
+				if name == "cpu" {
+					s.Rank = 1
+				}
+				all = append(all, s)
+			}
+			return all, nil
+		}
+		c.FreeMemory = func(device string) (int64, bool) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			free, known := m.free[device]
+			return free, known
+		}
+	})
+	return w, m
+}
+
+// engine returns what opens a model on any of the devices.
+func (m *machines) engine(f func(row []float32) error) func(device string) (host.Opened, error) {
+	return func(device string) (host.Opened, error) {
+		m.mu.Lock()
+		hook := m.opens[device]
+		m.mu.Unlock()
+		if hook != nil {
+			if err := hook(); err != nil {
+				return host.Opened{}, err
+			}
+		}
+		s := &session{fake: perRow(1, f), on: m, device: device}
+		run := s.fake.run
+		s.fake.run = func(b *tensor.Batch) error {
+			m.mu.Lock()
+			took := m.took
+			m.mu.Unlock()
+			<-time.After(took)
+			m.mu.Lock()
+			m.ran[device]++
+			err := m.broken[device]
+			m.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			return run(b)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.opened[device]++
+		return host.Opened{Session: s, Device: device, Provider: "fake"}, nil
+	}
+}
+
+// session is a model on one of the machines.
+type session struct {
+	*fake
+
+	on     *machines
+	device string
+}
+
+func (s *session) Close() error {
+	s.on.mu.Lock()
+	hook := s.on.closes[s.device]
+	s.on.opened[s.device]--
+	s.on.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	return s.fake.Close()
+}
+
+// breaks has every further run on a device end as if it were lost.
+func (m *machines) breaks(device string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.broken[device] = fmt.Errorf("%s: %w", device, engineError{lost: true})
+}
+
+// runs returns how many runs each device has had since the last call.
+func (m *machines) runs() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ran := m.ran
+	m.ran = map[string]int{}
+	return ran
+}
+
+// sessions returns how many are open on each device, but for those with none.
+func (m *machines) sessions() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	open := map[string]int{}
+	for device, n := range m.opened {
+		if n != 0 {
+			open[device] = n
+		}
+	}
+	return open
+}
+
+// where returns the devices that a version is published on.
+func where(v *catalog.Version) (devices []string) {
+	for _, r := range v.Replicas {
+		devices = append(devices, r.Device)
+	}
+	return devices
+}
+
+func (w *world) on(name string, number int64, devices ...string) {
+	w.t.Helper()
+	v := w.version(name, number)
+	if !slices.Equal(where(v), devices) || v.State != catalog.Ready || v.Device != devices[0] || v.Scheduler != v.Replicas[0].Scheduler {
+		w.t.Errorf("%s/%d is %v (%s) on %q, described as on %s; want it ready on %q", name, number, v.State, v.Cause, where(v), v.Device, devices)
+	}
+}
+
+// logged returns how many records have the message.
+func (r *recorder) logged(message string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, rec := range r.records {
+		if rec.Message == message {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,471 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+const lostMessage = "a device failed and is not used any more until the server is started anew"
+
+// fates are how the requests of a test ended, by their error; "" for an answer.
+type fates struct {
+	w       *world
+	callers sync.WaitGroup
+
+	mu    sync.Mutex
+	ended map[string]int // guarded by mu
+	calls []*catalog.Call
+}
+
+func (w *world) fates() *fates { return &fates{w: w, ended: map[string]int{}} }
+
+// send asks v in the background.
+func (f *fates) send(v *catalog.Version, change func(*catalog.Call)) {
+	f.callers.Go(func() {
+		c := ask(v, 1, 21)
+		if change != nil {
+			change(c)
+		}
+		err := f.w.Predict(f.w.t.Context(), c)
+		name := ""
+		for _, known := range []error{catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrExpired} {
+			if errors.Is(err, known) {
+				name = known.Error()
+			}
+		}
+		if err != nil && name == "" {
+			f.w.t.Errorf("unexpected: %v", err)
+		}
+		if err == nil && values(c.Results[0])[0] != 42 {
+			f.w.t.Errorf("answered %v", values(c.Results[0]))
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ended[name]++
+		if err == nil {
+			f.calls = append(f.calls, c)
+		}
+	})
+	synctest.Wait()
+}
+
+func (f *fates) want(want map[string]int) {
+	f.w.t.Helper()
+	f.callers.Wait()
+	if diff := cmp.Diff(want, f.ended); diff != "" {
+		f.w.t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// TestALostDeviceWithAnotherReplica: what runs on it fails, what waits is answered by the other replica, and nothing goes there again.
+func TestALostDeviceWithAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, replicated(2))
+		v := w.load("m")
+		m.runs()
+		f := w.fates()
+		for range 6 { // three each, of which one runs
+			f.send(v, nil)
+		}
+		m.breaks("a")
+		begin := time.Now()
+		f.want(map[string]int{"": 5, catalog.ErrDeviceLost.Error(): 1})
+		if took := time.Since(begin); took != 500*time.Millisecond {
+			t.Errorf("they ended after %v, want 500ms: b has its three, and the two that waited for a", took)
+		}
+		for _, c := range f.calls {
+			if o := c.Outcome; o.Device != "b" || o.Queue%(100*time.Millisecond) != 0 {
+				t.Errorf("answered on %s after %v in queues", o.Device, o.Queue)
+			}
+		}
+		var queued time.Duration
+		for _, c := range f.calls {
+			queued = max(queued, c.Outcome.Queue)
+		}
+		if queued != 400*time.Millisecond {
+			t.Errorf("the longest wait is said to be %v, want 400ms, in both queues", queued)
+		}
+		w.on("m", 1, "b")
+		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Name != "a" || !strings.Contains(lost[0].Cause, "lost true") {
+			t.Errorf("lost: %+v", lost)
+		}
+		answered(t, w, w.version("m", 1), 4)
+		synctest.Wait()
+		if got := m.runs(); got["a"] != 1 {
+			t.Errorf("runs: %v, want 1 on a", got)
+		}
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"b": 1}) {
+			t.Errorf("open sessions: %v", got)
+		}
+		w.LoseDevice("a", errors.New("again"))
+		if n := w.logs.logged(lostMessage); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		w.add("new", 1, m.open, tiny)
+		w.load("new")
+		w.on("new", 1, "b")
+	})
+}
+
+// TestALostReplicaIsMadeUpFor: on a device that has none yet.
+func TestALostReplicaIsMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		w.on("m", 1, "a", "b")
+		for _, c := range []struct {
+			lost   string
+			left   []string
+			scarce string
+		}{
+			{"a", []string{"b", "c"}, ""},
+			{"c", []string{"b"}, "1 of 2 replicas: no device can take"},
+		} {
+			w.LoseDevice(c.lost, errors.New("fell off the bus"))
+			time.Sleep(time.Second)
+			w.on("m", 1, c.left...)
+			if got := w.version("m", 1).Scarce; !strings.HasPrefix(got, c.scarce) || (got == "") != (c.scarce == "") {
+				t.Errorf("without %s: scarce %q, want %q", c.lost, got, c.scarce)
+			}
+		}
+	})
+}
+
+// TestAVersionThatBreaksDevices: one that two devices were lost under shortly after each other is not let loose on the next, until its files are others.
+func TestAVersionThatBreaksDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b", "c", "d")
+		var fatal atomic.Bool
+		w.add("m", 1, m.engine(func(row []float32) error {
+			if fatal.Load() {
+				return engineError{lost: true}
+			}
+			return double(row)
+		}), tiny)
+		v := w.load("m")
+		w.add("other", 1, m.open, tiny)
+		w.load("other")
+		for _, c := range []struct {
+			after time.Duration
+			next  string
+		}{{0, "c"}, {2 * time.Hour, "d"}, {time.Minute, ""}} {
+			next := c.next
+			time.Sleep(c.after)
+			f := w.fates()
+			fatal.Store(true)
+			f.send(v, nil)
+			f.want(map[string]int{catalog.ErrDeviceLost.Error(): 1})
+			fatal.Store(false)
+			synctest.Wait()
+			w.load("m")
+			v = w.version("m", 1)
+			if v.Device != next {
+				t.Errorf("%v on %q, want it on %q", v.State, v.Device, next)
+			}
+		}
+		w.states("m/1 failed", "other/1 ready")
+		if !strings.Contains(v.Cause, "the devices c and d failed while it ran there") {
+			t.Errorf("cause %q", v.Cause)
+		}
+		w.on("other", 1, "b")
+		time.Sleep(time.Hour)
+		w.states("m/1 failed", "other/1 ready")
+		w.put("m", 1, m.open, "second")
+		w.load("m")
+		w.on("m", 1, "b")
+	})
+}
+
+// TestLostWhileUnloading: two have it in hand then, and one gives back what it holds.
+func TestLostWhileUnloading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Second, "a", "b")
+		w.add("m", 1, m.open, tiny)
+		v := w.load("m")
+		f := w.fates()
+		f.send(v, nil)
+		var unloading sync.WaitGroup
+		unloading.Go(func() {
+			if err := w.UnloadVersion(t.Context(), "m", 1); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		synctest.Wait()
+		w.states("m/1 unloading")
+		f.want(map[string]int{"": 1})
+		unloading.Wait()
+		synctest.Wait()
+		w.states("m ")
+		if n := w.Counts(); n.Unloads != 1 || n.MemoryInUse != 0 || len(m.sessions()) != 0 || len(w.sched.State().Flows) != 0 {
+			t.Errorf("counted %+v, sessions %v, flows %v", n, m.sessions(), w.sched.State().Flows)
+		}
+	})
+}
+
+// TestClosedWhileWaitingForADevice: whoever waits for a version to be loaded elsewhere hears of the end.
+func TestClosedWhileWaitingForADevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Second, "a", "b")
+		w.add("m", 1, m.open, tiny)
+		v := w.load("m")
+		m.opens["b"] = func() error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}
+		f := w.fates()
+		f.send(v, nil)
+		f.send(v, nil)
+		m.breaks("a")
+		time.Sleep(2 * time.Second)
+		if err := w.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		f.want(map[string]int{catalog.ErrDeviceLost.Error(): 1, catalog.ErrNotReady.Error(): 1})
+	})
+}
+
+// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and what waited waits for that, within its limit.
+func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
+		m.opens["b"] = func() error {
+			time.Sleep(3 * time.Second)
+			return nil
+		}
+		w.add("m", 1, m.open, func(m *modelrepo.Manifest) {
+			tiny(m)
+			m.MaxLatency = 0
+		})
+		v := w.load("m")
+		w.on("m", 1, "a")
+		f := w.fates()
+		begin := time.Now()
+		f.send(v, nil)                                                                        // runs
+		f.send(v, nil)                                                                        // waits without a limit
+		f.send(v, func(c *catalog.Call) { c.Limit = begin.Add(time.Minute) })                 //
+		f.send(v, func(c *catalog.Call) { c.Limit = begin.Add(time.Second) })                 // too early
+		f.send(v, func(c *catalog.Call) { c.Shadow, c.Limit = true, begin.Add(time.Minute) }) //
+		f.send(v, func(c *catalog.Call) { c.Target, c.Limit = 1, begin.Add(10*time.Second) }) //
+		m.breaks("a")
+		time.Sleep(200 * time.Millisecond)
+		w.states("m/1 loading")
+		f.send(v, nil) // a new one does not wait
+		f.want(map[string]int{"": 4, catalog.ErrDeviceLost.Error(): 1, sharedsched.ErrExpired.Error(): 1, catalog.ErrNotReady.Error(): 1})
+		w.on("m", 1, "b")
+		for _, c := range f.calls {
+			if c.Outcome.Queue < 3*time.Second || c.Outcome.Queue > time.Since(begin) {
+				t.Errorf("an answer waited %v", c.Outcome.Queue)
+			}
+		}
+		if n := w.Counts(); n.Loads != 2 || n.Unloads != 1 {
+			t.Errorf("counted %+v", n)
+		}
+		synctest.Wait()
+		for _, s := range w.changes {
+			if v := s.Model("m").Version(1); v.State == catalog.Failed {
+				t.Errorf("it was published as failed: %s", v.Cause)
+			}
+		}
+	})
+}
+
+// TestTheLimitOfTheModelHoldsAcrossDevices: max_latency counts from the arrival, not from when a request is queued again.
+func TestTheLimitOfTheModelHoldsAcrossDevices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
+		m.opens["b"] = func() error {
+			time.Sleep(time.Minute)
+			return nil
+		}
+		w.add("m", 1, m.open, tiny) // 10 s
+		v := w.load("m")
+		f := w.fates()
+		f.send(v, nil)
+		f.send(v, nil)
+		m.breaks("a")
+		begin := time.Now()
+		f.want(map[string]int{catalog.ErrDeviceLost.Error(): 1, sharedsched.ErrExpired.Error(): 1})
+		if took := time.Since(begin); took != 10*time.Second {
+			t.Errorf("it expired after %v, want 10s", took)
+		}
+	})
+}
+
+// TestTheLastDeviceIsLost: the version has failed, with the cause, and requests are refused.
+func TestTheLastDeviceIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, replicated(2))
+		v := w.load("m")
+		f := w.fates()
+		for range 6 {
+			f.send(v, nil)
+		}
+		m.breaks("a")
+		m.breaks("b")
+		time.Sleep(10 * time.Millisecond)
+		w.LoseDevice("b", errors.New("fell off the bus"))
+		f.want(map[string]int{catalog.ErrDeviceLost.Error(): 2, catalog.ErrNotReady.Error(): 4})
+		synctest.Wait()
+		now := w.version("m", 1)
+		if now.State != catalog.Failed || len(now.Replicas) != 0 {
+			t.Errorf("%v on %q", now.State, where(now))
+		}
+		want := `no device can take model "m" version 1, which needs about 1.0 MiB: ` +
+			"a: it is lost: a: engine: lost true, terminated false, memory false, b: it is lost: fell off the bus"
+		if !strings.HasPrefix(now.Cause, want) { // how often it was tried may follow
+			t.Errorf("cause %q, want %q", now.Cause, want)
+		}
+		f = w.fates()
+		f.send(now, nil)
+		f.want(map[string]int{catalog.ErrNotReady.Error(): 1})
+		if len(m.sessions()) != 0 {
+			t.Errorf("open sessions: %v", m.sessions())
+		}
+		if len(w.Snapshot().Lost) != 2 || w.logs.logged(lostMessage) != 2 {
+			t.Errorf("lost: %v", w.Snapshot().Lost)
+		}
+	})
+}
+
+// TestLostWhileLoading: in its trial, or when it is opened, or between that and when it is published.
+func TestLostWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b", "c", "d")
+		m.breaks("a")
+		m.opens["b"] = func() error { return engineError{lost: true} }
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		synctest.Wait()
+		w.on("m", 1, "c", "d")
+		if n := w.logs.logged("a model version cannot be loaded"); n != 0 || w.Counts().LoadFailures != 0 {
+			t.Error("a load is said to have failed")
+		}
+		// While the second replica of its replacement is loaded, the device of the first is lost; nothing of that is published yet.
+		m.opens["d"] = func() error {
+			w.LoseDevice("c", errors.New("fell off the bus"))
+			synctest.Wait()
+			return nil
+		}
+		w.put("m", 1, m.open, "second")
+		w.load("m")
+		synctest.Wait()
+		w.on("m", 1, "d")
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"d": 1}) {
+			t.Errorf("open sessions: %v", got)
+		}
+		answered(t, w, w.version("m", 1), 1)
+	})
+}
+
+// TestALostDeviceThatHangs: a session that does not close on it holds up neither its version nor the end.
+func TestALostDeviceThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b")
+		for1h := func() { time.Sleep(time.Hour) }
+		m.closes["a"] = for1h
+		w.add("m", 1, m.open, tiny)
+		w.load("m")
+		w.on("m", 1, "a")
+		begin := time.Now()
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		synctest.Wait()
+		w.load("m")
+		w.on("m", 1, "b")
+		if err := w.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 6*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+		if w.logs.logged("a model version was not closed cleanly") != 1 {
+			t.Error("that a session was left behind is not logged")
+		}
+		time.Sleep(time.Hour) // until that ends, for the leak check
+	})
+}
+
+// TestARunThatHangsOnALostDevice: what waits behind it is answered elsewhere as soon as somebody learns that the device is lost.
+func TestARunThatHangsOnALostDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, tiny)
+		v := w.load("m")
+		m.mu.Lock()
+		m.took = time.Hour
+		m.mu.Unlock()
+		f := w.fates()
+		f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(2 * time.Hour) })
+		m.mu.Lock()
+		m.took = time.Millisecond
+		m.mu.Unlock()
+		f.send(v, nil)
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		time.Sleep(time.Second)
+		f.mu.Lock()
+		if len(f.calls) != 1 || f.calls[0].Outcome.Device != "b" {
+			t.Errorf("a second later %d requests are answered, want one, by b", len(f.calls))
+		}
+		f.mu.Unlock()
+		f.want(map[string]int{"": 2}) // the run did come to an end
+	})
+}
+
+// TestLostUnwanted: a version that only a label keeps is not loaded again, and says why it is gone.
+func TestLostUnwanted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, func(m *modelrepo.Manifest) {
+			tiny(m)
+			m.Versions.Labels = map[string]int64{"old": 1}
+		})
+		w.load("m")
+		w.add("m", 2, m.open, nil)
+		w.choose("m", 2)
+		w.load("m")
+		w.states("m/1 ready", "m/2 ready")
+		w.on("m", 1, "a")
+		w.on("m", 2, "a")
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		synctest.Wait()
+		w.load("m")
+		w.states("m/1 failed", "m/2 ready")
+		if cause := w.version("m", 1).Cause; !strings.Contains(cause, "the device a is lost (fell off the bus)") {
+			t.Errorf("cause %q", cause)
+		}
+		w.on("m", 2, "b")
+	})
+}
+
+// TestLostDuringATrial: somebody else learns that a device is lost on which a version is being tried out.
+func TestLostDuringATrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Second, "a", "b")
+		w.add("m", 1, m.open, tiny)
+		w.Follow(w.listing)
+		time.Sleep(1500 * time.Millisecond)
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		w.load("m")
+		w.on("m", 1, "b")
+		if n := w.Counts().LoadFailures; n != 0 {
+			t.Errorf("%d loads failed", n)
+		}
+	})
+}

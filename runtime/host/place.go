@@ -1,0 +1,145 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// errSameDevice says that an engine put a version where it is already, because it cannot run it on the device that it was asked to.
+var errSameDevice = errors.New("the version is on that device already")
+
+// place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published yet. before is
+// the version that it takes the place of, or nil. What fails for its device's sake is tried on the next one.
+func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*replica, error) {
+	sites, err := h.sites(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(sites) > 1 {
+		h.watchLoad()
+	}
+	if len(v.list()) > 0 {
+		sites = peers(v, sites)
+	}
+	wanted := room{need: c.estimate(), prefer: h.preferred(v, before), against: map[string]error{}}
+	for _, r := range v.list() {
+		wanted.against[r.device.name] = errSameDevice
+	}
+	for ctx.Err() == nil {
+		if err := h.blamed(c); err != nil {
+			return nil, err
+		}
+		d, full := h.fleet.reserve(sites, wanted)
+		if d == nil {
+			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.need, Devices: full}
+		}
+		r, err := h.openOn(ctx, c, v, d, before)
+		h.fleet.settle(d, wanted.need)
+		if err == nil {
+			return r, nil
+		}
+		if d.name == "" || d.lost.Load() == nil && !outOfMemory(err) {
+			return nil, err
+		}
+		wanted.against[d.name] = err
+	}
+	return nil, context.Cause(ctx)
+}
+
+// sites returns the devices that may run a version.
+func (h *Host) sites(c candidate) ([]Site, error) {
+	if h.cfg.Sites == nil {
+		return []Site{{}}, nil
+	}
+	return h.cfg.Sites(c.version, c.manifest)
+}
+
+// preferred returns the device on which a version is expected to be at home: that of the version whose place it takes, or of one near
+// it, whose costs it inherits there; "" if there is none.
+func (h *Host) preferred(v, before *version) string {
+	if before != nil && len(before.list()) > 0 {
+		return before.list()[0].device.name
+	}
+	if r := h.near(v.model, v.number, nil); r != nil {
+		return r.device.name
+	}
+	return ""
+}
+
+// openOn opens a version on a device and admits it.
+func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version) (*replica, error) {
+	release := hold(ctx, h.opening)
+	r, err := h.open(ctx, c, v, d)
+	release()
+	if err != nil {
+		return nil, err
+	}
+	release = hold(ctx, h.proving)
+	defer release()
+	var replaces *replica
+	switch {
+	case r.device.lost.Load() != nil:
+		err = fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *r.device.lost.Load())
+	case v.on(r.device) != nil:
+		err = fmt.Errorf("%s on %s: %w", c.path(), r.device.name, errSameDevice)
+	default:
+		if before != nil {
+			replaces = before.on(r.device)
+		}
+		err = h.admit(ctx, c, r, replaces)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.closeSession(r))
+	}
+	return r, nil
+}
+
+// on returns the version's replica on a device, or nil.
+func (v *version) on(d *device) *replica {
+	for _, r := range v.list() {
+		if r.device == d {
+			return r
+		}
+	}
+	return nil
+}
+
+// open opens the model in its engine.
+func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r *replica, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
+		}
+	}()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	memory, err := h.memory.take(c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r == nil {
+			h.memory.give(memory)
+		}
+	}()
+	opened, err := h.cfg.Open(ctx, c.version, c.manifest, on.name)
+	if err != nil {
+		if deviceLost(err) && on.name != "" {
+			h.lose(on, err, nil)
+		}
+		return nil, err
+	}
+	s := opened.Session.Signature()
+	d := h.fleet.get(opened.Device)
+	h.fleet.count(d, 1)
+	return &replica{
+		version: v, device: d, opened: opened,
+		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, pinner: opened.Pinner},
+		memory:  memory, seats: new(atomic.Int32),
+	}, nil
+}

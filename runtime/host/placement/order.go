@@ -1,0 +1,72 @@
+// Package placement decides which device a model version is to be on, and on how many it is to be: pure functions of what is known of
+// the devices.
+package placement
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Device is one that may run a version, as it is at the moment.
+type Device struct {
+	Name string
+	// Rank is 0 for what the model is wanted on most, such as a GPU, and more for what is to be taken only if nothing of a lower rank
+	// can be, such as the processor.
+	Rank int
+	// Free is how many bytes of its memory a version may take; negative: unknown, so that there is no bound.
+	Free int64
+	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more what it could not serve.
+	Load float64
+	// Versions is how many are on it or being loaded.
+	Versions int
+}
+
+const (
+	// clearly is by how much more loaded a device must be than others for its versions not to stay there.
+	clearly = 0.25
+	// alike is the difference of load below which devices are taken to be loaded alike: what was measured lately is not exact.
+	alike = 0.05
+)
+
+// Order returns the names of those devices that have room for so many bytes, the best first: by rank; then the preferred device,
+// unless it is clearly more loaded than another of its rank; then the least loaded, of those the one with the fewest versions, of
+// those the first. Nothing is preferred if prefer is empty.
+func Order(devices []Device, need int64, prefer string) []string {
+	fit := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return d.Free >= 0 && d.Free < need })
+	least := math.Inf(1)
+	preferred := slices.IndexFunc(fit, func(d Device) bool { return d.Name == prefer })
+	if preferred >= 0 {
+		for _, d := range fit {
+			if d.Rank == fit[preferred].Rank {
+				least = min(least, d.Load)
+			}
+		}
+	}
+	first := func(d Device) int {
+		if d.Name == prefer && d.Load <= least+clearly {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(fit, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(first(a), first(b)),
+			cmp.Compare(math.Round(a.Load/alike), math.Round(b.Load/alike)), cmp.Compare(a.Versions, b.Versions))
+	})
+	names := make([]string, len(fit))
+	for i, d := range fit {
+		names[i] = d.Name
+	}
+	return names
+}
+
+// Excess returns which of the devices, given by their load, is to be given up: the last, unless another is clearly more loaded.
+func Excess(loads []float64) int {
+	worst := len(loads) - 1
+	for i, load := range loads {
+		if load > loads[worst]+clearly {
+			worst = i
+		}
+	}
+	return worst
+}

@@ -1,0 +1,136 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// replica is a version on one device, where it is a version of the scheduler by itself. Its fields are set before it is first added
+// to the scheduler, except where they say so.
+type replica struct {
+	*version
+	device  *device
+	opened  Opened
+	id      sharedsched.VersionID
+	flow    flowKey
+	buffers *pool
+	memory  *holding
+	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
+
+	// signature is what it is to be published with, and verdict what its proof said. Set when it is admitted, as is the next.
+	signature *tensor.Signature
+	verdict   verdict
+	reserved  int64 // bytes that the session held of its device's memory then
+	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
+	seats *atomic.Int32
+	gone  atomic.Bool // what it holds was given back
+
+	// pending is the device time that its unanswered requests are expected to take, and perRow what a row took lately; used and
+	// refused are what its requests took, and how many were refused, since the latest tick. Times are nanoseconds.
+	pending, perRow, used, refused atomic.Int64
+}
+
+// list returns the version's replicas, the first that was loaded first. It is not to be changed.
+func (v *version) list() []*replica {
+	if all := v.replicas.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It is a guess:
+// each device is taken to answer in the order of arrival.
+func (v *version) pick(rows int) (best *replica) {
+	least := int64(0)
+	for _, r := range v.list() {
+		if r.device.lost.Load() != nil {
+			continue
+		}
+		answered := r.device.pending.Load()/int64(r.device.lanes) + r.expects(rows)
+		if best == nil || answered < least {
+			best, least = r, answered
+		}
+	}
+	return best
+}
+
+// expects returns the device time that so many rows are expected to take. It is never 0, so that requests of unknown cost are
+// counted at least.
+func (r *replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
+
+// await adds to the device time that is waited for, or takes away.
+func (r *replica) await(expected int64) {
+	r.pending.Add(expected)
+	r.device.pending.Add(expected)
+}
+
+// learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
+const learning = 8
+
+// account notes how a task ended that was expected to take so much device time.
+func (r *replica) account(t *sharedsched.Task, expected int64, o *sharedsched.Outcome, err error) {
+	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
+		if t.Priority != sharedsched.Sheddable {
+			r.refused.Add(1)
+			r.device.asked.Add(expected)
+		}
+		return
+	}
+	took := int64(cmp.Or(o.DeviceTime, o.Compute))
+	r.used.Add(took)
+	r.device.asked.Add(took)
+	if err != nil || t.Unmeasured {
+		return
+	}
+	now := took / int64(t.Rows)
+	if before := r.perRow.Load(); before > 0 {
+		now = before + (now-before)/learning // two at a time may miss one of them, which matters little
+	}
+	r.perRow.Store(now)
+}
+
+// waiting returns the device time that the version's own unanswered requests are expected to take, on the replica with the least.
+func (v *version) waiting() time.Duration {
+	least := int64(-1)
+	for _, r := range v.list() {
+		if p := r.pending.Load() / int64(r.device.lanes); least < 0 || p < least {
+			least = p
+		}
+	}
+	return time.Duration(max(0, least))
+}
+
+// change gives the version other replicas. The caller holds Host.mu, or the version is not published yet.
+func (v *version) change(to []*replica) { v.replicas.Store(&to) }
+
+// publish writes where a version is.
+func (v *version) publish(public *catalog.Version) {
+	public.Replicas, public.Graphs = nil, nil
+	var counters []graphCounter
+	for _, r := range v.list() {
+		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: r.reserved})
+		if g, has := r.opened.Session.(graphCounter); has {
+			counters = append(counters, g)
+		}
+	}
+	if len(counters) > 0 {
+		public.Graphs = func() (replayed, eager uint64) {
+			for _, g := range counters {
+				r, e := g.Graphs()
+				replayed, eager = replayed+r, eager+e
+			}
+			return replayed, eager
+		}
+	}
+	if len(public.Replicas) > 0 {
+		first := public.Replicas[0]
+		public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
+	}
+	public.Scarce = v.scarce
+}

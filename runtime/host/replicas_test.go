@@ -1,0 +1,295 @@
+package host_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// replicated is a tiny model on so many devices.
+func replicated(n modelrepo.Replicas) func(*modelrepo.Manifest) {
+	return func(m *modelrepo.Manifest) {
+		tiny(m)
+		m.Replicas = n
+	}
+}
+
+// TestReplicasShareTheRequests: each on the device where it is expected to be answered first, so that two devices answer twice as much.
+func TestReplicasShareTheRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, replicated(2))
+		v := w.load("m")
+		w.on("m", 1, "a", "b")
+		if n := w.Counts(); n.Loads != 1 || n.MemoryInUse != 2<<20 {
+			t.Errorf("counted %+v, want 1 load and the memory of two replicas", n)
+		}
+		m.runs()
+		begin := time.Now()
+		f := w.fates()
+		for range 20 {
+			f.send(v, nil)
+		}
+		f.want(map[string]int{"": 20})
+		if took := time.Since(begin); took != 100*time.Millisecond {
+			t.Errorf("20 requests of 10ms took %v on two devices", took)
+		}
+		if got := m.runs(); got["a"] != 10 || got["b"] != 10 {
+			t.Errorf("the devices ran %v, want 10 each", got)
+		}
+		// A device that others keep busy gets fewer.
+		w.add("other", 1, m.open, tiny)
+		other := w.load("other")
+		m.runs()
+		f = w.fates()
+		for range 10 {
+			f.send(other, nil)
+		}
+		for range 10 {
+			f.send(v, nil)
+		}
+		f.want(map[string]int{"": 20})
+		if took := m.runs(); took["a"] != 10 || took["b"] != 10 || w.version("other", 1).Device != "a" {
+			t.Errorf("the devices ran %v, and other is on %s; want it on a, and all of m on b", took, w.version("other", 1).Device)
+		}
+	})
+}
+
+// answered sends so many requests at once and waits for their answers.
+func answered(t *testing.T, w *world, v *catalog.Version, n int) {
+	t.Helper()
+	var callers sync.WaitGroup
+	for i := range n {
+		callers.Go(func() {
+			c := ask(v, 1, float32(i))
+			if err := w.Predict(t.Context(), c); err != nil || values(c.Results[0])[0] != 2*float32(i) {
+				t.Errorf("request %d: %v, %v", i, c.Results, err)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+const scarce = "a model version gets no further replica"
+
+// TestReplicasFollowTheManifest: up, no further than there are devices, and down again, without a request that fails.
+func TestReplicasFollowTheManifest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b", "cpu")
+		w.add("m", 1, m.open, replicated(1))
+		v := w.load("m")
+		w.on("m", 1, "a")
+		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 3 })
+		w.load("m")
+		w.on("m", 1, "a", "b") // the processor is the last resort only
+		if got := w.version("m", 1).Scarce; got != `2 of 3 replicas: no device can take model "m" version 1, which needs about 1.0 MiB: a: the version is on that device already, b: the version is on that device already` {
+			t.Errorf("scarce: %q", got)
+		}
+		before := w.Snapshot().Revision
+		time.Sleep(10 * time.Minute)
+		if n := w.logs.logged(scarce); n != 1 {
+			t.Errorf("that there is no further device is logged %d times", n)
+		}
+		if now := w.Snapshot().Revision; now != before {
+			t.Errorf("revision %d became %d although no device came", before, now)
+		}
+		// A change that moves versions in the scheduler moves both.
+		w.edit("m", func(m *modelrepo.Manifest) { m.Weight = 3 })
+		w.load("m")
+		synctest.Wait()
+		w.on("m", 1, "a", "b")
+		weights := map[string]float64{}
+		for _, f := range w.sched.State().Flows {
+			weights[f.Device] = f.Weight
+		}
+		if want := map[string]float64{"a": 3, "b": 3}; !maps.Equal(weights, want) {
+			t.Errorf("flows by device: %v, want %v", weights, want)
+		}
+		if n := len(w.sched.State().Versions); n != 2 {
+			t.Errorf("%d versions in the scheduler, want 2", n)
+		}
+
+		var callers sync.WaitGroup
+		callers.Go(func() { answered(t, w, v, 20) }) // by the version as it was published first
+		synctest.Wait()
+		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
+		w.load("m")
+		callers.Wait()
+		synctest.Wait()
+		w.on("m", 1, "a")
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"a": 1}) || w.Counts().MemoryInUse != 1<<20 {
+			t.Errorf("open sessions: %v, memory %d", got, w.Counts().MemoryInUse)
+		}
+		if w.version("m", 1).Scarce != "" {
+			t.Errorf("scarce: %q", w.version("m", 1).Scarce)
+		}
+		w.listing = modelrepo.Listing{}
+		if err := w.Reconcile(t.Context(), w.listing); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.Counts(); n.Unloads != 1 || n.MemoryInUse != 0 || len(m.sessions()) != 0 {
+			t.Errorf("without a model: %+v, sessions %v", n, m.sessions())
+		}
+	})
+}
+
+// TestAReplacementHasAsManyReplicas: from its first request on, because one could not answer what two did.
+func TestAReplacementHasAsManyReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		first := w.version("m", 1)
+		w.changes = nil
+		w.put("m", 1, m.open, "second")
+		w.load("m")
+		synctest.Wait()
+		for _, s := range w.changes {
+			if v := s.Model("m").Version(1); v.State != catalog.Ready || len(v.Replicas) != 2 {
+				t.Errorf("it was published as %v with %d replicas", v.State, len(v.Replicas))
+			}
+		}
+		w.on("m", 1, "a", "c") // where it was, and where there is most room
+		if now := w.version("m", 1); now.Scheduler == first.Scheduler {
+			t.Error("it was not replaced")
+		}
+		if n := w.Counts(); n.Loads != 2 || n.Unloads != 1 || n.MemoryInUse != 2<<20 {
+			t.Errorf("counted %+v", n)
+		}
+	})
+}
+
+// TestAutomaticReplicas: one more when requests are refused or much waits for seconds, and another device is idle enough; one fewer
+// after a long quiet time.
+func TestAutomaticReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b", "c")
+		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
+		v := w.load("m")
+		w.on("m", 1, "a")
+		w.add("other", 1, m.open, tiny)
+		other := w.load("other")
+		w.on("other", 1, "b")
+		busy := w.keepAsking(other, 1)
+
+		light := w.keepAsking(v, 2)
+		time.Sleep(time.Minute)
+		w.on("m", 1, "a")
+		light()
+		heavy := w.keepAsking(v, 12) // 110 ms of work wait
+		time.Sleep(2 * time.Second)
+		w.on("m", 1, "a")
+		time.Sleep(3 * time.Second)
+		w.on("m", 1, "a", "c") // b is not idle
+		time.Sleep(time.Minute)
+		w.on("m", 1, "a", "c") // 50 ms wait on each, and b is busy
+		heavy()
+		refused := w.keepAsking(v, 1)
+		time.Sleep(59 * time.Second)
+		w.on("m", 1, "a", "c") // one would do, but not for long enough yet
+		refused()
+		time.Sleep(5 * time.Minute)
+		w.on("m", 1, "a")
+		const message = "the load of a model version asks for another number of replicas"
+		if n := w.logs.logged(message); n != 2 {
+			t.Errorf("%d changes are logged, want 2", n)
+		}
+		synctest.Wait()
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"a": 1, "b": 1}) {
+			t.Errorf("open sessions: %v", got)
+		}
+		busy()
+	})
+}
+
+// TestAutomaticReplicasWhereRequestsAreRefused: with a short queue nothing much ever waits.
+func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, func(m *modelrepo.Manifest) {
+			replicated(modelrepo.AutoReplicas)(m)
+			m.Batching.MaxQueue = 1
+		})
+		v := w.load("m")
+		stop := w.keepAsking(v, 4)
+		time.Sleep(5 * time.Second)
+		w.on("m", 1, "a", "b")
+		stop()
+	})
+}
+
+// TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the version.
+func TestAutomaticReplicasWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
+		opened := 0
+		m.opens["b"] = func() error {
+			opened++
+			return errors.New("not here")
+		}
+		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
+		v := w.load("m")
+		stop := w.keepAsking(v, 20)
+		time.Sleep(100 * time.Second)
+		if opened != 2 || w.version("m", 1).Scarce == "" {
+			t.Errorf("opened %d times in 100 s, want 2; scarce %q", opened, w.version("m", 1).Scarce)
+		}
+		if n := w.logs.logged(scarce); n != 1 {
+			t.Errorf("that it cannot be had is logged %d times", n)
+		}
+		stop()
+		m.mu.Lock()
+		delete(m.opens, "b")
+		m.mu.Unlock()
+		time.Sleep(45 * time.Second)
+		w.on("m", 1, "a") // the load is gone
+	})
+}
+
+// TestRequestsOfAReplicaThatIsTakenAway: what it accepted it answers, and it inherits nothing of the callers who come later.
+func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Second, "a", "b")
+		w.add("m", 1, m.open, replicated(2))
+		v := w.load("m")
+		var callers sync.WaitGroup
+		var mu sync.Mutex
+		var devices []string
+		send := func() {
+			callers.Go(func() {
+				c := ask(v, 1, 1)
+				if err := w.Predict(t.Context(), c); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				devices = append(devices, c.Outcome.Device)
+			})
+			synctest.Wait()
+		}
+		for range 4 {
+			send()
+		}
+		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
+		w.load("m")
+		send()
+		callers.Wait()
+		slices.Sort(devices)
+		if diff := cmp.Diff([]string{"a", "a", "a", "b", "b"}, devices); diff != "" {
+			t.Errorf("answered by (-want +got):\n%s", diff)
+		}
+		synctest.Wait()
+		if n := len(w.sched.State().Versions); n != 1 {
+			t.Errorf("%d versions in the scheduler, want 1", n)
+		}
+	})
+}
