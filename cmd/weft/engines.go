@@ -63,7 +63,7 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 			}
 		}
 	}
-	if pinned != "" && !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
+	if pinned != "" && slices.ContainsFunc(providers, onCUDA) && !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
 		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
 			v.Path, pinned, modelrepo.ManifestName)
 	}

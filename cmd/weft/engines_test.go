@@ -96,17 +96,19 @@ func TestONNXOnTheCPU(t *testing.T) {
 
 // A model is offered each GPU that its manifest allows once, before the processor.
 func TestSitesOfONNX(t *testing.T) {
-	e := newEngines(parseDevices([]string{"cuda:0", "cuda:2", "cpu"}), nil, nil)
 	for name, c := range map[string]struct {
+		devices   string
 		device    string
 		providers []modelrepo.Provider
 		want      []host.Site
 		err       string
 	}{
-		"any":     {"", []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 2}}, ""},
-		"pinned":  {"cuda:2", []modelrepo.Provider{modelrepo.CUDA}, []host.Site{{Device: "cuda:2"}}, ""},
-		"unknown": {"cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, nil, "asks for cuda:1, but --devices does not name that; change onnx.device"},
+		"any":     {"cuda:0,cuda:2,cpu", "", []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 2}}, ""},
+		"pinned":  {"cuda:0,cuda:2,cpu", "cuda:2", []modelrepo.Provider{modelrepo.CUDA}, []host.Site{{Device: "cuda:2"}}, ""},
+		"unknown": {"cuda:0,cuda:2,cpu", "cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, nil, "asks for cuda:1, but --devices does not name that; change onnx.device"},
+		"no GPU":  {"cpu", "cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cpu"}}, ""},
 	} {
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), nil, nil)
 		m := modelrepo.Defaults()
 		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
 		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)

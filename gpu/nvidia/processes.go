@@ -33,6 +33,16 @@ func ownProcess() processes {
 // firstLook is how far back the first look at the samples of processes goes.
 const firstLook = 2 * time.Second
 
+// processUtilization asks the binding, which panics where a process comes between its asking for the number of samples and for these.
+func (d *device) processUtilization(since uint64) (samples []nvml.ProcessUtilizationSample, ret nvml.Return) {
+	defer func() {
+		if recover() != nil {
+			samples, ret = nil, nvml.ERROR_UNKNOWN
+		}
+	}()
+	return d.own.GetProcessUtilization(since)
+}
+
 // coTenant reads the share of other processes: of each the latest sample since the last time, added up. A process that used
 // nothing has none.
 func (d *device) coTenant(s *gpu.Sample) nvml.Return {
@@ -40,7 +50,7 @@ func (d *device) coTenant(s *gpu.Sample) nvml.Return {
 	if p.last == 0 {
 		p.last = uint64(time.Now().Add(-firstLook).UnixMicro())
 	}
-	samples, ret := d.own.GetProcessUtilization(p.last)
+	samples, ret := d.processUtilization(p.last)
 	switch {
 	case ret == nvml.SUCCESS, ret == nvml.ERROR_NOT_FOUND:
 	case ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) == 0: // how some drivers say that there are none

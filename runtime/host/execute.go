@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,10 +54,12 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 		x.recoverFrom(err, buf.parts)
 		countMates(b.Spans)
 	}
+	// Where nothing could be answered in smaller parts, it was not the size that was too much.
+	ranOut := outOfMemory(err) && slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil })
 	if x.lost != nil {
 		h.lose(v.device, x.lost, v)
 	}
-	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: outOfMemory(err)}
+	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut}
 }
 
 // run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic

@@ -21,7 +21,9 @@ const (
 // place. The caller has the model's turn.
 func (h *Host) load(ctx context.Context, c candidate) {
 	before := h.beginLoad(c)
+	h.mu.Lock()
 	v := newVersion(c, before)
+	h.mu.Unlock()
 	r, err := h.place(ctx, c, v, before)
 	if err != nil {
 		h.fail(ctx, c, err)

@@ -80,6 +80,9 @@ func (h *Host) evacuate(d *device) {
 				out = append(out, r)
 				affected = append(affected, name)
 				if e.leave(r); e.resident == nil {
+					if e.failure != nil {
+						e.failure.due = true // what failed to take its place is all there is now
+					}
 					e.public = m.bereft(number, d)
 				}
 			}

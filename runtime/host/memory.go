@@ -101,6 +101,9 @@ func (m *memory) free() int64 {
 func (m *memory) give(h *holding) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, is := m.held[h]; !is { // it was given back already, since a device was lost
+		return
+	}
 	delete(m.held, h)
 	m.inUse -= h.bytes
 }

@@ -37,8 +37,7 @@ func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*rep
 		if d == nil {
 			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.need, Devices: full}
 		}
-		r, err := h.openOn(ctx, c, v, d, before)
-		h.fleet.settle(d, wanted.need)
+		r, err := h.openOn(ctx, c, v, d, before, wanted.need)
 		if err == nil {
 			return r, nil
 		}
@@ -61,8 +60,10 @@ func (h *Host) sites(c candidate) ([]Site, error) {
 // preferred returns the device on which a version is expected to be at home: that of the version whose place it takes, or of one near
 // it, whose costs it inherits there; "" if there is none.
 func (h *Host) preferred(v, before *version) string {
-	if before != nil && len(before.list()) > 0 {
-		return before.list()[0].device.name
+	if before != nil {
+		if all := before.list(); len(all) > 0 { // else its device was lost
+			return all[0].device.name
+		}
 	}
 	if r := h.near(v.model, v.number, nil); r != nil {
 		return r.device.name
@@ -70,11 +71,12 @@ func (h *Host) preferred(v, before *version) string {
 	return ""
 }
 
-// openOn opens a version on a device and admits it.
-func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version) (*replica, error) {
+// openOn opens a version on a device, where so much memory was reserved for it, and admits it.
+func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version, reserved int64) (*replica, error) {
 	release := hold(ctx, h.opening)
 	r, err := h.open(ctx, c, v, d)
 	release()
+	h.fleet.settle(d, reserved) // from here on the device itself shows what it takes
 	if err != nil {
 		return nil, err
 	}

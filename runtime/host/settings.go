@@ -107,7 +107,7 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 	}
 	moved = &replica{
 		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory,
-		signature: r.signature, verdict: r.verdict, seats: r.seats,
+		signature: r.signature, verdict: r.verdict, reserved: r.reserved, seats: r.seats,
 	}
 	moved.perRow.Store(r.perRow.Load())
 	moved.plan.Store(&next)

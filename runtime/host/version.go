@@ -31,7 +31,7 @@ type version struct {
 	until         time.Time
 }
 
-// newVersion returns what is to be loaded. before is what it takes the place of, or nil.
+// newVersion returns what is to be loaded. before is what it takes the place of, or nil. The caller holds Host.mu.
 func newVersion(c candidate, before *version) *version {
 	v := &version{model: c.model, number: c.version.Number, from: c, settings: c.manifest, auto: 1}
 	if before != nil {
