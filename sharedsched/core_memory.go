@@ -103,7 +103,6 @@ func (c *Core) ranOut(now Time, s *shape, rows int) {
 		c.capped = append(c.capped, s)
 	}
 	u.cap, u.failed, u.until = min(u.cap, half), max(u.failed, rows), now.Add(outOfMemoryFor)
-	u.proven = min(u.proven, half) // what the engine kept is gone
 	c.touchShape(s)
 }
 

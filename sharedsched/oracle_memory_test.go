@@ -43,7 +43,6 @@ func (o *oracle) ranOut(now Time, q *oracleQueue, rows int) {
 	if q.cap == 0 || half < q.cap {
 		q.cap = half
 	}
-	q.proven = min(q.proven, half)
 	o.look(now, q)
 }
 
