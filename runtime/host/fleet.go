@@ -79,6 +79,15 @@ func (f *fleet) tick(passed time.Duration) {
 	}
 }
 
+// forget has nothing that was asked until now count: a tick would take it for the work of one.
+func (f *fleet) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.all {
+		d.asked.Store(0)
+	}
+}
+
 // room is what a version needs, and what speaks against some devices: it is there already, or was tried in vain.
 type room struct {
 	need    int64 // bytes

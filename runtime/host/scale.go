@@ -26,6 +26,7 @@ func (h *Host) watchLoad() {
 		return
 	}
 	h.watching = true
+	h.fleet.forget()
 	h.loads.Go(func() {
 		ticker := time.NewTicker(loadTick)
 		defer ticker.Stop()
