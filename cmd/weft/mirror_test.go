@@ -24,7 +24,7 @@ traffic:
   shadow: [{version: 2, tolerances: {y: 0.25}}]
 `)
 	r := serveFrom(t, repository, nil)
-	r.awaitReady(t)
+	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	const requests = 20
 	began := time.Now()
 	for range requests {
