@@ -105,14 +105,20 @@ func changed(s *catalog.Snapshot) *catalog.Snapshot {
 	return &catalog.Snapshot{Revision: s.Revision + 1, Models: []*catalog.Model{&m}}
 }
 
-// takesPart reports whether new episodes may go to a version.
+// takesPart reports whether new episodes may go to a version: one that has weight, or one that has none if no other is ready.
 func takesPart(s *catalog.Snapshot, number int64) bool {
-	m, divided := s.Models[0], false
+	m := s.Models[0]
+	divided, served := false, false
 	for _, slot := range m.Traffic.Split {
-		divided = divided || slot.Weight > 0
-		if slot.Weight > 0 && slot.Version == number {
-			return true
+		if slot.Weight > 0 {
+			v := m.Version(slot.Version)
+			divided, served = true, served || v != nil && v.State == catalog.Ready
 		}
 	}
-	return !divided && m.Newest() != nil && m.Newest().Number == number
+	if !divided {
+		return m.Newest() != nil && m.Newest().Number == number
+	}
+	return slices.ContainsFunc(m.Traffic.Split, func(slot catalog.Slot) bool {
+		return slot.Version == number && (slot.Weight > 0 || !served)
+	})
 }
