@@ -10,7 +10,7 @@ import (
 var (
 	// ErrExpired: the limit passed while rows of the task were queued. They were not executed.
 	ErrExpired = errors.New("the deadline passed while the request was queued")
-	// ErrRemoved: the version is being unloaded and takes no more work.
+	// ErrRemoved: the version is being unloaded, or was expelled because its device failed, and takes no more work.
 	ErrRemoved = errors.New("the model version is being unloaded")
 	// ErrDraining: the server is shutting down and takes no more work.
 	ErrDraining = errors.New("the server is draining")

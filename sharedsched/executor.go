@@ -64,7 +64,8 @@ type Telemetry interface {
 type Observer interface {
 	// BatchDone follows every execution, before the callers of the batch are answered.
 	BatchDone(BatchEvent)
-	// TaskRefused follows every refusal and every task dropped from a queue; err is what its caller got.
+	// TaskRefused follows every refusal and every task dropped from a queue; err is what Do returned. Who calls Do may try
+	// another version then (ErrRemoved), so that a refusal here need not be one to the client.
 	TaskRefused(v VersionID, err error)
 }
 

@@ -212,7 +212,7 @@ func (g *graphs) capture(e *graph, b *tensor.Batch) {
 		&g.frame.values[0], g.frame.firstDim(), made))
 	e.c = *made
 	if err != nil {
-		g.refuse(e, err) // only memory is missing: the session is sound
+		g.refuse(e, err) // nothing was captured: the session is sound
 		return
 	}
 	g.captured++

@@ -174,7 +174,7 @@ func (s *Session) Provider() string { return s.provider }
 // Notes returns what was asked for and could not be had, one sentence each.
 func (s *Session) Notes() []string { return s.notes }
 
-// Pinner returns what page-locks the buffers of this session's batches; nil without Options.PinBuffers.
+// Pinner returns what page-locks the buffers of the batches that Run gets; nil without Options.PinBuffers.
 func (s *Session) Pinner() tensor.Pinner {
 	if s.pinner == nil {
 		return nil
