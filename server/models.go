@@ -93,7 +93,11 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		Scarcity:      strings.ToValidUTF8(v.Scarce, "�"),
 	}
 	for _, r := range v.Replicas {
-		out.Replicas = append(out.Replicas, &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider, DeviceMemoryBytes: r.Memory})
+		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
+		if r.Memory != nil {
+			replica.DeviceMemoryBytes = r.Memory()
+		}
+		out.Replicas = append(out.Replicas, replica)
 	}
 	if v.Signature != nil {
 		out.Signature = signatureMessage(v.Signature)

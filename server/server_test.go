@@ -263,7 +263,7 @@ func TestModelsAreShown(t *testing.T) {
 	s.Models = append(s.Models, &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
 	first := s.Models[0].Versions[0]
 	first.LoadedAt = time.Unix(1700000000, 0)
-	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9, Memory: 1 << 30}}
+	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9, Memory: func() int64 { return 1 << 30 }}}
 	first.Scarce = "2 of 3 replicas \xff"
 	h.snapshot.Store(s)
 	list, err := h.models.ListModels(t.Context(), &weftv1.ListModelsRequest{})

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -75,6 +76,9 @@ type fault struct {
 	reason  string               // of ErrorInfo; "" for none
 	numbers []string             // of ErrorInfo's metadata: key, value, ...
 	detail  protoadapt.MessageV1 // one more; may be nil
+	// unnamed: the error does not say itself of which model and version it is.
+	unnamed bool
+	remedy  string // a setting that may be changed; "" for none
 	// retry > 0 asks the caller to wait so long, < 0 not to try again at all.
 	retry time.Duration
 	// pushback repeats retry for gRPC's own retries. Without it they follow the client's policy: an UNAVAILABLE server should
@@ -203,7 +207,7 @@ func loadFault(err *catalog.LoadError) fault {
 }
 
 func refusalFault(e *sharedsched.Refusal) fault {
-	f := fault{code: codes.ResourceExhausted, reason: e.Reason.String(), retry: e.RetryAfter, pushback: true}
+	f := fault{code: codes.ResourceExhausted, reason: e.Reason.String(), retry: e.RetryAfter, pushback: true, unnamed: true}
 	switch e.Reason {
 	case sharedsched.RefusedForGoodput:
 		if e.Predicted > 0 { // else it was given up later, for the sake of others, and has no numbers of its own
@@ -215,8 +219,12 @@ func refusalFault(e *sharedsched.Refusal) fault {
 	case sharedsched.RefusedQueueFull:
 		if e.MaxQueuedBytes > 0 {
 			f.numbers = []string{"max_queued_bytes", strconv.FormatInt(e.MaxQueuedBytes, 10), "queued_bytes", strconv.FormatInt(e.QueuedBytes, 10)}
+			f.remedy = "--max-queued-bytes lets more wait"
 		} else {
 			f.numbers = []string{"max_queue", strconv.Itoa(e.MaxQueue), "queued", strconv.Itoa(e.Queued)}
+			if e.Keys == 0 { // else it is not that limit
+				f.remedy = "batching.max_queue lets more wait"
+			}
 		}
 	}
 	if f.retry == 0 {
@@ -246,7 +254,14 @@ func (f fault) status(err error, at place) *status.Status {
 	if f.retry > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
 	}
-	st := status.New(f.code, clip(err.Error()))
+	text := err.Error()
+	if f.unnamed && at.model != "" {
+		text = fmt.Sprintf("model %s version %d: %s", routing.Quote(at.model), at.version, text)
+	}
+	if f.remedy != "" {
+		text += " (" + f.remedy + ")"
+	}
+	st := status.New(f.code, clip(text))
 	if detailed, err := st.WithDetails(details...); err == nil {
 		return detailed
 	}

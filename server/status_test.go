@@ -98,9 +98,9 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "unknown version", err: resolve("policy", routing.Choice{Version: new(int64(7))}),
-			code: codes.NotFound, message: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml decides which are served)`,
+			code: codes.NotFound, message: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "version", ResourceName: "7", Owner: "policy", Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml decides which are served)`,
+				ResourceType: "version", ResourceName: "7", Owner: "policy", Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
 			}},
 		},
 		{
@@ -112,39 +112,39 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "queue full", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1000, MaxQueue: 1000, RetryAfter: 250 * time.Millisecond},
-			code: codes.ResourceExhausted, message: "the queue is full: 1000 of 1000 requests wait",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 1000 of 1000 requests wait (batching.max_queue lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "1000", "queued", "1000"), retry(250 * time.Millisecond)},
 			pushback: "250",
 		},
 		{
 			name: "queue full, no idea for how long", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9},
-			code: codes.ResourceExhausted, message: "the queue is full: 9 of 9 requests wait",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "9", "queued", "9"), retry(100 * time.Millisecond)},
 			pushback: "100",
 		},
 		{
 			name: "queue full, room within a millisecond", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9, RetryAfter: time.Microsecond},
-			code: codes.ResourceExhausted, message: "the queue is full: 9 of 9 requests wait",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "9", "queued", "9"), retry(time.Microsecond)},
 			pushback: "1",
 		},
 		{
 			name: "queues full by bytes", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 20, QueuedBytes: 90, MaxQueuedBytes: 100},
-			code: codes.ResourceExhausted, message: "the server's queues are full: 90 of 100 bytes wait, and the request brings 20",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the server's queues are full: 90 of 100 bytes wait, and the request brings 20 (--max-queued-bytes lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "90"), retry(100 * time.Millisecond)},
 			pushback: "100",
 		},
 		{
 			name: "limit unattainable",
 			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: 12345678 * time.Nanosecond, Limit: 5 * time.Millisecond},
-			code: codes.ResourceExhausted, message: "the deadline cannot be met: an answer takes about 12.345678ms, 5ms are left",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the deadline cannot be met: an answer takes about 12.345678ms, 5ms are left`,
 			details:  []proto.Message{info("DEADLINE_UNATTAINABLE", "predicted_ms", "12.345", "limit_ms", "5")},
 			pushback: "-1",
 		},
 		{
 			name: "more than its share can do",
 			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, Predicted: 300 * time.Millisecond, Limit: 120 * time.Millisecond, RetryAfter: 180 * time.Millisecond},
-			code: codes.ResourceExhausted, message: "the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left`,
 			details: []proto.Message{
 				info("DROPPED_FOR_GOODPUT", "predicted_ms", "300", "limit_ms", "120"), retry(180 * time.Millisecond),
 			},
@@ -152,20 +152,20 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "sacrificed, no idea for how long", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput},
-			code: codes.ResourceExhausted, message: "dropped in overload so that other requests meet their deadlines",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
 			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(100 * time.Millisecond)},
 			pushback: "100",
 		},
 		{
 			name: "queues full by bytes, and never room enough",
 			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 200, MaxQueuedBytes: 100, RetryAfter: -1},
-			code: codes.ResourceExhausted, message: "the server's queues are full: 0 of 100 bytes wait, and the request brings 200",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: the server's queues are full: 0 of 100 bytes wait, and the request brings 200 (--max-queued-bytes lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "0")},
 			pushback: "-1",
 		},
 		{
 			name: "sacrificed", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, RetryAfter: 40 * time.Millisecond},
-			code: codes.ResourceExhausted, message: "dropped in overload so that other requests meet their deadlines",
+			code: codes.ResourceExhausted, message: `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
 			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(40 * time.Millisecond)},
 			pushback: "40",
 		},

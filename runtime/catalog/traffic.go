@@ -31,6 +31,10 @@ type Slot struct {
 	Weight  float64 // relative to the sum of all; 0: new episodes only while no slot with weight is ready
 }
 
+func (s Slot) String() string {
+	return fmt.Sprintf("%s: version %d, weight %v", s.Name, s.Version, s.Weight)
+}
+
 // Shadow is a version in the shadow of the one that answers. It is immutable.
 type Shadow struct {
 	Version int64

@@ -1,9 +1,7 @@
 package host
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"maps"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -23,11 +21,12 @@ func (h *Host) report(l modelrepo.Listing) {
 		if !isNews(path, err) {
 			return
 		}
-		level := slog.LevelError
-		if errors.Is(err, modelrepo.ErrCopying) {
-			level = slog.LevelInfo // that passes
+		attrs = append(attrs, "path", path, "cause", err)
+		if errors.Is(err, modelrepo.ErrCopying) { // that passes
+			h.log.Info("files are being copied; they are looked at when that has ended", attrs...)
+			return
 		}
-		h.log.Log(context.Background(), level, "a model cannot be served", append(attrs, "path", path, "cause", err)...)
+		h.log.Error("what is in the model repository cannot be served as it is; what was loaded before stays", attrs...)
 	}
 	for _, m := range l.Models {
 		report(m.Dir, m.Err, "model", m.Name)

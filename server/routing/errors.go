@@ -57,7 +57,7 @@ func (e *NotFoundError) Error() string {
 	b.WriteString("; there is ")
 	b.WriteString(e.exists)
 	if e.Kind == KindVersion {
-		b.WriteString(" (versions.policy in model.yaml decides which are served)")
+		b.WriteString(" (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)")
 	}
 	return b.String()
 }
