@@ -5,7 +5,7 @@ SHELL := bash
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 
 # What a caller may set: make serve MODELS=/srv/models, make bench FILTER=Core COUNT=10, make fuzz FUZZTIME=1m,
-# make gpu-check ARGS='--device cpu'
+# make serve ARGS='--devices cpu,cuda', make gpu-check ARGS='--device cpu'
 MODELS ?= examples/models
 FUZZTIME ?= 10s
 FILTER ?= .
@@ -32,8 +32,8 @@ build: ## Build bin/weft
 	go build $(LINK) -o bin/weft ./cmd/weft
 
 .PHONY: serve
-serve: setup build ## Serve the example models (MODELS=dir for your own)
-	bin/weft serve $(MODELS)
+serve: setup build ## Serve the example models (MODELS=dir for your own, ARGS='--devices cpu,cuda' for flags)
+	bin/weft serve $(ARGS) $(MODELS)
 
 .PHONY: test
 test: setup ## Run every test

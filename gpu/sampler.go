@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,10 +20,14 @@ type Config struct {
 	// shares of processes and so on are read every second, or every interval if that is longer: a share that is known later than
 	// that does more harm than good (docs/SCHEDULER.md).
 	Interval time.Duration
-	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more.
+	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more. Where the driver needs longer to tell of all
+	// devices, a sample lasts until the next can be there, three times as long at most.
 	Expiry time.Duration
-	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back. Nil:
-	// slog.Default().
+	// OnLost hears, each time that a device is lost, once of it and of what the Source said. It is called in Run, which waits for it. May
+	// be nil.
+	OnLost func(d Device, cause error)
+	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back; and of reasons that
+	// somebody should look at, when they begin and when they are over. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -30,8 +35,11 @@ const (
 	defaultInterval = 150 * time.Millisecond
 	defaultExpiry   = 3 * time.Second
 	slowInterval    = time.Second
-	// share is the inverse of the part of its time that the poller spends asking at most, where the driver is slow.
+	// share is the inverse of the part of its time that the poller spends asking, where the driver is slow. It spends more where samples
+	// would become too old otherwise.
 	share = 10
+	// hanging is after how many times the expiry a driver counts as one that hangs, however slow it was before.
+	hanging = 3
 )
 
 // Sampler asks a Source about its devices from time to time and keeps the latest answers. All methods but Run are safe for
@@ -40,7 +48,9 @@ type Sampler struct {
 	source   Source
 	interval time.Duration
 	expiry   time.Duration
+	onLost   func(Device, error) // may be nil
 	log      *slog.Logger
+	lasts    atomic.Int64 // for how long a sample is good at the present pace, in nanoseconds
 
 	watched []*watched
 	byName  map[string]*watched // immutable
@@ -52,10 +62,11 @@ type Sampler struct {
 // NewSampler returns a Sampler, which knows nothing before Run.
 func NewSampler(cfg Config) *Sampler {
 	s := &Sampler{
-		source: cfg.Source, interval: cmp.Or(cfg.Interval, defaultInterval), log: cmp.Or(cfg.Logger, slog.Default()),
+		source: cfg.Source, interval: cmp.Or(cfg.Interval, defaultInterval), onLost: cfg.OnLost, log: cmp.Or(cfg.Logger, slog.Default()),
 		byName: map[string]*watched{}, requests: make(chan memoryRequest), ended: make(chan struct{}),
 	}
 	s.expiry = cmp.Or(cfg.Expiry, max(defaultExpiry, 3*s.interval))
+	s.lasts.Store(int64(s.expiry))
 	for i, d := range cfg.Devices {
 		w := &watched{Device: d, index: i, sampler: s}
 		s.watched = append(s.watched, w)
@@ -80,10 +91,22 @@ func (s *Sampler) Run(ctx context.Context) {
 			for _, w := range s.watched {
 				w.sweep()
 			}
-			timer.Reset(max(s.interval, share*time.Since(begin)))
+			timer.Reset(s.pace(time.Since(begin)))
 		}
 	}
 }
+
+// pace returns for how long the poller rests after a round that took so long: a slow driver is asked less often, but not so much less that
+// samples become too old before the next. Where asking alone takes too long for that, samples last for longer, by half more than the
+// time until the next: to have them come and go would make estimates come and go.
+func (s *Sampler) pace(took time.Duration) (rest time.Duration) {
+	rest = max(s.interval, min(share*took, s.expiry/2))
+	s.lasts.Store(int64(max(s.expiry, min((took+rest)*3/2, hanging*s.expiry))))
+	return rest
+}
+
+// isOld reports whether what was heard so long ago is too old.
+func (s *Sampler) isOld(age time.Duration) bool { return age > time.Duration(s.lasts.Load()) }
 
 // every is how often a quantity is read.
 func (s *Sampler) every(q Quantity) time.Duration {
@@ -114,13 +137,14 @@ func (s *Sampler) Latest(name string) (Sample, uint64) {
 	return w.read()
 }
 
-// FallBacks returns the counts of the named device.
-func (s *Sampler) FallBacks(name string) FallBacks {
+// FallBacks returns how often something less than a fresh and whole sample of the named device had to do, by a word for why; nil if it is
+// not watched. The map is the caller's.
+func (s *Sampler) FallBacks(name string) map[string]int64 {
 	w := s.byName[name]
 	if w == nil {
-		return FallBacks{}
+		return nil
 	}
-	return w.counts()
+	return w.byReason()
 }
 
 // ErrStopped is what is asked of a Sampler that does not run any more.

@@ -21,6 +21,7 @@ type bench struct {
 	*gpu.Sampler
 	source *gputest.Source
 	log    *lines
+	lost   []string // what OnLost heard
 	stop   func()
 }
 
@@ -72,6 +73,7 @@ func run(t *testing.T, test func(*testing.T, *bench)) {
 		b.Sampler = gpu.NewSampler(gpu.Config{
 			Source: b.source, Devices: []gpu.Device{{Name: "cuda:0", UUID: "GPU-1"}}, Interval: 100 * time.Millisecond,
 			Expiry: 2 * time.Second, Logger: slog.New(b.log),
+			OnLost: func(d gpu.Device, cause error) { b.lost = append(b.lost, d.Name+": "+cause.Error()) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -126,8 +128,9 @@ func TestHowOftenEachIsAsked(t *testing.T) {
 				t.Errorf("%v was asked for %d times in 10 s, want %d", q, got, want)
 			}
 		}
-		if f := b.FallBacks("cuda:0"); f != (gpu.FallBacks{NotSupported: 1}) {
-			t.Errorf("fall-backs %+v", f)
+		want := map[string]int64{"not_supported": 1, "failed": 0, "expired": 0, "blackout": 0, "lost": 0}
+		if diff := cmp.Diff(want, b.FallBacks("cuda:0")); diff != "" {
+			t.Errorf("fall-backs (-want +got):\n%s", diff)
 		}
 		if n := b.log.count("INFO a GPU does not tell everything device=cuda:0 missing=ecc"); n != 1 {
 			t.Errorf("it is said %d times that ECC errors are not told", n)
@@ -140,16 +143,90 @@ func TestSlowDriver(t *testing.T) {
 	run(t, func(t *testing.T, b *bench) {
 		before := b.source.Asked(0, gpu.Clock)
 		release := b.source.Hold(0)
-		after(600 * time.Millisecond) // it was asked 100 ms after the beginning
+		after(150 * time.Millisecond) // it was asked 100 ms after the beginning
 		release()
-		after(4900 * time.Millisecond)
+		after(400 * time.Millisecond)
 		if n := b.source.Asked(0, gpu.Clock) - before; n != 1 {
-			t.Errorf("asked %d times within 5 s of an answer that took 500 ms, want 1", n)
+			t.Errorf("asked %d times within 400 ms of an answer that took 50 ms, want 1", n)
 		}
 		after(200 * time.Millisecond)
 		if n := b.source.Asked(0, gpu.Clock) - before; n < 2 {
 			t.Error("never asked again")
 		}
+	})
+}
+
+// TestSlowRounds: however slow a driver is to tell of all devices, what is known neither expires from one round to the next nor becomes much
+// older than it must.
+func TestSlowRounds(t *testing.T) {
+	for _, tt := range []struct{ reading, age time.Duration }{
+		{20 * time.Millisecond, 2 * time.Second},          // 80 to 200 ms a round
+		{100 * time.Millisecond, 2 * time.Second},         // 1 s a round
+		{200 * time.Millisecond, 3200 * time.Millisecond}, // 2 s a round
+	} {
+		t.Run(tt.reading.String(), func(t *testing.T) {
+			run(t, func(t *testing.T, b *bench) {
+				b.source.Delay(tt.reading)
+				after(10 * time.Second)
+				before := b.FallBacks("cuda:0")
+				for range 600 {
+					after(100 * time.Millisecond)
+					if s, _ := b.Latest("cuda:0"); s.Expired || !s.Has(gpu.Clock) || s.Age() > tt.age {
+						t.Fatalf("%+v, %v old", s, s.Age())
+					}
+				}
+				if diff := cmp.Diff(before, b.FallBacks("cuda:0")); diff != "" {
+					t.Errorf("fall-backs (-before +after):\n%s", diff)
+				}
+				release := b.source.Hold(0)
+				after(6*time.Second + tt.age)
+				if s, _ := b.Latest("cuda:0"); !s.Expired {
+					t.Errorf("while it hangs: %+v", s)
+				}
+				release()
+			})
+		})
+	}
+}
+
+// TestAlarms: an operator is told of what cuts the clock once, not each time that it comes and goes.
+func TestAlarms(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		set := func(r gpu.Reasons) {
+			b.source.Set(0, gpu.EventReasons, gpu.Sample{Reasons: r})
+			after(200 * time.Millisecond)
+		}
+		told := func(when string, begun, over int) {
+			t.Helper()
+			if n, m := b.log.count("WARN the hardware cuts"), b.log.count("INFO the hardware has not cut"); n != begun || m != over {
+				t.Errorf("%s: told %d times that it begins, %d that it is over; want %d and %d", when, n, m, begun, over)
+			}
+		}
+		set(gpu.SWPowerCap | gpu.SWThermal | gpu.GPUIdle)
+		told("what the driver does", 0, 0)
+		for range 100 {
+			set(gpu.HWSlowdown | gpu.HWPowerBrake | gpu.SWPowerCap)
+			set(gpu.SWPowerCap)
+		}
+		told("coming and going", 1, 0)
+		const with = " device=cuda:0 reasons=hw_slowdown,hw_power_brake clock_mhz=1400 max_clock_mhz=2000 power_watts=310.5 power_limit_watts=700 temperature_celsius=61"
+		if b.log.count("or a fault"+with) != 1 {
+			t.Errorf("log %q", b.log.said)
+		}
+		set(gpu.HWThermal)
+		told("another one", 2, 0)
+		set(0)
+		after(59 * time.Second)
+		told("not for long", 2, 0)
+		b.source.Fail(0, gpu.EventReasons, errors.New("busy"))
+		after(2 * time.Second)
+		b.source.Fail(0, gpu.EventReasons, nil)
+		after(time.Second)
+		if told("over", 2, 2); b.log.count("for a minute"+with) != 1 {
+			t.Errorf("log %q", b.log.said)
+		}
+		set(gpu.HWSlowdown)
+		told("again", 3, 2)
 	})
 }
 
@@ -169,7 +246,7 @@ func TestExpiry(t *testing.T) {
 				t.Errorf("number %d (-want +got):\n%s", number, diff)
 			}
 		}
-		if f := b.FallBacks("cuda:0"); f.Expired != 1 {
+		if f := b.FallBacks("cuda:0"); f["expired"] != 1 {
 			t.Errorf("fall-backs %+v, want one expired sample however often it is looked at", f)
 		}
 		release()
@@ -193,7 +270,7 @@ func TestOneValueFails(t *testing.T) {
 		if s.Has(gpu.Clock) || s.Clock != 0 || !s.Has(gpu.EventReasons|gpu.Memory|gpu.MaxClock) || s.Expired {
 			t.Errorf("after 2.9 s: %+v; want everything but the clock", s)
 		}
-		if f := b.FallBacks("cuda:0"); f.Failed != 29 || f.Expired != 1 || f.Blackouts != 0 {
+		if f := b.FallBacks("cuda:0"); f["failed"] != 29 || f["expired"] != 1 || f["blackout"] != 0 {
 			t.Errorf("fall-backs %+v", f)
 		}
 		b.source.Fail(0, gpu.Clock, nil)
@@ -230,7 +307,7 @@ func TestBlackout(t *testing.T) {
 		if n := b.log.count("WARN"); n != 1 {
 			t.Errorf("%d warnings, want one", n)
 		}
-		if f := b.FallBacks("cuda:0"); f.Blackouts != 12 || f.Expired != 1 {
+		if f := b.FallBacks("cuda:0"); f["blackout"] != 12 || f["expired"] != 1 {
 			t.Errorf("fall-backs %+v", f)
 		}
 		b.source.Fail(0, all, nil)
@@ -238,8 +315,69 @@ func TestBlackout(t *testing.T) {
 		if s, _ := b.Latest("cuda:0"); s.Expired || s.Clock != 1400 || s.Temperature != 61 {
 			t.Errorf("sample %+v, want a fresh one", s)
 		}
-		if n := b.log.count("INFO the state of a GPU can be read again"); n != 1 {
+		back := func() int { return b.log.count("INFO the state of a GPU can be read again") }
+		if n := back(); n != 0 {
+			t.Errorf("it is said %d times that the device is back, which may be for a moment", n)
+		}
+		after(2 * time.Minute)
+		if n := back(); n != 1 {
 			t.Errorf("it is said %d times that the device is back", n)
+		}
+	})
+}
+
+// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not told of each time, and is left alone
+// ever longer all the same.
+func TestAnswersNowAndThen(t *testing.T) {
+	const perInterval = gpu.Clock | gpu.EventReasons | gpu.Utilisation | gpu.Memory
+	for name, flap := range map[string]func(*bench){
+		"one value each second": func(b *bench) {
+			b.source.Fail(0, gpu.AllQuantities&^gpu.PowerLimit, errors.New("driver trouble"))
+			after(10 * time.Minute)
+		},
+		"all of them for 5 s": func(b *bench) {
+			for range 60 {
+				b.source.Fail(0, perInterval, errors.New("driver trouble"))
+				after(5 * time.Second)
+				b.source.Fail(0, perInterval, nil)
+				after(5 * time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(t *testing.T, b *bench) {
+				flap(b)
+				if warned, back := b.log.count("WARN"), b.log.count("INFO the state of a GPU"); warned != 1 || back != 0 {
+					t.Errorf("%d warnings, %d times back; want one and none", warned, back)
+				}
+				if f := b.FallBacks("cuda:0"); f["blackout"] > 30 {
+					t.Errorf("in 10 min it was left alone %d times, want ever longer", f["blackout"])
+				}
+				b.source.Fail(0, gpu.AllQuantities, nil)
+				after(7 * time.Minute)
+				if back := b.log.count("INFO the state of a GPU"); back != 1 {
+					t.Errorf("once it answered for good, it is said %d times", back)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingToSay: that there is nothing to say of a value is no sample.
+func TestNothingToSay(t *testing.T) {
+	run(t, func(t *testing.T, b *bench) {
+		b.source.Hush(0, gpu.CoTenants)
+		after(2 * time.Second)
+		if s, _ := b.Latest("cuda:0"); s.Has(gpu.CoTenants) || s.Clock != 1400 {
+			t.Errorf("beside other values: %+v", s)
+		}
+		b.source.Fail(0, gpu.AllQuantities&^gpu.CoTenants, errors.New("driver trouble"))
+		after(3 * time.Second)
+		for range 3000 {
+			after(100 * time.Millisecond)
+			if s, _ := b.Latest("cuda:0"); !s.Expired {
+				t.Fatalf("alone: %+v", s)
+			}
 		}
 	})
 }
@@ -260,16 +398,24 @@ func TestLost(t *testing.T) {
 		if s, _ := b.Latest("cuda:0"); !s.Expired || !s.Lost {
 			t.Errorf("after a minute: %+v", s)
 		}
-		if f := b.FallBacks("cuda:0"); f.Lost != 1 || f.Blackouts < 5 {
+		if f := b.FallBacks("cuda:0"); f["lost"] != 1 || f["blackout"] < 5 {
 			t.Errorf("fall-backs %+v, want one loss", f)
 		}
 		if n := b.log.count("WARN"); n != 1 {
 			t.Errorf("%d warnings, want one", n)
 		}
+		if diff := cmp.Diff([]string{"cuda:0: the GPU is lost"}, b.lost); diff != "" {
+			t.Errorf("OnLost (-want +got):\n%s", diff)
+		}
 		b.source.Fail(0, gpu.AllQuantities, nil)
 		after(2 * time.Minute)
 		if s, _ := b.Latest("cuda:0"); s.Lost || s.Expired || s.Clock != 1400 {
 			t.Errorf("when it is back: %+v", s)
+		}
+		b.source.Fail(0, gpu.Memory, gpu.ErrLost)
+		after(time.Minute)
+		if len(b.lost) != 2 {
+			t.Errorf("of two losses, OnLost heard of %d", len(b.lost))
 		}
 	})
 }
@@ -326,7 +472,7 @@ func TestNames(t *testing.T) {
 	if got := gpu.AllReasons.String(); got != "gpu_idle,applications_clocks,sw_power_cap,hw_slowdown,sync_boost,sw_thermal,hw_thermal,hw_power_brake,display_clocks" {
 		t.Errorf("reasons %s", got)
 	}
-	if got := gpu.Throttled.String(); got != "hw_slowdown,sw_thermal,hw_thermal,hw_power_brake" || gpu.Reasons(1<<20).String() != "none" {
+	if got := gpu.Throttled.String(); got != "hw_slowdown,hw_thermal,hw_power_brake" || gpu.Reasons(1<<20).String() != "none" {
 		t.Errorf("throttled by %s", got)
 	}
 	if got := gpu.AllQuantities.String(); strings.Count(got, ",") != 10 || !strings.HasSuffix(got, ",co_tenants") {

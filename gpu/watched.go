@@ -12,6 +12,8 @@ const (
 	patience = 3
 	// Blackouts grow from the first to the last of these by doubling.
 	firstBlackout, lastBlackout = time.Second, 5 * time.Minute
+	// steady is for how long a device must answer to be back. What answers now and then is left alone ever longer, and told of once.
+	steady = time.Minute
 )
 
 // watched is a device of a Sampler.
@@ -19,7 +21,7 @@ type watched struct {
 	Device
 	index   int // in the Source
 	sampler *Sampler
-	counters
+	fallBacks
 	latest atomic.Pointer[published] // nil before the first sample
 
 	// Everything below is the poller's alone.
@@ -30,9 +32,10 @@ type watched struct {
 	asked    [16]time.Time // by the place of a quantity: when it was last asked for
 	answered [16]time.Time // and last answered
 	failures int           // sweeps without an answer since the last with one
-	blackout time.Duration // the length of the latest; 0 since there was an answer
+	blackout time.Duration // the length of the latest; 0 since the device is back
 	until    time.Time     // the end of the blackout
 	cause    error         // of the blackout
+	alarms   alarms
 }
 
 // published is a sample that others see. It does not change.
@@ -48,7 +51,7 @@ func (w *watched) read() (Sample, uint64) {
 	if p == nil {
 		return Sample{}, 0
 	}
-	if p.sample.Age() <= w.sampler.expiry {
+	if !w.sampler.isOld(p.sample.Age()) {
 		return p.sample, p.number
 	}
 	if p.expired.CompareAndSwap(false, true) {
@@ -82,8 +85,7 @@ func (w *watched) sweep() {
 		}
 		switch {
 		case err == nil:
-			// Errors that the driver reports are counted as they come: having a count says nothing of the device.
-			heard = heard || q != XIDs
+			heard = heard || w.tells(q)
 		case !errors.Is(err, ErrNotSupported):
 			failed = err
 		}
@@ -94,6 +96,7 @@ func (w *watched) sweep() {
 		w.recover()
 		w.forget()
 		w.publish(&w.next)
+		w.tellAlarms()
 	case failed != nil:
 		w.failures++
 		if w.failures >= patience {
@@ -116,7 +119,7 @@ func (w *watched) ask(q Quantity) error {
 	case err == nil:
 		now := time.Now()
 		w.answered[q.place()] = now
-		if q != XIDs {
+		if w.tells(q) {
 			w.next.At = now
 		}
 	case errors.Is(err, ErrLost):
@@ -130,6 +133,10 @@ func (w *watched) ask(q Quantity) error {
 	return err
 }
 
+// tells reports whether an answer about q says that the device can be read. That there is nothing to say does not, nor does a count of
+// errors, which are counted as they come.
+func (w *watched) tells(q Quantity) bool { return q != XIDs && w.next.Has(q) }
+
 // tellLeft logs what the device does not tell, once.
 func (w *watched) tellLeft() {
 	if w.left != w.told {
@@ -141,7 +148,7 @@ func (w *watched) tellLeft() {
 // forget drops values that could not be read for too long.
 func (w *watched) forget() {
 	for q := Quantity(1); q <= AllQuantities; q <<= 1 {
-		if w.next.Has(q) && time.Since(w.answered[q.place()]) > w.sampler.expiry+w.sampler.every(q) {
+		if w.next.Has(q) && w.sampler.isOld(time.Since(w.answered[q.place()])-w.sampler.every(q)) {
 			w.next.Set(q, &Sample{})
 			w.expired.Add(1)
 		}
@@ -150,12 +157,17 @@ func (w *watched) forget() {
 
 // lose says that the device is gone.
 func (w *watched) lose(err error) {
-	if !w.next.Lost {
-		w.lost.Add(1)
-	}
+	known := w.next.Lost
 	w.next = Sample{At: time.Now(), Lost: true}
 	w.publish(&w.next)
 	w.leaveAlone(err)
+	if known {
+		return
+	}
+	w.lost.Add(1)
+	if w.sampler.onLost != nil {
+		w.sampler.onLost(w.Device, err)
+	}
 }
 
 // leaveAlone asks nothing of the device for a while, each time longer. Its sample expires in that time.
@@ -172,13 +184,13 @@ func (w *watched) leaveAlone(err error) {
 	w.blackouts.Add(1)
 }
 
-// recover ends a blackout.
+// recover notes that the device answers. It is back if it has for a while.
 func (w *watched) recover() {
-	if w.blackout > 0 {
-		w.sampler.log.Info("the state of a GPU can be read again", "device", w.Name)
+	w.failures, w.next.Lost = 0, false
+	if w.blackout > 0 && time.Since(w.until) >= steady {
+		w.sampler.log.Info("the state of a GPU can be read again, and could for a minute", "device", w.Name)
+		w.blackout, w.cause = 0, nil
 	}
-	w.failures, w.blackout, w.cause = 0, 0, nil
-	w.next.Lost = false
 }
 
 // readMemory answers ReadMemory.

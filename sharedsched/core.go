@@ -41,7 +41,7 @@ type Core struct {
 	maxQueuedBytes int64
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
-	capped         []*shape // whose executions ran out of memory lately
+	bounded        []*shape // whose executions ran out of memory lately
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
 	hurry          bool     // no batch is held for its timeout
 	draining       bool
@@ -127,13 +127,14 @@ type version struct {
 	previous map[string]*shape // what is known of another version's costs, to begin with
 	queued   [2]int            // tasks with rows that were not started, by class
 	live     int               // tasks that have not ended
+	proven   int               // rows of the largest execution that ran well: its engine has the memory that it needs
 	closing  bool
 }
 
 // shape is what is known of the cost of one shape of a version. Its queues share it.
 type shape struct {
 	cost.Curve
-	memory memoryUse
+	memory memoryBound
 	queues []*queue // live ones of this shape, by id
 	used   uint64   // when a queue asked for it last, in tasks ever submitted
 	// refusing is since when tasks are refused on its estimates alone, with nothing measured in between; Never: not so.
@@ -256,13 +257,17 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	return id, nil
 }
 
-// Inherit has a version begin with what is known of the costs of another on the same device, until its own are measured.
-func (c *Core) Inherit(id, from VersionID) {
+// Inherit has a version begin with what is known of the costs of another on the same device, until its own are measured. moved: it
+// is the other one under a new id, with the same engine, which has the memory that it took; a new engine has yet to take it.
+func (c *Core) Inherit(id, from VersionID, moved bool) {
 	v, p := c.version(id), c.version(from)
 	if v == nil || p == nil || v.flow.device != p.flow.device {
 		return
 	}
 	v.previous = p.shapes
+	if moved {
+		v.proven = max(v.proven, p.proven)
+	}
 	// In which order shapes inherit makes no difference.
 	for key, s := range v.shapes {
 		if q := p.shapes[key]; q != nil {
@@ -459,6 +464,7 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	}
 	s := &shape{refusing: Never, used: now}
 	s.On(state)
+	s.Of(int32(v.id))
 	if p := v.previous[key]; p != nil {
 		s.Inherit(&p.Curve)
 	}

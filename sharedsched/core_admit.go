@@ -285,8 +285,8 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 		q.asOf = now
 		q.learning = q.shape.ColdInFlight()
 		budget := s.MaxBatchCost
-		if s.Adaptive && d.cap.limit > 0 && (budget == 0 || d.cap.limit < budget) {
-			budget = d.cap.limit
+		if s.Adaptive && d.cap.most > 0 && (budget == 0 || d.cap.most < budget) {
+			budget = d.cap.most
 		}
 		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
 		limit := q.mayTake()

@@ -25,8 +25,8 @@ const (
 )
 
 type batchCap struct {
-	limit    time.Duration // of the device time of one batch; 0: none
-	revision uint64        // counts changes of limit
+	most     time.Duration // device time of one batch; 0: no bound
+	revision uint64        // counts changes of most
 
 	next int  // flow to look at next
 	at   Time // when flows were looked at last
@@ -109,8 +109,8 @@ func (b *batchCap) close() {
 	if b.last.least > 0 {
 		limit = max(minCap, b.last.least*capShareNum/capShareDen)
 	}
-	if limit != b.limit {
-		b.limit = limit
+	if limit != b.most {
+		b.most = limit
 		b.revision++
 	}
 }

@@ -212,7 +212,7 @@ func (x *trial) step() {
 			MemoryFree: int64(x.bytes.next(48)) * 64 << 20, MemoryTotal: int64(arg%3) << 32,
 		})
 	case 18:
-		x.core.Inherit(v, x.versions[x.bytes.next(len(x.versions))])
+		x.core.Inherit(v, x.versions[x.bytes.next(len(x.versions))], arg%2 == 0)
 		x.note(x.core.Advance(x.now, nil))
 	case 19:
 		switch {
@@ -224,7 +224,18 @@ func (x *trial) step() {
 			x.note(x.core.Close(x.now, nil))
 		case arg == 248:
 			x.core.Hurry(x.now)
+		case arg > 239:
+			x.expel(v)
 		}
+	}
+}
+
+// expel takes a version out. What waits of it ends at once, unless rows of it are running; nothing else ends.
+func (x *trial) expel(v VersionID) {
+	acts := x.core.Expel(x.now, v, nil)
+	x.note(acts)
+	if err := x.seen.expel(x.core, v, acts); err != nil {
+		x.t.Fatal(err)
 	}
 }
 

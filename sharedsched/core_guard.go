@@ -33,8 +33,8 @@ func (g *guard) turn(now Time) {
 	g.step = max(g.step, step)
 }
 
-// limit returns the most device time of one background batch, 0 if there is no bound.
-func (g *guard) limit(now Time) time.Duration {
+// most returns the most device time of one background batch, 0 if there is no bound.
+func (g *guard) most(now Time) time.Duration {
 	g.turn(now)
 	least := time.Duration(0)
 	for _, l := range g.least {
@@ -52,13 +52,14 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 	if q.ring.n > 0 && classOf(q.ring.at(0).order) == foreground || q.version.closing || c.draining {
 		return most
 	}
-	limit := q.device.guard.limit(now)
+	limit := q.device.guard.most(now)
 	s := &q.version.settings
 	if limit == 0 {
 		return most
 	}
 	if q.ring.n > 0 {
 		if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
+			// It is all or nothing: such a task cannot be cut to what the guard allows.
 			if q.estimate(t.rows).Cost > limit {
 				return 0
 			}

@@ -15,7 +15,7 @@ import (
 func (c *Core) refresh(now Time, q *queue) {
 	ready, until := c.readiness(now, q)
 	if until != Never {
-		c.holds.Set(q.id, int64(until))
+		c.holds.Set(q.id, int64(until)) // Advance looks again then
 	} else {
 		c.holds.Remove(q.id)
 	}
@@ -23,6 +23,8 @@ func (c *Core) refresh(now Time, q *queue) {
 		ready = false // until the guard opens, or what comes meanwhile has been forgotten
 		c.holds.Set(q.id, int64(now.Add(guardStep)))
 	}
+	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks left: what is
+	// owed must not be lost by going back and forth.
 	served := q.served
 	q.served = false
 	if !ready {
@@ -31,7 +33,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 	k := c.classNow(q)
 	if q.stage != resting && q.class != k {
-		c.rest(q)
+		c.rest(q) // each class has heaps of its own
 	}
 	d := q.device
 	q.class = k
@@ -67,7 +69,7 @@ func (c *Core) plan(q *queue) (full bool) {
 			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	q.due = head.target
+	q.due = head.target // of its priority nobody is due before it: tasks stand in the order of targets
 	spare := (q.due - c.tasks[head.task].arrival) / margin
 	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin - spare - min(spare, delivery)
 	if c.variant.LeastSlack {
@@ -83,7 +85,7 @@ const (
 	delivery = Time(time.Millisecond)
 )
 
-// block returns what the dearest batch that may start next on the device costs.
+// block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now have to wait.
 func (d *device) block() time.Duration {
 	_, key, _ := d.blocks.Min()
 	return -time.Duration(key)
@@ -131,7 +133,8 @@ func (c *Core) tell(f *flow, k class) {
 	}
 }
 
-// promote makes pending queues demanding whose batch must start before the dearest one that could go first would end.
+// promote makes pending queues demanding whose batch must start before the dearest one that could go first would end. It is done at
+// picks only: with nothing to pick, being urgent changes nothing.
 func (c *Core) promote(now Time, d *device) {
 	soon := now.Add(d.block() + d.block()/margin)
 	for {
@@ -162,6 +165,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 		return false, Never
 	}
 	s := &q.version.settings
+	// Where nothing can join, or nobody will come any more, holding would gain nothing.
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
@@ -260,6 +264,7 @@ func (c *Core) rescan(q *queue) {
 
 // Advance lets time pass: tasks whose limit has come are dropped and queues that were held long enough become ready.
 func (c *Core) Advance(now Time, acts []Action) []Action {
+	// Limits first: whether a queue is held on depends on who is left in it.
 	for {
 		slot, ok := c.limits.due(now, &c.slab)
 		if !ok {
@@ -275,8 +280,8 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		}
 		c.refresh(now, c.queues[id])
 	}
-	if len(c.capped) > 0 {
-		c.raiseCaps(now)
+	if len(c.bounded) > 0 {
+		c.raiseBounds(now)
 	}
 	c.refreshTouched(now)
 	return acts

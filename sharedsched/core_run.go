@@ -13,9 +13,11 @@ import (
 func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
 	acts = c.Advance(now, acts)
 	d := &c.devices[c.lanes[id].device]
+	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
 	c.sweep(now, d)
 	c.touchHeld(d)
 	c.refreshTouched(now)
+	// Each turn either starts a batch, finds nothing to start, or gives up at least one task, so that it ends.
 	for {
 		p := c.pick(now, d)
 		q := p.queue
@@ -27,6 +29,7 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 			c.refreshTouched(now) // without them another queue may be more urgent
 			continue
 		}
+		// Before the batch is formed, which changes both: they are the reason for the pick.
 		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
 		acts = c.form(now, q, b, acts)
 		c.start(now, id, p, b)
@@ -35,7 +38,8 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	}
 }
 
-// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up.
+// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after every event,
+// and so looks at nothing but lengths; batch threads are woken by it.
 func (c *Core) HasWork(id LaneID) bool {
 	d := &c.devices[c.lanes[id].device]
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
@@ -111,13 +115,13 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	}
 	largest, _, _ := c.fullBatch(q)
 	most := c.size(q, min(room, c.mayBlock(now, q)))
-	hurried := room < min(largest, q.waiting)
+	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.at(0).order
 	full := false
 	for q.ring.n > 0 && !full {
 		t := &c.tasks[q.ring.at(0).task]
 		if t.alone {
-			break
+			break // it gets a batch of its own
 		}
 		left, room := t.rows-t.next, most-b.Rows
 		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.order) == background
@@ -127,6 +131,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 				break
 			}
 		}
+		// A task that the next batch can hold is not split: its caller would wait for both.
 		if left <= room || left > most {
 			c.takeRows(now, q, min(left, room), b)
 		}
@@ -151,6 +156,7 @@ func (c *Core) size(q *queue, most int) int {
 	if down == 0 || down == rows || !c.fills(q, down) {
 		return most
 	}
+	// Compared by cost per row, crosswise: divisions would round.
 	if s.Padding == MinimizeCost &&
 		int64(q.estimate(up).Cost)*int64(down) <= int64(q.estimate(down).Cost)*int64(rows) {
 		return most
@@ -186,7 +192,8 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 	return FlushDeviceIdle
 }
 
-// takeRows moves rows of the head task from the queue into the batch.
+// takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows left: its place in
+// the order is that of its target, which a split does not change.
 func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	slot := q.ring.at(0).task
 	t := &c.tasks[slot]
@@ -204,7 +211,8 @@ func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	}
 }
 
-// unqueue takes a task off everything that waits: it has no rows left to start, or will start none.
+// unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a queue leads
+// through it, so that the counts of what waits are kept in one place.
 func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	t.state = next
 	q.ring.remove(t.order)
@@ -231,6 +239,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
+	// By what is executed, not by what was asked for: padding costs as much as rows do.
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
 		l.est = q.shape.Begin(b.Padded)
 		c.touchShape(q.shape) // its other queues wait for the measurement
@@ -243,6 +252,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	}
 	q.running++
 	q.served = true
+	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
 	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)
@@ -283,11 +293,12 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		used = r.DeviceTime
 	}
 	revision := q.shape.Revision()
+	// What it tells about memory counts also where it teaches no cost, such as the first run of a shape.
 	switch {
 	case r.OutOfMemory:
 		c.ranOut(now, q.shape, b.Padded)
 	case !r.Unusable:
-		c.ranWell(v, q.shape, b.Padded)
+		c.ranWell(v, b.Padded)
 	}
 	if r.Unusable || r.OutOfMemory || c.get(b.Spans[0].task).unmeasured {
 		q.shape.Abandon(l.est)
@@ -295,6 +306,7 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 		q.shape.Settle(l.est, used)
 		q.shape.refusing = Never
 	}
+	// What failed took the device as well, and is paid for: else a flow of failing requests would be served for nothing.
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
@@ -326,10 +338,10 @@ func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []A
 	o.Device, o.Reason = b.Device, b.Reason
 	o.BatchRequests, o.BatchRows, o.PaddedRows = len(b.Spans), b.Rows, b.Padded-b.Rows
 	if s.Err != nil {
-		return c.stop(now, slot, EndFailed, acts)
+		return c.stop(now, slot, EndFailed, acts) // its other rows would be computed for nothing
 	}
 	if t.running > 0 || t.state == taskQueued {
-		return acts
+		return acts // others of its rows run or wait
 	}
 	end := EndDone
 	if t.state == taskEnding {
@@ -353,9 +365,9 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	}
 	t.state = taskEnding
 	if t.running > 0 {
-		return acts
+		return acts // the executor reads its payload until then
 	}
-	v := t.queue.version
+	v := t.queue.version // finish forgets it
 	acts = c.finish(slot, t.end, acts)
 	return c.retire(v, acts)
 }

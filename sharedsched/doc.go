@@ -19,10 +19,13 @@
 //
 //   - A task is the work of one request: rows, a key, a limit, a target, a priority. Its payload stays in the shell.
 //   - A queue holds the tasks that may share an execution: those of one version with equal keys.
+//   - A shape is the part of a key that decides what an execution costs, besides its rows. Queues whose keys differ only in values
+//     share one.
 //   - A version is one version of a model: its settings, its queues, its bound on waiting tasks.
 //   - A flow is what fairness is owed to: a version, or all versions of a model. Flows and queues are different things: were
 //     fairness owed to queues, a model with forty shapes would get forty shares.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread.
+//   - There are two classes of work: what somebody waits for is foreground, and the rest (priority Sheddable) background.
 //   - A batch holds spans: ranges of rows of one or more tasks.
 //   - The limit of a task is when its answer stops being worth anything; only it refuses and drops. The target is when the
 //     answer is wanted; it only orders. Clients set safety deadlines of half a minute, which must not rank a request last.
@@ -70,8 +73,8 @@
 //     waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in the last
 //     second, so that whoever comes next is hardly delayed.
 //  6. Of the chosen queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize, MaxBatchCost, the
-//     device cap and the device's memory allow. A task that fits no batch is split over several; one that would fit the next batch whole waits for it.
-//     Behind foreground tasks, background ones only take the place of padding.
+//     device cap and the device's memory allow. A task that fits no batch is split over several; one that would fit the next batch
+//     whole waits for it. Behind foreground tasks, background ones only take the place of padding.
 //  7. The flow is charged the estimate, and when the batch ends the difference to the device time measured.
 //
 // Early drop: tasks at the head that would miss their limits even alone are given up. If the limits of the next ones would make
@@ -82,15 +85,15 @@
 // The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: two thirds of
 // the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (core_cap.go).
 //
-// Memory: what ran well fits; larger executions may take what telemetry says is free, less a reserve; after one ran out of memory
-// half of it is the most, and twice as much again each minute (core_memory.go).
+// Memory: what ran well of a version fits, whatever its shape; larger executions may take what telemetry says is free, less a
+// reserve; after one ran out of memory half of it is the most for its shape, and twice as much again each minute (core_memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its limit; and
 // where more waits than the device can do by then, when one and a half times its flow's share would. An estimate that was never
 // measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task through.
 //
-// This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and Symphony (2023) for deadlines and
-// batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for fairness. docs/SCHEDULER.md derives it, shows
+// This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and Symphony (2023) for
+// deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for fairness. docs/SCHEDULER.md derives it, shows
 // what each part is worth, and compares it with those systems.
 //
 // # Bounds
@@ -121,9 +124,11 @@
 //
 // # Invariants
 //
-// They hold between any two events; the tests check them after each one.
+// They hold between any two events; the tests check them after each one. A queue that changed is noted (touch), and brought up to date
+// with all others at the end of the event, or before the next pick at the latest (refreshTouched).
 //
 //   - Every admitted task ends exactly once, by exactly one TaskEnded action.
+//   - Of an expelled version nothing waits, and nothing starts.
 //   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
 //   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
 //     if one of its queues does.

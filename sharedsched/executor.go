@@ -52,21 +52,19 @@ type Report struct {
 type VersionID int32
 
 // Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch threads ask
-// after each execution, never with a lock held.
+// after each execution and when they are woken for work, never with a lock held.
 type Telemetry interface {
 	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0 while there
 	// has been none. It must not block. One that has become too old must give way to one that is Expired.
 	Sample(device string) (cost.Sample, uint64)
 }
 
-// Observer hears what the scheduler did, for metrics. Calls come from any goroutine, never with a lock held, and must not
-// block.
+// Observer hears of executions, for metrics. What becomes of a task its caller hears from Do, and only that one knows what it means:
+// whether it was a request, and whether it is tried elsewhere.
 type Observer interface {
-	// BatchDone follows every execution, before the callers of the batch are answered.
+	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine, never with a
+	// lock held, and must not block.
 	BatchDone(BatchEvent)
-	// TaskRefused follows every refusal and every task dropped from a queue; err is what Do returned. Who calls Do may try
-	// another version then (ErrRemoved), so that a refusal here need not be one to the client.
-	TaskRefused(v VersionID, err error)
 }
 
 // BatchEvent describes one execution.

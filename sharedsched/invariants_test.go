@@ -70,8 +70,8 @@ func (k *checker) invariants(c *Core) error {
 		if now := 1 + q.device.state.Revision() + q.device.cap.revision; q.asOf == now && q.most > q.mayTake() {
 			return fmt.Errorf("queue %d: batches have up to %d rows, memory suffices for %d", q.id, q.most, q.mayTake())
 		}
-		if u := &q.shape.memory; (u.cap > 0) != slices.Contains(c.capped, q.shape) || u.cap >= max(u.failed, 2) {
-			return fmt.Errorf("queue %d: memory %+v, bound: %v", q.id, *u, slices.Contains(c.capped, q.shape))
+		if u := &q.shape.memory; (u.most > 0) != slices.Contains(c.bounded, q.shape) || u.most >= max(u.failed, 2) {
+			return fmt.Errorf("queue %d: memory %+v, bound: %v", q.id, *u, slices.Contains(c.bounded, q.shape))
 		}
 		if err := c.checkStage(q); err != nil {
 			return err

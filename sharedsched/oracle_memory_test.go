@@ -22,18 +22,19 @@ func (q *oracleQueue) fits(rows int, m oracleMemory) bool {
 	if q.cap > 0 && rows > q.cap {
 		return false
 	}
-	return !m.known || rows <= q.proven || q.version.RowMemory*int64(rows-q.proven) <= m.room
+	return !m.known || rows <= q.version.proven || q.version.RowMemory*int64(rows-q.version.proven) <= m.room
 }
 
 // ranWell notes that memory sufficed for an execution, and that there is less for others if it was larger than all before.
 func (o *oracle) ranWell(now Time, q *oracleQueue, rows int) {
-	if rows <= q.proven {
+	v := q.version
+	if rows <= v.proven {
 		return
 	}
-	more := int64(rows - q.proven)
-	q.proven = rows
-	if o.memory.known && q.version.RowMemory > 0 {
-		o.setFree(now, o.free-more*q.version.RowMemory, q)
+	more := int64(rows - v.proven)
+	v.proven = rows
+	if o.memory.known && v.RowMemory > 0 {
+		o.setFree(now, o.free-more*v.RowMemory, slices.DeleteFunc(slices.Clone(o.queues), func(q *oracleQueue) bool { return q.version != v })...)
 	}
 }
 

@@ -19,7 +19,7 @@ type oracle struct {
 	beyond   func(*oracleQueue) bool
 	draining bool
 
-	versions    []Settings
+	versions    []oracleVersion
 	free, total int64 // memory of the device
 	memory      oracleMemory
 }
@@ -29,6 +29,11 @@ type oracleFlow struct {
 	weight  int64
 	tag     [2]int64 // by class
 	demands [2]bool
+}
+
+type oracleVersion struct {
+	Settings
+	proven int // rows of the largest execution that ran well
 }
 
 type oracleTask struct {
@@ -43,11 +48,10 @@ type oracleTask struct {
 
 type oracleQueue struct {
 	flow    *oracleFlow
-	version *Settings
+	version *oracleVersion
 	shape   *shape // Core's
 	tasks   []*oracleTask
 	memory  *oracleMemory // the device's
-	proven  int           // rows of the largest execution that ran well
 	cap     int           // rows, since one ran out of memory; 0: none did
 
 	// As of the last look at the queue, which follows every change of it.

@@ -119,8 +119,8 @@ func (p *replayer) apply(l *traceLine) (err error) {
 		id, err := p.core.AddVersion(l.Name, l.Flow, *l.Settings)
 		p.trace.addVersion(l.Name, l.Flow, l.Settings, id, err)
 	case "inherit":
-		p.core.Inherit(l.Version, l.From)
-		p.trace.inherit(l.Version, l.From)
+		p.core.Inherit(l.Version, l.From, l.Moved)
+		p.trace.inherit(l.Version, l.From, l.Moved)
 	case "observe":
 		p.core.Observe(l.At, l.Device, *l.Sample)
 		p.trace.observe(l.At, l.Device, *l.Sample)

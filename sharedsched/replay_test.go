@@ -56,7 +56,7 @@ func record(t *testing.T) string {
 			}
 			versions = append(versions, v)
 		}
-		s.Inherit(versions[1], versions[0])
+		s.Inherit(versions[1], versions[0], true)
 		var wg sync.WaitGroup
 		for range 400 {
 			v := versions[rng.IntN(3)]
@@ -89,7 +89,7 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 || sum.Dropped < 5 {
+	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 || sum.Dropped < 5 || !strings.Contains(trace, `"moved":true`) {
 		t.Errorf("a trace with little in it: %+v", sum)
 	}
 }

@@ -53,9 +53,10 @@ type scratch struct {
 
 // batchThread runs the batches of one lane, one after the other.
 type batchThread struct {
-	lane LaneID
-	wake chan struct{} // capacity 1: a wake-up while awake is remembered once, which is enough
-	idle bool          // guarded by Scheduler.mu
+	lane   LaneID
+	device string        // the lane's
+	wake   chan struct{} // capacity 1: a wake-up while awake is remembered once, which is enough
+	idle   bool          // guarded by Scheduler.mu
 }
 
 // New starts a scheduler. Close ends it. The observer may be nil.
@@ -74,7 +75,9 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
 	for i := range core.lanes {
-		s.threads = append(s.threads, &batchThread{lane: LaneID(i), wake: make(chan struct{}, 1)})
+		s.threads = append(s.threads, &batchThread{
+			lane: LaneID(i), device: cfg.Devices[core.lanes[i].device].Name, wake: make(chan struct{}, 1),
+		})
 	}
 	for _, t := range s.threads {
 		s.done.Go(func() { s.run(t) })
@@ -110,12 +113,12 @@ func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (Versio
 }
 
 // Inherit has a version begin with what is known of the costs of another on the same device, such as the version before it,
-// until its own are measured.
-func (s *Scheduler) Inherit(v, from VersionID) {
+// until its own are measured. moved: it is the other one under a new id, with the same engine and the memory that this has taken.
+func (s *Scheduler) Inherit(v, from VersionID, moved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.core.Inherit(v, from)
-	s.trace.inherit(v, from)
+	s.core.Inherit(v, from, moved)
+	s.trace.inherit(v, from, moved)
 }
 
 // Configure changes a version's settings from the next batch on.
@@ -169,7 +172,6 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	defer s.recycle(o)
 	h, err := s.admit(ctx, v, t, o)
 	if err != nil {
-		s.refused(v, err)
 		return Outcome{}, err
 	}
 
@@ -196,7 +198,6 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	case EndRemoved:
 		err = ErrRemoved
 	}
-	s.refused(v, err)
 	return o.outcome, err
 }
 
@@ -249,12 +250,6 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			late.Target = max(1, t.Target-o.waited)
 			t = &late
 		}
-	}
-}
-
-func (s *Scheduler) refused(v VersionID, err error) {
-	if s.obs != nil {
-		s.obs.TaskRefused(v, err)
 	}
 }
 

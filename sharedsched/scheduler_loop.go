@@ -6,22 +6,21 @@ func (s *Scheduler) run(t *batchThread) {
 		batch Batch
 		sc    scratch
 		event BatchEvent
-		said  sample
 	)
 	for running := false; ; {
 		var report Report
 		if running {
 			report = s.exec.Execute(&batch)
-			said = s.sample(batch.Device)
 		}
+		said := s.sample(t.device) // after a rest too: no execution has brought one meanwhile
 		read := s.now()
 		s.mu.Lock()
 		now := s.nowLocked(read)
 		sc.reset()
 		settled := running
+		s.observeLocked(now, t.lane, said) // first, lest the batch be a surprise that the sample explains
 		if running {
 			s.keepErrorsLocked(&batch)
-			s.observeLocked(now, t.lane, said) // first, lest the batch be a surprise that the sample explains
 			event, sc.acts = s.core.Settle(now, t.lane, &batch, report, sc.acts)
 			s.trace.settle(now, t.lane, &batch, report, event, sc.acts)
 			clear(batch.Spans) // the payloads are their callers' again

@@ -25,7 +25,7 @@ import (
 //	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
 //	configure NAME SETTING=VALUE ...
 //	cost NAME rows=N [shape=S] DURATION teaches the cost model: three measurements
-//	inherit NAME FROM                   NAME begins with what is known of FROM's costs
+//	inherit NAME FROM [moved]           NAME begins with what is known of FROM's costs
 //	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [free=MIB total=MIB] [idle] [throttled] [expired]
 //	estimate NAME rows=N [shape=S]      what an execution is expected to take, and on what that rests
 //	speed NAME base=1ms row=100us       how long executions take under "go"
@@ -147,7 +147,7 @@ func (s *script) event(words []string, kv map[string]string) {
 			curve.Settle(curve.Begin(s.int(kv["rows"])), s.duration(words[2]))
 		}
 	case "inherit":
-		s.core.Inherit(id, s.ids[words[2]])
+		s.core.Inherit(id, s.ids[words[2]], slices.Contains(words, "moved"))
 	case "observe":
 		s.core.Observe(s.now, name, s.sample(words, kv))
 	case "speed":

@@ -65,7 +65,7 @@ type Settings struct {
 	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
 	// padded up. Empty: any size.
 	AllowedBatchSizes []int
-	// RowMemory is the device memory, in bytes, that each further row of an execution takes. Where telemetry knows how much is free,
+	// RowMemory is the device memory, in bytes, that each further row of an execution takes at most. Where telemetry knows how much is free,
 	// it keeps executions from becoming larger than fits. Zero: unknown; only executions that ran out of memory bound the next.
 	RowMemory int64 `json:",omitempty"`
 	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.

@@ -72,3 +72,39 @@ func othersShare(t *testing.T, flows, keys int) float64 {
 	}
 	return float64(served[0]) / float64(served[0]+served[1])
 }
+
+// TestShapesOfAVersionAreNotTheDevice: what all shapes of one version show alike is not held for the device's doing, until another version
+// shows it, too.
+func TestShapesOfAVersionAreNotTheDevice(t *testing.T) {
+	for _, versions := range []int{1, 2} {
+		c, err := NewCore(Config{Devices: []Device{{Name: "d", Lanes: 1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shapes []*shape
+		for i := range 2 {
+			v := VersionID(0)
+			if i < versions {
+				f, err := c.AddFlow("f", "d", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v, err = c.AddVersion("v", f, Settings{Batched: true, MaxBatchSize: 8, MaxQueue: 10}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shapes = append(shapes, c.version(v).shape(strconv.Itoa(i), 0, &c.devices[0].state))
+		}
+		for i := range 40 {
+			took := 10 * time.Millisecond
+			if i >= 20 {
+				took = 12 * time.Millisecond
+			}
+			s := shapes[i%2]
+			s.Settle(s.Begin(1), took)
+		}
+		if _, _, residual := c.devices[0].state.Factors(); (residual > 1) != (versions > 1) {
+			t.Errorf("a residual of %v after what two shapes of %d versions have shown", residual, versions)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (c *Core) State(now Time) State {
 		fair := &d.fair[foreground]
 		ds := DeviceState{
 			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: fair.Len(),
-			Window: fair.Window, Work: d.work, Cap: d.cap.limit,
+			Window: fair.Window, Work: d.work, Cap: d.cap.most,
 		}
 		ds.Clock, ds.CoTenant, ds.Residual = d.state.Factors()
 		ds.Throttled, ds.MemoryFree, ds.MemoryTotal = d.state.Throttled(), d.memory.free, d.memory.total
@@ -140,7 +140,7 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {
 			qs.MemoryRows = rows
 		}
-		if u := &q.shape.memory; u.cap > 0 {
+		if u := &q.shape.memory; u.most > 0 {
 			qs.OutOfMemory = max(0, u.until.Sub(now))
 		}
 		if q.stage != resting {

@@ -25,6 +25,7 @@ type traceLine struct {
 	Flow     FlowID       `json:"flow,omitempty"`
 	Version  VersionID    `json:"version,omitempty"`
 	From     VersionID    `json:"from,omitempty"`
+	Moved    bool         `json:"moved,omitempty"`
 	Settings *Settings    `json:"settings,omitempty"`
 	Sample   *cost.Sample `json:"sample,omitempty"`
 	Task     *traceTask   `json:"task,omitempty"`
@@ -126,9 +127,9 @@ func (t *trace) addVersion(name string, f FlowID, s *Settings, id VersionID, err
 	}
 }
 
-func (t *trace) inherit(id, from VersionID) {
+func (t *trace) inherit(id, from VersionID, moved bool) {
 	if t != nil {
-		t.write(traceLine{Op: "inherit", Version: id, From: from}, nil, nil)
+		t.write(traceLine{Op: "inherit", Version: id, From: from, Moved: moved}, nil, nil)
 	}
 }
 

@@ -15,8 +15,9 @@ const knownFaults = false
 
 // trialRecord is what a trial remembers of tasks, to tell what may not happen to them.
 type trialRecord struct {
-	tasks   map[Handle]*trialTask
-	targets []trialTarget
+	tasks    map[Handle]*trialTask
+	targets  []trialTarget
+	expelled map[VersionID]bool
 }
 
 type trialTask struct {
@@ -33,15 +34,20 @@ type trialTarget struct {
 	target time.Duration
 }
 
-func newTrialRecord() trialRecord { return trialRecord{tasks: map[Handle]*trialTask{}} }
+func newTrialRecord() trialRecord {
+	return trialRecord{tasks: map[Handle]*trialTask{}, expelled: map[VersionID]bool{}}
+}
 
 func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string, asked time.Duration) error {
 	if r.tasks[h] != nil {
 		return fmt.Errorf("handle %x names two tasks", h)
 	}
+	if r.expelled[v] {
+		return fmt.Errorf("task %x was admitted after its version %d was expelled", h, v)
+	}
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
-	if classOf(t.order) == foreground && !t.alone && (asked == 0 || t.target.Sub(now) <= asked) { // else not even a row could meet it
+	if classOf(t.order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) { // else not even a row could meet it
 		r.targets = append(r.targets, trialTarget{now, t.queue.device.index, t.target.Sub(now)})
 	}
 	return nil
@@ -61,6 +67,29 @@ func (r *trialRecord) end(h Handle, how End) error {
 	return nil
 }
 
+// expel notes what came of a version that was just expelled.
+func (r *trialRecord) expel(c *Core, v VersionID, acts []Action) error {
+	r.expelled[v] = true
+	for _, a := range acts {
+		if a.Version != v || a.Kind == TaskEnded && (a.End != EndRemoved || r.tasks[a.Task].version != v) {
+			return fmt.Errorf("version %d was expelled, and this came of it: %+v", v, a)
+		}
+	}
+	for h, k := range r.tasks {
+		if t := c.get(h); k.version == v && !k.ended && (t.running == 0 || t.state == taskQueued) {
+			return fmt.Errorf("task %x of version %d, which was expelled, has %d rows running and is in state %d", h, v, t.running, t.state)
+		}
+	}
+	if cv := c.version(v); cv != nil {
+		for _, q := range cv.queues {
+			if q.ring.n > 0 || q.waiting > 0 || q.stage != resting {
+				return fmt.Errorf("queue %d of an expelled version has %d tasks of %d rows and is %v", q.id, q.ring.n, q.waiting, q.stage)
+			}
+		}
+	}
+	return nil
+}
+
 // over says whether every task has ended.
 func (r *trialRecord) over() error {
 	for h, t := range r.tasks {
@@ -73,6 +102,9 @@ func (r *trialRecord) over() error {
 
 // batch checks a batch that was just started on lane l.
 func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
+	if r.expelled[b.Version] {
+		return fmt.Errorf("a batch of version %d is started, which was expelled", b.Version)
+	}
 	v := c.version(b.Version)
 	rows, front, whole := 0, 0, !v.settings.Batched
 	for _, sp := range b.Spans {
@@ -118,11 +150,11 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	if b.Padded != s.padded(b.Rows) || b.Rows > s.MaxBatchSize {
 		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded, s.MaxBatchSize, s.AllowedBatchSizes)
 	}
-	if rows := l.queue.shape.memory.rows(c.devices[l.device].memory, s); b.Padded > max(rows, s.padded(1)) {
+	if rows := c.version(b.Version).fits(l.queue.shape, c.devices[l.device].memory); b.Padded > max(rows, s.padded(1)) {
 		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
 	}
 	budget := s.MaxBatchCost
-	if limit := c.devices[l.device].cap.limit; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
+	if limit := c.devices[l.device].cap.most; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
 		budget = limit
 	}
 	shape := l.queue.shape

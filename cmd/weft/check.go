@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -31,17 +33,42 @@ func (c *checkCommand) Run(s streams) error {
 	}
 	listing := repository.Scan()
 	r.listing(&listing)
-	// With settings that are wrong it would be another server that is tried.
-	if !c.NoLoad && wrong == nil {
-		if err := c.load(r, listing); err != nil {
+	if wrong != nil {
+		return r.verdict() // it would be another server that is tried
+	}
+	present, err := c.devices(r)
+	if err != nil {
+		return err
+	}
+	if unused := unusedGPUs(&c.Server, listing); unused != "" {
+		r.note(unused)
+	}
+	if !c.NoLoad {
+		if err := c.load(r, listing, present); err != nil {
 			return err
 		}
 	}
 	return r.verdict()
 }
 
+// devices reports which of the GPUs that were asked for are not there, as far as the driver tells.
+func (c *checkCommand) devices(r *report) (presence, error) {
+	gpus := watchGPUs(&c.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler)) // it is not run: it hears of no loss
+	present := findDevices(&c.Server, gpus)
+	for _, name := range slices.Sorted(maps.Keys(present.absent)) {
+		r.fault(present.absent[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(present.unknown)) {
+		r.note(present.unknown[name].Error())
+	}
+	if gpus == nil || gpus.close == nil {
+		return present, nil
+	}
+	return present, gpus.close()
+}
+
 // load loads the models as `weft serve` would, and reports what came of it. The error is an interruption.
-func (c *checkCommand) load(r *report, listing modelrepo.Listing) error {
+func (c *checkCommand) load(r *report, listing modelrepo.Listing, present presence) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
@@ -53,6 +80,7 @@ func (c *checkCommand) load(r *report, listing modelrepo.Listing) error {
 	if err != nil {
 		return err
 	}
+	present.loseAbsent(h.models)
 	if err := h.library.loadFor(listing); err != nil {
 		r.fault(err)
 	} else if err := h.models.Reconcile(ctx, listing); err != nil {

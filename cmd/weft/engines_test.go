@@ -32,7 +32,7 @@ func TestUsableProviders(t *testing.T) {
 		cpu  = modelrepo.CPU
 		cuda = modelrepo.CUDA
 	)
-	noGPU, noCPU := "it asks for cuda, but --devices names no GPU", "it asks for cpu, but --devices does not name cpu"
+	noGPU, noCPU := "it asks for cuda, but --devices names no GPU, such as cuda:0", "it asks for cpu, but --devices does not name cpu"
 	for _, tt := range []struct {
 		devices string
 		asked   []modelrepo.Provider
@@ -45,7 +45,7 @@ func TestUsableProviders(t *testing.T) {
 		{devices: "cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda"}, notes: []string{noCPU}},
 		{
 			devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO}, want: []string{"openvino"},
-			notes: []string{"it asks for tensorrt, but --devices names no GPU"},
+			notes: []string{"it asks for tensorrt, but --devices names no GPU, such as cuda:0"},
 		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
@@ -134,10 +134,14 @@ func TestONNXWithoutItsProvider(t *testing.T) {
 	if err != nil || device != "cpu" || len(notes) != 1 || !strings.HasSuffix(notes[0], "; using cpu") {
 		t.Errorf("on %q, notes %q, %v; want the CPU and a note", device, notes, err)
 	}
+	const nowhere = "; nor can it have another provider: it asks for cpu, but --devices does not name cpu"
+	if _, _, _, err = cartpole(t, "cuda", onnx); err == nil || !strings.HasSuffix(err.Error(), nowhere) {
+		t.Errorf("error %v, want it to say why the CPU is none", err)
+	}
 }
 
-// A model that would have a GPU is placed on the processor, because that GPU is lost or full.
-func TestONNXOnItsLastResort(t *testing.T) {
+// A model is placed on the processor: because the GPU that it would rather have is lost or full, or because it asks for no other first.
+func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 	if _, err := ortlib.Find(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,28 +149,54 @@ func TestONNXOnItsLastResort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &library{}, slog.New(slog.DiscardHandler))
-	m := modelrepo.Defaults()
-	m.ONNX.Providers = []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}
-	opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := []string{"it asks for cuda, but no GPU can take it now"}; opened.Device != "cpu" || opened.Provider != "cpu" || !cmp.Equal(opened.Notes, want) {
-		t.Errorf("on %s by %s with %q, want the CPU and %q", opened.Device, opened.Provider, opened.Notes, want)
-	}
-	if err := opened.Session.Close(); err != nil {
-		t.Error(err)
+	for _, c := range []struct {
+		providers []modelrepo.Provider
+		notes     []string
+	}{
+		{[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []string{"it asks for cuda, but no GPU can take it now"}},
+		{[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, nil},
+	} {
+		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &library{}, slog.New(slog.DiscardHandler))
+		m := modelrepo.Defaults()
+		m.ONNX.Providers = c.providers
+		opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opened.Device != "cpu" || opened.Provider != "cpu" || !cmp.Equal(opened.Notes, c.notes) {
+			t.Errorf("%v: on %s by %s with %q, want the CPU and %q", c.providers, opened.Device, opened.Provider, opened.Notes, c.notes)
+		}
+		if err := opened.Session.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 func TestONNXWithoutItsDevice(t *testing.T) {
-	_, _, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CUDA}, IntraOpThreads: 1})
-	if err == nil || !strings.Contains(err.Error(), "cartpole/3/model.onnx: it asks for cuda, but --devices names no GPU; change onnx.providers") {
-		t.Errorf("error %v", err)
+	const cpu, cuda = modelrepo.CPU, modelrepo.CUDA
+	for _, c := range []struct {
+		devices   string
+		providers []modelrepo.Provider
+		want      string
+	}{
+		{"cpu", []modelrepo.Provider{cuda}, "it asks for cuda, but --devices names no GPU, such as cuda:0; " +
+			"start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the model's model.yaml"},
+		{"cuda:1,cuda:2", []modelrepo.Provider{cpu}, "it asks for cpu, but --devices does not name cpu; " +
+			"set onnx.providers: [cuda] in the model's model.yaml to have it on a GPU, or start the server with --devices cpu,cuda:1,cuda:2"},
+	} {
+		_, _, _, err := cartpole(t, c.devices, modelrepo.ONNX{Providers: c.providers, IntraOpThreads: 1})
+		if err == nil || !strings.HasSuffix(err.Error(), "cartpole/3/model.onnx: "+c.want) {
+			t.Errorf("--devices %s, providers %v: error %v, want %s", c.devices, c.providers, err, c.want)
+		}
 	}
-	device, notes, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, IntraOpThreads: 1})
-	if err != nil || device != "cpu" || len(notes) != 1 {
-		t.Errorf("on %q, notes %q, %v; want the CPU and a note", device, notes, err)
+	device, notes, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cuda, cpu}, IntraOpThreads: 1})
+	want := []string{"it asks for cuda, but --devices names no GPU, such as cuda:0; using cpu"}
+	if err != nil || device != "cpu" || !cmp.Equal(notes, want) {
+		t.Errorf("on %q, notes %q, %v; want the CPU and %q", device, notes, err, want)
+	}
+	// Nobody is told of what it would take only if it had to.
+	device, notes, _, err = cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cpu, cuda}, IntraOpThreads: 1})
+	if err != nil || device != "cpu" || len(notes) > 0 {
+		t.Errorf("on %q, notes %q, %v; want the CPU and nothing to tell", device, notes, err)
 	}
 }

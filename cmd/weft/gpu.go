@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -12,25 +13,29 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
 // gpuWatch follows the state of the GPUs that models run on. It implements sharedsched.Telemetry.
 type gpuWatch struct {
 	sampler *gpu.Sampler      // nil: there is nothing to follow
+	began   time.Time         // when the sampler did
 	close   func() error      // lets go of the driver, once the sampler has ended
 	missing map[string]string // devices that cannot be followed, and a word for why
 }
 
 // gpuStandIns have a test follow other devices than GPUs, by a library of its own.
 type gpuStandIns struct {
-	library string
-	devices []gpu.Device
+	library  string
+	patience time.Duration // with the library
+	devices  []gpu.Device
 }
 
 // watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on: estimates
-// then rely on what executions take. Nil: there is no GPU, or nobody wants them followed.
-func watchGPUs(s *config.Server, instead gpuStandIns, log *slog.Logger) *gpuWatch {
+// then rely on what executions take. lost hears of each that the driver cannot reach any more, while the part runs. Nil: there is no
+// GPU, or nobody wants them followed.
+func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error), log *slog.Logger) *gpuWatch {
 	devices := instead.devices
 	for _, g := range parseDevices(s.Devices).gpus {
 		devices = append(devices, gpu.Device{Name: g.name, Ordinal: g.id})
@@ -38,7 +43,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, log *slog.Logger) *gpuWatc
 	if len(devices) == 0 || s.GPUTelemetry == config.GPUTelemetryOff {
 		return nil
 	}
-	settings := nvidia.Config{Library: instead.library, Devices: devices, Logger: log}
+	settings := nvidia.Config{Library: instead.library, Patience: instead.patience, Devices: devices, Logger: log}
 	if visible, isSet := os.LookupEnv("CUDA_VISIBLE_DEVICES"); isSet {
 		settings.Visible = &visible
 	}
@@ -65,12 +70,18 @@ func watchGPUs(s *config.Server, instead gpuStandIns, log *slog.Logger) *gpuWatc
 	w.close = source.Close
 	w.sampler = gpu.NewSampler(gpu.Config{
 		Source: source, Devices: source.Devices(), Interval: time.Duration(s.GPUTelemetryInterval), Logger: log,
+		OnLost: func(d gpu.Device, cause error) {
+			cause = fmt.Errorf("the driver says so: %w", cause)
+			ort.LoseDevice(d.Ordinal, cause) // before sessions there are closed
+			lost(d.Name, cause)
+		},
 	})
 	return w
 }
 
 // part reads the state until it is stopped. A driver that hangs is left behind: it must not hold up the stop.
 func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
+	w.began = time.Now()
 	return untilStopped("GPU telemetry", func(ctx context.Context) error {
 		closed := make(chan error, 1)
 		go func() {
@@ -90,7 +101,7 @@ func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 	})
 }
 
-// driverPatience is how long a stop waits for a driver.
+// driverPatience is how long a driver is waited for: by a stop, and by who wants to know free memory.
 const driverPatience = 2 * time.Second
 
 // Sample implements sharedsched.Telemetry.
@@ -102,20 +113,30 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	return costSample(&s), number
 }
 
-// free is host.Config.FreeMemory.
+// free is host.Config.FreeMemory. Memory is read anew for who is about to fill it: the latest sample may not show yet what was loaded a
+// moment ago. A driver that hangs is waited for until its sample has expired, and not at all from then on.
 func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if w.sampler == nil {
 		return 0, false
 	}
-	s, _ := w.sampler.Latest(device)
+	s, number := w.sampler.Latest(device)
+	if s.Expired || number == 0 && time.Since(w.began) > driverPatience {
+		return 0, false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), driverPatience)
+	defer cancel()
+	if _, free, err := w.sampler.ReadMemory(ctx, device); err == nil {
+		return free, true
+	}
+	s, _ = w.sampler.Latest(device)
 	return s.MemoryFree, s.Has(gpu.Memory) && !s.Expired && !s.Lost
 }
 
 // costSample is what estimates need of a sample. What is not known is zero in both.
 func costSample(s *gpu.Sample) cost.Sample {
 	return cost.Sample{
-		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0, CoTenant: s.CoTenant,
-		MemoryFree: s.MemoryFree, MemoryTotal: s.MemoryTotal,
+		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
+		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree, MemoryTotal: s.MemoryTotal,
 		// Of a device that is lost nothing is known, and nothing will run on it.
 		Expired: s.Expired || s.Lost,
 	}
@@ -132,10 +153,7 @@ func (w *gpuWatch) list() []telemetry.GPU {
 	}
 	for _, d := range w.sampler.Devices() {
 		s, _ := w.sampler.Latest(d.Name)
-		f := w.sampler.FallBacks(d.Name)
-		all = append(all, telemetry.GPU{Device: d, Sample: s, FallBacks: map[string]int64{
-			"not_supported": f.NotSupported, "failed": f.Failed, "expired": f.Expired, "blackout": f.Blackouts, "lost": f.Lost,
-		}})
+		all = append(all, telemetry.GPU{Device: d, Sample: s, FallBacks: w.sampler.FallBacks(d.Name)})
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
@@ -44,6 +45,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	)
 	if err != nil {
 		return fail(stderr, err, statusFailed)
+	}
+	if slices.Equal(args, []string{"--version"}) {
+		args = []string{"version"} // no flag of the program: commands have one of that name
 	}
 	command, err := parser.Parse(args)
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {

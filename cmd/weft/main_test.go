@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,7 +35,7 @@ func (t tests) Run() int {
 //	signal NAME...              sends the signals to the servers that run in the background
 //	exec predict ADDRESS MODEL N  sends N requests at once and prints how many ended with which code
 //
-// and the condition [onnxruntime]: the library was fetched.
+// and the condition [onnxruntime]: the library was fetched. LIBRARY is where it is, CARTPOLE and HOPPER are models.
 func TestScripts(t *testing.T) {
 	library, missing := ortlib.Find()
 	testscript.Run(t, testscript.Params{
@@ -46,6 +47,13 @@ func TestScripts(t *testing.T) {
 		Condition: func(name string) (bool, error) { return name == "onnxruntime" && missing == nil, nil },
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("LIBRARY", library)
+			for name, model := range map[string]string{"CARTPOLE": "cartpole", "HOPPER": "hopper"} {
+				path, err := filepath.Abs("../../examples/models/" + model + "/1/model.onnx")
+				if err != nil {
+					return err
+				}
+				env.Setenv(name, path)
+			}
 			// Nothing is exported, nor found, on account of where the tests run.
 			for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"} {
 				env.Setenv(name, "none")

@@ -41,14 +41,14 @@ func tally(s *catalog.Snapshot) (serving int, failed []failure) {
 	return serving, failed
 }
 
-// nothingLoadedError: there is nothing to serve.
+// nothingLoadedError: there is nothing to serve. The causes are in the log, each where it happened.
 type nothingLoadedError struct{ failed []failure }
 
 func (e *nothingLoadedError) Error() string {
-	var b strings.Builder
-	b.WriteString("no model could be loaded")
+	var names []string
 	for _, f := range e.failed {
-		fmt.Fprintf(&b, "\n%s: %s", f.name, f.cause)
+		names = append(names, f.name)
 	}
-	return b.String()
+	return fmt.Sprintf("no model could be loaded (%s), as told above and by weft check; a server starts only if it can serve one at least, and ends instead of trying again",
+		strings.Join(names, ", "))
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +29,9 @@ func (r *report) fault(err error) {
 	r.faulty = true
 	fmt.Fprintln(r.err, err)
 }
+
+// note tells of what is no fault and probably not meant.
+func (r *report) note(text string) { fmt.Fprintln(r.err, "note: "+text) }
 
 func (r *report) verdict() error {
 	if r.faulty {
@@ -70,7 +75,7 @@ func (r *report) listing(l *modelrepo.Listing) {
 			r.fault(m.Missing)
 		}
 		for _, note := range m.Notes {
-			fmt.Fprintln(r.err, "note: "+note)
+			r.note(note)
 		}
 	}
 }
@@ -87,7 +92,7 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 			printVersion(r.out, v)
 			for _, m := range measured.Versions {
 				if m.ID == sharedsched.VersionID(v.Scheduler) {
-					printCosts(r.out, m.Costs)
+					printCosts(r.out, v.Signature, m.Costs)
 				}
 			}
 			for i, other := range v.Replicas {
@@ -100,6 +105,26 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 			}
 			fmt.Fprintln(r.out)
 		}
+		r.takeover(s.Model(m.Name))
+	}
+}
+
+// takeover tells of a version that answers where clients expect what the one below it takes and returns.
+func (r *report) takeover(m *catalog.Model) {
+	if m == nil {
+		return
+	}
+	newest := newestAnswers(m)
+	if newest == nil {
+		return
+	}
+	before := nextBelow(m, newest)
+	if before == nil {
+		return
+	}
+	if how := differs(before.Signature, newest.Signature); how != "" {
+		r.note(fmt.Sprintf("model %s: version %d answers requests that name none, and does not take or return what version %d does: %s",
+			m.Name, newest.Number, before.Number, how))
 	}
 }
 
@@ -136,7 +161,7 @@ func printVersion(w io.Writer, v *catalog.Version) {
 
 // printCosts prints the device time of executions that warm-up measured; of a model with open dimensions there are as many
 // lines as shapes were tried.
-func printCosts(w io.Writer, shapes []sharedsched.CostState) {
+func printCosts(w io.Writer, signature *tensor.Signature, shapes []sharedsched.CostState) {
 	for _, shape := range shapes {
 		var sizes []string
 		for _, e := range shape.Entries {
@@ -145,9 +170,30 @@ func printCosts(w io.Writer, shapes []sharedsched.CostState) {
 			}
 		}
 		if len(sizes) > 0 {
-			fmt.Fprintf(w, "cost    by rows: %s\n", strings.Join(sizes, ", "))
+			fmt.Fprintf(w, "cost    by rows%s: %s\n", describeSizes(signature, shape.ShapeKey), strings.Join(sizes, ", "))
 		}
 	}
+}
+
+// describeSizes tells the sizes of open dimensions beside the batch that a cost is of, which tensor.Signature.ShapeKey lists; "" if there
+// is no such dimension.
+func describeSizes(s *tensor.Signature, key string) string {
+	var sizes []string
+	for _, in := range s.Inputs {
+		shape, open := slices.Clone(in.Shape), false
+		for d, size := range shape {
+			if size == tensor.Unknown && d != in.BatchDim && len(key) >= 8 {
+				shape[d], key, open = int64(binary.LittleEndian.Uint64([]byte(key))), key[8:], true
+			}
+		}
+		if open {
+			sizes = append(sizes, fmt.Sprintf("%s %v", in.Name, shape))
+		}
+	}
+	if len(sizes) == 0 {
+		return ""
+	}
+	return ", for " + strings.Join(sizes, " and ")
 }
 
 func describeTensor(s *tensor.Spec) string {

@@ -88,19 +88,26 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		g.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return record.close() }})
 		trace = record
 	}
+	over := newTakeovers(log)
 	around := surroundings{
-		observer: measured, trace: trace, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() }, scan: repository.Scan,
+		observer: measured, trace: trace, scan: repository.Scan,
+		onChange: func(s *catalog.Snapshot) {
+			over.follow(s)
+			edge.ModelsChanged()
+		},
 		busy: func(model string, version int64) bool { return edge.Busy(model, version) }, // not before something was loaded
 	}
-	gpus := watchGPUs(&c.Server, c.gpuStandIns, log)
+	var h *house // below, since it looks at the GPUs
+	gpus := watchGPUs(&c.Server, c.gpuStandIns, func(device string, cause error) { h.models.LoseDevice(device, cause) }, log)
 	if gpus != nil {
 		around.telemetry, around.free = gpus, gpus.free
-		if gpus.sampler != nil {
-			g.Start(gpus.part(log))
-		}
 	}
-	h, err := newHouse(&c.Server, log, around)
-	if err != nil {
+	present := findDevices(&c.Server, gpus)
+	present.tell(&c.Server, log)
+	if unused := unusedGPUs(&c.Server, listing); unused != "" {
+		log.Warn("all models run on the processor", "cause", unused)
+	}
+	if h, err = newHouse(&c.Server, log, around); err != nil {
 		return err
 	}
 	g.Start(lifecycle.Part{Name: "scheduler and models", Stop: h.close})
@@ -151,6 +158,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	transport := grpc.NewServer(grpcOptions(&c.Server, log, measured)...)
 	edge.Register(transport)
 
+	if gpus != nil && gpus.sampler != nil {
+		g.Start(gpus.part(log)) // not before: one that is lost changes what is served
+	}
+	present.loseAbsent(h.models)
 	if err := h.library.loadFor(listing); err != nil {
 		return err
 	}
@@ -163,7 +174,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Hurry, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
 	if c.WatchInterval > 0 {
-		g.Start(watchPart(repository, time.Duration(c.WatchInterval), h, log))
+		g.Start(watchPart(repository, listing, time.Duration(c.WatchInterval), h, log))
 	}
 	if err := h.models.Settled(ctx); err != nil {
 		return err // a load that has begun is waited for by the house, as long as there is time
@@ -177,7 +188,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	return nil
 }
 
-// scan lists the models, and logs what is odd about the repositories but keeps nothing from being served.
+// scan lists the models, and logs what is odd about the repositories.
 func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
 	repository, err := modelrepo.Open(paths...)
 	if err != nil {
@@ -187,15 +198,33 @@ func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Li
 	if len(listing.Models) == 0 {
 		return nil, modelrepo.Listing{}, listing.Err()
 	}
-	for _, fault := range listing.Faults {
-		log.Error("a part of the repository cannot be served", "cause", fault)
+	tellOddities(listing, modelrepo.Listing{}, log)
+	return repository, listing, nil
+}
+
+// tellOddities logs what is odd about the repositories, but keeps nothing from being served, and was not so before.
+func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
+	known := map[string]bool{}
+	for _, fault := range before.Faults {
+		known[fault.Error()] = true
 	}
-	for _, m := range listing.Models {
+	for _, m := range before.Models {
 		for _, note := range m.Notes {
-			log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
+			known[note] = true
 		}
 	}
-	return repository, listing, nil
+	for _, fault := range now.Faults {
+		if !known[fault.Error()] {
+			log.Error("a part of the repository cannot be served", "cause", fault)
+		}
+	}
+	for _, m := range now.Models {
+		for _, note := range m.Notes {
+			if !known[note] {
+				log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
+			}
+		}
+	}
 }
 
 // flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.

@@ -13,8 +13,11 @@ type settings struct {
 	config.Server
 }
 
-// check returns everything that is wrong with the settings together, as config.Faults.
+// check returns everything that is wrong with the settings together, as config.Faults. They are named as flags, wherever they came from.
 func (s *settings) check() error {
 	faults := s.Server.Check()
+	for i := range faults {
+		faults[i].Key = "--" + faults[i].Key
+	}
 	return faults.Err()
 }

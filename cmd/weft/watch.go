@@ -10,9 +10,13 @@ import (
 )
 
 // watchPart keeps what is served in line with the repositories, from the first listing on.
-func watchPart(r *modelrepo.Repository, interval time.Duration, h *house, log *slog.Logger) lifecycle.Part {
+func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, h *house, log *slog.Logger) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
-		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) { h.follow(l, log) })
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) {
+			tellOddities(l, latest, log)
+			latest = l
+			h.follow(l, log)
+		})
 	})
 }
 

@@ -4,6 +4,7 @@ package gputest
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weftserve/weft/gpu"
 )
@@ -13,11 +14,13 @@ import (
 type Source struct {
 	mu      sync.Mutex
 	devices map[int]*device // guarded by mu
+	delay   time.Duration   // guarded by mu
 }
 
 type device struct {
 	known gpu.Sample
 	fails map[gpu.Quantity]error
+	quiet gpu.Quantity
 	asked map[gpu.Quantity]int
 	hold  chan struct{}
 }
@@ -60,6 +63,20 @@ func (s *Source) Fail(device int, set gpu.Quantity, err error) {
 	}
 }
 
+// Hush makes the source have nothing to say of the set, from now on, though asking does not fail.
+func (s *Source) Hush(device int, set gpu.Quantity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(device).quiet = set
+}
+
+// Delay makes each reading take so long.
+func (s *Source) Delay(each time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = each
+}
+
 // Hold makes everything that is asked of the device wait, as a driver does that hangs, until release is called.
 func (s *Source) Hold(device int) (release func()) {
 	s.mu.Lock()
@@ -86,13 +103,19 @@ func (s *Source) Read(device int, q gpu.Quantity, into *gpu.Sample) error {
 	s.mu.Lock()
 	d := s.of(device)
 	d.asked[q]++
-	hold, known, err := d.hold, d.known, d.fails[q]
+	hold, known, quiet, err := d.hold, d.known, d.quiet, d.fails[q]
+	delay := s.delay
 	s.mu.Unlock()
+	time.Sleep(delay)
 	if hold != nil {
 		<-hold
 	}
 	if err != nil {
 		return err
+	}
+	if quiet&q != 0 {
+		into.Set(q, &gpu.Sample{})
+		return nil
 	}
 	if !known.Has(q) {
 		return fmt.Errorf("%v: %w", q, gpu.ErrNotSupported)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/gpu/gputest"
@@ -50,6 +51,9 @@ func beChild() int {
 		Library: os.Getenv("WEFT_TEST_NVML_LIBRARY"), // empty: found by the system
 		Devices: []gpu.Device{{Name: "cuda:0"}, {Name: "cuda:1", Ordinal: 1}},
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	if os.Getenv("WEFT_TEST_NVML_HANGS") != "" {
+		cfg.Patience = 50 * time.Millisecond
 	}
 	if list, set := os.LookupEnv("CUDA_VISIBLE_DEVICES"); set {
 		cfg.Visible = &list

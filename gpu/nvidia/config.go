@@ -2,6 +2,7 @@ package nvidia
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/weftserve/weft/gpu"
 )
@@ -14,13 +15,15 @@ type Config struct {
 	Devices []gpu.Device
 	// Visible is the CUDA_VISIBLE_DEVICES of the process; nil: it is not set. It says what the ordinals count.
 	Visible *string
+	// Patience is how long Open waits for the driver. Zero: 10 s. Where GPUs are not kept initialised the driver takes seconds for that.
+	Patience time.Duration
 	// Logger hears of the errors that the driver reports (XIDs), of each number once per device. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
 // UnavailableError says that there is no NVML to ask, or nothing that it could be asked about.
 type UnavailableError struct {
-	// Reason is a word for counting: not_built, no_library, old_driver, no_driver or no_device.
+	// Reason is a word for counting: not_built, no_library, old_driver, no_driver, no_answer or no_device.
 	Reason string
 	text   string
 }

@@ -165,6 +165,15 @@ func TestNothingToAsk(t *testing.T) {
 			t.Errorf("%+v", c.opened)
 		}
 	})
+	for _, call := range []string{"init", "count", "0.uuid"} {
+		t.Run(call+" hangs", func(t *testing.T) {
+			n, folder := build(t)
+			n.Say(t, with(one, call+" wait")...)
+			if c := start(t, folder, "WEFT_TEST_NVML_HANGS=1"); c.Reason != "no_answer" || !strings.Contains(c.Error, "did not answer within 50ms") {
+				t.Errorf("%+v", c.opened)
+			}
+		})
+	}
 	t.Run("hidden", func(t *testing.T) {
 		n, folder := build(t)
 		n.Say(t, one...)

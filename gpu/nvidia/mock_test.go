@@ -47,6 +47,27 @@ func openMock(t *testing.T, lib *mock.Interface, log *slog.Logger) *Source {
 	return s
 }
 
+// TestLateAnswer: a driver that answers when nobody waits for it any more is let go of.
+func TestLateAnswer(t *testing.T) {
+	for took, late := range map[time.Duration]bool{time.Second: false, time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			lib := mocked(&mock.Device{})
+			s, err := inTime(10*time.Second, func() (*Source, error) {
+				time.Sleep(took)
+				return open(lib, Config{Devices: []gpu.Device{{Name: "cuda:0"}}})
+			})
+			if u, ok := errors.AsType[*UnavailableError](err); ok != late || late && u.Reason != "no_answer" || (s == nil) != late {
+				t.Errorf("after %v: %v, %v", took, s, err)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if shut := len(lib.ShutdownCalls()) > 0; shut != late {
+				t.Errorf("after %v: let go of: %v", took, shut)
+			}
+		})
+	}
+}
+
 // TestOtherNamespace: in a container the driver may count processes as the machine does. Nothing is said of others until our
 // own number was seen.
 func TestOtherNamespace(t *testing.T) {
@@ -92,6 +113,30 @@ func TestOtherNamespace(t *testing.T) {
 	var got gpu.Sample
 	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) || errors.Is(err, gpu.ErrLost) {
 		t.Errorf("a process more than a moment before: %v, want a failure of this time", err)
+	}
+}
+
+// TestProcessesThatComeInBetween: go-nvml asks for the number of processes first, and panics where there are more of them when it asks for
+// these. It is a reading that fails, once, and no more than that.
+func TestProcessesThatComeInBetween(t *testing.T) {
+	asked := 0
+	s := openMock(t, mocked(&mock.Device{GetProcessUtilizationFunc: func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
+		room := make([]nvml.ProcessUtilizationSample, 1) // as go-nvml does it
+		number := 2
+		if asked++; asked > 1 {
+			number = 1
+			room[0] = nvml.ProcessUtilizationSample{Pid: 8, TimeStamp: since + 1, SmUtil: 30}
+		}
+		return room[:number], nvml.SUCCESS
+	}}), nil)
+	defer s.Close()
+	s.devices[0].processes = processes{own: 7, sameCount: true, last: 1000}
+	var got gpu.Sample
+	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) || errors.Is(err, gpu.ErrLost) || got.Known != 0 {
+		t.Errorf("%+v, %v; want a failure of this time", got, err)
+	}
+	if err := s.Read(0, gpu.CoTenants, &got); err != nil || got.CoTenant != 300 {
+		t.Errorf("the next time: %+v, %v; want 300", got, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -39,19 +40,51 @@ type device struct {
 // noInstance is NVML's word for what is not about a MIG instance.
 const noInstance = 0xFFFFFFFF
 
-// Open loads NVML and finds the devices. The error is an *UnavailableError where there is no driver or none of the devices; then
-// nothing can be asked. The Source must be closed, after the last Read.
+const defaultPatience = 10 * time.Second
+
+// Open loads NVML and finds the devices. The error is an *UnavailableError where there is no driver, an answer does not come in time, or
+// there are none of the devices; then nothing can be asked. The Source must be closed, after the last Read.
 func Open(cfg Config) (*Source, error) {
-	lib, err := load(cfg.Library)
-	if err != nil {
-		return nil, err
+	return inTime(cmp.Or(cfg.Patience, defaultPatience), func() (*Source, error) {
+		lib, err := load(cfg.Library)
+		if err != nil {
+			return nil, err
+		}
+		s, err := open(lib, cfg)
+		if err != nil {
+			_ = lib.Shutdown() // there is nothing to be done if that fails
+			return nil, err
+		}
+		return s, nil
+	})
+}
+
+// inTime returns what find does. Where it does not within patience, it is left behind; a Source that it finds later is closed.
+func inTime(patience time.Duration, find func() (*Source, error)) (*Source, error) {
+	type found struct {
+		source *Source
+		err    error
 	}
-	s, err := open(lib, cfg)
-	if err != nil {
-		_ = lib.Shutdown() // there is nothing to be done if that fails
-		return nil, err
+	answer, gaveUp := make(chan found), make(chan struct{})
+	go func() {
+		s, err := find()
+		select {
+		case answer <- found{s, err}:
+		case <-gaveUp:
+			if err == nil {
+				_ = s.Close() // there is nobody to tell if that fails
+			}
+		}
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a := <-answer:
+		return a.source, a.err
+	case <-late.C:
+		close(gaveUp)
+		return nil, &UnavailableError{"no_answer", fmt.Sprintf("the NVIDIA driver did not answer within %v", patience)}
 	}
-	return s, nil
 }
 
 // open finds the devices by a library that is initialised.

@@ -36,7 +36,7 @@ type house struct {
 
 // counts is the scheduler's observer: it adds up what the executions did.
 type counts struct {
-	batches, rows, cpu, refused atomic.Int64
+	batches, rows, cpu atomic.Int64
 }
 
 func (c *counts) BatchDone(e sharedsched.BatchEvent) {
@@ -44,8 +44,6 @@ func (c *counts) BatchDone(e sharedsched.BatchEvent) {
 	c.rows.Add(int64(e.Rows))
 	c.cpu.Add(int64(e.DeviceTime))
 }
-
-func (c *counts) TaskRefused(sharedsched.VersionID, error) { c.refused.Add(1) }
 
 // mark returns functions that tell the mean rows of an execution, and the processor time of a row, since mark was called.
 func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {

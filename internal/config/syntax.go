@@ -117,5 +117,8 @@ func (d *decoder) syntaxError(err error) {
 			at = placeOfToken(tk)
 		}
 	}
+	if strings.Contains(message, "tab character") || strings.Contains(message, "'\t'") {
+		message = "a tab where YAML takes none; use spaces"
+	}
 	d.fault(at, "", "not valid YAML near here: "+message)
 }

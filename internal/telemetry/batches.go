@@ -23,7 +23,3 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 		t.estimateError.Record(ctx, float64(e.DeviceTime)/float64(e.Estimated), s.plain.record...)
 	}
 }
-
-// TaskRefused implements sharedsched.Observer. The scheduler cannot tell requests from copies of them that are shown to a shadow, nor
-// from proof and warm-up; refused requests are counted where they are made, see watched.
-func (*Telemetry) TaskRefused(sharedsched.VersionID, error) {}

@@ -24,7 +24,11 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one served least is behind the one served most, in milliseconds."))
 	lost, err5 := meter.Int64ObservableGauge("weft_device_lost",
 		metric.WithDescription("Whether a device failed, so that it is not used until the server is started anew: 1 or 0."))
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	failures, err6 := meter.Int64ObservableCounter("weft_captured_graph_failures_total",
+		metric.WithDescription("CUDA graphs of a version that were to be captured and are not used, because they failed, and versions that gave all up."))
+	memory, err7 := meter.Int64ObservableGauge("weft_device_memory_bytes",
+		metric.WithDescription("Memory of a device that a version holds there, as of its latest executions."))
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -55,16 +59,20 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 				waiting := 0
 				for _, r := range replicas(v) {
 					waiting += queued[sharedsched.VersionID(r.Scheduler)]
+					if r.Memory != nil {
+						o.ObserveInt64(memory, r.Memory(), metric.WithAttributes(attribute.String("device", r.Device)), versionOf(v.Model, v.Number))
+					}
 				}
 				o.ObserveInt64(depth, int64(waiting), set)
 				o.ObserveFloat64(graphs, hitRate(v), set)
+				o.ObserveInt64(failures, graphFailures(v), versionOf(v.Model, v.Number))
 			}
 		}
 		for state, n := range countStates(snapshot) {
 			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
 		}
 		return nil
-	}, depth, graphs, count, lag, lost)
+	}, depth, graphs, count, lag, lost, failures, memory)
 	return err
 }
 
@@ -75,6 +83,14 @@ func hitRate(v *catalog.Version) float64 {
 	}
 	replayed, eager := v.Graphs()
 	return float64(replayed) / float64(max(replayed+eager, 1))
+}
+
+// graphFailures returns how many graphs of a version failed.
+func graphFailures(v *catalog.Version) int64 {
+	if v.GraphFailures == nil {
+		return 0
+	}
+	return int64(v.GraphFailures())
 }
 
 // countStates counts versions by state. Every state is there, so that a query for one finds 0 rather than nothing.

@@ -1,10 +1,6 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -81,36 +77,21 @@ var gpuGauges = []gpuGauge{
 
 // observeGPUs adds the metrics of GPUs, as list knows them when somebody asks.
 func observeGPUs(m metric.Meter, list func() []GPU) error {
-	var errs []error
-	gauge := func(name, text string) metric.Float64ObservableGauge {
-		g, err := m.Float64ObservableGauge(name, metric.WithDescription(text))
-		errs = append(errs, err)
-		return g
-	}
-	counter := func(name, text string) metric.Float64ObservableCounter {
-		c, err := m.Float64ObservableCounter(name, metric.WithDescription(text))
-		errs = append(errs, err)
-		return c
-	}
-	info := gauge("weft_gpu_info", "1 for each GPU that is followed, with what it is.")
-	age := gauge("weft_gpu_sample_age_seconds", "How old the latest values of a GPU are.")
-	lost := gauge("weft_gpu_lost", "Whether a GPU was gone when it was last asked: 1 or 0.")
-	reasons := gauge("weft_gpu_clock_event", "Whether this is a reason for a GPU not to run at its highest clock: 1 or 0.")
-	fallBacks := counter("weft_gpu_fallbacks_total", "How often there was less than a fresh and whole sample of a GPU, by why.")
-	all := []metric.Observable{info, age, lost, reasons, fallBacks}
+	i := observed{meter: m}
+	info := i.floatGauge("weft_gpu_info", "1 for each GPU that is followed, with what it is.")
+	age := i.floatGauge("weft_gpu_sample_age_seconds", "How old the latest values of a GPU are.")
+	lost := i.floatGauge("weft_gpu_lost", "Whether a GPU was gone when it was last asked: 1 or 0.")
+	reasons := i.floatGauge("weft_gpu_clock_event", "Whether this is a reason for a GPU not to run at its highest clock: 1 or 0.")
+	fallBacks := i.floatCounter("weft_gpu_fallbacks_total", "How often there was less than a fresh and whole sample of a GPU, by why.")
 	values := make([]metric.Float64Observable, len(gpuGauges))
-	for i, g := range gpuGauges {
+	for n, g := range gpuGauges {
 		if g.counts {
-			values[i] = counter(g.name, g.text)
+			values[n] = i.floatCounter(g.name, g.text)
 		} else {
-			values[i] = gauge(g.name, g.text)
+			values[n] = i.floatGauge(g.name, g.text)
 		}
-		all = append(all, values[i])
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("telemetry: %w", err)
-	}
-	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return i.by(func(o metric.Observer) {
 		for _, d := range list() {
 			device := attribute.String("device", d.Name)
 			labels := metric.WithAttributes(device)
@@ -125,9 +106,9 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 			if !d.At.IsZero() {
 				o.ObserveFloat64(age, d.Age().Seconds(), labels)
 			}
-			for i, g := range gpuGauges {
+			for n, g := range gpuGauges {
 				if d.Has(g.of) {
-					o.ObserveFloat64(values[i], g.value(&d.Sample), labels)
+					o.ObserveFloat64(values[n], g.value(&d.Sample), labels)
 				}
 			}
 			if d.Has(gpu.EventReasons) {
@@ -136,12 +117,7 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 				}
 			}
 		}
-		return nil
-	}, all...)
-	if err != nil {
-		return fmt.Errorf("telemetry: %w", err)
-	}
-	return nil
+	})
 }
 
 func truth(b bool) float64 {

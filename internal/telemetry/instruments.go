@@ -21,9 +21,10 @@ type instruments struct {
 	duration      metric.Float64Histogram
 }
 
-// Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on.
+// Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take microseconds of
+// device time.
 var (
-	milliseconds = metric.WithExplicitBucketBoundaries(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
+	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 	seconds      = metric.WithExplicitBucketBoundaries(
 		0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 	rows   = metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -92,14 +92,30 @@ type observed struct {
 
 func (i *observed) gauge(name, description string) metric.Int64ObservableGauge {
 	g, err := i.meter.Int64ObservableGauge(name, metric.WithDescription(description))
-	i.all, i.errs = append(i.all, g), append(i.errs, err)
+	i.keep(g, err)
 	return g
 }
 
 func (i *observed) counter(name, description string) metric.Int64ObservableCounter {
 	c, err := i.meter.Int64ObservableCounter(name, metric.WithDescription(description))
-	i.all, i.errs = append(i.all, c), append(i.errs, err)
+	i.keep(c, err)
 	return c
+}
+
+func (i *observed) floatGauge(name, description string) metric.Float64ObservableGauge {
+	g, err := i.meter.Float64ObservableGauge(name, metric.WithDescription(description))
+	i.keep(g, err)
+	return g
+}
+
+func (i *observed) floatCounter(name, description string) metric.Float64ObservableCounter {
+	c, err := i.meter.Float64ObservableCounter(name, metric.WithDescription(description))
+	i.keep(c, err)
+	return c
+}
+
+func (i *observed) keep(instrument metric.Observable, err error) {
+	i.all, i.errs = append(i.all, instrument), append(i.errs, err)
 }
 
 // by has observe called whenever somebody asks for the metrics.

@@ -48,7 +48,11 @@ func newHouse() *house {
 		Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 3, Background: 2}, {ID: 8, Name: "walker/4"}},
 	}}
 	h.publish(
-		&catalog.Version{Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7, Graphs: func() (uint64, uint64) { return 3, 1 }},
+		&catalog.Version{
+			Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7,
+			Replicas: []catalog.Replica{{Device: "cpu", Scheduler: 7, Memory: func() int64 { return 1 << 20 }}},
+			Graphs:   func() (uint64, uint64) { return 3, 1 }, GraphFailures: func() uint64 { return 2 },
+		},
 		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
 	)
 	h.snapshot.Lost = []catalog.LostDevice{{Name: "synth", Cause: "fell off the bus"}}
@@ -268,6 +272,8 @@ func TestValues(t *testing.T) {
 		"weft_device_lost{device=synth}":                                                         "1",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
 		"weft_captured_graph_hit_rate{model=walker,slot=prod,version=3}":                         "0.75",
+		"weft_captured_graph_failures_total{model=walker,version=3}":                             "2",
+		"weft_device_memory_bytes{device=cpu,model=walker,version=3}":                            "1.048576e+06",
 		"weft_routing_degraded_total{model=walker}":                                              "1",
 		"weft_failed_over_total{model=walker,version=2}":                                         "1",
 		"weft_shadow_requests_total{model=walker,outcome=done,version=4}":                        "1",
@@ -486,8 +492,7 @@ func TestRejectionReasons(t *testing.T) {
 	}
 }
 
-// TestNotRejected: what was executed, or is routed again, is not rejected, and what is no request is not counted among them: the
-// scheduler also tells of copies for shadows, of proof and of warm-up.
+// TestNotRejected: what was executed, or is routed again, is not rejected.
 func TestNotRejected(t *testing.T) {
 	h := newHouse()
 	tel, models := start(t, h)
@@ -495,8 +500,6 @@ func TestNotRejected(t *testing.T) {
 		&catalog.ModelError{Model: "walker", Version: 3, Err: context.DeadlineExceeded}, // the model's own
 		catalog.ErrNotReady, sharedsched.ErrRemoved, catalog.ErrDeviceLost, errors.New("anything else"),
 	} {
-		tel.TaskRefused(7, sharedsched.ErrExpired)
-		tel.TaskRefused(8, sharedsched.ErrExpired)
 		if got := reject(t.Context(), t, tel, models, h, err); len(got) > 0 {
 			t.Fatalf("%v: counted %v", err, got)
 		}

@@ -44,6 +44,8 @@ type Version struct {
 	Provider string
 	// Graphs tells how many executions replayed a captured CUDA graph and how many did not, so far; nil where none ever does.
 	Graphs func() (replayed, eager uint64)
+	// GraphFailures counts the CUDA graphs that were to be captured and are not used, because they failed; nil as Graphs is.
+	GraphFailures func() uint64
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
 	TargetLatency time.Duration // 0: derived from cost
@@ -53,7 +55,8 @@ type Version struct {
 	Scheduler int32
 	// Replicas are where it runs, the first that was loaded first; none until it is ready.
 	Replicas []Replica
-	// Scarce says why there are fewer replicas than were asked for; "" if there are not.
+	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest prefers although
+	// it is to move there; "" if neither is so.
 	Scarce string
 }
 
@@ -62,8 +65,8 @@ type Replica struct {
 	Device, Provider string
 	// Scheduler is its number in the scheduler's state and events.
 	Scheduler int32
-	// Memory is what it held of its device's memory once it was warmed up, in bytes; 0 if the engine does not tell.
-	Memory int64
+	// Memory tells what it holds of its device's memory, in bytes, as of its latest runs; nil if the engine does not tell.
+	Memory func() int64
 }
 
 // Batching tells how a version is served and why.

@@ -89,11 +89,29 @@ type FullDevice struct {
 	Free int64
 	// Cause is what else speaks against it, such as that it is lost; nil: nothing.
 	Cause error
+	// Lost: it failed, and is not used until the server is started anew. Resident: the version is on it already.
+	Lost, Resident bool
 }
 
 func (e *PlacementError) Error() string {
+	var on []string
+	for _, d := range e.Devices {
+		if d.Resident {
+			on = append(on, d.Name)
+		}
+	}
+	if len(on) > 0 && len(on) == len(e.Devices) {
+		return fmt.Sprintf("there is no further device for model %q version %d, which is on %s already; name more of them in --devices, "+
+			"or set replicas to %d in the model's model.yaml", e.Model, e.Version, strings.Join(on, " and "), len(on))
+	}
+	return fmt.Sprintf("no device can take model %q version %d, which %s; %s", e.Model, e.Version, e.Shortage(), e.advice())
+}
+
+// Shortage says what the version needs and what speaks against each of the devices, such as "needs about 2.0 MiB: cuda:0 has 1.0 MiB
+// free".
+func (e *PlacementError) Shortage() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "no device can take model %q version %d, which needs about %s", e.Model, e.Version, mebibytes(e.Need))
+	fmt.Fprintf(&b, "needs about %s", mebibytes(e.Need))
 	separator := ": "
 	for _, d := range e.Devices {
 		if d.Cause != nil {
@@ -104,6 +122,26 @@ func (e *PlacementError) Error() string {
 		separator = ", "
 	}
 	return b.String()
+}
+
+// advice says what to do, as the devices call for.
+func (e *PlacementError) advice() string {
+	var lost, resident, full bool
+	for _, d := range e.Devices {
+		lost, resident = lost || d.Lost, resident || d.Resident
+		full = full || !d.Lost && !d.Resident
+	}
+	var all []string
+	if full {
+		all = append(all, "unload a model there, bound what others take by onnx.device_memory_limit, serve a smaller model")
+	}
+	if lost {
+		all = append(all, "start the server anew to have the lost devices back")
+	}
+	if resident {
+		all = append(all, "set fewer replicas in the model's model.yaml")
+	}
+	return strings.Join(append(all, "or name another device in --devices"), ", ")
 }
 
 // Unwrap returns what speaks against the devices.

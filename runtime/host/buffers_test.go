@@ -1,7 +1,12 @@
 package host
 
 import (
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -68,4 +73,35 @@ type closing struct {
 func (c *closing) Close() error {
 	c.closed++
 	return nil
+}
+
+// hanging is page-locking by a driver that does not come back for an hour.
+type hanging struct{}
+
+func (hanging) Pin([]byte)   {}
+func (hanging) Unpin([]byte) { time.Sleep(time.Hour) }
+
+// TestLockedBuffersOnALostDevice: to unlock them may hang as much as closing their session.
+func TestLockedBuffersOnALostDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := New(Config{Logger: slog.New(slog.DiscardHandler)}), &closing{}
+		r := &replica{
+			version: &version{model: "m"}, device: h.fleet.get("dev"), opened: Opened{Session: s},
+			buffers: &pool{inputs: 1, outputs: 1, most: 1, pinner: hanging{}},
+		}
+		b := r.buffers.take()
+		b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
+		r.buffers.give(b)
+		h.LoseDevice("dev", errors.New("fell off the bus"))
+		begin := time.Now()
+		err := h.closeSession(r)
+		if took := time.Since(begin); took != lostCloseTime || err == nil || !strings.Contains(err.Error(), "left behind") {
+			t.Errorf("after %v: %v", took, err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.closed != 1 || b.batch.Cap() > 0 {
+			t.Errorf("in the end it is closed %d times, and its batches hold %d bytes", s.closed, b.batch.Cap())
+		}
+	})
 }

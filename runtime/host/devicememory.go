@@ -4,6 +4,8 @@ package host
 type memoryTeller interface {
 	// DeviceMemory returns bytes: the most that runs, and the weights beside them, ever occupied, and what the session holds on to.
 	DeviceMemory() (peak, reserved int64, err error)
+	// HeldMemory is what the session held on to when that was looked at last, which it does by itself while it runs. It never waits.
+	HeldMemory() int64
 }
 
 // memoryGrowth learns, while ever larger batches are tried, what device memory a further row of an execution takes: the most that
@@ -30,12 +32,17 @@ func (g *memoryGrowth) saw(s Session, rows int) {
 	g.rows, g.peak = rows, peak
 }
 
-// reserved returns what a session holds of its device's memory, in bytes; 0 if it does not tell.
-func reserved(s Session) int64 {
+// measure has a session look at what it holds of its device's memory.
+func measure(s Session) {
 	if tells, is := s.(memoryTeller); is {
-		if _, bytes, err := tells.DeviceMemory(); err == nil {
-			return bytes
-		}
+		_, _, _ = tells.DeviceMemory() // then what was seen before stays
 	}
-	return 0
+}
+
+// held returns what tells how many bytes of its device's memory a session holds; nil if it does not tell.
+func held(s Session) func() int64 {
+	if tells, is := s.(memoryTeller); is {
+		return tells.HeldMemory
+	}
+	return nil
 }

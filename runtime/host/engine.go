@@ -23,9 +23,12 @@ type Session interface {
 	Close() error
 }
 
-// graphCounter is what a session has besides that can capture CUDA graphs: it tells how many of its runs were the replay of one.
+// graphCounter is what a session has besides that can capture CUDA graphs.
 type graphCounter interface {
+	// Graphs tells how many of its runs were the replay of one.
 	Graphs() (replayed, eager uint64)
+	// GraphFailures counts what it runs without one although that was to be captured.
+	GraphFailures() uint64
 }
 
 // Opened is a session and what is known of it beyond the signature.

@@ -15,7 +15,8 @@ func (r *replica) flowFor(c candidate) flowKey {
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
-// to be those of the one whose place it takes, if that is on the same device, or else of one near it.
+// to be those of the one whose place it takes, if that is on the same device, or else of one near it. Device memory that this one
+// has taken is there for it only if they share a session, as after a move.
 func (h *Host) enroll(c candidate, r, replaces *replica) error {
 	r.flow = r.flowFor(c)
 	id, err := h.flows.use(r.flow)
@@ -33,7 +34,7 @@ func (h *Host) enroll(c candidate, r, replaces *replica) error {
 		from = h.near(r.model, r.number, r.device)
 	}
 	if from != nil {
-		h.sched.Inherit(r.id, from.id)
+		h.sched.Inherit(r.id, from.id, from.seats == r.seats)
 	}
 	return nil
 }

@@ -54,10 +54,12 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 		x.recoverFrom(err, buf.parts)
 		countMates(b.Spans)
 	}
-	// Where nothing could be answered in smaller parts, it was not the size that was too much.
-	ranOut := outOfMemory(err) && slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil })
+	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
+	// the sizes that warm-up tries, does not tell, and is taken to have been too large.
+	ranOut := outOfMemory(err) && (!x.plan.batched && b.Rows > 1 ||
+		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
 	if x.lost != nil {
-		h.lose(v.device, x.lost, v)
+		h.lose(v.device, x.lost, v.version)
 	}
 	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut}
 }

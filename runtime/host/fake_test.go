@@ -118,8 +118,6 @@ func (b *batches) wait(wanted func(sharedsched.BatchEvent) bool) sharedsched.Bat
 	}
 }
 
-func (b *batches) TaskRefused(sharedsched.VersionID, error) {}
-
 // recorder keeps log records.
 type recorder struct {
 	mu      sync.Mutex
@@ -151,10 +149,8 @@ func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
 func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Config)) *world {
 	t.Helper()
 	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}, batches: &batches{}}
-	var scheduled []sharedsched.Device
 	all := map[string]int{}
 	for _, name := range devices {
-		scheduled = append(scheduled, sharedsched.Device{Name: name, Class: "fake", Lanes: lanes})
 		all[name] = lanes
 	}
 	cfg := host.Config{
@@ -165,6 +161,10 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	}
 	change(&cfg)
 	w.Host = host.New(cfg)
+	var scheduled []sharedsched.Device
+	for _, name := range devices {
+		scheduled = append(scheduled, sharedsched.Device{Name: name, Class: "fake", Lanes: cfg.Lanes[name]})
+	}
 	var err error
 	w.sched, err = sharedsched.New(sharedsched.Config{Devices: scheduled}, w.Host, w.batches)
 	if err != nil {

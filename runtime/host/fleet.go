@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,8 @@ type device struct {
 	lanes int
 
 	// pending is the device time that unanswered requests on it are expected to take, and asked what was asked for since the latest
-	// tick: served or refused. Both are nanoseconds.
+	// tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a second of its time in a second: batches
+	// that run side by side have parts of it.
 	pending, asked atomic.Int64
 	lost           atomic.Pointer[error] // nil while it works
 
@@ -74,7 +76,7 @@ func (f *fleet) tick(passed time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, d := range f.all {
-		share := float64(d.asked.Swap(0)) / float64(passed) / float64(d.lanes)
+		share := float64(d.asked.Swap(0)) / float64(passed)
 		d.load += (share - d.load) / loadMemory
 	}
 }
@@ -114,9 +116,9 @@ func (f *fleet) states(sites []Site, r room) (open []placement.Device, full []ca
 			free[i] = max(0, free[i]-d.loading)
 		}
 		if err := r.against[s.Device]; err != nil {
-			full = append(full, catalog.FullDevice{Name: s.Device, Cause: err})
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: err, Lost: d.lost.Load() != nil, Resident: errors.Is(err, errSameDevice)})
 		} else if cause := d.lost.Load(); cause != nil {
-			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", *cause)})
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", *cause), Lost: true})
 		} else if free[i] >= 0 && free[i] < r.need {
 			full = append(full, catalog.FullDevice{Name: s.Device, Free: free[i]})
 		} else {
@@ -126,8 +128,8 @@ func (f *fleet) states(sites []Site, r room) (open []placement.Device, full []ca
 	return open, full
 }
 
-// reserve chooses the best of the sites and has what is to be loaded there count until settle. It returns nil, and why, if there is
-// none.
+// reserve chooses the best of the sites and has what is to be loaded there count until settle. It returns nil if there is none, and in
+// any case why some of them cannot be had.
 func (f *fleet) reserve(sites []Site, r room) (*device, []catalog.FullDevice) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
@@ -141,7 +143,7 @@ func (f *fleet) reserve(sites []Site, r room) (*device, []catalog.FullDevice) {
 	d := f.getLocked(order[0])
 	d.versions++
 	d.loading += r.need
-	return d, nil
+	return d, full
 }
 
 // settle ends a reservation.

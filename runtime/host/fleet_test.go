@@ -3,8 +3,10 @@ package host_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -27,8 +29,14 @@ type machines struct {
 	open   func(d string) (host.Opened, error) // of an engine of all of them
 }
 
-// newFleet returns a world of devices with one lane each, any of which may run any model.
+// newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the last resort.
 func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
+	t.Helper()
+	return newFleetOf(t, took, names, func(*host.Config) {})
+}
+
+// newFleetOf returns one whose host has another configuration. Its Lanes are those of the scheduler too.
+func newFleetOf(t *testing.T, took time.Duration, names []string, change func(*host.Config)) (*world, *machines) {
 	t.Helper()
 	m := &machines{
 		took: took, free: map[string]int64{}, broken: map[string]error{}, opens: map[string]func() error{}, closes: map[string]func(){},
@@ -39,7 +47,7 @@ func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machi
 		c.Sites = func(modelrepo.Version, *modelrepo.Manifest) (all []host.Site, _ error) {
 			for _, name := range names {
 				s := host.Site{Device: name}
-				if name == "cpu" {
+				if strings.HasPrefix(name, "cpu") {
 					s.Rank = 1
 				}
 				all = append(all, s)
@@ -52,6 +60,7 @@ func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machi
 			free, known := m.free[device]
 			return free, known
 		}
+		change(c)
 	})
 	return w, m
 }
@@ -164,4 +173,28 @@ func (r *recorder) logged(message string) (n int) {
 		}
 	}
 	return n
+}
+
+// TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work of a second.
+func TestWorkBeforeTheFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleetOf(t, 100*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
+			anywhere := c.Sites
+			c.Sites = func(v modelrepo.Version, m *modelrepo.Manifest) ([]host.Site, error) {
+				if strings.Contains(v.Path, "pinned") {
+					return []host.Site{{Device: "a"}}, nil
+				}
+				return anywhere(v, m)
+			}
+		})
+		w.add("pinned", 1, m.open, tiny)
+		answered(t, w, w.load("pinned"), 50)
+		w.add("first", 1, m.open, tiny)
+		w.load("first") // the loads are looked at from here on
+		w.on("first", 1, "b")
+		time.Sleep(1500 * time.Millisecond) // one look
+		w.add("second", 1, m.open, tiny)
+		w.load("second")
+		w.on("second", 1, "a") // on which nothing was asked for since
+	})
 }

@@ -37,7 +37,7 @@ type Scheduler interface {
 	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
 	RemoveFlow(sharedsched.FlowID)
 	AddVersion(name string, flow sharedsched.FlowID, s sharedsched.Settings) (sharedsched.VersionID, error)
-	Inherit(v, from sharedsched.VersionID)
+	Inherit(v, from sharedsched.VersionID, moved bool)
 	Expel(sharedsched.VersionID)
 	Configure(sharedsched.VersionID, sharedsched.Settings) error
 	RemoveVersion(context.Context, sharedsched.VersionID) error

@@ -50,6 +50,7 @@ func (t *trial) lengths(ctx context.Context, judged verdict, base *baseline) (ve
 		if err != nil {
 			return judged, err
 		}
+		judged.rowMemory = max(judged.rowMemory, v.rowMemory) // of all lengths there is one figure
 		switch {
 		case wrong != "" && trusted:
 			t.host.log.Warn("padding to a bucket failed in warm-up", "model", t.replica.model, "version", t.replica.number,

@@ -16,8 +16,8 @@ import (
 // are run on other replicas, and versions that have none are loaded elsewhere if they can be.
 func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.get(name), cause, nil) }
 
-// lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or nil.
-func (h *Host) lose(d *device, cause error, by *replica) {
+// lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or was being opened there, or nil.
+func (h *Host) lose(d *device, cause error, by *version) {
 	if !d.lost.CompareAndSwap(nil, &cause) {
 		return
 	}
@@ -32,15 +32,15 @@ func (h *Host) lose(d *device, cause error, by *replica) {
 	}
 }
 
-// maxBroken is how many devices may be lost in runs of a version before it gets no other: a kernel that dies on some input would take
-// one device after the other along. Losses that are blameTime apart are chance.
+// maxBroken is how many devices may be lost while a version is opened there or runs before it gets no other: a kernel that dies on some
+// input, or a file that does when it is opened, would take one device after the other along. Losses that are blameTime apart are chance.
 const (
 	maxBroken = 2
 	blameTime = time.Hour
 )
 
-// blame notes that a device was lost in a run of a replica. The caller holds Host.mu. m may be nil.
-func (m *model) blame(by *replica, d *device) {
+// blame notes that a device was lost while a version was opened there, or ran. The caller holds Host.mu. m may be nil.
+func (m *model) blame(by *version, d *device) {
 	if m == nil || m.versions[by.number] == nil {
 		return
 	}
@@ -59,16 +59,18 @@ func (h *Host) blamed(c candidate) error {
 	if e.fingerprint != c.version.Fingerprint || len(e.broke) < maxBroken {
 		return nil
 	}
-	return fmt.Errorf("%s: the devices %s failed while it ran there, and it is not tried on another, lest that fails too: replace its files, "+
-		"or, if it is not the cause, start the server anew", c.path(), strings.Join(e.broke, " and "))
+	return fmt.Errorf("%s: the devices %s failed while it was opened or ran there, and it is not tried on another, lest that fails too: "+
+		"replace its files, or, if it is not the cause, start the server anew", c.path(), strings.Join(e.broke, " and "))
 }
 
-// evacuate takes the replicas on a lost device out, and has them loaded elsewhere.
+// evacuate takes the replicas on a lost device out, and has them loaded elsewhere. The budget of memory does not wait for their sessions,
+// which may take long to close or never do: what is on a lost device is of no use to anybody.
 func (h *Host) evacuate(d *device) {
 	var out []*replica
 	var affected []string // models
 	h.update(func() bool {
 		for name, m := range h.models {
+			gone := false
 			for number, e := range m.versions {
 				if e.resident == nil {
 					continue
@@ -80,11 +82,11 @@ func (h *Host) evacuate(d *device) {
 				out = append(out, r)
 				affected = append(affected, name)
 				if e.leave(r); e.resident == nil {
-					if e.failure != nil {
-						e.failure.due = true // what failed to take its place is all there is now
-					}
-					e.public = m.bereft(number, d)
+					e.public, gone = m.bereft(number, d), true
 				}
+			}
+			if gone {
+				m.hasten() // what failed to take a place may be all there is now
 			}
 		}
 		for r := range h.retiring {
@@ -95,12 +97,14 @@ func (h *Host) evacuate(d *device) {
 		return true
 	})
 	for _, r := range out {
+		h.memory.give(r.memory)
 		h.sched.Expel(r.id)
 	}
 	h.retireLater(out...)
 	for _, name := range affected {
 		h.settleLater(name)
 	}
+	h.retryForMemory()
 }
 
 // leaveLost evacuates the devices of a version that was published a moment ago, should one have been lost since it was loaded.

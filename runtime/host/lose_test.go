@@ -179,7 +179,7 @@ func TestAVersionThatBreaksDevices(t *testing.T) {
 			}
 		}
 		w.states("m/1 failed", "other/1 ready")
-		if !strings.Contains(v.Cause, "the devices c and d failed while it ran there") {
+		if !strings.Contains(v.Cause, "the devices c and d failed while it was opened or ran there") {
 			t.Errorf("cause %q", v.Cause)
 		}
 		w.on("other", 1, "b")
@@ -350,25 +350,32 @@ func TestLostWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c", "d")
 		m.breaks("a")
-		m.opens["b"] = func() error { return engineError{lost: true} }
 		w.add("m", 1, m.open, replicated(2))
 		w.load("m")
 		synctest.Wait()
-		w.on("m", 1, "c", "d")
+		w.on("m", 1, "b", "c")
+		m.opens["d"] = func() error { return engineError{lost: true} }
+		w.add("other", 1, m.open, tiny)
+		w.load("other")
+		w.on("other", 1, "b")
 		if n := w.logs.logged("a model version cannot be loaded"); n != 0 || w.Counts().LoadFailures != 0 {
 			t.Error("a load is said to have failed")
 		}
 		// While the second replica of its replacement is loaded, the device of the first is lost; nothing of that is published yet.
-		m.opens["d"] = func() error {
-			w.LoseDevice("c", errors.New("fell off the bus"))
+		m.opens["c"] = func() error {
+			m.mu.Lock()
+			delete(m.opens, "c")
+			m.mu.Unlock()
+			w.LoseDevice("b", errors.New("fell off the bus"))
 			synctest.Wait()
 			return nil
 		}
 		w.put("m", 1, m.open, "second")
 		w.load("m")
 		synctest.Wait()
-		w.on("m", 1, "d")
-		if got := m.sessions(); !maps.Equal(got, map[string]int{"d": 1}) {
+		w.on("m", 1, "c")
+		w.on("other", 1, "c")
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"c": 2}) {
 			t.Errorf("open sessions: %v", got)
 		}
 		answered(t, w, w.version("m", 1), 1)

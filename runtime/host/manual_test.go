@@ -24,6 +24,7 @@ type manual struct {
 	report  sharedsched.Report
 
 	settings sharedsched.Settings // of the latest Configure
+	moved    []bool               // of each Inherit
 }
 
 type manualTask struct {
@@ -42,7 +43,7 @@ func (m *manual) Configure(_ sharedsched.VersionID, s sharedsched.Settings) erro
 	return nil
 }
 func (m *manual) Expel(sharedsched.VersionID)                                {}
-func (m *manual) Inherit(_, _ sharedsched.VersionID)                         {}
+func (m *manual) Inherit(_, _ sharedsched.VersionID, moved bool)             { m.moved = append(m.moved, moved) }
 func (m *manual) RemoveVersion(context.Context, sharedsched.VersionID) error { return nil }
 
 func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,5 +177,56 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 		w.Follow(w.listing)
 		synctest.Wait()
 		w.states("a/1 ready")
+	})
+}
+
+// TestMemoryOfALostDevice is free at once, for what was there and for what waits, also where nothing there comes to an end. It is given
+// back once, although a version that was moved in the scheduler is there twice.
+func TestMemoryOfALostDevice(t *testing.T) {
+	const one = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleetOf(t, time.Millisecond, []string{"a", "b"}, func(c *host.Config) { c.MemoryBudget = 3 * one })
+		m.closes["a"] = func() { time.Sleep(time.Hour) }
+		w.add("m", 1, m.open, tiny)
+		v := w.load("m")
+		w.add("pair", 1, m.open, replicated(2))
+		w.load("pair")
+		w.on("m", 1, "a")
+		w.add("waits", 1, m.open, tiny)
+		w.load("waits")
+		w.states("m/1 ready", "pair/1 ready", "waits/1 failed")
+
+		m.mu.Lock()
+		m.took = time.Hour
+		m.mu.Unlock()
+		f := w.fates()
+		f.send(v, func(c *catalog.Call) { c.Limit = time.Now().Add(2 * time.Hour) })
+		m.mu.Lock()
+		m.took = 0
+		m.mu.Unlock()
+		w.edit("m", func(m *modelrepo.Manifest) { m.Weight = 2 })
+		w.load("m")
+		want := func(when string, bytes int64) {
+			t.Helper()
+			if n := w.Counts().MemoryInUse; n != bytes {
+				t.Errorf("%s %d bytes are in use, want %d", when, n, bytes)
+			}
+		}
+		want("before", 3*one)
+
+		w.LoseDevice("a", errors.New("fell off the bus"))
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		w.on("m", 1, "b")
+		w.on("pair", 1, "b")
+		w.on("waits", 1, "b")
+		want("after it was lost", 3*one)
+		f.want(map[string]int{"": 1})
+		time.Sleep(2 * time.Hour) // all has come to an end
+		want("in the end", 3*one)
+		w.listing = modelrepo.Listing{Models: w.listing.Models[:1]}
+		w.load("m")
+		synctest.Wait()
+		want("with one of three", one)
 	})
 }

@@ -64,6 +64,7 @@ func TestBuffersArePinned(t *testing.T) {
 type counted struct{ *fake }
 
 func (counted) Graphs() (replayed, eager uint64) { return 7, 3 }
+func (counted) GraphFailures() uint64            { return 2 }
 
 func TestGraphsArePublished(t *testing.T) {
 	w := newWorld(t, 1)
@@ -72,10 +73,10 @@ func TestGraphsArePublished(t *testing.T) {
 	}, nil)
 	w.add("b", 1, perRow(1, double), nil)
 	v := w.load("a")
-	if replayed, eager := v.Graphs(); replayed != 7 || eager != 3 {
-		t.Errorf("%d replayed, %d eager; want what the engine tells", replayed, eager)
+	if replayed, eager := v.Graphs(); replayed != 7 || eager != 3 || v.GraphFailures() != 2 {
+		t.Errorf("%d replayed, %d eager, %d failures; want what the engine tells", replayed, eager, v.GraphFailures())
 	}
-	if w.version("b", 1).Graphs != nil {
+	if b := w.version("b", 1); b.Graphs != nil || b.GraphFailures != nil {
 		t.Error("an engine without graphs tells of them")
 	}
 }

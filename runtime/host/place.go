@@ -25,6 +25,11 @@ func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*rep
 	if len(v.list()) > 0 {
 		sites = peers(v, sites)
 	}
+	return h.placeOn(ctx, c, v, before, sites)
+}
+
+// placeOn is place for some of the devices.
+func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sites []Site) (*replica, error) {
 	wanted := room{need: c.estimate(), prefer: h.preferred(v, before), against: map[string]error{}}
 	for _, r := range v.list() {
 		wanted.against[r.device.name] = errSameDevice
@@ -39,6 +44,9 @@ func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*rep
 		}
 		r, err := h.openOn(ctx, c, v, d, before, wanted.need)
 		if err == nil {
+			if len(v.list()) == 0 && r.device == d { // else the engine cannot have it on the devices that it was asked to
+				h.settleFor(v, d, sites, wanted.need, full)
+			}
 			return r, nil
 		}
 		if d.name == "" || d.lost.Load() == nil && !outOfMemory(err) {
@@ -132,7 +140,7 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r
 	opened, err := h.cfg.Open(ctx, c.version, c.manifest, on.name)
 	if err != nil {
 		if deviceLost(err) && on.name != "" {
-			h.lose(on, err, nil)
+			h.lose(on, err, v)
 		}
 		return nil, err
 	}

@@ -110,9 +110,16 @@ func (t *trial) grow(ctx context.Context, base *baseline, compare comparison) (v
 			return unproven("%s", seen.wrong), nil
 		}
 		if seen.wrong != "" || seen.memory {
-			t.host.log.Warn("a batch size failed in warm-up", "model", t.replica.model, "version", t.replica.number,
-				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"))
+			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that does, and tries it
+			// again. What is not proven is not used, and nothing is proven any more once requests come.
+			then := "batches of so many rows are formed all the same, because batching.mode is on"
 			end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)
+			if compare != nil {
+				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load it again when memory is free", v.most)
+				end += " (larger ones are tried when the version is loaded again)"
+			}
+			t.host.log.Warn("a batch size failed in warm-up", "model", t.replica.model, "version", t.replica.number, "device", t.replica.device.name,
+				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "then", then)
 			break
 		}
 		v.difference = max(v.difference, seen.difference)

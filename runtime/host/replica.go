@@ -3,6 +3,8 @@ package host
 import (
 	"cmp"
 	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,10 +25,9 @@ type replica struct {
 	memory  *holding
 	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
 
-	// signature is what it is to be published with, and verdict what its proof said. Set when it is admitted, as is the next.
+	// signature is what it is to be published with, and verdict what its proof said. Set when it is admitted.
 	signature *tensor.Signature
 	verdict   verdict
-	reserved  int64 // bytes that the session held of its device's memory then
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
 	seats *atomic.Int32
 	gone  atomic.Bool // what it holds was given back
@@ -52,7 +53,7 @@ func (v *version) pick(rows int) (best *replica) {
 		if r.device.lost.Load() != nil {
 			continue
 		}
-		answered := r.device.pending.Load()/int64(r.device.lanes) + r.expects(rows)
+		answered := r.device.pending.Load() + r.expects(rows)
 		if best == nil || answered < least {
 			best, least = r, answered
 		}
@@ -99,7 +100,7 @@ func (r *replica) account(t *sharedsched.Task, expected int64, o *sharedsched.Ou
 func (v *version) waiting() time.Duration {
 	least := int64(-1)
 	for _, r := range v.list() {
-		if p := r.pending.Load() / int64(r.device.lanes); least < 0 || p < least {
+		if p := r.pending.Load(); least < 0 || p < least {
 			least = p
 		}
 	}
@@ -111,10 +112,10 @@ func (v *version) change(to []*replica) { v.replicas.Store(&to) }
 
 // publish writes where a version is.
 func (v *version) publish(public *catalog.Version) {
-	public.Replicas, public.Graphs = nil, nil
+	public.Replicas, public.Graphs, public.GraphFailures = nil, nil, nil
 	var counters []graphCounter
 	for _, r := range v.list() {
-		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: r.reserved})
+		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session)})
 		if g, has := r.opened.Session.(graphCounter); has {
 			counters = append(counters, g)
 		}
@@ -127,10 +128,16 @@ func (v *version) publish(public *catalog.Version) {
 			}
 			return replayed, eager
 		}
+		public.GraphFailures = func() (failures uint64) {
+			for _, g := range counters {
+				failures += g.GraphFailures()
+			}
+			return failures
+		}
 	}
 	if len(public.Replicas) > 0 {
 		first := public.Replicas[0]
 		public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
 	}
-	public.Scarce = v.scarce
+	public.Scarce = strings.Join(slices.DeleteFunc([]string{v.lesser.why, v.scarce}, func(s string) bool { return s == "" }), "; ")
 }

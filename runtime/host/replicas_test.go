@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -91,7 +92,7 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 3 })
 		w.load("m")
 		w.on("m", 1, "a", "b") // the processor is the last resort only
-		if got := w.version("m", 1).Scarce; got != `2 of 3 replicas: no device can take model "m" version 1, which needs about 1.0 MiB: a: the version is on that device already, b: the version is on that device already` {
+		if got := w.version("m", 1).Scarce; got != `2 of 3 replicas: there is no further device for model "m" version 1, which is on a and b already; name more of them in --devices, or set replicas to 2 in the model's model.yaml` {
 			t.Errorf("scarce: %q", got)
 		}
 		before := w.Snapshot().Revision
@@ -227,6 +228,30 @@ func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	})
 }
 
+// TestAutomaticReplicasOfTwoLanes: what runs side by side on a device shares its time, so that a version that would take all of the
+// time of one keeps a second.
+func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleetOf(t, 10*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
+			c.Lanes = map[string]int{"a": 2, "b": 2}
+		})
+		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
+		v := w.load("m")
+		heavy := w.keepAsking(v, 18)
+		time.Sleep(5 * time.Second)
+		w.on("m", 1, "a") // 90 ms of device time wait
+		heavy()
+		heavy = w.keepAsking(v, 24)
+		time.Sleep(5 * time.Second)
+		w.on("m", 1, "a", "b") // 120 ms waited
+		heavy()
+		for start := time.Now(); time.Since(start) < 3*time.Minute; time.Sleep(time.Millisecond) {
+			answered(t, w, v, 1)
+		}
+		w.on("m", 1, "a", "b") // nine tenths of the time of one are used
+	})
+}
+
 // TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the version.
 func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -246,12 +271,65 @@ func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 		if n := w.logs.logged(scarce); n != 1 {
 			t.Errorf("that it cannot be had is logged %d times", n)
 		}
+		shown := false
+		for _, s := range w.changes {
+			now := s.Model("m").Version(1).Scarce != ""
+			if shown && !now {
+				t.Error("it is not shown between two attempts, although it is wanted all the time")
+			}
+			shown = now
+		}
 		stop()
 		m.mu.Lock()
 		delete(m.opens, "b")
 		m.mu.Unlock()
 		time.Sleep(45 * time.Second)
 		w.on("m", 1, "a") // the load is gone
+		if got := w.version("m", 1).Scarce; got != "" {
+			t.Errorf("nothing is wanted any more, but scarce is %q", got)
+		}
+		before := w.Snapshot().Revision
+		time.Sleep(10 * time.Minute)
+		if now := w.Snapshot().Revision; now != before {
+			t.Errorf("revision %d became %d although nothing changed", before, now)
+		}
+	})
+}
+
+// TestAReplicaThatIsNotWantedAnyMore is not said to be missing, also where there was no second attempt, because the other device is busy.
+func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
+		v := w.load("m")
+		w.add("other", 1, m.open, tiny)
+		other := w.load("other")
+		w.on("other", 1, "b")
+		m.mu.Lock()
+		m.opens["b"] = func() error { return errors.New("not here") }
+		m.mu.Unlock()
+		stop := w.keepAsking(v, 20)
+		time.Sleep(10 * time.Second)
+		done := make(chan struct{})
+		go func() { // two thirds of b
+			defer close(done)
+			for range 100 * 50 {
+				if err := w.Predict(t.Context(), ask(other, 1, 1)); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
+		time.Sleep(65 * time.Second)
+		if w.version("m", 1).Scarce == "" || w.logs.logged(scarce) != 1 {
+			t.Errorf("scarce %q, logged %d times; want it missed, and tried once", w.version("m", 1).Scarce, w.logs.logged(scarce))
+		}
+		stop()
+		time.Sleep(3 * time.Second)
+		if got := w.version("m", 1).Scarce; got != "" {
+			t.Errorf("scarce %q", got)
+		}
+		<-done
 	})
 }
 

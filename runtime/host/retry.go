@@ -86,6 +86,15 @@ func (h *Host) retry(name string, f *failure) {
 	h.settleLater(name)
 }
 
+// hasten makes all versions due that failed. The caller holds Host.mu.
+func (m *model) hasten() {
+	for _, e := range m.versions {
+		if e.failure != nil {
+			e.failure.due = true
+		}
+	}
+}
+
 // fitsInto reports whether the failure is for want of memory, is tried again by itself, and would not be with so many free bytes.
 func (f *failure) fitsInto(free int64) bool {
 	e, is := errors.AsType[*catalog.MemoryError](f.cause)

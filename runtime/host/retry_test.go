@@ -115,3 +115,42 @@ func TestTryOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestTheNextInLineIsTriedAtOnce: what failed to take the place of a version that served does not wait for its turn once that is lost,
+// whether it lies under the same number or under another.
+func TestTheNextInLineIsTriedAtOnce(t *testing.T) {
+	for what, next := range map[string]func(*world, any){
+		"new files": func(w *world, engine any) { w.put("m", 1, engine, "second") },
+		"a newer version": func(w *world, engine any) {
+			w.add("m", 2, engine, nil)
+			w.choose("m", 2)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, m := newFleet(t, time.Millisecond, "a", "b")
+				w.add("m", 1, m.open, tiny)
+				w.load("m")
+				attempts, whole := 0, false
+				next(w, func(device string) (host.Opened, error) {
+					if attempts++; !whole {
+						return host.Opened{}, errors.New("cut short")
+					}
+					return m.open(device)
+				})
+				w.load("m")
+				time.Sleep(20 * time.Minute) // it waits for 4 minutes and more by now
+				synctest.Wait()
+				w.on("m", 1, "a")
+				whole = true
+				before := attempts
+				w.LoseDevice("a", errors.New("fell off the bus"))
+				time.Sleep(10 * time.Millisecond) // its trial
+				synctest.Wait()
+				if attempts != before+1 || w.serving() != 1 {
+					t.Errorf("%d attempts, of %v", attempts-before, states(w.Snapshot()))
+				}
+			})
+		})
+	}
+}

@@ -42,9 +42,10 @@ func (h *Host) watchLoad() {
 	})
 }
 
-// scale decides for each version how many replicas its load asks for, and has those added that are due.
+// scale decides for each version how many replicas its load asks for, and has those added that are due, and those raised.
 func (h *Host) scale() {
 	for _, v := range h.residents() {
+		h.lookAbove(v)
 		h.mu.Lock()
 		watched := v.settings.Replicas == modelrepo.AutoReplicas || v.scarce != ""
 		h.mu.Unlock()
@@ -56,9 +57,12 @@ func (h *Host) scale() {
 			f.Spare = h.fleet.spare(v, sites)
 		}
 		h.mu.Lock()
-		change, due := v.rescale(f)
+		change, due, over := v.rescale(f)
 		to := v.auto
 		h.mu.Unlock()
+		if over {
+			h.republish(v, func() { v.scarce = "" })
+		}
 		if change != 0 {
 			h.log.Info("the load of a model version asks for another number of replicas", "model", v.model, "version", v.number,
 				"from", f.Replicas, "to", to, "refused", f.Refused, "waiting", f.Waiting.Round(time.Millisecond), "used", fmt.Sprintf("%.2f", f.Used))
@@ -69,20 +73,37 @@ func (h *Host) scale() {
 	}
 }
 
-// rescale takes in how the version fared. It reports by how many its replicas are to change, and whether there is something to do. The
-// caller holds Host.mu.
-func (v *version) rescale(f placement.Fare) (change int, due bool) {
+// rescale takes in how the version fared. It reports by how many its replicas are to change, whether there is something to do, and
+// whether a further replica that could not be had is not wanted any more. The caller holds Host.mu.
+func (v *version) rescale(f placement.Fare) (change int, due, over bool) {
 	if !v.ready.Load() || f.Replicas == 0 || time.Now().Before(v.until) {
-		return 0, false
+		return 0, false, false
 	}
 	if v.settings.Replicas == modelrepo.AutoReplicas {
 		change = v.scaler.Tick(f)
 		v.auto = max(1, v.auto+change)
+		over = v.scarce != "" && change == 0 && !v.scaler.Hot()
 	}
-	if due = change != 0 || v.scarce != "" && f.Spare > 0; due {
+	if due = change != 0 || v.scarce != "" && f.Replicas < v.wants() && f.Spare > 0; due {
 		v.scarce = ""
 	}
-	return change, due
+	return change, due, over
+}
+
+// republish publishes a version again after a change of what is known of it, unless it is not resident any more.
+func (h *Host) republish(v *version, change func()) {
+	h.update(func() bool {
+		m := h.models[v.model]
+		if m == nil || m.versions[v.number] == nil || m.versions[v.number].resident != v {
+			return false
+		}
+		change()
+		e := m.versions[v.number]
+		next := *e.public
+		v.publish(&next)
+		e.public = &next
+		return true
+	})
 }
 
 // fare returns how the version fared since the latest call.
@@ -91,7 +112,7 @@ func (v *version) fare() placement.Fare {
 	for _, r := range v.list() {
 		f.Replicas++
 		f.Refused += int(r.refused.Swap(0))
-		f.Used += float64(r.used.Swap(0)) / float64(loadTick) / float64(r.device.lanes)
+		f.Used += float64(r.used.Swap(0)) / float64(loadTick)
 	}
 	return f
 }
@@ -113,10 +134,8 @@ func (f *fleet) spare(v *version, sites []Site) float64 {
 // peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.
 func peers(v *version, sites []Site) []Site {
 	rank := 0
-	for _, s := range sites {
-		if all := v.list(); len(all) > 0 && s.Device == all[0].device.name {
-			rank = s.Rank
-		}
+	if all := v.list(); len(all) > 0 {
+		rank = rankOf(all[0].device.name, sites)
 	}
 	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
 }

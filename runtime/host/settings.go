@@ -105,9 +105,17 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 		r.plan.Store(&next)
 		return nil, nil
 	}
+	if !r.sit() {
+		return nil, nil // its device was lost meanwhile
+	}
+	defer func() {
+		if moved == nil {
+			err = errors.Join(err, h.vacate(r))
+		}
+	}()
 	moved = &replica{
 		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory,
-		signature: r.signature, verdict: r.verdict, reserved: r.reserved, seats: r.seats,
+		signature: r.signature, verdict: r.verdict, seats: r.seats,
 	}
 	moved.perRow.Store(r.perRow.Load())
 	moved.plan.Store(&next)
@@ -118,7 +126,6 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 		h.dismiss(moved)
 		return nil, err
 	}
-	r.seats.Add(1)
 	return moved, nil
 }
 

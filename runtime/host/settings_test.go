@@ -2,8 +2,11 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,5 +140,76 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	w.reconcile()
 	if f.closed != 1 || w.Counts().MemoryInUse != 0 {
 		t.Errorf("closed %d times in the end, %+v", f.closed, w.Counts())
+	}
+}
+
+// whileAdding is a scheduler during which something happens while it takes in a version.
+type whileAdding struct {
+	*sharedsched.Scheduler
+
+	happens func() error // once
+	added   []string
+}
+
+func (s *whileAdding) AddVersion(name string, flow sharedsched.FlowID, settings sharedsched.Settings) (sharedsched.VersionID, error) {
+	happens := s.happens
+	s.happens = nil
+	if happens != nil {
+		if err := happens(); err != nil {
+			return 0, err
+		}
+	}
+	s.added = append(s.added, name)
+	return s.Scheduler.AddVersion(name, flow, settings)
+}
+
+// TestALostReplicaIsNotMoved: its device is lost while the one before it is moved, or it itself, or that fails besides. Its session is
+// closed once, and nothing is run on it any more.
+func TestALostReplicaIsNotMoved(t *testing.T) {
+	for _, c := range []struct {
+		lost  string
+		fails error
+		left  []string
+		moves int
+	}{
+		{"b", nil, []string{"a", "c"}, 1},
+		{"a", nil, []string{"b", "c"}, 2},
+		{"a", errors.New("full"), []string{"b", "c"}, 1},
+	} {
+		t.Run(fmt.Sprintf("%s %v", c.lost, c.fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, m := newFleet(t, time.Millisecond, "a", "b", "c")
+				s := &whileAdding{Scheduler: w.sched}
+				w.Attach(s)
+				w.add("m", 1, m.open, replicated(2))
+				w.load("m")
+				w.on("m", 1, "a", "b")
+				moves := 0
+				s.added = nil
+				s.happens = func() error {
+					w.LoseDevice(c.lost, errors.New("fell off the bus"))
+					synctest.Wait()
+					return c.fails
+				}
+				m.opens["c"] = func() error {
+					moves = len(s.added) // before a further replica is loaded
+					return nil
+				}
+				w.edit("m", func(m *modelrepo.Manifest) { m.Weight = 2 })
+				w.load("m")
+				synctest.Wait()
+				w.on("m", 1, c.left...)
+				if moves != c.moves {
+					t.Errorf("%d replicas were moved, want %d", moves, c.moves)
+				}
+				if got, want := m.sessions(), map[string]int{c.left[0]: 1, c.left[1]: 1}; !maps.Equal(got, want) {
+					t.Errorf("open sessions: %v", got)
+				}
+				if n, in := w.Counts(), len(w.sched.State().Versions); n.MemoryInUse != 2<<20 || in != 2 {
+					t.Errorf("%d bytes are in use, and %d versions in the scheduler", n.MemoryInUse, in)
+				}
+				answered(t, w, w.version("m", 1), 4)
+			})
+		})
 	}
 }

@@ -24,6 +24,8 @@ type step struct {
 	kept     map[int64]string // are not wanted and stay, and why
 	// grow are resident versions that are to have a further replica, and shrink those that have one too many.
 	grow, shrink []candidate
+	// raise are resident versions that a device of a better rank has room for.
+	raise []candidate
 }
 
 // settle does what is to be done to a model until nothing is left, or ctx ends. After each step it looks anew at what is wanted.
@@ -43,6 +45,8 @@ func (h *Host) settle(ctx context.Context, name string, m *model) {
 			tried = append(tried, h.unloadSurplus(ctx, name, s.unload)...)
 		case len(s.load) > 0:
 			h.loadAll(ctx, s.load, h.load)
+		case len(s.raise) > 0: // before they get further replicas, which have the rank of the first
+			h.loadAll(ctx, s.raise, h.raise)
 		case len(s.shrink) > 0:
 			for _, c := range s.shrink {
 				h.shrink(c)
@@ -143,6 +147,7 @@ func (m *model) next() (s step) {
 			}
 		}
 	}
+	s.raise = m.toRaise(wanted, s.kept)
 	for n, e := range m.versions {
 		if e.resident != nil && !e.resident.ready.Load() && !e.claimed && !slices.Contains(s.unload, n) {
 			s.unload = append(s.unload, n) // somebody began to unload it and went away

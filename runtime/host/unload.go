@@ -99,15 +99,34 @@ func (h *Host) retireReplica(ctx context.Context, r *replica) (drained, closed e
 		return nil, nil
 	}
 	h.flows.release(r.flow)
-	if r.seats.Add(-1) > 0 {
-		return nil, nil
+	return nil, h.vacate(r)
+}
+
+// sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use: without a seat taken,
+// it was given back, since the device was lost.
+func (r *replica) sit() bool {
+	for {
+		taken := r.seats.Load()
+		if taken == 0 {
+			return false
+		}
+		if r.seats.CompareAndSwap(taken, taken+1) {
+			return true
+		}
 	}
-	closed = h.closeSession(r)
+}
+
+// vacate gives up a replica's seat, and with the last one what it holds.
+func (h *Host) vacate(r *replica) error {
+	if r.seats.Add(-1) > 0 {
+		return nil
+	}
+	closed := h.closeSession(r)
 	if r.sessions.Add(-1) == 0 {
 		h.counts.unloads.Add(1)
 	}
 	h.retryForMemory()
-	return nil, closed
+	return closed
 }
 
 // retireLater retires replicas that are not published any more, in the background: their requests may take their time, in which others
@@ -145,12 +164,15 @@ const lostCloseTime = 5 * time.Second
 func (h *Host) closeSession(r *replica) error {
 	defer h.memory.give(r.memory)
 	defer h.fleet.count(r.device, -1)
-	r.buffers.close()
 	closed := make(chan error, 1)
-	if r.device.lost.Load() == nil {
+	end := func() {
+		r.buffers.close() // the driver unlocks them, where it had locked them
 		closed <- r.opened.Session.Close()
+	}
+	if r.device.lost.Load() == nil {
+		end()
 	} else {
-		go func() { closed <- r.opened.Session.Close() }()
+		go end()
 	}
 	var err error
 	select {

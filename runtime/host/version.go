@@ -29,6 +29,7 @@ type version struct {
 	// and noted what the log says of it.
 	scarce, noted string
 	until         time.Time
+	lesser        lesser // of its device
 }
 
 // newVersion returns what is to be loaded. before is what it takes the place of, or nil. The caller holds Host.mu.

@@ -2,6 +2,8 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +78,46 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 		}
 		if mode == modelrepo.BatchAuto && !strings.Contains(v.Batching.Reason, "batching.max_batch_cost (1ms)") {
 			t.Errorf("the reason does not tell why there are no larger batches: %s", v.Batching.Reason)
+		}
+	}
+}
+
+// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler is told that memory did not suffice for one of them;
+// what could not be proven is not used, and the log says what to do.
+func TestOutOfMemoryInWarmUp(t *testing.T) {
+	for _, test := range []struct {
+		mode    modelrepo.BatchMode
+		most    int    // rows of a batch, by the settings
+		bounded int    // rows of a batch for want of memory
+		then    string // what the log says of it
+	}{
+		{modelrepo.BatchOn, 64, 16, "all the same"},
+		{modelrepo.BatchAuto, 16, 0, "no batch has more than 16 rows; to have more proven, unload the version"},
+	} {
+		w := newWorld(t, 1)
+		w.add("m", 1, overRows(3, func(rows [][]float32) error {
+			if len(rows) >= 32 {
+				return fmt.Errorf("allocate: %w", memory{})
+			}
+			return nil
+		}), func(m *modelrepo.Manifest) { m.Batching.Mode = test.mode })
+		v := w.load("m")
+		q := w.sched.State().Versions[0].Queues[0]
+		if v.Batching.MaxBatchSize != test.most || q.MemoryRows != test.bounded || q.OutOfMemory == 0 {
+			t.Errorf("mode %s: at most %d rows, for want of memory %d for %v; want %d, %d, for a minute",
+				test.mode, v.Batching.MaxBatchSize, q.MemoryRows, q.OutOfMemory, test.most, test.bounded)
+		}
+		then := ""
+		for _, r := range w.logs.records {
+			r.Attrs(func(a slog.Attr) bool {
+				if a.Key == "then" {
+					then = a.Value.String()
+				}
+				return true
+			})
+		}
+		if !strings.Contains(then, test.then) {
+			t.Errorf("mode %s: the log says %q, want %q", test.mode, then, test.then)
 		}
 	}
 }

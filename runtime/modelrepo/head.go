@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// tritonConfig is what Triton calls the settings of a model, in the place where ours are.
+const tritonConfig = "config.pbtxt"
+
 // head is the manifest as a file.
 type head struct {
 	path string // absolute; "" when there is none
@@ -40,6 +43,9 @@ func (s *modelScan) classify(entries []string) {
 			s.misnamed = entry
 		case entry == ModelFile:
 			s.loose = true
+		case entry == tritonConfig:
+			s.note("%s is passed over, and what it sets with it: it is Triton's, and docs/MIGRATING.md tells what its settings are called in %s",
+				tritonConfig, ManifestName)
 		case err == nil && info.IsDir():
 			s.strays = append(s.strays, entry)
 			s.note("directory %q is passed over: %s", entry, versionRule)

@@ -2,7 +2,6 @@ package modelrepo
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +21,7 @@ type ONNX struct {
 	// chooses.
 	Device string `yaml:"device,omitempty"`
 	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work space; 0, the
-	// default: none. Too low fails batches that would have fitted; too high lets the model take what others need. What CUDA and its
+	// default: none; at least 1MiB. Too low fails batches that would have fitted; too high lets the model take what others need. What CUDA and its
 	// libraries take for themselves comes on top.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
 	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps each twice the
@@ -82,7 +81,10 @@ func defaultONNX() ONNX {
 
 func (o *ONNX) check(faults *config.Faults, b *Batching) {
 	config.Between(faults, "onnx.intra_op_threads", o.IntraOpThreads, 1, 256)
-	config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, 0, math.MaxInt64)
+	if o.DeviceMemoryLimit != 0 {
+		// Below, no model could be loaded; above, no device has so much, and it is a slip.
+		config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, config.MiB, 1<<40)
+	}
 	if len(o.Providers) == 0 {
 		faults.Addf("onnx.providers", "the list is empty; expected such as [cpu] or [cuda, cpu]")
 	}
@@ -92,7 +94,7 @@ func (o *ONNX) check(faults *config.Faults, b *Batching) {
 		}
 	}
 	if o.Device != "" && !isCUDADevice(o.Device) {
-		faults.Addf("onnx.device", "%q; expected such as cuda:0", o.Device)
+		faults.Addf("onnx.device", "%q; expected such as cuda:0, which needs cuda or tensorrt in onnx.providers", o.Device)
 	}
 	o.checkForCUDA(faults)
 	switch {
@@ -115,7 +117,7 @@ func (o *ONNX) checkForCUDA(faults *config.Faults) {
 		key string
 		set bool
 	}{
-		{"device", o.Device != ""},
+		{"device", isCUDADevice(o.Device)}, // else that is told already
 		{"device_memory_limit", o.DeviceMemoryLimit != 0},
 		{"arena_extend_strategy", o.ArenaExtendStrategy != d.ArenaExtendStrategy},
 		{"tf32", o.TF32},

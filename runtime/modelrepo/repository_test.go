@@ -92,6 +92,7 @@ func TestScan(t *testing.T) {
 			"repo/a/10/model.onnx":      "m",
 			"repo/a/10/weights.bin":     "external data",
 			"repo/a/README.md":          "about the model",
+			"repo/b/config.pbtxt":       "max_batch_size: 8",
 			"repo/a/.ipynb/x":           "",
 			"repo/A.b-c_9/1/model.onnx": "m",
 			"repo/README.md":            "stray",

@@ -21,7 +21,9 @@ typedef struct OrtValue OrtValue;
 typedef int32_t ONNXTensorElementDataType;
 typedef int32_t ONNXType;
 typedef int32_t OrtAllocatorType;
+typedef int32_t OrtDeviceMemoryType;
 typedef int32_t OrtErrorCode;
+typedef int32_t OrtMemoryInfoDeviceType;
 typedef int32_t OrtMemType;
 
 // weft_api is one loaded library.
@@ -35,7 +37,8 @@ typedef struct {
 #undef CALL
 } weft_api;
 
-// weft_open loads the library and returns NULL and its version, or what is wrong with it.
+// weft_open loads the library and returns NULL and its version, or what is wrong with it, which is valid until the thread's next call of
+// this kind.
 const char *weft_open(weft_api *api, const char *path, const char **version);
 // weft_bind fills the function table as of that API version. False: the library is older.
 bool weft_bind(weft_api *api, uint32_t api_version);

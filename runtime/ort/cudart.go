@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"unsafe"
@@ -16,11 +17,10 @@ import (
 // device keeps apart what may not happen at once on CUDA devices. While a graph is being captured, calls of other threads that allocate,
 // copy or wait fail, and spoil the capture (cudaStreamCaptureModeGlobal, which ONNX Runtime uses).
 var device struct {
-	// opening is held for reading while a session opens or closes, or memory is page-locked, and for writing by a capture, which gives
-	// way: a session can take seconds to open.
-	opening sync.RWMutex
-	// running is held for reading by runs and for writing by a capture, which waits for the runs in flight. Taken after opening.
-	running sync.RWMutex
+	// opening is entered while a session opens or closes, or memory is page-locked, and shut by a capture.
+	opening gate
+	// running is entered by runs, and shut by a capture after opening.
+	running gate
 }
 
 // cudaRuntime is the CUDA runtime library, once it was found under one of the names.
@@ -37,6 +37,8 @@ func loadCUDA() (*C.weft_cuda, error) {
 	if cudaRuntime.c != nil {
 		return cudaRuntime.c, nil
 	}
+	runtime.LockOSThread() // the words of a fault are the thread's
+	defer runtime.UnlockOSThread()
 	c := (*C.weft_cuda)(C.calloc(1, C.size_t(unsafe.Sizeof(C.weft_cuda{}))))
 	var faults []string
 	for _, present := range []bool{true, false} {

@@ -44,9 +44,12 @@ func (e *Error) OutOfMemory() bool {
 	return slices.ContainsFunc(outOfMemory, func(words string) bool { return strings.Contains(e.Message, words) })
 }
 
-// outOfMemory is how an arena, the system, and NVIDIA's libraries say it. The second is of an arena that has reached its limit.
+// overLimit is of an arena that has reached its limit.
+const overLimit = "smaller than requested bytes"
+
+// outOfMemory is how an arena, the system, and NVIDIA's libraries say it.
 var outOfMemory = []string{
-	"Failed to allocate memory", "smaller than requested bytes", "out of memory", "std::bad_alloc",
+	"Failed to allocate memory", overLimit, "out of memory", "std::bad_alloc",
 	"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "CUFFT_ALLOC_FAILED",
 }
 
@@ -96,13 +99,39 @@ var deviceLost = map[int]bool{
 	999: true, // unknown
 }
 
-// lostError is of a session that is there no more, although nobody closed it.
-type lostError struct{ error }
+// deviceError is of a session that cannot be made because of its CUDA device, as that is now; on another one it may be made.
+type deviceError struct {
+	error
+	lost, memory bool
+}
 
-func (e *lostError) Unwrap() error { return e.error }
+func (e *deviceError) Unwrap() error { return e.error }
 
-// DeviceLost reports true: no later run can succeed.
-func (e *lostError) DeviceLost() bool { return true }
+// DeviceLost reports whether the device failed, so that nothing can run there.
+func (e *deviceError) DeviceLost() bool { return e.lost }
+
+// OutOfMemory reports whether the device had too little memory.
+func (e *deviceError) OutOfMemory() bool { return e.memory }
+
+// notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or another one has it.
+var notThere = map[int]bool{46: true, 100: true, 101: true}
+
+// blameDevice returns what an error that came of opening a model says of the device; nil: nothing, or there is none. Errors of the Go
+// binding are text, so the text decides. A limit that is too low is the same on each device.
+func blameDevice(provider string, err error) *deviceError {
+	if err == nil || !onCUDA(provider) {
+		return nil
+	}
+	e := &Error{Message: err.Error()}
+	if code, ok := e.cudaCode(); ok && notThere[code] {
+		return nil
+	}
+	d := &deviceError{err, e.DeviceLost(), e.OutOfMemory() && !strings.Contains(e.Message, overLimit)}
+	if !d.lost && !d.memory {
+		return nil
+	}
+	return d
+}
 
 // take turns a status into an error and releases it. A nil status is success.
 func take(api *C.weft_api, status *C.OrtStatus) error {

@@ -3,6 +3,7 @@ package ort
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -10,8 +11,10 @@ import (
 // What ONNX Runtime says of a provider that it cannot load, and of one without a device.
 var (
 	loadFailed = regexp.MustCompile(`Failed to load library (\S+) with error: (.*)`)
-	noDevice   = regexp.MustCompile(`CUDA failure (\d+): ([^;]*) ;.*cudaGetDeviceCount`)
-	wrongID    = regexp.MustCompile(`Invalid device ID: .*`)
+	// notFound is the loader's word for a library that it does not find.
+	notFound = regexp.MustCompile(`^(\S+): cannot open shared object file`)
+	noDevice = regexp.MustCompile(`CUDA failure (\d+): ([^;]*) ;.*cudaGetDeviceCount`)
+	wrongID  = regexp.MustCompile(`Invalid device ID: .*`)
 )
 
 // explain drops the binding's preface to ONNX Runtime's text, and adds what the text leaves out.
@@ -27,7 +30,7 @@ func explain(err error) error {
 	case strings.Contains(text, "Protobuf parsing failed"):
 		return fmt.Errorf("%w (the file is damaged, cut short, or not an ONNX model)", err)
 	case strings.Contains(text, "is not enabled in this build"):
-		return fmt.Errorf("%s: name an ONNX Runtime library that was built for it with --onnxruntime-lib", strings.TrimSuffix(text, "."))
+		return fmt.Errorf("%s: %s", strings.TrimSuffix(text, "."), otherLibrary)
 	}
 	if m := noDevice.FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("no CUDA device can be used: %s (CUDA error %s); nvidia-smi should list one", m[2], m[1])
@@ -36,8 +39,29 @@ func explain(err error) error {
 		return errors.New(m)
 	}
 	if m := loadFailed.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%s cannot be loaded: %s; install the execution providers of the same ONNX Runtime release beside it, and the "+
-			"libraries that they need, or choose another provider", m[1], strings.TrimPrefix(m[2], m[1]+": "))
+		return explainLoad(m[1], m[2])
 	}
 	return err
+}
+
+const otherLibrary = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or WEFT_ONNXRUNTIME_LIB; " +
+	"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
+
+// explainLoad tells the library of a provider that is missing from what that library needs in turn, since each is mended in another way.
+func explainLoad(provider, fault string) error {
+	m := notFound.FindStringSubmatch(fault)
+	switch {
+	case m == nil: // of another release, say
+		return fmt.Errorf("%s cannot be loaded: %s; it must be of the same release as the ONNX Runtime library, and the libraries that it "+
+			"needs of the releases that it was built for", provider, strings.TrimPrefix(fault, provider+": "))
+	case m[1] == provider:
+		return fmt.Errorf("%s is missing: install the execution providers of the same ONNX Runtime release beside its library, or %s", provider, otherLibrary)
+	case strings.Contains(filepath.Base(provider), TensorRT):
+		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for "+
+			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells of them", provider, m[1])
+	case strings.Contains(filepath.Base(provider), CUDA):
+		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's CUDA libraries of the release that it was built for "+
+			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells which, and where to get them", provider, m[1])
+	}
+	return fmt.Errorf("%s needs %s, which is not found: install it where the system looks, such as a folder in LD_LIBRARY_PATH", provider, m[1])
 }

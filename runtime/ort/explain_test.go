@@ -3,6 +3,7 @@ package ort
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -13,17 +14,24 @@ func TestExplain(t *testing.T) {
 		`provider_options_utils.h:187 Parse Failed to parse provider option "device_id": `
 	const load = "/onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:1988 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get() " +
 		"[ONNXRuntimeError] : 1 : FAIL : Failed to load library /opt/ort/libonnxruntime_providers_cuda.so with error: "
-	const remedy = "; install the execution providers of the same ONNX Runtime release beside it, and the libraries that they need, or choose another provider"
+	const other = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or WEFT_ONNXRUNTIME_LIB; " +
+		"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
+	tensorRT := strings.Replace(load, "_cuda.so", "_tensorrt.so", 1)
 	for text, want := range map[string]string{
-		load + "/opt/ort/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
-			"cannot open shared object file: No such file or directory" + remedy,
-		load + "libcublasLt.so.13: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
-			"libcublasLt.so.13: cannot open shared object file: No such file or directory" + remedy,
+		load + "/opt/ort/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so is missing: " +
+			"install the execution providers of the same ONNX Runtime release beside its library, or " + other,
+		load + "libcublasLt.so.13: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so needs libcublasLt.so.13, which is not found: " +
+			"it needs NVIDIA's CUDA libraries of the release that it was built for where the system looks, such as a folder in LD_LIBRARY_PATH; " +
+			"docs/CUDA.md tells which, and where to get them",
+		tensorRT + "libnvinfer.so.10: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_tensorrt.so needs libnvinfer.so.10, which is not found: " +
+			"it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for where the system looks, such as a folder in LD_LIBRARY_PATH; " +
+			"docs/CUDA.md tells of them",
+		load + "/opt/ort/libonnxruntime_providers_cuda.so: undefined symbol: Provider_GetHost": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
+			"undefined symbol: Provider_GetHost; it must be of the same release as the ONNX Runtime library, and the libraries that it needs of the releases that it was built for",
 		parse + "CUDA failure 100: no CUDA-capable device is detected ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/x.cc ; line=69 ; " +
 			"expr=cudaGetDeviceCount(&num_devices);": "no CUDA device can be used: no CUDA-capable device is detected (CUDA error 100); nvidia-smi should list one",
 		parse + "Invalid device ID: 7, must be between 0 (inclusive) and 1 (exclusive).": "Invalid device ID: 7, must be between 0 (inclusive) and 1 (exclusive).",
-		"CUDA execution provider is not enabled in this build.": "CUDA execution provider is not enabled in this build: " +
-			"name an ONNX Runtime library that was built for it with --onnxruntime-lib",
+		"CUDA execution provider is not enabled in this build.":                          "CUDA execution provider is not enabled in this build: " + other,
 		"something else": "something else",
 	} {
 		inner := errors.New(text)

@@ -1,6 +1,9 @@
 package ort
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Running reports whether a run holds the session.
 func (s *Session) Running() bool {
@@ -14,14 +17,68 @@ func (s *Session) Running() bool {
 // Unpredictable reports whether the session has given up on the model's declared shapes.
 func (s *Session) Unpredictable() bool { return s.unpredictable.Load() }
 
-// Abandoned reports whether Close leaves ONNX Runtime's session as it is.
-func (s *Session) Abandoned() bool { return s.abandoned.Load() }
+// Gate is what keeps captures and others apart.
+type Gate struct{ gate }
+
+func (g *Gate) Enter()                    { g.enter() }
+func (g *Gate) Leave()                    { g.leave() }
+func (g *Gate) Shut(d time.Duration) bool { return g.shut(d) }
+func (g *Gate) Open()                     { g.open() }
+
+// Occupy is as a run in flight on a CUDA device, or a session being opened there, until leave is called.
+func Occupy(opening bool) (leave func()) {
+	g := &device.running
+	if opening {
+		g = &device.opening
+	}
+	g.enter()
+	return g.leave
+}
+
+// FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a session.
+func FirstOf(providers []string, ends map[string]error) (provider string, notes []string, err error) {
+	m, err := firstOf(providers, []string{CPU, CUDA, TensorRT}, func(p string) (made, error) { return made{provider: p}, ends[p] })
+	return m.provider, m.notes, err
+}
+
+// NoteLost looks what an error tells of a device, and LostBy returns what has told that it is lost. The test begins and ends with none.
+func NoteLost(t *testing.T, device int, err error) {
+	forgetLost(t)
+	noteLost(device, err)
+}
+
+func LostBy(device int) error { return lostBy(device) }
+
+func forgetLost(t *testing.T) {
+	forget := func() {
+		lost.mu.Lock()
+		defer lost.mu.Unlock()
+		clear(lost.causes)
+	}
+	forget()
+	t.Cleanup(forget)
+}
+
+// WithoutPauses has sessions try again at once what failed, until the test ends.
+func WithoutPauses(t *testing.T) {
+	reload, memory := reloadPause, memoryPause
+	reloadPause, memoryPause = 0, 0
+	t.Cleanup(func() { reloadPause, memoryPause = reload, memory })
+}
+
+// FollowRuns has runs look at what their sessions hold as often as that, until the test ends.
+func FollowRuns(t *testing.T, every time.Duration) {
+	before := measureEvery
+	measureEvery = every
+	t.Cleanup(func() { measureEvery = before })
+}
 
 // CUDAOptions returns the options of the CUDA provider.
 func (o *Options) CUDAOptions() map[string]string { return o.cuda() }
 
-// UseCUDARuntime has the package load another CUDA runtime until the test ends.
+// UseCUDARuntime has the package load another CUDA runtime until the test ends, on which no device is lost.
 func UseCUDARuntime(t *testing.T, path string) {
+	forgetLost(t)
 	names, before := cudaRuntime.names, cudaRuntime.c
 	cudaRuntime.names, cudaRuntime.c = []string{path}, nil
 	t.Cleanup(func() { cudaRuntime.names, cudaRuntime.c = names, before })
@@ -30,9 +87,12 @@ func UseCUDARuntime(t *testing.T, path string) {
 // CaptureOnCPU has sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves are ordinary ones.
 func CaptureOnCPU(t *testing.T) {
 	before := graphDevice
-	graphDevice.provider, graphDevice.memory = CPU, "Cpu"
+	graphDevice.provider, graphDevice.memory, graphDevice.kind = CPU, "Cpu", 0
 	t.Cleanup(func() { graphDevice = before })
 }
+
+// WantDeviceMemory has graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
+func WantDeviceMemory() { graphDevice.kind = 1 }
 
 // NewPinner returns what page-locks memory for a device.
 var NewPinner = newPinner

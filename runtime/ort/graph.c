@@ -5,6 +5,7 @@
 
 enum { FAIL = 1 };                         // of OrtErrorCode
 enum { DEVICE_ALLOCATOR = 0 };             // of OrtAllocatorType
+enum { DEVICE_MEMORY = 0 };                // of OrtDeviceMemoryType
 enum { MEM_DEFAULT = 0 };                  // of OrtMemType
 enum { TO_DEVICE = 1, TO_HOST = 2 };       // of cudaMemcpyKind
 enum { NON_BLOCKING = 1 };                 // cudaStreamNonBlocking
@@ -16,6 +17,24 @@ static OrtStatus *check(const weft_graph *g, int code, const char *what) {
     char message[256];
     snprintf(message, sizeof message, "CUDA error %d: %s (%s)", code, g->cuda->cudaGetErrorString(code), what);
     return g->session->api->CreateStatus(FAIL, message);
+}
+
+OrtStatus *weft_find_elsewhere(const weft_api *api, const OrtSession *session, OrtMemoryInfoDeviceType type, bool output, int *index) {
+    size_t counts[2];
+    OrtStatus *status = weft_count(api, session, &counts[0], &counts[1]);
+    if (status != NULL) return status;
+    size_t count = output ? counts[1] : counts[0];
+    const OrtMemoryInfo **infos = calloc(count + 1, sizeof *infos);
+    if (infos == NULL) return api->CreateStatus(FAIL, "out of memory");
+    status = output ? api->SessionGetMemoryInfoForOutputs(session, infos, count) : api->SessionGetMemoryInfoForInputs(session, infos, count);
+    *index = -1;
+    for (size_t i = 0; status == NULL && i < count && *index < 0; i++) {
+        OrtMemoryInfoDeviceType got;
+        api->MemoryInfoGetDeviceType(infos[i], &got);
+        if (got != type || api->MemoryInfoGetDeviceMemType(infos[i]) != DEVICE_MEMORY) *index = (int)i;
+    }
+    free(infos);
+    return status;
 }
 
 static OrtStatus *fill(weft_graph *g, const char *device, int id, const weft_value *values, const int64_t *dims) {
@@ -49,7 +68,8 @@ OrtStatus *weft_graph_new(const weft_session *s, const weft_cuda *cuda, const ch
     g->device = number;
     OrtStatus *status = fill(g, device, id, values, dims);
     if (status != NULL) {
-        weft_graph_free(g);
+        OrtStatus *freed = weft_graph_free(g);
+        if (freed != NULL) s->api->ReleaseStatus(freed);
         return status;
     }
     *graph = g;
@@ -85,18 +105,21 @@ OrtStatus *weft_graph_run(const weft_graph *g, const weft_value *values) {
     return status;
 }
 
-void weft_graph_free(weft_graph *g) {
+OrtStatus *weft_graph_free(weft_graph *g) {
     const weft_api *api = g->session->api;
     size_t count = g->session->inputs + g->session->outputs;
     // Nothing can be done about memory that cannot be freed; its device is lost.
-    (void)g->cuda->cudaSetDevice(g->device);
+    int code = g->cuda->cudaSetDevice(g->device);
     for (size_t i = 0; i < count; i++) {
         if (g->values[i] != NULL) api->ReleaseValue(g->values[i]);
-        if (g->memory[i] != NULL) (void)g->cuda->cudaFree(g->memory[i]);
+        int freed = g->memory[i] != NULL ? g->cuda->cudaFree(g->memory[i]) : 0;
+        if (code == 0) code = freed;
     }
-    if (g->stream != NULL) (void)g->cuda->cudaStreamDestroy(g->stream);
+    int destroyed = g->stream != NULL ? g->cuda->cudaStreamDestroy(g->stream) : 0;
+    if (code == 0) code = destroyed;
     if (g->options != NULL) api->ReleaseRunOptions(g->options);
     if (g->info != NULL) api->ReleaseMemoryInfo(g->info);
-    (void)g->cuda->cudaGetLastError();
+    OrtStatus *status = check(g, code, "giving memory back");
     free(g);
+    return status;
 }

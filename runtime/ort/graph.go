@@ -12,6 +12,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -24,6 +25,9 @@ type graph struct {
 	sizes   []int           // bytes of each output
 	sum     uint64          // of the inputs at the capture
 	c       *C.weft_graph   // while there is a graph
+	memory  int64           // bytes that it has on the device
+	told    bool            // that there is none; once is enough
+	after   time.Time       // when it may be captured; not before
 }
 
 type graphState uint8
@@ -53,13 +57,6 @@ func (e *graph) learn(b *tensor.Batch) {
 func (e *graph) declare(output func(i int, d tensor.DType, s tensor.Shape, size int) []byte) {
 	for i, out := range e.outputs {
 		output(i, out.DType, out.Shape, e.sizes[i])
-	}
-}
-
-func (e *graph) free() {
-	if e.c != nil {
-		C.weft_graph_free(e.c)
-		e.c = nil
 	}
 }
 

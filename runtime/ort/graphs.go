@@ -11,13 +11,17 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// graphDevice is where graphs are captured: an execution provider, and ONNX Runtime's word for its memory.
-var graphDevice = struct{ provider, memory string }{CUDA, "Cuda"}
+// graphDevice is where graphs are captured: an execution provider, and ONNX Runtime's words for its memory.
+var graphDevice = struct {
+	provider, memory string
+	kind             C.OrtMemoryInfoDeviceType
+}{CUDA, "Cuda", C.WEFT_ON_GPU}
 
 const (
 	// maxGraphs bounds the shapes that have a graph: each has device memory for its inputs and outputs.
@@ -25,6 +29,17 @@ const (
 	// maxShapes bounds the shapes that are remembered.
 	maxShapes = 1024
 )
+
+// A capture holds up everybody who wants a CUDA device while it waits for those who have one. So it gives up after a while, and waits
+// longer the next time, because there may be no moment without a run in flight; a hundredth of the time goes into that.
+const (
+	firstPatience = 4 * time.Millisecond
+	lastPatience  = 512 * time.Millisecond
+	restAfter     = 100 // times the patience that was in vain
+)
+
+// memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
+var memoryPause = time.Minute
 
 // graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps what was captured with the
 // thread that did, and one stream, which a capture must have for itself.
@@ -36,9 +51,10 @@ type graphs struct {
 
 	// Of the thread.
 	shapes   map[string]*graph
-	captured int
 	scratch  *tensor.Batch // for answers that are compared
 	frame    *frame        // for graphs
+	patience time.Duration // of the next capture
+	after    time.Time     // when there may be one; not before
 
 	broken atomic.Pointer[error] // why the session is not fit for graphs
 }
@@ -63,7 +79,7 @@ func (s *Session) Graphs() (replayed, eager uint64) {
 }
 
 // GraphFailures counts the shapes that could not be captured, or whose graph gave other answers than a run without, and adds one when
-// the session has given up graphs as a whole.
+// the session has given up graphs as a whole, be it when it was opened.
 func (s *Session) GraphFailures() uint64 { return s.counts.failed.Load() }
 
 func startGraphs(s *Session) (*graphs, error) {
@@ -71,15 +87,42 @@ func startGraphs(s *Session) (*graphs, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := onDevice(s); err != nil {
+		return nil, err
+	}
 	if err := take(s.api, C.weft_session_eager(s.native.c)); err != nil {
 		return nil, err
 	}
 	g := &graphs{
 		s: s, cuda: cuda, jobs: make(chan graphJob), done: make(chan struct{}), shapes: map[string]*graph{},
-		scratch: tensor.NewBatch(0, len(s.signature.Outputs)), frame: s.frames.New().(*frame),
+		scratch: tensor.NewBatch(0, len(s.signature.Outputs)), frame: s.frames.New().(*frame), patience: firstPatience,
 	}
 	go g.serve()
 	return g, nil
+}
+
+// onDevice returns an error unless the session takes and gives all values in device memory. A kernel would read what it takes from the
+// host at the capture, and never again; and a copy to the host that was captured would go on writing where the value was then.
+func onDevice(s *Session) error {
+	index := new(C.int)
+	for _, output := range []bool{false, true} {
+		if err := s.take(C.weft_find_elsewhere(s.api, s.native.c.session, graphDevice.kind, C.bool(output), index)); err != nil {
+			return err
+		}
+		if *index < 0 {
+			continue
+		}
+		d, err := describe(s.api, s.native.c.session, output, int(*index))
+		if err != nil {
+			return err
+		}
+		what := "input"
+		if output {
+			what = "output"
+		}
+		return fmt.Errorf("%s %q is in the host's memory", what, d.spec.Name)
+	}
+	return nil
 }
 
 // run executes a batch on the thread and waits. A panic there is one here.
@@ -105,10 +148,10 @@ func (g *graphs) serve() {
 	for job := range g.jobs {
 		job.result <- g.execute(job)
 	}
-	device.opening.RLock()
-	defer device.opening.RUnlock()
+	device.opening.enter()
+	defer device.opening.leave()
 	for _, e := range g.shapes {
-		e.free()
+		g.free(e)
 	}
 	g.scratch.Free()
 }
@@ -135,17 +178,13 @@ func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 			g.s.counts.replayed.Add(1)
 			return false, nil
 		}
-		if lost, is := errors.AsType[*Error](err); is && lost.DeviceLost() {
-			g.s.abandoned.Store(true)
+		if e, is := errors.AsType[*Error](err); is && e.DeviceLost() {
 			return false, err
 		}
 		g.breakDown(err)
 		return true, nil
 	}
 	if err := g.s.runTwice(b, f); err != nil {
-		if lost, is := errors.AsType[*Error](err); is && lost.DeviceLost() && g.captured > 0 {
-			g.s.abandoned.Store(true)
-		}
 		return false, err
 	}
 	g.s.counts.eager.Add(1)
@@ -153,7 +192,7 @@ func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 	case e == nil:
 	case e.state == unseen:
 		e.state = seen
-	case e.state == seen && g.captured < maxGraphs:
+	case e.state == seen && g.s.native.captures < maxGraphs && !time.Now().Before(e.after):
 		g.capture(e, b)
 	case e.state == unproven:
 		g.prove(e, b)
@@ -176,6 +215,14 @@ func (g *graphs) shape(f *frame) *graph {
 	return e
 }
 
+// size returns the bytes of tensors.
+func size(all []tensor.Tensor) (n int64) {
+	for _, t := range all {
+		n += int64(len(t.Data))
+	}
+	return n
+}
+
 // describe points the thread's frame at tensors.
 func (g *graphs) describe(inputs, outputs []tensor.Tensor) {
 	g.frame.dims = g.frame.dims[:0]
@@ -188,41 +235,62 @@ func (g *graphs) describe(inputs, outputs []tensor.Tensor) {
 }
 
 func (g *graphs) replay(e *graph) error {
-	device.running.RLock()
-	defer device.running.RUnlock()
-	return take(g.s.api, C.weft_graph_run(e.c, &g.frame.values[0]))
+	device.running.enter()
+	defer device.running.leave()
+	return g.s.take(C.weft_graph_run(e.c, &g.frame.values[0]))
+}
+
+// seize shuts everybody else out of the CUDA devices, or gives up until later.
+func (g *graphs) seize() bool {
+	if time.Now().Before(g.after) {
+		return false
+	}
+	if device.opening.shut(g.patience) {
+		if device.running.shut(g.patience) {
+			g.patience = firstPatience
+			return true
+		}
+		device.opening.open()
+	}
+	g.after = time.Now().Add(restAfter * g.patience)
+	g.patience = min(2*g.patience, lastPatience)
+	return false
 }
 
 // capture captures the shape of a batch that was answered eagerly, and compares.
 func (g *graphs) capture(e *graph, b *tensor.Batch) {
-	if !device.opening.TryLock() {
+	if !g.seize() {
 		return // another time
 	}
-	defer device.opening.Unlock()
-	device.running.Lock()
-	defer device.running.Unlock()
+	defer device.opening.open()
+	defer device.running.open()
 	e.learn(b)
 	e.declare(g.scratch.Output)
 	g.describe(b.Inputs, g.scratch.Outputs)
-	id := g.captured + 1 // 0 has another meaning
+	id := g.s.native.captures + 1 // 0 has another meaning
 	name := C.CString(graphDevice.memory)
 	defer C.free(unsafe.Pointer(name))
 	made := new(*C.weft_graph)
-	err := take(g.s.api, C.weft_graph_new(g.s.native.c, g.cuda, name, C.int(g.s.options.DeviceID), C.int(id),
+	err := g.s.take(C.weft_graph_new(g.s.native.c, g.cuda, name, C.int(g.s.options.DeviceID), C.int(id),
 		&g.frame.values[0], g.frame.firstDim(), made))
 	e.c = *made
-	if err != nil {
-		g.refuse(e, err) // nothing was captured: the session is sound
+	if err != nil { // nothing was captured: the session is sound
+		g.refuse(e, err)
+		if memory, is := errors.AsType[*Error](err); is && memory.OutOfMemory() {
+			e.state, e.after = seen, time.Now().Add(memoryPause)
+		}
 		return
 	}
-	g.captured++
-	if err := take(g.s.api, C.weft_graph_run(e.c, &g.frame.values[0])); err != nil {
+	g.s.native.captures++
+	e.memory = size(b.Inputs) + size(g.scratch.Outputs)
+	g.s.memory.graphs.Add(e.memory)
+	if err := g.s.take(C.weft_graph_run(e.c, &g.frame.values[0])); err != nil {
 		g.breakDown(err)
 		return
 	}
 	e.state = unproven
 	if !g.compare(e, b) {
-		e.free()
+		g.free(e)
 	}
 }
 
@@ -241,9 +309,20 @@ func (g *graphs) prove(e *graph, b *tensor.Batch) {
 		e.state = proven
 		return
 	}
-	device.opening.RLock()
-	defer device.opening.RUnlock()
-	e.free()
+	device.opening.enter()
+	defer device.opening.leave()
+	g.free(e)
+}
+
+// free gives the memory of a graph back. ONNX Runtime keeps what it captured, which nobody replays.
+func (g *graphs) free(e *graph) {
+	if e.c != nil {
+		if err := g.s.take(C.weft_graph_free(e.c)); err != nil {
+			g.s.native.stuck = err
+		}
+		e.c = nil
+		g.s.memory.graphs.Add(-e.memory)
+	}
 }
 
 // compare reports whether the scratch batch has the answers of b.
@@ -260,6 +339,10 @@ func (g *graphs) compare(e *graph, b *tensor.Batch) bool {
 // refuse gives up the graph of one shape. The caller frees it.
 func (g *graphs) refuse(e *graph, why error) {
 	e.state = refused
+	if e.told {
+		return
+	}
+	e.told = true
 	g.s.counts.failed.Add(1)
 	g.s.log.Warn("a CUDA graph is not used; its shape runs without", "path", g.s.path, "shape", e.inputs, "cause", why)
 }

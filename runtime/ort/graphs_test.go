@@ -121,13 +121,16 @@ func TestGraphThatIsStale(t *testing.T) {
 }
 
 func TestGraphWithoutMemory(t *testing.T) {
-	useFakeCUDA(t)
+	calls := useFakeCUDA(t)
 	t.Setenv("FAKE_CUDA_FAIL", "cudaMalloc=2")
 	s, log := openGraphs(t, neg())
 	for i := range 4 {
 		negate(t, s, float32(i), 1)
 	}
 	counts(t, s, 0, 4, 1)
+	if n := calls.count(t, "cudaMalloc"); n != 1 {
+		t.Errorf("tried %d times in a moment, want once", n)
+	}
 	if !strings.Contains(log.String(), "CUDA error 2: out of memory (cudaMalloc)") {
 		t.Errorf("log %q", log)
 	}
@@ -153,12 +156,15 @@ func TestGraphWhoseCaptureFails(t *testing.T) {
 	}
 }
 
+// leftBehind reports whether a native session was left as it is, because its graphs are on a lost device.
+func leftBehind(log *bytes.Buffer) bool { return strings.Contains(log.String(), "left in its memory") }
+
 // A replay that fails is answered without the graph; one on a lost device is not.
 func TestGraphWhoseReplayFails(t *testing.T) {
 	for code, lost := range map[string]bool{"900": false, "719": true} {
 		t.Run(code, func(t *testing.T) {
 			useFakeCUDA(t)
-			s, _ := openGraphs(t, neg())
+			s, log := openGraphs(t, neg())
 			negate(t, s, 1, 2)
 			negate(t, s, 3, 4)
 			negate(t, s, 5, 6)
@@ -168,7 +174,7 @@ func TestGraphWhoseReplayFails(t *testing.T) {
 			if !lost {
 				negate(t, s, 9, 10)
 				counts(t, s, 1, 4, 1)
-				if s.Abandoned() {
+				if leftBehind(log) {
 					t.Error("a session on a sound device was left behind")
 				}
 				return
@@ -177,8 +183,8 @@ func TestGraphWhoseReplayFails(t *testing.T) {
 			if e, is := errors.AsType[*ort.Error](err); !is || !e.DeviceLost() {
 				t.Errorf("got %v, want a lost device", err)
 			}
-			if err := s.Close(); err != nil || !s.Abandoned() {
-				t.Errorf("Close: %v; left as it is: %t", err, s.Abandoned())
+			if err := s.Close(); err != nil || !leftBehind(log) {
+				t.Errorf("Close: %v; left as it is: %t", err, leftBehind(log))
 			}
 		})
 	}
@@ -194,7 +200,31 @@ func TestGraphsWithoutRuntime(t *testing.T) {
 	for i := range 4 {
 		negate(t, s, float32(i), 1)
 	}
-	counts(t, s, 0, 4, 0)
+	counts(t, s, 0, 4, 1)
+}
+
+// A value in the host's memory would stay what it was at the capture, so a model that has one is run without graphs.
+func TestGraphsOfHostValues(t *testing.T) {
+	useFakeCUDA(t)
+	ort.CaptureOnCPU(t)
+	ort.WantDeviceMemory()
+	initialise(t)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, neg(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := ort.Open(path, ort.Options{CUDAGraphs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], `input "x" is in the host's memory; running without`) {
+		t.Errorf("notes %q", notes)
+	}
+	for i := range 4 {
+		negate(t, s, float32(i), 1)
+	}
+	counts(t, s, 0, 4, 1)
 }
 
 // Many callers share the one thread; Close comes among them.
@@ -244,4 +274,80 @@ func TestGraphsAndErrors(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	counts(t, s, 0, 1, 0)
+}
+
+// A shape that the device had no memory for is captured when it has; one line tells of the failures.
+func TestGraphMemoryComesBack(t *testing.T) {
+	log := useFakeCUDA(t)
+	ort.WithoutPauses(t)
+	t.Setenv("FAKE_CUDA_FAIL", "cudaMalloc=2")
+	s, text := openGraphs(t, neg())
+	for i := range 4 {
+		negate(t, s, float32(i), 1)
+	}
+	if n := log.count(t, "cudaMalloc"); n != 3 {
+		t.Errorf("tried %d times in four runs, want 3", n)
+	}
+	t.Setenv("FAKE_CUDA_FAIL", "")
+	for i := range 4 {
+		negate(t, s, float32(i), 2)
+	}
+	counts(t, s, 2, 6, 1)
+	if strings.Count(text.String(), "\n") != 1 {
+		t.Errorf("log %q, want one line", text)
+	}
+}
+
+// A capture gives up soon where others are on the device or being opened, and comes about when they are gone.
+func TestCaptureGivesWay(t *testing.T) {
+	for name, opening := range map[string]bool{"run": false, "opening": true} {
+		t.Run(name, func(t *testing.T) {
+			log := useFakeCUDA(t)
+			s, _ := openGraphs(t, neg())
+			leave := ort.Occupy(opening)
+			for i := range 10 {
+				negate(t, s, float32(i), 1)
+			}
+			if n := log.count(t, "cudaMalloc"); n != 0 {
+				t.Errorf("captured beside others")
+			}
+			leave()
+			for i := 0; log.count(t, "cudaMalloc") == 0; i++ { // it waits a little before it tries again
+				negate(t, s, float32(i), 2)
+			}
+			negate(t, s, 1, 3)
+			negate(t, s, 2, 3)
+			if replayed, _ := s.Graphs(); replayed != 1 || s.GraphFailures() != 0 {
+				t.Errorf("%d replayed, %d failures", replayed, s.GraphFailures())
+			}
+		})
+	}
+}
+
+// What a graph has of the device is counted for as long as it is there.
+func TestGraphMemoryIsHeld(t *testing.T) {
+	useFakeCUDA(t)
+	ort.FollowRuns(t, 0)
+	s, _ := openGraphs(t, neg())
+	negate(t, s, 1, 2)
+	without := s.HeldMemory()
+	if _, held, err := s.DeviceMemory(); err != nil || held != without {
+		t.Errorf("%d bytes held, %d when asked (%v)", without, held, err)
+	}
+	negate(t, s, 3, 4)    // captures
+	const one = 2 * 2 * 4 // an input and an output of two numbers
+	if got := s.HeldMemory() - without; got != one {
+		t.Errorf("a graph holds %d bytes more, want %d", got, one)
+	}
+	negate(t, s, 1, 2, 3, 4)
+	negate(t, s, 1, 2, 3, 4)
+	if got := s.HeldMemory() - without; got != one+2*one {
+		t.Errorf("two graphs hold %d bytes more, want %d", got, one+2*one)
+	}
+	t.Setenv("FAKE_CUDA_FAIL", "to device=900")
+	negate(t, s, 5, 6) // its proof fails, and all graphs go
+	negate(t, s, 5, 6)
+	if got := s.HeldMemory() - without; got != 0 {
+		t.Errorf("without graphs %d bytes more are held", got)
+	}
 }

@@ -55,6 +55,8 @@ func Init(path string) error {
 }
 
 func load(api *C.weft_api, path string) (version string, err error) {
+	runtime.LockOSThread() // the words of a fault are the thread's
+	defer runtime.UnlockOSThread()
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	cVersion := new(*C.char)

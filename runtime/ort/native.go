@@ -22,6 +22,9 @@ type native struct {
 	binding  *onnxruntime.DynamicAdvancedSession
 	provider string
 	c        *C.weft_session
+	// Of the thread of graphs, until that has ended:
+	captures int   // CUDA graphs that it has captured, or begun to
+	stuck    error // CUDA would not give memory of a graph back
 }
 
 // newNative takes the binding over. The signature names the values of a run.
@@ -49,8 +52,8 @@ func (n *native) close() error {
 
 func destroy(binding *onnxruntime.DynamicAdvancedSession, provider string) error {
 	if onCUDA(provider) {
-		device.opening.RLock()
-		defer device.opening.RUnlock()
+		device.opening.enter()
+		defer device.opening.leave()
 	}
 	return binding.Destroy()
 }

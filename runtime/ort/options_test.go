@@ -2,6 +2,7 @@ package ort_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,6 +32,7 @@ func TestCUDAOptions(t *testing.T) {
 
 // The arena of a session on the CPU is read as that of one on a GPU is.
 func TestDeviceMemory(t *testing.T) {
+	ort.FollowRuns(t, time.Hour)
 	s := openGraph(t, glutton())
 	before, _, err := s.DeviceMemory()
 	if err != nil {
@@ -45,10 +47,27 @@ func TestDeviceMemory(t *testing.T) {
 	if peak < before+4*numbers || reserved < peak {
 		t.Errorf("%d bytes at most, %d held, %d at most before; the run took %d", peak, reserved, before, 4*numbers)
 	}
+	// What it holds is followed while it runs, now and then.
+	if got := s.HeldMemory(); got != reserved {
+		t.Errorf("%d bytes held, want %d", got, reserved)
+	}
+	runOnce(t, s, int64s(tensor.Shape{1}, 4*numbers))
+	if got := s.HeldMemory(); got != reserved {
+		t.Errorf("%d bytes held: looked at again at once", got)
+	}
+	ort.FollowRuns(t, 0)
+	runOnce(t, s, int64s(tensor.Shape{1}, 1))
+	grown := s.HeldMemory()
+	if grown < 4*4*numbers {
+		t.Errorf("%d bytes held after a run that took %d", grown, 4*4*numbers)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.DeviceMemory(); err == nil {
 		t.Error("a closed session has memory")
+	}
+	if got := s.HeldMemory(); got != grown {
+		t.Errorf("closed, it is said to hold %d bytes, want what was seen last, %d", got, grown)
 	}
 }

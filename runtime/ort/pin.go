@@ -6,6 +6,7 @@ package ort
 import "C"
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"unsafe"
@@ -36,18 +37,18 @@ func newPinner(device int, log *slog.Logger) (*pinner, error) {
 
 // Pin locks memory. Where that fails the memory is used as it is.
 func (p *pinner) Pin(memory []byte) {
-	device.opening.RLock()
-	code := C.weft_cuda_pin(p.cuda, p.device, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)))
-	device.opening.RUnlock()
+	device.opening.enter()
+	err := p.check(C.weft_cuda_pin(p.cuda, p.device, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory))))
+	device.opening.leave()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if code == 0 {
+	if err == nil {
 		p.pinned[unsafe.SliceData(memory)] = true
 		return
 	}
 	if !p.told {
 		p.told = true
-		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory), "error", cudaText(p.cuda, code))
+		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory), "error", err)
 	}
 }
 
@@ -59,8 +60,18 @@ func (p *pinner) Unpin(memory []byte) {
 	delete(p.pinned, first)
 	p.mu.Unlock()
 	if was {
-		device.opening.RLock()
-		defer device.opening.RUnlock()
-		_ = C.weft_cuda_unpin(p.cuda, p.device, unsafe.Pointer(first)) // fails on a lost device, which holds no memory any more
+		device.opening.enter()
+		defer device.opening.leave()
+		_ = p.check(C.weft_cuda_unpin(p.cuda, p.device, unsafe.Pointer(first))) // fails on a lost device, which holds no memory any more
 	}
+}
+
+// check turns a CUDA error into one, and notes what it tells of the device.
+func (p *pinner) check(code C.int) error {
+	if code == 0 {
+		return nil
+	}
+	err := errors.New(cudaText(p.cuda, code))
+	noteLost(int(p.device), err)
+	return err
 }

@@ -58,6 +58,23 @@ func TestPinnerThatFails(t *testing.T) {
 	}
 }
 
+// A buffer that cannot be unlocked may be the first to tell that the device is lost.
+func TestPinnerSeesLoss(t *testing.T) {
+	useFakeCUDA(t)
+	p, err := ort.NewPinner(3, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := tensor.NewBatch(1, 0)
+	b.PinWith(p)
+	b.Input(0, tensor.Uint8, tensor.Shape{10}, 10)
+	t.Setenv("FAKE_CUDA_FAIL", "cudaHostUnregister=700")
+	b.Free()
+	if ort.LostBy(3) == nil || ort.LostBy(0) != nil {
+		t.Errorf("device 3 is lost by %v, device 0 by %v", ort.LostBy(3), ort.LostBy(0))
+	}
+}
+
 func TestCUDARuntimeThatIsNone(t *testing.T) {
 	ort.UseCUDARuntime(t, shared(t, "int cudaMalloc(void **p, unsigned long n) { return 0; }"))
 	_, err := ort.NewPinner(0, slog.New(slog.DiscardHandler))

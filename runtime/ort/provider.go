@@ -57,9 +57,19 @@ func withProviders(path string, o Options) (made, error) {
 	if err != nil {
 		return made{}, err
 	}
+	return firstOf(providers, have, func(p string) (made, error) { return ofProvider(path, o, p) })
+}
+
+// firstOf returns what the first provider makes that can be had. Where a GPU is lost, or has no memory now, the processor does not
+// step in: that is a *deviceError, by which the caller may try another GPU first.
+func firstOf(providers, have []string, try func(provider string) (made, error)) (made, error) {
 	var failed []string
+	var blamed *deviceError
 	for _, p := range providers {
-		m, err := ofProvider(path, o, p)
+		if blamed != nil && (blamed.lost || !onCUDA(p)) {
+			break
+		}
+		m, err := try(p)
 		if err == nil {
 			for i, f := range failed {
 				failed[i] = fmt.Sprintf("%s; using %s", f, p)
@@ -67,27 +77,39 @@ func withProviders(path string, o Options) (made, error) {
 			m.notes = append(failed, m.notes...)
 			return m, nil
 		}
-		if p == CPU {
+		d := blameDevice(p, err)
+		switch {
+		case d != nil:
+			blamed = d
+			failed = append(failed, fmt.Sprintf("%s asked for but its device cannot take the model now: %v", p, err))
+		case p == CPU:
 			failed = append(failed, err.Error())
-		} else {
+		default:
 			if !slices.Contains(have, p) {
 				err = fmt.Errorf("the ONNX Runtime library (version %s) has %s (%w)", Version(), strings.Join(have, ", "), err)
 			}
 			failed = append(failed, fmt.Sprintf("%s asked for but not there: %v", p, err))
 		}
 	}
-	return made{}, errors.New(strings.Join(failed, "; "))
+	err := errors.New(strings.Join(failed, "; "))
+	if blamed != nil {
+		return made{}, &deviceError{err, blamed.lost, blamed.memory}
+	}
+	return made{}, err
 }
 
 // ofProvider creates the session with one provider. Where the model does not allow CUDA graphs a note says so, and it has none.
 func ofProvider(path string, o Options, provider string) (made, error) {
 	m := made{provider: provider, graphs: o.CUDAGraphs && provider == graphDevice.provider}
 	if o.CUDAGraphs && provider == TensorRT {
-		m.notes = []string{noGraphs(errors.New("they are captured with the provider cuda only"))}
+		m.notes = append(m.notes, noGraphs(errors.New("they are captured with the provider cuda only")))
+	}
+	if o.DeviceMemory > 0 && provider == TensorRT {
+		m.notes = append(m.notes, "device_memory_limit asked for but not possible: the provider tensorrt knows none; running without")
 	}
 	o.CUDAGraphs = m.graphs
 	var err error
-	if m.session, err = create(path, o, provider); err == nil || !m.graphs {
+	if m.session, err = create(path, o, provider); err == nil || !m.graphs || blameDevice(provider, err) != nil {
 		return m, err
 	}
 	m.graphs, m.notes = false, []string{noGraphs(err)}
@@ -124,14 +146,19 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if provider == CPU {
 		return open()
 	}
-	device.opening.RLock()
-	defer device.opening.RUnlock()
-	return keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
+	session, err := keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
+		// Here, because who only waits for others to be opened need not keep a capture waiting.
+		device.opening.enter()
+		defer device.opening.leave()
 		if err := appendProvider(options, &o, provider); err != nil {
 			return nil, explain(err)
 		}
 		return open()
 	})
+	if d := blameDevice(provider, err); d != nil && d.lost {
+		LoseDevice(o.DeviceID, err)
+	}
+	return session, err
 }
 
 func appendProvider(options *onnxruntime.SessionOptions, o *Options, provider string) error {

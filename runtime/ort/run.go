@@ -27,20 +27,21 @@ func (s *Session) Run(b *tensor.Batch) error {
 		return err
 	}
 	g, err := s.attempt(b)
-	if g == nil || g.broken.Load() == nil {
-		return err
-	}
-	// The graphs have failed. If they took the run along, it is repeated without them.
-	if failed := s.dropGraphs(g); failed != nil {
-		s.log.Error("a model was lost", "path", s.path, "cause", failed)
+	if g != nil && g.broken.Load() != nil {
+		// The graphs have failed. If they took the run along, it is repeated without them.
+		if failed := s.dropGraphs(g); failed != nil {
+			s.log.Error("a model was lost", "path", s.path, "cause", failed)
+		}
 	}
 	if errors.Is(err, errAgain) {
-		_, err = s.attempt(b)
+		if err = s.restore(); err == nil {
+			_, err = s.attempt(b)
+		}
 	}
 	return err
 }
 
-var errAgain = errors.New("the run needs a session without CUDA graphs")
+var errAgain = errors.New("the run needs another native session")
 
 // attempt runs a batch, and returns the graphs that the session had then, if any.
 func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
@@ -50,7 +51,7 @@ func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
 		return nil, ErrClosed
 	}
 	if s.native == nil {
-		return nil, s.lost
+		return nil, errAgain
 	}
 	f := s.frames.Get().(*frame)
 	defer s.frames.Put(f)
@@ -64,14 +65,18 @@ func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
 	}
 	if s.graphs != nil {
 		again, err := s.graphs.run(b, f)
-		if again {
+		switch {
+		case again:
 			err = errAgain
+		case err == nil:
+			s.follow()
 		}
 		return s.graphs, err
 	}
 	err := s.runTwice(b, f)
 	if err == nil {
 		s.counts.eager.Add(1)
+		s.follow()
 	}
 	return nil, err
 }
@@ -132,10 +137,17 @@ func (s *Session) run(b *tensor.Batch, f *frame, predicted bool) error {
 
 func (s *Session) call(f *frame) error {
 	if onCUDA(s.provider) {
-		device.running.RLock()
-		defer device.running.RUnlock()
+		device.running.enter()
+		defer device.running.leave()
 	}
-	return take(s.api, C.weft_run(s.native.c, &f.values[0], f.firstDim()))
+	return s.take(C.weft_run(s.native.c, &f.values[0], f.firstDim()))
+}
+
+// take turns a status into an error and releases it, and notes what it tells of the session's device.
+func (s *Session) take(status *C.OrtStatus) error {
+	err := take(s.api, status)
+	noteLost(s.options.DeviceID, err)
+	return err
 }
 
 // release gives the values that ONNX Runtime allocated back to it.
@@ -168,7 +180,7 @@ func (s *Session) collect(b *tensor.Batch, i int, value *C.OrtValue) error {
 	var extent C.weft_extent
 	dims := make(tensor.Shape, 8)
 	for {
-		err := take(s.api, C.weft_measure(s.api, value, (*C.int64_t)(&dims[0]), C.size_t(len(dims)), &extent))
+		err := s.take(C.weft_measure(s.api, value, (*C.int64_t)(&dims[0]), C.size_t(len(dims)), &extent))
 		if err != nil {
 			return fmt.Errorf("output %q: %w", s.signature.Outputs[i].Name, err)
 		}
@@ -183,7 +195,7 @@ func (s *Session) collect(b *tensor.Batch, i int, value *C.OrtValue) error {
 		size = int(extent.elements)*4 + int(extent.string_bytes)
 	}
 	dst := b.Output(i, dtype, dims[:extent.rank], size)
-	if err := take(s.api, C.weft_copy(s.api, value, &extent, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(size))); err != nil {
+	if err := s.take(C.weft_copy(s.api, value, &extent, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(size))); err != nil {
 		return fmt.Errorf("output %q: %w", s.signature.Outputs[i].Name, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -31,20 +32,19 @@ type Session struct {
 	frames        sync.Pool // of *frame
 	pinner        *pinner   // nil: buffers are not page-locked
 	counts        struct{ replayed, eager, failed atomic.Uint64 }
+	memory        memory
 
 	closed atomic.Bool
-	// abandoned is set where the device was lost with captured graphs on it. ONNX Runtime has had releases that end the process when
-	// such a graph cannot be destroyed, so the native session is left as it is.
-	abandoned atomic.Bool
-	api       *C.weft_api
+	api    *C.weft_api
 	// mu is held for reading by each run and for writing by who closes or exchanges the native session: one destroyed under a run is
 	// freed memory in use.
-	mu     sync.RWMutex
-	graphs *graphs // nil: none are captured
-	lost   error   // why there is no native session although nobody closed it
+	mu      sync.RWMutex
+	graphs  *graphs   // nil: none are captured
+	missing error     // why there is no native session although nobody closed it
+	tried   time.Time // when it was last tried to make one
 	// stopping is held by who stops the runs of the native session, and by who exchanges that, which also holds mu.
 	stopping sync.Mutex
-	native   *native // nil once closed, and once lost
+	native   *native // nil once closed, and while it could not be loaded again
 }
 
 // Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have been
@@ -89,8 +89,11 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 	if m.graphs {
 		if s.graphs, err = startGraphs(s); err != nil {
 			s.notes = append(s.notes, noGraphs(err))
+			s.counts.failed.Add(1)
 			return s, s.reload()
 		}
+	} else if o.CUDAGraphs && onCUDA(m.provider) {
+		s.counts.failed.Add(1)
 	}
 	return s, nil
 }
@@ -121,24 +124,58 @@ func fromNative(api *C.weft_api, m made) (*Session, error) {
 }
 
 // reload loads the model again as s.options have it. The old session goes first, so that the device need not hold both. The caller
-// holds mu, or is alone. After an error no run is possible, and each one gets it.
+// holds mu, or is alone. After an error no run is possible, and each one gets it until restore has mended that.
 func (s *Session) reload() error {
 	s.stopping.Lock()
 	old := s.native
 	s.native = nil
 	s.stopping.Unlock()
-	err := old.close()
-	if err == nil {
-		var again *native
-		if again, err = s.make(); err == nil {
+	if err := s.unload(old); err != nil {
+		s.log.Warn("a model cannot be unloaded", "path", s.path, "cause", err)
+	}
+	return s.load()
+}
+
+// load makes the native session that is missing.
+func (s *Session) load() error {
+	if lostBy(s.options.DeviceID) == nil {
+		n, err := s.make()
+		if err == nil {
 			s.stopping.Lock()
-			s.native = again
+			s.native = n
 			s.stopping.Unlock()
 			return nil
 		}
+		s.missing = fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)
 	}
-	s.lost = &lostError{fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)}
-	return s.lost
+	if cause := lostBy(s.options.DeviceID); cause != nil {
+		s.missing = &deviceError{error: fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause), lost: true}
+	}
+	s.tried = time.Now()
+	return s.missing
+}
+
+// reloadPause is how long a session leaves its model alone that it could not load again: the file may come back, or memory, but each
+// request of a batch that fails may be tried alone.
+var reloadPause = 5 * time.Second
+
+// restore loads the model again if that failed earlier, and not a moment ago. It returns why there is no native session.
+func (s *Session) restore() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed.Load():
+		return ErrClosed
+	case s.native != nil:
+		return nil
+	case time.Since(s.tried) < reloadPause:
+		return s.missing
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	s.log.Info("a model that was lost is loaded again", "path", s.path)
+	return nil
 }
 
 func (s *Session) make() (*native, error) {
@@ -151,6 +188,20 @@ func (s *Session) make() (*native, error) {
 		return nil, errors.Join(err, destroy(binding, s.provider))
 	}
 	return n, nil
+}
+
+// unload closes a native session that is in use no more. ONNX Runtime ends the process when a captured graph cannot be destroyed, as on a
+// lost device and while some stream is still capturing, so a session that has one is left as it is then.
+func (s *Session) unload(n *native) error {
+	cause := n.stuck
+	if cause == nil {
+		cause = lostBy(s.options.DeviceID)
+	}
+	if cause != nil && n.captures > 0 {
+		s.log.Warn("a model with CUDA graphs that cannot be destroyed is left in its memory", "path", s.path, "cause", cause)
+		return nil
+	}
+	return n.close()
 }
 
 // dropGraphs gives up the graphs that have failed, unless that was done before.
@@ -205,9 +256,5 @@ func (s *Session) Close() error {
 	}
 	n := s.native
 	s.native = nil
-	if s.abandoned.Load() {
-		s.log.Warn("a model on a lost device is left in its memory", "path", s.path)
-		return nil
-	}
-	return n.close()
+	return s.unload(n)
 }

@@ -24,13 +24,15 @@ func TestCompare(t *testing.T) {
 	}{
 		{"fp32 within a thousandth of the largest value", tensor.Float32, floats(100, 1), floats(100.09, 1.09), true},
 		{"fp32 beyond it", tensor.Float32, floats(100, 1), floats(100, 1.11), false},
-		{"fp16 is allowed more", tensor.Float16, halves(100, 1), halves(100.4, 1), true},
-		{"fp16 beyond that", tensor.Float16, halves(100, 1), halves(101, 1), false},
+		{"fp16 is allowed more", tensor.Float16, halves(100, 1), halves(100.9, 1), true},
+		{"fp16 beyond that", tensor.Float16, halves(100, 1), halves(101.5, 1), false},
+		{"bf16 is allowed still more", tensor.BFloat16, []byte{0xC8, 0x42}, []byte{0xCD, 0x42}, true}, // 100 and 102.5
+		{"bf16 beyond that", tensor.BFloat16, []byte{0xC8, 0x42}, []byte{0xD0, 0x42}, false},          // 100 and 104
 		{"integers are equal", tensor.Int8, []byte{100, 1}, []byte{100, 1}, true},
 		{"or not", tensor.Int8, []byte{100, 1}, []byte{100, 2}, false},
 	} {
 		output := func(data []byte) []shadow.Output {
-			return []shadow.Output{{Name: "y", Tensor: tensor.Tensor{DType: test.dtype, Shape: tensor.Shape{2}, Data: data}}}
+			return []shadow.Output{{Name: "y", Tensor: tensor.Tensor{DType: test.dtype, Shape: tensor.Shape{int64(len(data) / test.dtype.Size())}, Data: data}}}
 		}
 		if d := s.compare("here", output(test.want), output(test.got)); d.within != test.within {
 			t.Errorf("%s: within %v (%v)", test.name, d.within, d)

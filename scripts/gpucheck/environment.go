@@ -15,6 +15,8 @@ import (
 
 // environment writes down what the checks are made with, and says so in the report.
 func (s *suite) environment(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a driver that hangs must not hold up the rest
+	defer cancel()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "time: %s\nsystem: %s/%s, %d processors, %s\nONNX Runtime: %s, %s\n",
 		time.Now().UTC().Format(time.RFC3339), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), ort.Version(), s.ONNXRuntimeLib)

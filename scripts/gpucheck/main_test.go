@@ -135,6 +135,7 @@ func TestEveryCheckOnTheCPU(t *testing.T) {
 		"correctness: ":                           passed,
 		"saturation: batch":                       told,
 		"saturation: device busy":                 told,
+		"saturation: a full batch was waiting":    told,
 		"saturation: no batch in flight":          told,
 		"saturation: throughput":                  told,
 		"weights 2:1":                             told,
@@ -168,13 +169,15 @@ func TestWrongAnswerFails(t *testing.T) {
 
 // TestMissedBoundFails asks for what nothing can reach.
 func TestMissedBoundFails(t *testing.T) {
-	o := options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Only: []string{"saturation", "weights"}}
+	o := options{
+		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour, Only: []string{"saturation", "weights"},
+	}
 	s, err := newSuite(&o, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.report.soft = false
-	s.bounds = bounds{batch: time.Hour, gap: -time.Hour, busy: 1.01, throughput: 1000, share: -1}
+	s.bounds = bounds{batch: time.Hour, full: 2, gap: -time.Hour, busy: 1.01, throughput: 1000, share: -1}
 	if err := s.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

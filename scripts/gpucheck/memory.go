@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,12 +37,13 @@ func (s *suite) memory(ctx context.Context) error {
 	} else {
 		s.report.skip("memory: beyond onnx.device_memory_limit", "the CPU has no such limit")
 	}
+	var errs []error
 	for _, c := range cases {
 		if err := s.runOut(ctx, c); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // placeShortage writes the model and its neighbour into a repository.
@@ -81,7 +83,8 @@ func (s *suite) runOut(ctx context.Context, c shortage) (err error) {
 	neighbour := rowsOf("neighbour", onnxgraph.MLPInput, 1, policyInput, randomFloats(policyInput))
 
 	loads := []*load{{request: modest, callers: 4}, {request: neighbour, callers: 4}}
-	stop := start(ctx, v.conns, loads...)
+	stop := sync.OnceFunc(start(ctx, v.conns, loads...))
+	defer stop()
 	const times = 10
 	ran, other := 0, ""
 	for range times {

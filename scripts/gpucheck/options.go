@@ -19,6 +19,7 @@ type options struct {
 	Device         string        `default:"cuda" help:"What to check: cuda, cuda:N, or cpu, for which the figures are information only (${default})."`
 	ONNXRuntimeLib string        `name:"onnxruntime-lib" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"FILE" help:"The ONNX Runtime library; empty: search for it."`
 	Span           time.Duration `default:"10s" help:"How long each measurement lasts (${default})."`
+	Limit          time.Duration `default:"9m" help:"How long all of it may take; what was not checked by then has failed (${default})."`
 	Only           []string      `placeholder:"CHECK" help:"Make these checks only: ${checks}."`
 }
 
@@ -34,6 +35,9 @@ func (o *options) check() error {
 	}
 	if o.Span < 100*time.Millisecond {
 		return fmt.Errorf("--span %v: nothing can be measured in less than 100ms", o.Span)
+	}
+	if o.Limit <= 0 {
+		return fmt.Errorf("--limit %v: expected a time", o.Limit)
 	}
 	for _, name := range o.Only {
 		if !slices.Contains(checkNames(), name) {

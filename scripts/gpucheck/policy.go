@@ -21,29 +21,56 @@ const (
 	pinSetting    = "pin_buffers: true"
 )
 
-// policy times single batches, and what settings change about them: of a small policy with CUDA graphs and without, and of a model with
-// a large input with page-locked buffers and without. A lone caller asks the variants in turn, with other numbers each time, so that
-// neither a drifting clock nor an answer to an earlier question goes unnoticed.
-func (s *suite) policy(ctx context.Context) (err error) {
+// contest is a network that is served as it is and with a setting.
+type contest struct {
+	plain, set variant
+	network    []byte
+	width      int // of its input
+}
+
+// contests are what is compared: a small policy and a deeper one with CUDA graphs and without, and a model with a large input with
+// page-locked buffers and without.
+func contests() (graphs []contest, pinned contest) {
 	const frame = 3 * 224 * 224 // numbers of a camera's picture
-	repository := s.repository("policy")
-	small := onnxgraph.MLP("policy", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh")
-	large := onnxgraph.MLP("frames", []int{frame, 4}, 1, "Tanh", "")
-	plain, graphs := variant{"policy", ""}, variant{"policy_graphs", graphsSetting}
-	pageable, locked := variant{"frames", ""}, variant{"frames_locked", pinSetting}
-	policies, frames := []variant{plain}, []variant{pageable}
+	deep := []int{policyInput}
+	for range 16 {
+		deep = append(deep, 256)
+	}
+	graphs = []contest{
+		{
+			variant{"policy", ""},
+			variant{"policy_graphs", graphsSetting},
+			onnxgraph.MLP("policy", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh"), policyInput,
+		},
+		{
+			variant{"deep_policy", ""},
+			variant{"deep_policy_graphs", graphsSetting},
+			onnxgraph.MLP("deep_policy", append(deep, policyOutput), 1, "Elu", "Tanh"), policyInput,
+		},
+	}
+	return graphs, contest{variant{"frames", ""}, variant{"frames_locked", pinSetting}, onnxgraph.MLP("frames", []int{frame, 4}, 1, "Tanh", ""), frame}
+}
+
+// variants are those that the device allows, the plain one first.
+func (s *suite) variants(c *contest) []variant {
 	if s.onGPU() {
-		policies, frames = append(policies, graphs), append(frames, locked)
-	} else {
+		return []variant{c.plain, c.set}
+	}
+	return []variant{c.plain}
+}
+
+// policy times single batches, and what settings change about them. A lone caller asks the variants in turn, with other numbers each
+// time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
+func (s *suite) policy(ctx context.Context) (err error) {
+	repository := s.repository("policy")
+	graphs, pinned := contests()
+	if !s.onGPU() {
 		s.report.skip("policy: CUDA graphs", "there is no GPU")
 		s.report.skip("frames: page-locked buffers", "there is no GPU")
 	}
-	for _, place := range []struct {
-		variants []variant
-		network  []byte
-	}{{policies, small}, {frames, large}} {
-		for _, v := range place.variants {
-			if err := s.placeVariant(repository, v, place.network); err != nil {
+	for _, c := range append(graphs, pinned) {
+		for _, v := range s.variants(&c) {
+			if err := s.placeVariant(repository, v, c.network); err != nil {
 				return err
 			}
 		}
@@ -53,26 +80,37 @@ func (s *suite) policy(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.stop()) }()
-	for _, rows := range []int{1, 8, 64} {
-		times, far, err := s.compareVariants(ctx, v, policies, rows, policyInput)
-		if err != nil {
-			return err
+	var errs []error
+	for _, c := range graphs {
+		for _, rows := range []int{1, 8, 64} {
+			errs = append(errs, s.compareGraphs(ctx, v, &c, rows))
 		}
-		s.report.tell(fmt.Sprintf("policy: batch of %d", rows), tell(times[plain.model]))
-		if without, with := times[plain.model], times[graphs.model]; with > 0 {
-			s.report.timed(fmt.Sprintf("policy: batch of %d, CUDA graphs", rows), "< "+tell(without), change(with, without), with < without)
-			s.report.judge(fmt.Sprintf("policy: batch of %d, answers with CUDA graphs", rows), s.tolerances(), far.String(), far.within)
+		errs = append(errs, s.reportHits(ctx, v, s.variants(&c)))
+	}
+	times, far, err := s.compareVariants(ctx, v, s.variants(&pinned), 8, pinned.width)
+	if err == nil {
+		s.report.tell("frames: batch of 8, 588 KiB each", tell(times[pinned.plain.model]))
+		if without, with := times[pinned.plain.model], times[pinned.set.model]; with > 0 {
+			s.report.tell("frames: page-locked buffers", change(with, without))
+			s.report.judge("frames: answers with page-locked buffers", s.tolerances(), far.String(), far.within)
 		}
 	}
-	times, _, err := s.compareVariants(ctx, v, frames, 8, frame)
+	return errors.Join(append(errs, err)...)
+}
+
+// compareGraphs compares batches of so many rows with CUDA graphs and without.
+func (s *suite) compareGraphs(ctx context.Context, v *server, c *contest, rows int) error {
+	times, far, err := s.compareVariants(ctx, v, s.variants(c), rows, c.width)
 	if err != nil {
 		return err
 	}
-	s.report.tell("frames: batch of 8, 588 KiB each", tell(times[pageable.model]))
-	if without, with := times[pageable.model], times[locked.model]; with > 0 {
-		s.report.tell("frames: page-locked buffers", change(with, without))
+	name := fmt.Sprintf("%s: batch of %d", c.plain.model, rows)
+	s.report.tell(name, tell(times[c.plain.model]))
+	if without, with := times[c.plain.model], times[c.set.model]; with > 0 {
+		s.report.timed(name+", CUDA graphs", "< "+tell(without), change(with, without), with < without)
+		s.report.judge(name+", answers with CUDA graphs", s.tolerances(), far.String(), far.within)
 	}
-	return s.reportHits(ctx, v, policies)
+	return nil
 }
 
 func (s *suite) placeVariant(repository string, v variant, network []byte) error {
@@ -133,9 +171,9 @@ func (s *suite) reportHits(ctx context.Context, v *server, variants []variant) e
 			return err
 		}
 		if one.setting == graphsSetting {
-			s.report.judge("policy: replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits), fmt.Sprintf("%.1f %%", 100*hits), hits >= s.bounds.graphHits)
+			s.report.judge(one.model+": replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits), fmt.Sprintf("%.1f %%", 100*hits), hits >= s.bounds.graphHits)
 		} else {
-			s.report.judge("policy: replayed graphs where none were asked for", "0 %", fmt.Sprintf("%.1f %%", 100*hits), hits == 0)
+			s.report.judge(one.model+": replayed graphs where none were asked for", "0 %", fmt.Sprintf("%.1f %%", 100*hits), hits == 0)
 		}
 	}
 	return nil

@@ -27,11 +27,23 @@ type row struct {
 	Verdict  string `json:"verdict"`
 }
 
-// report is what all checks found.
+// report is what all checks found. It is written anew with each row, so that whoever ends the program loses nothing that it found.
 type report struct {
-	dir  string
-	soft bool // bounds of time are information: they were set for another device
-	rows []row
+	dir      string
+	progress io.Writer // hears of each row
+	soft     bool      // bounds of time are information: they were set for another device
+	rows     []row
+}
+
+// add adds a row.
+func (r *report) add(row row) {
+	r.rows = append(r.rows, row)
+	fmt.Fprintf(r.progress, "  %-7s %s: %s", row.Verdict, row.Check, short(row.Measured))
+	if row.Expected != "" {
+		fmt.Fprintf(r.progress, " (%s)", row.Expected)
+	}
+	fmt.Fprintln(r.progress)
+	_ = r.write() // what keeps it from being written does so at the end, too, and is told then
 }
 
 // judge adds a row that is met or failed.
@@ -40,24 +52,24 @@ func (r *report) judge(check, expected, measured string, met bool) {
 	if met {
 		verdict = passed
 	}
-	r.rows = append(r.rows, row{check, expected, measured, verdict})
+	r.add(row{check, expected, measured, verdict})
 }
 
 // timed adds a row whose bound holds for GPUs.
 func (r *report) timed(check, expected, measured string, met bool) {
 	if r.soft {
-		r.rows = append(r.rows, row{check, expected, measured, told})
+		r.add(row{check, expected, measured, told})
 		return
 	}
 	r.judge(check, expected, measured, met)
 }
 
 func (r *report) tell(check, measured string) {
-	r.rows = append(r.rows, row{check, "", measured, told})
+	r.add(row{check, "", measured, told})
 }
 
 func (r *report) skip(check, why string) {
-	r.rows = append(r.rows, row{check, "", why, skipped})
+	r.add(row{check, "", why, skipped})
 }
 
 // errFailed is the verdict where a row failed.
@@ -76,14 +88,17 @@ func (r *report) verdict() error {
 	return nil
 }
 
-// publish writes the table to w and, with the same rows for programs, to the results folder. The error is the verdict, or what kept the
-// results from being written.
+// publish writes the table to w as well. The error is the verdict, or what kept the results from being written.
 func (r *report) publish(w io.Writer) error {
-	table := r.table()
+	_, printed := fmt.Fprintf(w, "%s\nEverything is in %s\n", r.table(), r.dir)
+	return errors.Join(r.verdict(), printed, r.write())
+}
+
+// write writes the table and, for programs, the same rows to the results folder.
+func (r *report) write() error {
 	rows, err := json.MarshalIndent(r.rows, "", "  ")
-	_, printed := fmt.Fprintf(w, "%s\nEverything is in %s\n", table, r.dir)
-	return errors.Join(r.verdict(), err, printed,
-		os.WriteFile(filepath.Join(r.dir, "report.md"), []byte(table), 0o644),
+	return errors.Join(err,
+		os.WriteFile(filepath.Join(r.dir, "report.md"), []byte(r.table()), 0o644),
 		os.WriteFile(filepath.Join(r.dir, "report.json"), append(rows, '\n'), 0o644))
 }
 

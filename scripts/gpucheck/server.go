@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -22,7 +23,7 @@ import (
 )
 
 const (
-	loadTime = 10 * time.Minute // how long a server may take to become ready: a GPU's libraries compile when they are first used
+	loadTime = 2 * time.Minute // how long a server may take to become ready: seconds, unless libraries compile for a GPU that they do not know
 	stopTime = 30 * time.Second
 	// connections, so that one of them does not bound the load.
 	connections = 4
@@ -156,4 +157,14 @@ func (v *server) models() weftv1.ModelServiceClient { return weftv1.NewModelServ
 func (v *server) state(ctx context.Context) (*weftv1.SchedulerState, error) {
 	answer, err := v.models().GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{})
 	return answer.GetState(), err
+}
+
+// isGone reports whether the server does not answer, or has lost a device.
+func (v *server) isGone(ctx context.Context, device string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	state, err := v.state(ctx)
+	return err != nil || slices.ContainsFunc(state.GetDevices(), func(d *weftv1.SchedulerDevice) bool {
+		return d.GetName() == device && d.GetLost() != ""
+	})
 }

@@ -38,7 +38,7 @@ var readings = []reading{
 }
 
 // telemetry compares what the server tells of the GPU under load with what nvidia-smi tells at about the same time: the medians of
-// several pairs, a second apart.
+// several pairs, half a second apart.
 func (s *suite) telemetry(ctx context.Context) (err error) {
 	if !s.onGPU() {
 		s.report.skip("telemetry", "there is no GPU")
@@ -59,20 +59,41 @@ func (s *suite) telemetry(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, v.stop()) }()
 	stop := start(ctx, v.conns, &load{request: h.request("heavy"), callers: h.callersOf(6)})
 	defer stop()
-	return s.compareTelemetry(ctx, v, 5, time.Second)
+	return s.compareTelemetry(ctx, v, 10, time.Second/2)
 }
 
 // pair is what the server and nvidia-smi told at about the same time, in the field's unit.
 type pair struct{ server, smi float64 }
 
-// compareTelemetry reads both so many times, each after a pause.
+// observed is what was told of a reading.
+type observed struct {
+	pairs   []pair
+	missing string // who does not tell the value
+}
+
+// compareTelemetry reads both so many times, each after a pause. A value that one of them lacks is in the way of no other.
 func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, pause time.Duration) error {
+	first, err := v.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := first.label("weft_gpu_info", s.Device, "uuid")
+	if err != nil {
+		return err
+	}
 	fields := make([]string, len(readings))
 	for i := range readings {
 		fields[i] = readings[i].field
 	}
-	pairs := make([][]pair, len(readings))
-	missing := make([]string, len(readings)) // who does not tell a value
+	known, err := knownToSMI(ctx, id, fields)
+	if errors.Is(err, errNoSMI) || errors.Is(err, errSMIHasNoParts) {
+		s.report.skip("telemetry", err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all := make([]observed, len(readings))
 	oldest := 0.0
 	for range times {
 		if err := wait(ctx, pause); err != nil {
@@ -82,15 +103,7 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 		if err != nil {
 			return err
 		}
-		id, err := told.label("weft_gpu_info", s.Device, "uuid")
-		if err != nil {
-			return err
-		}
-		values, err := querySMI(ctx, id, fields...)
-		if errors.Is(err, errNoSMI) {
-			s.report.skip("telemetry", err.Error())
-			return nil
-		}
+		values, err := querySMI(ctx, id, known...)
 		if err != nil {
 			return err
 		}
@@ -100,42 +113,54 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 		}
 		oldest = max(oldest, age)
 		for i := range readings {
-			r := &readings[i]
-			smi, is := smiNumber(values[r.field])
-			if !is {
-				missing[i] = fmt.Sprintf("nvidia-smi says %q", values[r.field])
-				continue
-			}
-			server, err := told.value(r.metric, "device", s.Device)
-			if err != nil {
-				return err
-			}
-			pairs[i] = append(pairs[i], pair{server / r.unit, smi})
+			all[i].add(&readings[i], told, s.Device, values)
 		}
 	}
 	for i := range readings {
-		s.reportReading(&readings[i], pairs[i], missing[i])
+		s.reportReading(&readings[i], &all[i])
 	}
 	s.report.judge("telemetry: age of a sample", "≤ 1 s", fmt.Sprintf("%.2f s at most", oldest), oldest <= 1)
-	return nil
+	return s.compareReasons(ctx, v, id, times, func() error { return wait(ctx, pause) })
 }
 
-func (s *suite) reportReading(r *reading, pairs []pair, missing string) {
+// add adds what was told in one moment.
+func (o *observed) add(r *reading, told page, device string, values map[string]string) {
+	server, err := told.value(r.metric, "device", device)
+	value, asked := values[r.field]
+	smi, is := smiNumber(value)
+	switch {
+	case !asked:
+		o.missing = "nvidia-smi does not know " + r.field
+	case !is:
+		o.missing = fmt.Sprintf("nvidia-smi says %q", value)
+	case err != nil:
+		o.pairs = append(o.pairs, pair{math.NaN(), smi}) // which is like nothing
+	default:
+		o.pairs = append(o.pairs, pair{server / r.unit, smi})
+	}
+}
+
+func (s *suite) reportReading(r *reading, o *observed) {
 	name := "telemetry: " + strings.TrimPrefix(r.metric, "weft_gpu_")
-	if len(pairs) == 0 {
-		s.report.skip(name, missing)
+	if len(o.pairs) == 0 {
+		s.report.skip(name, o.missing)
 		return
 	}
-	server := median(pairs, func(p pair) float64 { return p.server })
-	smi := median(pairs, func(p pair) float64 { return p.smi })
+	server := median(o.pairs, func(p pair) float64 { return p.server })
+	smi := median(o.pairs, func(p pair) float64 { return p.smi })
 	within := r.absolute + r.relative*math.Abs(smi)
-	s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), fmt.Sprintf("%.6g", server), math.Abs(server-smi) <= within)
+	measured := fmt.Sprintf("%.6g", server)
+	if math.IsNaN(server) {
+		measured = "the server does not tell it"
+	}
+	s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), measured, math.Abs(server-smi) <= within)
 }
 
-func median(pairs []pair, of func(pair) float64) float64 {
+// median of what there is at least one of.
+func median[T any](all []T, of func(T) float64) float64 {
 	var values []float64
-	for _, p := range pairs {
-		values = append(values, of(p))
+	for _, one := range all {
+		values = append(values, of(one))
 	}
 	slices.Sort(values)
 	return values[len(values)/2]

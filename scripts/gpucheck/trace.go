@@ -107,6 +107,17 @@ func usageBetween(executions []execution, from, to time.Duration) usage {
 // batchRows is how many rows a batch has on average.
 func (u *usage) batchRows() float64 { return float64(u.rows) / float64(max(u.executions, 1)) }
 
+// pause returns the time without a batch that a part of the batches began after at most: 0 for one that began while another ran.
+func (u *usage) pause(part float64) time.Duration {
+	n := max(u.executions, len(u.gaps))
+	overlapped := n - len(u.gaps)
+	at := min(int(part*float64(n)), n-1)
+	if at < overlapped {
+		return 0
+	}
+	return u.gaps[at-overlapped]
+}
+
 // quantile returns the least duration that a part of an ascending list does not exceed; 0 of none.
 func quantile(ascending []time.Duration, part float64) time.Duration {
 	if len(ascending) == 0 {

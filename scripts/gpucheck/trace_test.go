@@ -24,4 +24,15 @@ func TestUsageBetween(t *testing.T) {
 	if u.executions != 3 || u.batchRows() != 6 {
 		t.Errorf("%d executions of %v rows, want the three that lie inside, of 6", u.executions, u.batchRows())
 	}
+	for part, want := range map[float64]time.Duration{0: 2 * ms, 0.4: 5 * ms, 1: 5 * ms} {
+		if got := u.pause(part); got != want {
+			t.Errorf("of %v of the batches the pause is %v, want %v", part, got, want)
+		}
+	}
+	u = usage{executions: 100, gaps: []time.Duration{3 * ms, 4 * ms}} // 98 began while another ran
+	for part, want := range map[float64]time.Duration{0.5: 0, 0.97: 0, 0.98: 3 * ms, 0.99: 4 * ms} {
+		if got := u.pause(part); got != want {
+			t.Errorf("of %v of the batches the pause is %v, want %v", part, got, want)
+		}
+	}
 }

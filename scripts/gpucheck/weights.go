@@ -16,8 +16,13 @@ func (s *suite) weights(ctx context.Context) (err error) {
 		return err
 	}
 	repository := s.repository("weights")
-	_, err1 := h.place(repository, "double", s.provider(), 2, h.layers)
-	_, err2 := h.place(repository, "single", s.provider(), 1, h.layers/2)
+	doublePath, err1 := h.place(repository, "double", s.provider(), 2, h.layers)
+	singlePath, err2 := h.place(repository, "single", s.provider(), 1, h.layers/2)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	doubleAlone, err1 := s.engine.loop(doublePath, h.rows, 1, s.Span/10)
+	singleAlone, err2 := s.engine.loop(singlePath, h.rows, 1, s.Span/10)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -37,6 +42,7 @@ func (s *suite) weights(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	doubleCalls, singleCalls := double.calls.Load(), single.calls.Load()
 	// Within a fairness window either may be ahead when the time ends: it is to be long beside that.
 	if err := wait(ctx, 2*s.Span); err != nil {
 		return err
@@ -45,6 +51,7 @@ func (s *suite) weights(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	doubleCalls, singleCalls = double.calls.Load()-doubleCalls, single.calls.Load()-singleCalls
 	twofold, once := after["double"]-before["double"], after["single"]-before["single"]
 	if err := errors.Join(double.err(), single.err()); err != nil {
 		return err
@@ -53,8 +60,11 @@ func (s *suite) weights(ctx context.Context) (err error) {
 		return fmt.Errorf("GetSchedulerState says that the models were given %.0f and %.0f ms of device time", twofold, once)
 	}
 	ratio := twofold / once
+	// The same by what they were answered: what the flows are charged is the scheduler's own measure.
+	worth := float64(doubleCalls) / doubleAlone.perSecond / (float64(singleCalls) / singleAlone.perSecond)
 	s.report.timed("weights 2:1: device time", fmt.Sprintf("2 ± %g %%", 100*s.bounds.share),
 		fmt.Sprintf("%.3f (%.0f and %.0f ms)", ratio, twofold, once), math.Abs(ratio/2-1) <= s.bounds.share)
+	s.report.tell("weights 2:1: rows answered, at what they cost in a loop", fmt.Sprintf("%.3f", worth))
 	return nil
 }
 

@@ -21,19 +21,22 @@ type Device struct {
 
 	sampled float64 // residual when the latest sample was taken
 
-	curves int32            // curves ever on the device, to name them
+	curves int32            // curves ever on the device, each of a model of its own until Of says otherwise
 	recent [recent]surprise // the latest executions, by age
 	n      int              // executions ever
 }
 
 // Sample is what telemetry says of a device at one moment.
 type Sample struct {
-	Clock    int // of the multiprocessors, in MHz; 0 if unknown
+	Clock    int // of the multiprocessors, in MHz; 0 if unknown: taken to be the reference
 	MaxClock int // the clock that Clock is compared with, the same in every sample, in MHz; 0 if unknown
 	// Idle: nothing was running, so that the clock means nothing.
 	Idle bool
-	// Throttled: the hardware holds the clock down, because of heat, power or a fault.
+	// Throttled: the hardware holds the clock down, because of heat, power or a fault. That is a time to be careful.
 	Throttled bool
+	// Cooling: the driver holds the clock down because of heat. All that this means for now is in the clock, but it is no time to
+	// learn from either.
+	Cooling bool `json:",omitempty"`
 	// CoTenant is the share of the device that other processes use, in per mille.
 	CoTenant int
 	// MemoryFree is how much of the device's memory, MemoryTotal, nobody uses. In bytes; both 0 if unknown. It changes no estimate.
@@ -44,7 +47,7 @@ type Sample struct {
 
 const (
 	step      = 0.01 // of the published state
-	clockStep = 0.05 // by so much a clock changes, not only its reading
+	clockStep = 0.05 // by so much a clock changes, not only its reading: it counts at once, what is less is smoothed
 
 	recent       = 8
 	deviceGain   = 0.10
@@ -55,7 +58,7 @@ const (
 
 // surprise is by how much an execution took longer than estimated, as a logarithm.
 type surprise struct {
-	curve int32
+	model int32
 	error float64
 }
 
@@ -65,10 +68,11 @@ type state struct {
 	coTenant  float64 // the share of the device that others use
 	residual  float64 // what clock and co-tenants do not explain, as a logarithm
 	throttled bool
+	cooling   bool
 }
 
 // isClean reports whether the state is good for learning reference costs.
-func (s *state) isClean() bool { return !s.throttled && s.coTenant < maxCoTenancy }
+func (s *state) isClean() bool { return !s.throttled && !s.cooling && s.coTenant < maxCoTenancy }
 
 // clockFactor is by how much work takes longer for the clock. share is that part of it which goes with the clock.
 func (s *state) clockFactor(share float64) float64 { return 1 + float64(share*s.slow) }
@@ -119,7 +123,10 @@ func overlap(a, b float64) float64 {
 }
 
 func (d *Device) take(s Sample) {
-	if s.Clock > 0 && s.MaxClock > 0 && !s.Idle {
+	switch {
+	case s.Clock <= 0 || s.MaxClock <= 0: // it was known for as long as a reading is good for
+		d.clock, d.now.slow = 0, 0
+	case !s.Idle:
 		clock := float64(s.Clock) / float64(s.MaxClock)
 		if change := clock - d.clock; max(change, -change) < clockStep {
 			clock = d.clock + float64(change/4)
@@ -127,7 +134,7 @@ func (d *Device) take(s Sample) {
 		d.clock = clock
 		d.now.slow = 1/min(max(clock, 0.2), 1.3) - 1
 	}
-	d.now.throttled = s.Throttled
+	d.now.throttled, d.now.cooling = s.Throttled, s.Cooling
 	d.now.coTenant = min(max(float64(s.CoTenant)/1000, 0), 1)
 }
 
@@ -141,10 +148,10 @@ func (d *Device) publish() {
 func stepped(a, b float64) bool { return max(a-b, b-a) >= step*b }
 
 // settle learns from an execution that took longer than estimated by e, a logarithm, and returns which part of that is the
-// device's doing: the median of the latest executions, provided that they are of at least two curves. One alone may have
+// device's doing: the median of the latest executions, provided that they are of at least two models. One alone may have
 // changed for reasons of its own.
-func (d *Device) settle(curve int32, e float64) float64 {
-	d.recent[d.n%recent] = surprise{curve, e}
+func (d *Device) settle(model int32, e float64) float64 {
+	d.recent[d.n%recent] = surprise{model, e}
 	d.n++
 	common := d.common()
 	d.now.residual = follow(d.now.residual, deviceGain, common)
@@ -154,7 +161,7 @@ func (d *Device) settle(curve int32, e float64) float64 {
 	return common
 }
 
-// common returns the median surprise of the latest executions, or 0 where they are of one curve or do not agree on a direction.
+// common returns the median surprise of the latest executions, or 0 where they are of one model or do not agree on a direction.
 // Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however strong.
 func (d *Device) common() float64 {
 	if d.n < recent {
@@ -169,7 +176,7 @@ func (d *Device) common() float64 {
 		if s.error < 0 {
 			down++
 		}
-		if s.curve != d.recent[0].curve {
+		if s.model != d.recent[0].model {
 			others++
 		}
 	}

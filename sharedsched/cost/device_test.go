@@ -24,8 +24,8 @@ func TestEstimatesGoWithTheDevice(t *testing.T) {
 		{"half of the clock", Sample{Clock: 500, MaxClock: 1000}, 170 * ms, 173400 * time.Microsecond},
 		{"a clock too low to be true", Sample{Clock: 1, MaxClock: 1000}, 380 * ms, 387600 * time.Microsecond},
 		{"idle", Sample{Clock: 200, MaxClock: 1000, Idle: true}, 100 * ms, 102 * ms},
-		{"unknown clock", Sample{MaxClock: 1000}, 100 * ms, 102 * ms},
 		{"throttled", Sample{Clock: 1000, MaxClock: 1000, Throttled: true}, 100 * ms, 117300 * time.Microsecond},
+		{"cooling", Sample{Clock: 500, MaxClock: 1000, Cooling: true}, 170 * ms, 173400 * time.Microsecond},
 		{"co-tenant", Sample{Clock: 1000, MaxClock: 1000, CoTenant: 300}, 130 * ms, 132600 * time.Microsecond},
 		{"expired", Sample{Clock: 500, MaxClock: 1000, CoTenant: 300, Throttled: true, Expired: true}, 100 * ms, 102 * ms},
 	} {
@@ -43,16 +43,22 @@ func TestEstimatesGoWithTheDevice(t *testing.T) {
 	}
 }
 
-func TestExpiredTelemetryLeavesTheReferenceState(t *testing.T) {
-	var d Device
-	d.Observe(Sample{Clock: 500, MaxClock: 1000, CoTenant: 500, Throttled: true})
-	d.Observe(Sample{Expired: true})
-	if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.shown.throttled {
-		t.Errorf("factors %v, %v, %v, throttled: %v", clock, coTenant, residual, d.shown.throttled)
-	}
-	d.Observe(Sample{Clock: 520, MaxClock: 1000}) // near enough to the last one to be smoothed, had it not expired
-	if clock, _, _ := d.Factors(); clock != 1+clockShare*(1/0.52-1) {
-		t.Errorf("clock factor %v when telemetry is back", clock)
+// TestWhatIsNotKnownIsTakenToBeTheReference when it was another before.
+func TestWhatIsNotKnownIsTakenToBeTheReference(t *testing.T) {
+	for name, none := range map[string]Sample{
+		"no recent sample": {Expired: true}, "nothing": {}, "no clock": {MaxClock: 1000}, "no maximum": {Clock: 500},
+		"no clock of a device without work": {MaxClock: 1000, Idle: true},
+	} {
+		var d Device
+		d.Observe(Sample{Clock: 500, MaxClock: 1000, CoTenant: 500, Throttled: true, Cooling: true})
+		d.Observe(none)
+		if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.Throttled() || !d.now.isClean() {
+			t.Errorf("%s: factors %v, %v, %v, throttled: %v", name, clock, coTenant, residual, d.Throttled())
+		}
+		d.Observe(Sample{Clock: 520, MaxClock: 1000}) // near enough to the last one to be smoothed, were it still known
+		if clock, _, _ := d.Factors(); clock != 1+clockShare*(1/0.52-1) {
+			t.Errorf("%s: clock factor %v when telemetry is back", name, clock)
+		}
 	}
 }
 

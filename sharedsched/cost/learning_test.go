@@ -30,6 +30,7 @@ func TestBadTimesDoNotPoisonTheMedians(t *testing.T) {
 	good := Sample{Clock: 1000, MaxClock: 1000}
 	for name, bad := range map[string]Sample{
 		"throttled": {Clock: 1000, MaxClock: 1000, Throttled: true},
+		"cooling":   {Clock: 1000, MaxClock: 1000, Cooling: true},
 		"neighbour": {Clock: 1000, MaxClock: 1000, CoTenant: 400},
 	} {
 		w := newWorld(3, 0.015, 1, 2)
@@ -111,6 +112,28 @@ func TestSensitivityIsNotLearntFromOneExecution(t *testing.T) {
 	}
 }
 
+// TestAStallTeachesNoSensitivity: it is soon forgotten that an execution took a hundred times as long, be it the first one since the device
+// changed. (Of the clock not all is: medians are taught meanwhile, and take over a part of it.)
+func TestAStallTeachesNoSensitivity(t *testing.T) {
+	for name, bad := range map[string]Sample{
+		"clock": {Clock: 700, MaxClock: 1000}, "neighbour": {Clock: 1000, MaxClock: 1000, CoTenant: 300},
+	} {
+		w := newWorld(1, 0, 1)
+		w.Observe(Sample{Clock: 1000, MaxClock: 1000})
+		w.run(20)
+		w.Observe(bad)
+		w.clock = float64(bad.Clock) / float64(bad.MaxClock)
+		usual := 1 + coTenantGain*float64(bad.CoTenant)/1000
+		w.rest = 100
+		w.run(1)
+		w.rest = usual
+		w.run(20)
+		if x := w.models[0].Explain(); math.Abs(x.ClockShare-clockShare) > 0.15 || math.Abs(x.CoTenantGain-coTenantGain) > 0.1 {
+			t.Errorf("%s: share of the clock %v and gain of neighbours %v, 20 executions after a stall", name, x.ClockShare, x.CoTenantGain)
+		}
+	}
+}
+
 func TestSensitivityIsLearnt(t *testing.T) {
 	w := newWorld(2, 0.01, 1, 4)
 	w.models[0].share, w.models[1].share = 1, 0.2
@@ -150,6 +173,26 @@ func TestOneModelIsNotTheDevice(t *testing.T) {
 		if _, _, residual := w.Factors(); math.Abs(residual-1) > 0.02 {
 			t.Errorf("%d models: residual of the device %v after one of them changed", models, residual)
 		}
+		if worst := w.worst(); worst > 0.05 {
+			t.Errorf("%d models: wrong by up to %.0f %%", models, 100*worst)
+		}
+	}
+}
+
+// TestShapesOfOneModelAreNotTheDevice: that all become slower at once may be the model's own doing, until another model agrees.
+func TestShapesOfOneModelAreNotTheDevice(t *testing.T) {
+	for _, models := range []int32{1, 2} {
+		w := newWorld(2, 0.01, 4)
+		for i, m := range w.models {
+			m.Of(int32(i) % models)
+		}
+		w.run(100)
+		w.rest = 1.3
+		w.run(20)
+		if _, _, residual := w.Factors(); (residual > 1) != (models > 1) {
+			t.Errorf("residual of the device %v after what two shapes of %d models have shown", residual, models)
+		}
+		w.run(80)
 		if worst := w.worst(); worst > 0.05 {
 			t.Errorf("%d models: wrong by up to %.0f %%", models, 100*worst)
 		}

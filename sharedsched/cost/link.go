@@ -10,7 +10,7 @@ const (
 // link is how a curve's costs go with the state of its device.
 type link struct {
 	device   *Device // nil: it never changes
-	id       int32   // of the curve, to the device
+	model    int32   // which the curve is of, to the device
 	residual float64 // what is left of the curve's own executions, as a logarithm
 	clock    slope   // of the costs over state.slow
 	coTenant slope   // of the costs over state.coTenant
@@ -18,16 +18,20 @@ type link struct {
 	seen     uint64
 }
 
-// On puts the curve on a device, nil for one that never changes. Curves of the same model count as different ones.
+// On puts the curve on a device, nil for one that never changes. It is the only one of its model there unless Of says otherwise.
 func (c *Curve) On(d *Device) {
 	c.revision = c.Revision() + 1 // before and after are told apart whatever the devices' revisions are
 	c.link = link{device: d, clock: c.link.clock, coTenant: c.link.coTenant}
 	if d != nil {
 		d.curves++
-		c.link.id = d.curves
+		c.link.model = d.curves
 		c.link.show()
 	}
 }
+
+// Of says which model the curve is of, by a number that is not negative: what all curves of one model show may be its own doing,
+// and not that of the device, which it has been put on before.
+func (c *Curve) Of(model int32) { c.link.model = -1 - model } // below all that On gives
 
 // factor is by how much the curve's executions take longer in a state of the device than in the reference state.
 func (l *link) factor(s *state) float64 {
@@ -61,6 +65,7 @@ func (l *link) show() { l.scale, l.seen = l.factor(&l.device.shown), l.device.re
 func (l *link) settle(ratio, exact float64) bool {
 	now := &l.device.now
 	e := ln(ratio / exact)
+	ratio = exact * limited(ratio/exact) // a stall says nothing of clocks and neighbours
 	// A slope learns from the whole of the ratio, not from what residuals leave of it: they are to explain what it cannot.
 	if now.slow > clockStep || now.slow < -clockStep {
 		l.clock.learn(now.slow, ratio/now.coTenantFactor(l.coTenantGain())-1, clockShare)
@@ -68,7 +73,7 @@ func (l *link) settle(ratio, exact float64) bool {
 	if now.coTenant > maxCoTenancy {
 		l.coTenant.learn(now.coTenant, ratio/now.clockFactor(l.clockShare())-1, coTenantGain)
 	}
-	common := l.device.settle(l.id, e)
+	common := l.device.settle(l.model, e)
 	l.residual = follow(l.residual, curveGain, e-common)
 	before, _ := l.published()
 	after := l.factor(&l.device.shown)

@@ -5,10 +5,12 @@ const (
 	maxRatio = 1.4918246976412703 // e^maxLn
 )
 
-// ln returns the natural logarithm of a ratio, limited to ±maxLn: by more no single execution shall count. It is the series of
-// 2 artanh((x-1)/(x+1)), right to 1e-7 there.
+// limited returns the part of a ratio that counts: by more than maxLn, either way, no single execution shall.
+func limited(ratio float64) float64 { return min(max(ratio, 1/maxRatio), maxRatio) }
+
+// ln returns the natural logarithm of a ratio, which it limits. It is the series of 2 artanh((x-1)/(x+1)), right to 1e-7 there.
 func ln(ratio float64) float64 {
-	x := min(max(ratio, 1/maxRatio), maxRatio)
+	x := limited(ratio)
 	z := (x - 1) / (x + 1)
 	q := z * z
 	return float64(2 * z * (1 + float64(q*(1./3+float64(q*(1./5+float64(q*(1./7))))))))

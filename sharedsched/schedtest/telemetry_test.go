@@ -16,6 +16,7 @@ type device struct {
 	scheduler *sharedsched.Scheduler
 	observer  *schedtest.Observer
 	slower    float64 // by how much executions take longer now
+	during    func()  // happens during the next execution
 	models    []sharedsched.VersionID
 	took      []time.Duration // at the full clock, by model
 	trace     bytes.Buffer
@@ -30,8 +31,12 @@ const halfClock = 1.7
 // newDevice must be called inside a synctest bubble. telemetry may be nil.
 func newDevice(t *testing.T, telemetry sharedsched.Telemetry) *device {
 	t.Helper()
-	d := &device{observer: &schedtest.Observer{}, slower: 1, took: []time.Duration{10 * time.Millisecond, 4 * time.Millisecond}}
-	execute := func(b *sharedsched.Batch) time.Duration { return time.Duration(float64(d.took[b.Version]) * d.slower) }
+	d := &device{observer: &schedtest.Observer{}, slower: 1, during: func() {}, took: []time.Duration{10 * time.Millisecond, 4 * time.Millisecond}}
+	execute := func(b *sharedsched.Batch) time.Duration {
+		d.during()
+		d.during = func() {}
+		return time.Duration(float64(d.took[b.Version]) * d.slower)
+	}
 	var err error
 	d.scheduler, err = sharedsched.New(sharedsched.Config{
 		Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}, {Name: "gpu", Lanes: 1}}, Telemetry: telemetry,
@@ -77,8 +82,8 @@ func (d *device) wrong(v sharedsched.VersionID, estimate time.Duration) float64 
 	return max(ratio-1, 1-ratio)
 }
 
-// TestTelemetryRaisesEstimatesAtOnce: the first execution after the clock fell brings the sample along, and from then on the
-// estimates are right, also of a model that has not run since.
+// TestTelemetryRaisesEstimatesAtOnce: the execution during which the clock fell brings the sample along, and from then on the
+// estimates are right, also of a model that has not run since. A device at rest is asked about before it gets work.
 func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := &schedtest.Telemetry{}
@@ -87,9 +92,11 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 		defer d.scheduler.Close()
 		a, b := d.models[0], d.models[1]
 
-		d.slower = halfClock
-		telemetry.Set("cpu", cost.Sample{Clock: fullClock / 4, MaxClock: fullClock}) // none of ours
-		telemetry.Set("gpu", cost.Sample{Clock: fullClock / 2, MaxClock: fullClock})
+		d.during = func() {
+			d.slower = halfClock
+			telemetry.Set("cpu", cost.Sample{Clock: fullClock / 4, MaxClock: fullClock}) // none of ours
+			telemetry.Set("gpu", cost.Sample{Clock: fullClock / 2, MaxClock: fullClock})
+		}
 		if got := d.run(t, a); got != d.took[a] {
 			t.Errorf("the batch that brings the sample was estimated to take %v, want %v", got, d.took[a])
 		}
@@ -105,6 +112,15 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 			}
 		}
 
+		d.slower = 1
+		telemetry.Set("gpu", cost.Sample{Clock: fullClock, MaxClock: fullClock})
+		if got := d.run(t, a); d.wrong(a, got) > 0.02 {
+			t.Errorf("after a rest a is estimated to take %v, takes %v at the full clock", got, d.took[a])
+		}
+		d.slower = halfClock
+		telemetry.Set("gpu", cost.Sample{Clock: fullClock / 2, MaxClock: fullClock})
+		d.run(t, a)
+
 		// A sample that has become too old says so.
 		d.slower = 1
 		telemetry.Set("gpu", cost.Sample{Expired: true})
@@ -115,8 +131,8 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 
 		// Samples are events as any other.
 		d.scheduler.Close()
-		if replayed, err := sharedsched.Replay(&d.trace); err != nil || replayed.Batches != 27 {
-			t.Errorf("replayed %d batches, %v; want all 27", replayed.Batches, err)
+		if replayed, err := sharedsched.Replay(&d.trace); err != nil || replayed.Batches != 29 {
+			t.Errorf("replayed %d batches, %v; want all 29", replayed.Batches, err)
 		}
 	})
 }
@@ -147,7 +163,7 @@ func TestOlderSamplesAreIgnored(t *testing.T) {
 			say:     []cost.Sample{1: {Clock: fullClock, MaxClock: fullClock}, 2: {Clock: fullClock / 2, MaxClock: fullClock}},
 			numbers: []uint64{2, 1, 2},
 		}
-		s, v := scheduler(t, time.Millisecond, telemetry, nil)
+		s, v := scheduler(t, time.Millisecond, telemetry)
 		defer s.Close()
 		for range telemetry.numbers {
 			if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); err != nil {
@@ -160,7 +176,7 @@ func TestOlderSamplesAreIgnored(t *testing.T) {
 	})
 }
 
-// turning says its samples in the order of numbers.
+// turning says its samples in the order of numbers, again and again.
 type turning struct {
 	say     []cost.Sample // by number
 	numbers []uint64
@@ -168,7 +184,7 @@ type turning struct {
 }
 
 func (t *turning) Sample(string) (cost.Sample, uint64) {
-	n := t.numbers[t.asked]
+	n := t.numbers[t.asked%len(t.numbers)]
 	t.asked++
 	return t.say[n], n
 }
@@ -176,7 +192,7 @@ func (t *turning) Sample(string) (cost.Sample, uint64) {
 // TestTelemetryDoesNotAllocate: neither asking nor a sample that is new each time.
 func TestTelemetryDoesNotAllocate(t *testing.T) {
 	telemetry := &schedtest.Telemetry{}
-	s, v := scheduler(t, 0, telemetry, nil)
+	s, v := scheduler(t, 0, telemetry)
 	defer s.Close()
 	task := &sharedsched.Task{Rows: 1}
 	clock := 0

@@ -8,8 +8,8 @@ import (
 // Aftermath is what followed a change of the device, over several runs.
 type Aftermath struct {
 	Error float64 // of the first batches after it: the median over the runs of settling.error
-	// Back is how long after it the prediction error was under 10 % again for good, and Batches how many batches were expected
-	// wrongly before: the median over the runs, and the worst of them.
+	// Back is how long after it the first batch began from which on predictions were good again, and Batches how many batches
+	// there were before: the median over the runs, and the worst of them.
 	Back, WorstBack       time.Duration
 	Batches, WorstBatches int
 	Missed                float64 // share of the requests of the second after it that were not on time
@@ -25,9 +25,13 @@ type Told struct {
 }
 
 const (
-	// backUnder is the prediction error that is good enough, and judged the number of batches of which the median must be.
+	// backUnder is the prediction error that is good enough.
 	backUnder = 0.1
-	judged    = 9
+	// judged is of how many batches since the change, up to and with one whose error is not good enough, more than half must be like it
+	// for that one to count: a stall, or a model of which little is known, is no sign that the change is not understood.
+	judged = 9
+	// atOnce is the number of batches of which the error at once is the median.
+	atOnce    = 3
 	aftermath = time.Second
 	// shiftRuns is how many runs there are for each one of another scene.
 	shiftRuns = 5
@@ -35,9 +39,9 @@ const (
 
 // settling is how the predictions of a run recovered from a change.
 type settling struct {
-	error   float64 // the median of the first batches
-	back    time.Duration
-	batches int
+	error   float64       // the median of the first batches
+	back    time.Duration // from the change to the beginning of the first batch after them
+	batches int           // up to and with the last that counts
 }
 
 // settle looks at the batches that began after a change and before the next one.
@@ -52,12 +56,16 @@ func settle(predictions []Prediction, change, next Time) settling {
 	if len(errors) < judged {
 		return settling{}
 	}
-	median := func(i int) float64 {
-		return quantile(slices.Clone(errors[i:i+judged]), 0.5)
-	}
-	s := settling{error: median(0)}
-	for i := range errors[judged-1:] {
-		if median(i) >= backUnder {
+	s := settling{error: quantile(slices.Clone(errors[:atOnce]), 0.5)}
+	wrong := 0 // of the latest
+	for i, e := range errors {
+		if i >= judged && errors[i-judged] >= backUnder {
+			wrong--
+		}
+		if e < backUnder {
+			continue
+		}
+		if wrong++; 2*wrong > min(i+1, judged) {
 			s.batches = i + 1
 		}
 	}

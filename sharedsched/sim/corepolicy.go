@@ -69,7 +69,7 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 			p.warmUp(i)
 		}
 		if before := slices.IndexFunc(env.Models[:i], func(other Model) bool { return other.Name == m.Inherits }); m.Inherits != "" && before >= 0 {
-			p.core.Inherit(id, p.versions[before])
+			p.core.Inherit(id, p.versions[before], false)
 		}
 	}
 	return p

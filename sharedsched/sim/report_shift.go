@@ -24,9 +24,10 @@ func (f *Findings) shifts(p *printer) {
 	p.section("Telemetry", fmt.Sprintf("%s when the device changes, told so by telemetry or not: clock and share of others are read every %v, memory every %v,\n"+
 		"from a random time on. %d runs of %v for each scene.", name, sampled.Every, sampled.Memory, shiftRuns*s.Effort.Seeds, s.Effort.Span))
 	if len(speed) > 0 {
-		p.printf("The error is |actual / estimate - 1|, in the median of %d batches that follow each other. It is back when it stays under %.0f %% until the\n"+
-			"next change: after so long, and so many batches that began before; the median over the runs, and the worst. Missed are the\n"+
-			"requests not on time, of those of the second after the change, and of all.\n\n", judged, 100*backUnder)
+		p.printf("The error is |actual / estimate - 1|; at once, the median of the first %d batches. It is back after the last batch whose error is %.0f %% or\n"+
+			"more, as are those of more than half of the latest %d since the change: so long after it, and so many batches; the median over the\n"+
+			"runs, and the worst. Missed are the requests not on time, of those of the second after the change, and of all.\n\n",
+			atOnce, 100*backUnder, judged)
 		p.row("scene, and what is told", []string{"change", "error at once", "back after", "worst", "batches", "worst", "missed in the second after", "missed"})
 		p.rule(8)
 		for _, j := range speed {

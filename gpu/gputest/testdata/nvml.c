@@ -1,7 +1,7 @@
 /*
  * A stand-in for libnvidia-ml.so.1. What it says stands in the file "state" beside it, one "key value" a line, which is read anew with
- * every call: a test changes the file while the library is in use. A value that begins with "!" is the number to fail with. What is
- * not in the file is not supported. The declarations are those of NVIDIA's nvml.h, as far as they are needed.
+ * every call: a test changes the file while the library is in use. A value that begins with "!" is the number to fail with; with the
+ * value "wait" a call hangs until the file says something else. What is not in the file is not supported. The declarations are those of NVIDIA's nvml.h, as far as they are needed.
  *
  *   init !9                       nvmlInit fails
  *   count 2                       how many GPUs there are
@@ -27,7 +27,7 @@ enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSU
 typedef struct { int gpu, part; } *nvmlDevice_t;
 static struct { int gpu, part; } handles[8][9]; /* [gpu][part + 1] */
 
-static int initialised;
+static int initialised; /* so many times */
 
 static void check(const char *function) {
 	if (!initialised) {
@@ -46,8 +46,8 @@ static FILE *state(void) {
 	return fopen(path, "r");
 }
 
-/* find copies the value of a key; it returns the number to fail with. */
-static nvmlReturn_t find(const char *key, char *value, size_t size) {
+/* look copies the value of a key; it returns the number to fail with. */
+static nvmlReturn_t look(const char *key, char *value, size_t size) {
 	char line[512];
 	nvmlReturn_t ret = NOT_SUPPORTED;
 	FILE *f = state();
@@ -66,6 +66,14 @@ static nvmlReturn_t find(const char *key, char *value, size_t size) {
 		break;
 	}
 	fclose(f);
+	return ret;
+}
+
+/* find looks until it is not told to wait. */
+static nvmlReturn_t find(const char *key, char *value, size_t size) {
+	nvmlReturn_t ret;
+	while ((ret = look(key, value, size)) == SUCCESS && !strcmp(value, "wait"))
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, 0);
 	return ret;
 }
 
@@ -99,13 +107,13 @@ nvmlReturn_t nvmlInit_v2(void) {
 	nvmlReturn_t ret = find("init", ignored, sizeof ignored);
 	if (ret != SUCCESS && ret != NOT_SUPPORTED)
 		return ret;
-	initialised = 1;
+	__atomic_add_fetch(&initialised, 1, __ATOMIC_SEQ_CST);
 	return SUCCESS;
 }
 
 nvmlReturn_t nvmlShutdown(void) {
 	check("nvmlShutdown");
-	initialised = 0;
+	__atomic_sub_fetch(&initialised, 1, __ATOMIC_SEQ_CST);
 	return SUCCESS;
 }
 

@@ -50,6 +50,9 @@ func (s *Scaler) Tick(f Fare) int {
 	return 0
 }
 
+// Hot reports whether the latest second asked for a further replica.
+func (s *Scaler) Hot() bool { return s.hot > 0 }
+
 func next(seconds int, on bool) int {
 	if !on {
 		return 0

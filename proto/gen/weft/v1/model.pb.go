@@ -462,7 +462,8 @@ type ModelVersion struct {
 	// `device` and `provider` are those of the first.
 	Replicas []*ModelReplica `protobuf:"bytes,12,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// Why there are fewer replicas than its model.yaml asks for, or than its load
-	// would need; else empty.
+	// would need, or why it is on another device than its model.yaml prefers, for
+	// as long as it waits to move there; else empty.
 	Scarcity      string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -596,8 +597,9 @@ type ModelReplica struct {
 	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
 	// What executes it there, for instance "cpu", "cuda" or "synth".
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Bytes of the device's memory that it held once it was warmed up: weights and
-	// the work space of its largest batch. 0 if the engine does not tell.
+	// Bytes of the device's memory that it holds, as of its latest executions:
+	// weights, the work space of its largest batch, and the inputs and outputs of
+	// captured CUDA graphs. 0 if the engine does not tell.
 	DeviceMemoryBytes int64 `protobuf:"varint,3,opt,name=device_memory_bytes,json=deviceMemoryBytes,proto3" json:"device_memory_bytes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache

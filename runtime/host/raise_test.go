@@ -1,0 +1,334 @@
+package host_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+const (
+	raised    = "a model version moved to a device that its manifest prefers"
+	notRaised = "a model version cannot be loaded on the device that its manifest prefers"
+)
+
+// room says how much of a device's memory is free.
+func (m *machines) room(device string, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free[device] += bytes
+}
+
+// filled has sessions on a device take 1 MiB of its memory each.
+func (m *machines) filled(device string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.opens[device] = func() error {
+		m.room(device, -1<<20)
+		return nil
+	}
+	m.closes[device] = func() { m.room(device, 1<<20) }
+}
+
+// asking has callers ask the newest version of m without end, none of whom may get an error.
+func (w *world) asking() (stop func()) {
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				v := w.Snapshot().Model("m").Newest()
+				if err := w.Predict(w.t.Context(), ask(v, 1, 1)); err != nil {
+					w.t.Errorf("on the way: %v", err)
+				}
+			}
+		})
+	}
+	return func() {
+		close(done)
+		callers.Wait()
+	}
+}
+
+// TestAVersionMovesWhereThereIsRoom: one that is on the last resort, because what it prefers was full, moves there when there is room, and
+// does not come back. No request fails.
+func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
+		m.room("gpu", 0)
+		w.add("m", 1, func(device string) (host.Opened, error) {
+			o, err := m.open(device)
+			o.Notes = []string{"on " + device}
+			return o, err
+		}, tiny)
+		first := w.load("m")
+		w.on("m", 1, "cpu")
+		const want = "it is on cpu for now, and moves when a device that its manifest prefers has room for it; it needs about 1.0 MiB: gpu has 0.0 MiB free"
+		if got := w.version("m", 1).Scarce; got != want {
+			t.Errorf("scarce %q, want %q", got, want)
+		}
+		before := w.Snapshot().Revision
+		time.Sleep(10 * time.Minute)
+		w.on("m", 1, "cpu")
+		stop := w.asking()
+		if now := w.Snapshot().Revision; now != before {
+			t.Errorf("revision %d became %d although nothing changed", before, now)
+		}
+		m.room("gpu", 1<<20)
+		time.Sleep(7 * time.Second)
+		w.on("m", 1, "gpu")
+		if v := w.version("m", 1); v.Scarce != "" || !slices.Contains(v.Signature.Notes, "on gpu") || slices.Contains(v.Signature.Notes, "on cpu") {
+			t.Errorf("scarce %q, notes %q", v.Scarce, v.Signature.Notes)
+		}
+		stop()
+		answered(t, w, first, 4) // asked for as it was published first
+		m.room("gpu", -1<<20)
+		time.Sleep(10 * time.Minute)
+		w.on("m", 1, "gpu")
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"gpu": 1}) || w.Counts().MemoryInUse != 1<<20 || len(w.sched.State().Versions) != 1 {
+			t.Errorf("open sessions: %v, memory %d, in the scheduler %d", got, w.Counts().MemoryInUse, len(w.sched.State().Versions))
+		}
+		if n := w.logs.logged(raised); n != 1 {
+			t.Errorf("%d moves are logged, want 1", n)
+		}
+	})
+}
+
+// TestHotSwapsOnOneDevice: where the new one has no room beside the old one, it answers from the last resort until the old one is gone.
+func TestHotSwapsOnOneDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
+		m.room("gpu", 1<<20)
+		m.filled("gpu")
+		w.add("m", 1, m.open, tiny)
+		w.load("m")
+		w.on("m", 1, "gpu")
+		stop := w.asking()
+		w.put("m", 1, m.open, "second") // under the same number
+		w.load("m")
+		w.on("m", 1, "cpu")
+		time.Sleep(7 * time.Second)
+		w.on("m", 1, "gpu")
+		w.add("m", 2, m.open, nil) // and under a new one
+		w.choose("m", 2)
+		if err := w.Reconcile(t.Context(), w.listing); err != nil {
+			t.Fatal(err)
+		}
+		w.states("m/2 ready")
+		w.on("m", 2, "cpu")
+		time.Sleep(7 * time.Second)
+		w.on("m", 2, "gpu")
+		stop()
+		synctest.Wait()
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"gpu": 1}) {
+			t.Errorf("open sessions: %v", got)
+		}
+	})
+}
+
+// TestRaisingFails: it is tried again later and later, and said why; what was out of memory when it was loaded counts as tried.
+func TestRaisingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, cause := range map[string]error{"memory": engineError{memory: true}, "other": errors.New("not here")} {
+			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+			if name == "other" {
+				m.room("gpu", 0)
+			} else {
+				m.room("gpu", 1<<20)
+			}
+			var tried []time.Duration
+			begin := time.Now()
+			m.opens["gpu"] = func() error {
+				tried = append(tried, time.Since(begin).Truncate(10*time.Second))
+				return cause
+			}
+			w.add("m", 1, m.open, tiny)
+			w.load("m")
+			w.on("m", 1, "cpu")
+			if name == "other" {
+				m.room("gpu", 1<<20)
+			}
+			time.Sleep(400 * time.Minute)
+			synctest.Wait()
+			var want []time.Duration
+			for _, minutes := range []int{0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383} {
+				want = append(want, time.Duration(minutes)*time.Minute)
+			}
+			if !slices.Equal(tried, want) {
+				t.Errorf("%s: tried after %v, want %v", name, tried, want)
+			}
+			w.on("m", 1, "cpu")
+			v := w.version("m", 1)
+			wanted := "it is on cpu for now; loading it on a device that its manifest prefers failed, and is tried again: "
+			if !strings.HasPrefix(v.Scarce, wanted) || !strings.Contains(v.Scarce, cause.Error()) {
+				t.Errorf("%s: scarce %q", name, v.Scarce)
+			}
+			if n := w.logs.logged(notRaised); n == 0 {
+				t.Errorf("%s: it is not logged", name)
+			}
+			m.mu.Lock()
+			delete(m.opens, "gpu")
+			m.mu.Unlock()
+			time.Sleep(65 * time.Minute)
+			w.on("m", 1, "gpu")
+			if v := w.version("m", 1); v.Scarce != "" {
+				t.Errorf("%s: scarce %q", name, v.Scarce)
+			}
+		}
+	})
+}
+
+// TestALostDeviceIsNotWaitedFor, whether it is lost before or after the version was loaded.
+func TestALostDeviceIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+		m.room("gpu", 0)
+		w.add("m", 1, m.open, tiny)
+		if w.load("m").Scarce == "" {
+			t.Error("it does not wait for the device")
+		}
+		w.LoseDevice("gpu", errors.New("fell off the bus"))
+		m.room("gpu", 1<<20)
+		w.add("later", 1, m.open, tiny)
+		if got := w.load("later").Scarce; got != "" {
+			t.Errorf("of what is loaded later: scarce %q", got)
+		}
+		time.Sleep(10 * time.Minute)
+		for _, name := range []string{"m", "later"} {
+			w.on(name, 1, "cpu")
+			if got := w.version(name, 1).Scarce; got != "" {
+				t.Errorf("%s: scarce %q", name, got)
+			}
+		}
+	})
+}
+
+// TestTheDeviceIsLostInTheMove: the version goes on where it is.
+func TestTheDeviceIsLostInTheMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+		m.room("gpu", 0)
+		w.add("m", 1, m.open, tiny)
+		w.load("m")
+		m.opens["gpu"] = func() error {
+			w.LoseDevice("gpu", errors.New("fell off the bus"))
+			return nil
+		}
+		stop := w.asking()
+		m.room("gpu", 1<<20)
+		time.Sleep(10 * time.Second)
+		stop()
+		time.Sleep(10 * time.Minute)
+		w.on("m", 1, "cpu")
+		if got := w.version("m", 1).Scarce; got != "" || len(m.sessions()) != 1 {
+			t.Errorf("scarce %q, sessions %v", got, m.sessions())
+		}
+	})
+}
+
+// TestReplicasMoveOneByOne, and are as many as were asked for where the better devices suffice.
+func TestReplicasMoveOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 2*time.Millisecond, "a", "b", "cpu", "cpu2")
+		m.room("a", 0)
+		m.room("b", 0)
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		w.on("m", 1, "cpu", "cpu2")
+		stop := w.asking()
+		m.room("b", 1<<20)
+		time.Sleep(7 * time.Second)
+		w.on("m", 1, "b", "cpu")
+		if w.version("m", 1).Scarce == "" {
+			t.Error("that the other one waits is not said")
+		}
+		m.room("a", 1<<20)
+		time.Sleep(7 * time.Second)
+		w.on("m", 1, "b", "a")
+		stop()
+		synctest.Wait()
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"a": 1, "b": 1}) || w.version("m", 1).Scarce != "" {
+			t.Errorf("open sessions: %v; scarce %q", got, w.version("m", 1).Scarce)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 2*time.Millisecond, "a", "b", "cpu")
+		m.room("a", 0)
+		m.room("b", 0)
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		w.on("m", 1, "cpu")
+		m.room("a", 1<<20)
+		m.room("b", 1<<20)
+		time.Sleep(7 * time.Second)
+		w.on("m", 1, "a", "b")
+		if got := w.version("m", 1).Scarce; got != "" {
+			t.Errorf("scarce %q", got)
+		}
+	})
+}
+
+// TestAnEngineThatDeclines a device is not asked again, since it was asked once: at the load, or when there was room.
+func TestAnEngineThatDeclines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, free := range []int64{0, 1 << 20} {
+			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+			m.room("gpu", free)
+			asked := 0
+			w.add("m", 1, func(device string) (host.Opened, error) {
+				if device == "gpu" {
+					asked++
+				}
+				return m.open("cpu")
+			}, tiny)
+			w.load("m")
+			m.room("gpu", 1<<20)
+			time.Sleep(3 * time.Hour)
+			synctest.Wait()
+			w.on("m", 1, "cpu")
+			if got := w.version("m", 1).Scarce; got != "" || asked != 1 || m.sessions()["cpu"] != 1 {
+				t.Errorf("scarce %q, asked %d times, sessions %v", got, asked, m.sessions())
+			}
+		}
+	})
+}
+
+// TestAVersionThatALabelKeepsMoves too, unless its files are not any more what was loaded.
+func TestAVersionThatALabelKeepsMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, changed := range []bool{false, true} {
+			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+			m.room("gpu", 0)
+			w.add("m", 1, m.open, func(m *modelrepo.Manifest) {
+				tiny(m)
+				m.Versions.Labels = map[string]int64{"old": 1}
+			})
+			w.load("m")
+			w.add("m", 2, m.open, nil)
+			w.choose("m", 2)
+			want := "gpu"
+			if changed {
+				w.put("m", 1, m.open, "second")
+				w.choose("m", 2)
+				want = "cpu"
+			}
+			w.load("m")
+			m.room("gpu", 4<<20)
+			time.Sleep(time.Minute)
+			w.on("m", 1, want)
+			w.on("m", 2, "gpu")
+		}
+	})
+}

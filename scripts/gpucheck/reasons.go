@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/weftserve/weft/gpu"
+)
+
+// reasonFields are what nvidia-smi calls the reasons for a lower clock; older drivers know the second.
+var reasonFields = []string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}
+
+// seenReasons are the reasons for a lower clock that somebody told, in several moments.
+type seenReasons struct{ ever, always gpu.Reasons }
+
+func (s *seenReasons) add(now gpu.Reasons, first bool) {
+	s.ever |= now
+	if s.always &= now; first {
+		s.always = now
+	}
+}
+
+// reasonsOf reads those that are a device's now.
+func (p page) reasonsOf(device string) gpu.Reasons {
+	var now gpu.Reasons
+	for _, m := range p["weft_gpu_clock_event"].GetMetric() {
+		if labelOf(m, "device") != device || m.GetGauge().GetValue() == 0 {
+			continue
+		}
+		for r := gpu.Reasons(1); r <= gpu.AllReasons; r <<= 1 {
+			if labelOf(m, "reason") == r.String() {
+				now |= r
+			}
+		}
+	}
+	return now
+}
+
+// smiReasons reads what nvidia-smi says of a set of reasons, such as 0x0000000000000004.
+func smiReasons(value string) (gpu.Reasons, bool) {
+	bits, err := strconv.ParseUint(value, 0, 64)
+	return gpu.Reasons(bits) & gpu.AllReasons, err == nil
+}
+
+// compareReasons asks both so many times, each after a pause. At a power limit the reasons come and go between the two: so what one of
+// them tells every time, the other must tell once.
+func (s *suite) compareReasons(ctx context.Context, v *server, id string, times int, pause func() error) error {
+	const name = "telemetry: clock_event"
+	fields, err := knownToSMI(ctx, id, reasonFields)
+	if err != nil {
+		s.report.skip(name, err.Error())
+		return nil
+	}
+	var server, smi seenReasons
+	for n := range times {
+		if err := pause(); err != nil {
+			return err
+		}
+		told, err := v.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		values, err := querySMI(ctx, id, fields[0])
+		if err != nil {
+			return err
+		}
+		reasons, is := smiReasons(values[fields[0]])
+		if !is {
+			s.report.skip(name, fmt.Sprintf("nvidia-smi says %q", values[fields[0]]))
+			return nil
+		}
+		server.add(told.reasonsOf(s.Device), n == 0)
+		smi.add(reasons, n == 0)
+	}
+	s.report.judge(name, fmt.Sprintf("always %v, ever %v (%s)", smi.always, smi.ever, fields[0]), fmt.Sprintf("always %v, ever %v", server.always, server.ever),
+		smi.always&^server.ever == 0 && server.always&^smi.ever == 0)
+	return nil
+}
