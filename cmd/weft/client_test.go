@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,30 @@ func serving(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	ts.Check(awaitHealth(ctx, conn, healthgrpc.HealthCheckResponse_SERVING))
+}
+
+// settled waits until all that a server loads at its start is ready or has failed, at its HTTP address.
+func settled(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond) // nothing tells but asking
+	defer again.Stop()
+	defer http.DefaultClient.CloseIdleConnections()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+args[0]+"/readyz", http.NoBody)
+		ts.Check(err)
+		if answer, err := http.DefaultClient.Do(req); err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			ts.Fatalf("%s is not ready", args[0])
+		}
+	}
 }
 
 // awaitHealth returns when the whole server has that health.

@@ -57,7 +57,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, c
 		for _, d := range devices {
 			w.missing[d.Name] = reason
 		}
-		log.Warn("the state of the GPUs is unknown; estimates rely on what executions take (--gpu-telemetry off silences this)", "cause", err)
+		log.Warn("the state of the GPUs is unknown; estimates rely on what executions take", "cause", err)
 		return w
 	}
 	for _, d := range source.Missing() {

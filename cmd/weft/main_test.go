@@ -31,6 +31,7 @@ func (t tests) Run() int {
 //
 //	freeport NAME...            sets each variable to an address of the loopback interface that nobody uses
 //	serving ADDRESS             waits until the server's health is SERVING
+//	settled ADDRESS             waits until the server has loaded what it can, by its HTTP address
 //	waiting ADDRESS MODEL N     waits until N requests wait in the model's queues and one is being executed
 //	signal NAME...              sends the signals to the servers that run in the background
 //	exec predict ADDRESS MODEL N  sends N requests at once and prints how many ended with which code
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"freeport": freePort, "serving": serving, "waiting": waiting, "signal": sendSignals,
+			"freeport": freePort, "serving": serving, "settled": settled, "waiting": waiting, "signal": sendSignals,
 		},
 		Condition: func(name string) (bool, error) { return name == "onnxruntime" && missing == nil, nil },
 		Setup: func(env *testscript.Env) error {

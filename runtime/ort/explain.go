@@ -56,6 +56,9 @@ func explainLoad(provider, fault string) error {
 			"needs of the releases that it was built for", provider, strings.TrimPrefix(fault, provider+": "))
 	case m[1] == provider:
 		return fmt.Errorf("%s is missing: install the execution providers of the same ONNX Runtime release beside its library, or %s", provider, otherLibrary)
+	case strings.HasPrefix(m[1], "libcuda.so"):
+		return fmt.Errorf("%s needs %s, which is not found: it comes with NVIDIA's driver; install that, or have it passed into the container "+
+			"(--gpus all)", provider, m[1])
 	case strings.Contains(filepath.Base(provider), TensorRT):
 		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for "+
 			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells of them", provider, m[1])

@@ -23,6 +23,8 @@ func TestExplain(t *testing.T) {
 		load + "libcublasLt.so.13: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so needs libcublasLt.so.13, which is not found: " +
 			"it needs NVIDIA's CUDA libraries of the release that it was built for where the system looks, such as a folder in LD_LIBRARY_PATH; " +
 			"docs/CUDA.md tells which, and where to get them",
+		load + "libcuda.so.1: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so needs libcuda.so.1, which is not found: " +
+			"it comes with NVIDIA's driver; install that, or have it passed into the container (--gpus all)",
 		tensorRT + "libnvinfer.so.10: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_tensorrt.so needs libnvinfer.so.10, which is not found: " +
 			"it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for where the system looks, such as a folder in LD_LIBRARY_PATH; " +
 			"docs/CUDA.md tells of them",
