@@ -49,7 +49,7 @@ func throughCore(b *testing.B, batch int) {
 				b.Fatal(err)
 			}
 		}
-		for c.HasWork(0) {
+		for c.HasWork(now, 0) {
 			_, acts = c.Next(now, 0, &out, acts[:0])
 			now += 100_000
 			_, acts = c.Settle(now, 0, &out, Report{}, acts[:0])

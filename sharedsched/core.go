@@ -68,6 +68,8 @@ type device struct {
 	foreground int           // tasks of class foreground that wait
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
+	turn       Time          // before it no batch is started beside those in flight; see setTurn
+	free       Time          // as of the last pick, when what is started has the device to itself
 	busy       time.Duration // time with at least one batch in flight
 	held       uint64        // revision of cap and state as of which held queues were last looked at
 }
@@ -97,6 +99,7 @@ type lane struct {
 	queue   *queue
 	class   class
 	started Time
+	due     Time // when its first task wants to be answered
 	est     cost.Estimate
 	share   time.Duration // of the device's busy time
 	batch   BatchEvent    // what the observer will be told

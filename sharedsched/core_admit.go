@@ -128,7 +128,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 	if !known {
 		return false, nil
 	}
-	before := q.work / time.Duration(d.Lanes)
+	before := q.work / d.abreast()
 	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
 	switch rows := q.waiting + t.Rows; {
 	case first:
@@ -173,8 +173,11 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 // shareSlack is by how much a flow may ask for more than its share can serve in time: others may want less than theirs.
 const shareSlack = 1.5
 
-// freeIn returns in what time a lane of the device is expected to be free.
+// freeIn returns in what time a lane of the device is expected to be free, or the device where lanes share its time.
 func (c *Core) freeIn(now Time, d *device) time.Duration {
+	if d.shared() {
+		return c.freeAt(now, d).Sub(now)
+	}
 	if d.inFlight < d.Lanes {
 		return 0
 	}
@@ -208,7 +211,7 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 		last, _ := q.shape.AtLeast(s.padded(rest))
 		total += last
 	}
-	return max(full, total/time.Duration(q.device.Lanes)), known
+	return max(full, total/q.device.abreast()), known
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.

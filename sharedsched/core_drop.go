@@ -13,7 +13,7 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 	}
 	for q.ring.n > 0 {
 		slot := q.ring.at(0).task
-		needs, hopeless := c.hopeless(now, q, &c.tasks[slot])
+		needs, hopeless := c.hopeless(q, &c.tasks[slot])
 		if !hopeless {
 			break
 		}
@@ -23,16 +23,16 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 }
 
 // hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
-func (c *Core) hopeless(now Time, q *queue, t *task) (needs time.Duration, hopeless bool) {
+func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) {
 	rows := t.rows - t.next
 	if !t.alone && q.version.settings.Batched {
-		if t.deadline() >= now.Add(q.fullHigh) {
+		if t.deadline() >= q.device.free.Add(q.fullHigh) {
 			return 0, false
 		}
 		rows = min(rows, q.most)
 	}
 	cost := q.estimate(q.version.settings.padded(rows)).Cost
-	return cost, t.deadline() < now.Add(cost+cost/margin)
+	return cost, t.deadline() < q.device.free.Add(cost+cost/margin)
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most rows that
@@ -43,11 +43,11 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 		return most, acts
 	}
 	// The common case costs one comparison for each task of the batch.
-	if !c.tight(q, most, now.Add(high)) {
+	if !c.tight(q, most, q.device.free.Add(high)) {
 		return most, acts
 	}
 	end, loose, acts := c.sift(now, q, most, acts)
-	few := c.fit(now, q, most)
+	few := c.fit(q, most)
 	many := min(loose, most)
 	tenths := int64(worth)
 	if q.flow.recent.beyond {
@@ -102,7 +102,7 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 		if t.alone || t.rank != rank {
 			break
 		}
-		if needs, hopeless := c.hopeless(now, q, t); hopeless {
+		if needs, hopeless := c.hopeless(q, t); hopeless {
 			acts = c.drop(now, q, slot, DropHopeless, needs, acts)
 			continue
 		}
@@ -110,7 +110,7 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 		i++
 		peers = i
 	}
-	end = now.Add(q.high(min(seen, most)))
+	end = q.device.free.Add(q.high(min(seen, most)))
 	for i := range peers {
 		t := &c.tasks[q.ring.at(i).task]
 		rows := t.rows - t.next
@@ -123,14 +123,14 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least what
 // the head needs.
-func (c *Core) fit(now Time, q *queue, most int) int {
+func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never
 	for i := 0; i < q.ring.n && rows < most; i++ {
 		t := &c.tasks[q.ring.at(i).task]
 		soonest = min(soonest, t.deadline())
 		next := min(rows+t.rows-t.next, most)
-		if rows > 0 && soonest < now.Add(q.high(next)) {
+		if rows > 0 && soonest < q.device.free.Add(q.high(next)) {
 			break
 		}
 		rows = next

@@ -54,7 +54,7 @@ func newTrial(t *testing.T, data []byte) *trial {
 		t: t, bytes: source(data[:min(len(data), 4000)]), batches: make([]*Batch, 3), gone: map[VersionID]bool{}, seen: newTrialRecord(),
 	}
 	c, err := NewCore(Config{
-		Devices:        []Device{{Name: "one", Lanes: 2}, {Name: "two", Lanes: 1}},
+		Devices:        []Device{{Name: "one", Lanes: 2, Handover: x.ms(3)}, {Name: "two", Lanes: 1}},
 		FairnessWindow: time.Duration(x.bytes.next(2)) * 20 * time.Millisecond,
 		MaxQueuedBytes: 5000,
 	})
@@ -279,12 +279,15 @@ func (x *trial) next(lane int) {
 	had := true
 	if x.bytes.next(2) == 0 { // else what Next does first may make work
 		x.note(x.core.Advance(x.now, nil))
-		had = x.core.HasWork(LaneID(lane))
+		had = x.core.HasWork(x.now, LaneID(lane))
 	}
 	ok, acts := x.core.Next(x.now, LaneID(lane), b, nil)
 	x.note(acts)
 	l := &x.core.lanes[lane]
 	if !ok {
+		if d := &x.core.devices[l.device]; d.turn > x.now && d.inFlight > 0 && d.shared() {
+			return
+		}
 		if err := x.core.checkIdle(x.now, l.device); err != nil {
 			x.t.Fatal(err)
 		}

@@ -273,6 +273,11 @@ func (c *Core) Advance(now Time, acts []Action) []Action {
 		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
 		acts = c.stop(now, slot, EndExpired, acts)
 	}
+	for i := range c.devices {
+		if d := &c.devices[i]; d.turn <= now {
+			d.turn = 0
+		}
+	}
 	for {
 		id, at, ok := c.holds.Min()
 		if !ok || Time(at) > now {
@@ -292,6 +297,11 @@ func (c *Core) NextWake() Time {
 	wake := c.limits.earliest()
 	if _, at, ok := c.holds.Min(); ok {
 		wake = min(wake, Time(at))
+	}
+	for i := range c.devices {
+		if d := &c.devices[i]; d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
+			wake = min(wake, d.turn)
+		}
 	}
 	return wake
 }

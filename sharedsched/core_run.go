@@ -13,6 +13,10 @@ import (
 func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
 	acts = c.Advance(now, acts)
 	d := &c.devices[c.lanes[id].device]
+	if d.turn > now {
+		return false, acts
+	}
+	d.free = c.freeAt(now, d)
 	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
 	c.sweep(now, d)
 	c.touchHeld(d)
@@ -39,9 +43,13 @@ func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 }
 
 // HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after every event,
-// and so looks at nothing but lengths; batch threads are woken by it.
-func (c *Core) HasWork(id LaneID) bool {
+// and so looks at nothing but a time and lengths; batch threads are woken by it.
+func (c *Core) HasWork(now Time, id LaneID) bool {
 	d := &c.devices[c.lanes[id].device]
+	return d.turn <= now && d.hasWork()
+}
+
+func (d *device) hasWork() bool {
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
 }
 
@@ -239,6 +247,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
+	l.due = c.get(b.Spans[0].task).target
 	// By what is executed, not by what was asked for: padding costs as much as rows do.
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
 		l.est = q.shape.Begin(b.Padded)
@@ -254,6 +263,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
 	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
+	c.setTurn(now, d)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)
 }
@@ -287,6 +297,7 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 	d.accrue(now, c.lanes)
 	d.inFlight--
 	l.running, l.queue = false, nil
+	c.setTurn(now, d)
 
 	used := l.share
 	if r.DeviceTime > 0 {

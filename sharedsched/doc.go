@@ -24,7 +24,8 @@
 //   - A version is one version of a model: its settings, its queues, its bound on waiting tasks.
 //   - A flow is what fairness is owed to: a version, or all versions of a model. Flows and queues are different things: were
 //     fairness owed to queues, a model with forty shapes would get forty shares.
-//   - A device has lanes; each lane runs one batch at a time on its own batch thread.
+//   - A device has lanes; each lane runs one batch at a time on its own batch thread. Where lanes share the device's time, the
+//     second is for handing over the next batch before the last one ends, not for running two (core_turn.go).
 //   - There are two classes of work: what somebody waits for is foreground, and the rest (priority Sheddable) background.
 //   - A batch holds spans: ranges of rows of one or more tasks.
 //   - The limit of a task is when its answer stops being worth anything; only it refuses and drops. The target is when the
@@ -58,7 +59,7 @@
 //
 // # The pick
 //
-// When a lane is free:
+// When a lane is free, and on a device whose lanes share its time (Device.Handover) the batches in flight are about to end:
 //
 //  1. Tasks whose limit has come are dropped, and pending queues that have become urgent are made demanding.
 //  2. Of the flows that demand service, those are eligible whose start tag (device time received, over the weight; see fairq) is

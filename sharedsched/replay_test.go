@@ -38,7 +38,7 @@ func record(t *testing.T) string {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		s, err := New(Config{
-			Devices: []Device{{Name: "one", Lanes: 2}, {Name: "two", Lanes: 1}}, FairnessWindow: 20 * time.Millisecond, Trace: &out,
+			Devices: []Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}}, FairnessWindow: 20 * time.Millisecond, Trace: &out,
 		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, nil)
 		if err != nil {
 			t.Fatal(err)

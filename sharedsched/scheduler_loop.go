@@ -75,10 +75,10 @@ func (t *batchThread) signal() {
 }
 
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
-func (s *Scheduler) wakeThreadsLocked() {
+func (s *Scheduler) wakeThreadsLocked(now Time) {
 	woken := int32(-1)
 	for _, t := range s.threads {
-		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(t.lane) {
+		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(now, t.lane) {
 			woken = dev
 			s.setIdleLocked(t, false)
 			t.signal()
@@ -115,7 +115,7 @@ func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
 		s.checkEmptyLocked()
 	}
 	if s.idle > 0 {
-		s.wakeThreadsLocked()
+		s.wakeThreadsLocked(now)
 	}
 	if wake := s.core.NextWake(); wake < s.armed {
 		s.rearmLocked(now, wake)

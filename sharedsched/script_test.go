@@ -98,7 +98,11 @@ func (s *script) step(line string) {
 		fresh.t, fresh.out, fresh.terse = s.t, s.out, s.terse
 		*s = *fresh
 	case "device":
-		s.cfg.Devices = append(s.cfg.Devices, Device{Name: words[1], Class: "cpu", Lanes: s.int(kv["lanes"])})
+		d := Device{Name: words[1], Class: "cpu", Lanes: s.int(kv["lanes"])}
+		if kv["handover"] != "" {
+			d.Handover = s.duration(kv["handover"])
+		}
+		s.cfg.Devices = append(s.cfg.Devices, d)
 	case "max_queued_bytes":
 		s.cfg.MaxQueuedBytes = int64(s.int(words[1]))
 	case "window":

@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -10,6 +11,10 @@ import (
 const (
 	cpuDevice   = "cpu"
 	synthDevice = "synth"
+
+	// gpuHandover is how much work a GPU has left when it is given its next batch: what it takes to wake a thread by a timer, which may
+	// be a millisecond late, to assemble a batch and to launch it, and little beside the targets that people have.
+	gpuHandover = 2 * time.Millisecond
 )
 
 // cudaDevice is a GPU as CUDA counts them.
@@ -50,7 +55,8 @@ func parseDevices(names []string) devices {
 	return d
 }
 
-// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing. Synthetic models have
+// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they
+// share its time, so that the second is for the next batch and not for one more. Synthetic models have
 // a device of their own, so that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
 	var all []sharedsched.Device
@@ -61,7 +67,7 @@ func (d devices) forScheduler() []sharedsched.Device {
 		all = append(all, sharedsched.Device{Name: cpuDevice, Class: cpuDevice, Lanes: 1})
 	}
 	for _, g := range d.gpus {
-		all = append(all, sharedsched.Device{Name: g.name, Class: g.name, Lanes: 2})
+		all = append(all, sharedsched.Device{Name: g.name, Class: g.name, Lanes: 2, Handover: gpuHandover})
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -19,8 +20,8 @@ func TestDevicesAndLanes(t *testing.T) {
 	want := []sharedsched.Device{
 		{Name: "synth", Class: "synth", Lanes: 1},
 		{Name: "cpu", Class: "cpu", Lanes: 1},
-		{Name: "cuda:0", Class: "cuda:0", Lanes: 2},
-		{Name: "cuda:3", Class: "cuda:3", Lanes: 2},
+		{Name: "cuda:0", Class: "cuda:0", Lanes: 2, Handover: 2 * time.Millisecond},
+		{Name: "cuda:3", Class: "cuda:3", Lanes: 2, Handover: 2 * time.Millisecond},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)

@@ -58,6 +58,7 @@ func (c *simCommand) study() (*sim.Study, error) {
 	s := &sim.Study{
 		Families:  sim.Families(choose(&policies, sim.Policies(), func(m *sim.Maker) []string { return []string{m.Family, m.Name} })),
 		Variants:  choose(&policies, sim.Variants(), func(m *sim.Maker) []string { return []string{m.Name} }),
+		InFlight:  choose(&policies, sim.InFlight(), func(m *sim.Maker) []string { return []string{m.Name} }),
 		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()), func(w *sim.Workload) []string { return []string{w.Name} }),
 		Scenes:    choose(&workloads, sim.Scenes(), func(s *sim.Scene) []string { return []string{s.Name} }),
 		Shifts:    choose(&workloads, sim.Shifts(), func(s *sim.Shift) []string { return []string{s.Name} }),
@@ -74,7 +75,7 @@ func (c *simCommand) study() (*sim.Study, error) {
 		return nil, fmt.Errorf("--policies names variants only; name a policy to compare them with, such as %s", sim.Ours)
 	}
 	if s.Families[0].Name != sim.Ours {
-		s.Shifts = nil // they are of no other policy
+		s.Shifts, s.InFlight = nil, nil // they are of no other policy
 	}
 	if c.Quick {
 		s.Effort = sim.Quick

@@ -10,6 +10,7 @@ import (
 type CoreOptions struct {
 	Config   func(*sharedsched.Config)
 	Settings func(*Model, *sharedsched.Settings) // of each model's version
+	Handover time.Duration                       // see sharedsched.Device
 	// Forgetful keeps from the scheduler which batches ran out of memory.
 	Forgetful bool
 	// Decided is called after every decision, with the scheduler's own time.

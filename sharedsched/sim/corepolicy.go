@@ -39,7 +39,7 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 	if o.Config != nil {
 		o.Config(&cfg)
 	}
-	cfg.Devices = []sharedsched.Device{{Name: "device", Class: "device", Lanes: env.Lanes}}
+	cfg.Devices = []sharedsched.Device{{Name: "device", Class: "device", Lanes: env.Lanes, Handover: o.Handover}}
 	var err error
 	p.core, err = sharedsched.NewCore(cfg)
 	must(err)

@@ -13,7 +13,9 @@ type Setup struct {
 	Error   []float64 // see Env
 	Device  Device
 	Lanes   int     // batches that may be in flight; 0 counts as 1
-	Overlap float64 // work done per unit of time when at least two are in flight; 0 counts as 1
+	Overlap float64 // work done per unit of time when at least two compute; 0 counts as 1
+	// Copying is the part of each execution, at its beginning, in which it does not compute: it takes no time from others then.
+	Copying float64
 	// Telemetry tells the policy, which must be an observer, what the device is like.
 	Telemetry Telemetry
 	Seed      uint64 // of the device's noise
@@ -31,7 +33,7 @@ const patience = 5 * time.Minute
 func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error) {
 	e := &engine{
 		requests: requests,
-		lanes:    newLanes(max(s.Lanes, 1), s.Overlap),
+		lanes:    newLanes(max(s.Lanes, 1), s.Overlap, s.Copying),
 		noise:    newNoise(&s.Device, len(s.Models), s.Seed),
 		pace:     s.Device.Pace,
 		memory:   newMemory(s),
@@ -50,7 +52,7 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 	if e.fault != nil {
 		return nil, e.fault
 	}
-	return e.recorder.result(requests), nil
+	return e.recorder.result(requests, e.lanes.computed), nil
 }
 
 type engine struct {
@@ -79,6 +81,7 @@ type event uint8
 const (
 	nothing event = iota
 	batchEnds
+	computes
 	paceChanges
 	arrives
 	samples
@@ -102,6 +105,9 @@ func (e *engine) run() {
 		switch what {
 		case batchEnds:
 			e.finish(now)
+		case computes:
+			lane, _ := e.lanes.nextCompute()
+			e.lanes.compute(lane)
 		case paceChanges:
 			e.now, e.pace = e.pace[0], e.pace[1:]
 			e.lanes.speed = cmp.Or(e.now.Speed, 1)
@@ -126,6 +132,9 @@ func (e *engine) next() (Time, event) {
 		return Never, nothing
 	}
 	at, what := e.lanes.nextEnd(), batchEnds
+	if _, from := e.lanes.nextCompute(); from < at {
+		at, what = from, computes
+	}
 	if len(e.pace) > 0 && e.pace[0].From < at {
 		at, what = e.pace[0].From, paceChanges
 	}

@@ -91,6 +91,7 @@ func TestHandComputed(t *testing.T) {
 		ends     []float64
 		busy     time.Duration
 		idle     time.Duration
+		copying  time.Duration // of the busy time, with nothing computing
 	}{
 		{
 			name: "one at a time, the fourth is late", setup: Setup{}, policy: script{next: inOrder(1)},
@@ -109,6 +110,12 @@ func TestHandComputed(t *testing.T) {
 			// At 0.75 each, the first needs 5/0.75 = 6.67 ms more, in which the second does 5.
 			name: "two overlap", setup: Setup{Lanes: 2, Overlap: 1.5}, policy: script{next: inOrder(1)},
 			arrivals: []Time{0, 5}, ends: []float64{11.666667, 16.666667}, busy: 16666667,
+		},
+		{
+			// The first copies for 2 ms and computes alone until 7, when the second has copied, with 3 ms of work left; the second
+			// then has 5.
+			name: "one copies while the other computes", setup: Setup{Lanes: 2, Copying: 0.2}, policy: script{next: inOrder(1)},
+			arrivals: []Time{0, 5}, ends: []float64{13, 18}, busy: 18 * time.Millisecond, copying: 2 * time.Millisecond,
 		},
 		{
 			name: "a slow device", setup: Setup{Device: Device{Pace: []Pace{{From: 5 * tick, Speed: 0.5}, {From: 11 * tick}}}}, policy: script{next: inOrder(1)},
@@ -170,6 +177,9 @@ func TestHandComputed(t *testing.T) {
 			// Shares are rounded to nanoseconds.
 			if r.Busy < tt.busy || r.Busy > tt.busy+1 || r.Idle != tt.idle {
 				t.Errorf("busy %v, idle %v with work waiting; want %v, %v", r.Busy, r.Idle, tt.busy, tt.idle)
+			}
+			if copying := r.Busy - r.Computed; copying < tt.copying-1 || copying > tt.copying+1 {
+				t.Errorf("nothing computed for %v, want %v", copying, tt.copying)
 			}
 			if took != r.Busy {
 				t.Errorf("policy was told that batches took %v, the device was busy for %v", took, r.Busy)

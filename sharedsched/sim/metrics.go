@@ -11,6 +11,7 @@ type Result struct {
 	Span      time.Duration // from the beginning to the last arrival
 	End       Time          // of the last batch
 	Busy      time.Duration // device time of all batches
+	Computed  time.Duration // time with at least one of them past copying
 	Idle      time.Duration // time with foreground work waiting and no batch in flight
 	Batches   int
 	MeanBatch float64 // rows

@@ -32,9 +32,7 @@ const (
 // TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there for. Two
 // schedulers that lack a part show that the checks can fail.
 func TestMusts(t *testing.T) {
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("a minute under the race detector, and nothing that other tests do not do beside each other")
-	}
+	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
 	noConflict := without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true })
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
@@ -64,6 +62,13 @@ func TestMusts(t *testing.T) {
 		if (seen.Watched >= mustInShare) != (p == &whole) {
 			t.Errorf("%s: %.3f of the requests of flows within their share are on time, must be %.2f", p.Name, seen.Watched, mustInShare)
 		}
+	}
+}
+
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("a minute under the race detector, and nothing that other tests do not do beside each other")
 	}
 }
 

@@ -13,6 +13,8 @@ type Maker struct {
 	Lanes func(models int) int
 	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1.
 	Overlap float64
+	// Copying is the part of each execution in which it copies, while another may compute.
+	Copying float64
 	// Telemetry is what the policy is told of the device. None for policies that cannot be told.
 	Telemetry Telemetry
 }

@@ -97,8 +97,8 @@ func (c *recorder) predicted(now Time, b *Batch, took time.Duration) {
 	c.detail.predictions = append(c.detail.predictions, Prediction{End: now, Took: took, Error: max(e, -e)})
 }
 
-func (c *recorder) result(requests []Request) *Result {
-	res := &Result{Flows: c.flows, Busy: c.busy, Idle: c.idle, Batches: c.batches, OutOfMemory: c.oom, End: c.last, requests: requests, models: c.models}
+func (c *recorder) result(requests []Request, computed time.Duration) *Result {
+	res := &Result{Flows: c.flows, Busy: c.busy, Computed: computed, Idle: c.idle, Batches: c.batches, OutOfMemory: c.oom, End: c.last, requests: requests, models: c.models}
 	if n := len(requests); n > 0 {
 		res.Span = time.Duration(requests[n-1].Arrival)
 	}

@@ -19,6 +19,7 @@ func (f *Findings) Markdown(w io.Writer) error {
 	f.ratios(p)
 	f.ablation(p)
 	f.carried(p, true, "Load carried under other arrivals", "The same figure.")
+	f.inFlight(p)
 	f.hindsights(p)
 	f.sceneTables(p)
 	f.predictions(p)

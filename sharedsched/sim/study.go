@@ -11,6 +11,7 @@ type Study struct {
 	Families  []Family // the first is the one that the others are compared with
 	Workloads []Workload
 	Variants  []Maker // of the first family's policy, for ablation
+	InFlight  []Maker // of the same, with one batch in flight or several; the first is what the others are compared with
 	Scenes    []Scene
 	Shifts    []Shift
 	Loads     []float64 // of the curves; none: no curves
@@ -26,6 +27,7 @@ type Findings struct {
 	G99       [][]float64  // by family and workload, in units of the fluid capacity
 	Tuned     [][][]string // which member of the family that is, on each draw
 	Ablate    [][]float64  // G99 by variant and workload
+	InFlight  [][]Flown    // by maker and workload
 	Scenes    [][]Seen     // by family and scene
 	Isolation [][]Seen     // by variant and scene, of the scenes of isolation
 	Curves    [][]Curve    // by family and workload, of the first draw
@@ -43,6 +45,7 @@ func (s *Study) Run() (*Findings, error) {
 		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[[]string](len(s.Families), len(s.Workloads)),
 		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
 		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
+		InFlight:  grid[Flown](len(s.InFlight), len(s.Workloads)),
 		Curves:    grid[Curve](len(s.Families), len(s.Workloads)),
 	}
 	most := 0
@@ -56,6 +59,7 @@ func (s *Study) Run() (*Findings, error) {
 	err := errors.Join(
 		s.each(len(s.Families), len(s.Workloads), f.search),
 		s.each(len(s.Variants), len(s.Workloads), f.ablate),
+		s.each(len(s.InFlight), len(s.Workloads), f.fly),
 		s.each(len(s.Families), len(s.Scenes), f.watch),
 		s.each(len(s.Variants), len(s.Scenes), f.isolate),
 		s.each(1, len(f.Hindsight), f.hindsight),

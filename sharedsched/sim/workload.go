@@ -91,7 +91,7 @@ func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64,
 }
 
 func (w *Workload) setup(p *Maker, span time.Duration, seed uint64) Setup {
-	s := Setup{Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap, Telemetry: p.Telemetry, Seed: seed}
+	s := Setup{Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap, Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed}
 	if w.Pace != nil {
 		s.Device.Pace = w.Pace(span)
 	}
