@@ -71,6 +71,11 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, c
 	w.sampler = gpu.NewSampler(gpu.Config{
 		Source: source, Devices: source.Devices(), Interval: time.Duration(s.GPUTelemetryInterval), Logger: log,
 		OnLost: func(d gpu.Device, cause error) {
+			if otherOrder() { // else a sound one might be given up in its place
+				log.Error("a GPU is lost, but which of CUDA's it is cannot be told; it is used until runs on it fail",
+					"driver_counts_it_as", d.Name, "cuda_device_order", os.Getenv(orderName), "cause", cause)
+				return
+			}
 			cause = fmt.Errorf("the driver says so: %w", cause)
 			ort.LoseDevice(d.Ordinal, cause) // before sessions there are closed
 			lost(d.Name, cause)
@@ -158,21 +163,29 @@ func (w *gpuWatch) list() []telemetry.GPU {
 	return all
 }
 
+const (
+	orderName = "CUDA_DEVICE_ORDER"
+	byBus     = "PCI_BUS_ID"
+)
+
+// otherOrder reports whether somebody has CUDA count the GPUs in another order than the driver's telemetry does.
+func otherOrder() bool {
+	order := os.Getenv(orderName)
+	return order != "" && order != byBus
+}
+
 // countByBus makes CUDA count the GPUs by their places on the bus, as the driver's telemetry does, unless the environment says
 // otherwise. It must be called before a CUDA library is loaded.
 func (d devices) countByBus(log *slog.Logger) {
-	const variable, byBus = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 	if len(d.gpus) == 0 {
 		return
 	}
-	switch order := os.Getenv(variable); order {
-	case "":
-		if err := os.Setenv(variable, byBus); err != nil {
-			log.Warn("CUDA may count GPUs in another order than the driver's telemetry", "cause", err)
-		}
-	case byBus:
-	default:
-		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N may be shown the state of another; PCI_BUS_ID is safe",
-			"cuda_device_order", order)
+	if otherOrder() {
+		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N may be shown the state of another, "+
+			"and none is given up because the driver calls it lost; PCI_BUS_ID is safe", "cuda_device_order", os.Getenv(orderName))
+		return
+	}
+	if err := os.Setenv(orderName, byBus); err != nil {
+		log.Warn("CUDA may count GPUs in another order than the driver's telemetry", "cause", err)
 	}
 }

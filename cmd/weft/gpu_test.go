@@ -202,9 +202,11 @@ batching: {max_batch_cost: 100ms}`, nil)
 // loseGPU has the driver say that its GPU is gone, and returns when the server knows that of the device whose state it is.
 func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 	t.Helper()
-	nvml.Say(t, "count 1", "0.clock !15", "0.reasons !15", "0.utilisation !15", "0.total !15")
+	nvml.Say(t, lostGPU...)
 	r.awaitMetric(t, `weft_device_lost\{device="`+device+`"\}`, is("1"))
 }
+
+var lostGPU = []string{"count 1", "0.clock !15", "0.reasons !15", "0.utilisation !15", "0.total !15"}
 
 // TestLostDevice: the server tells, refuses what only that device can answer, and counts. It does not use the device again when the driver
 // reaches it again.
@@ -248,6 +250,21 @@ func (r *running) refused(t *testing.T, model string) {
 			t.Fatalf("it ended with %v", err)
 		}
 		<-again.C
+	}
+}
+
+// TestALostGPUOfAnotherOrder: where CUDA counts GPUs in another order, it is not known which one the driver means, and none is given up.
+func TestALostGPUOfAnotherOrder(t *testing.T) {
+	t.Setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+	r, nvml := serveFollowed(t, quick, nil)
+	r.awaitReady(t)
+	nvml.Say(t, lostGPU...)
+	r.awaitMetric(t, `weft_gpu_lost\{device="synth"\}`, is("1"))
+	if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), request("policy", 1)); err != nil {
+		t.Error(err)
+	}
+	if got := r.metric(t, `weft_device_lost\{device="synth"\}`); got == "1" {
+		t.Error("weft_device_lost is 1")
 	}
 }
 
