@@ -35,6 +35,29 @@ func Occupy(opening bool) (leave func()) {
 	return g.leave
 }
 
+// Barred reports whether somebody keeps others from running on CUDA devices, or from opening a session there.
+func Barred() bool {
+	for _, g := range []*gate{&device.opening, &device.running} {
+		g.mu.Lock()
+		shut := g.opened != nil
+		g.mu.Unlock()
+		if shut {
+			return true
+		}
+	}
+	return false
+}
+
+// Seize has the CUDA devices as a capture on one of them has, until end is called. It waits for nobody.
+func Seize(t *testing.T, on int) (end func()) {
+	t.Helper()
+	s := seize(on, time.Now())
+	if s == nil {
+		t.Fatal("the CUDA devices are another's")
+	}
+	return s.end
+}
+
 // FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a session.
 func FirstOf(providers []string, ends map[string]error) (provider string, notes []string, err error) {
 	m, err := firstOf(providers, []string{CPU, CUDA, TensorRT}, func(p string) (made, error) { return made{provider: p}, ends[p] })

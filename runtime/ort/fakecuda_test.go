@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/ort"
@@ -14,8 +16,10 @@ import (
 // fakeCUDA is a CUDA runtime whose device memory is the host's. What it was asked is counted in a file: calls are told apart by name.
 const fakeCUDA = `
 #include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *env(const char *name) { const char *v = getenv(name); return v ? v : ""; }
 static void note(const char *call) {
@@ -28,8 +32,15 @@ static int fails(const char *call) {
     const char *at = strstr(env("FAKE_CUDA_FAIL"), text);
     return at ? atoi(at + strlen(text)) : 0;
 }
+static void hang(const char *call) { // until the pipe is closed that the test has opened
+    if (strcmp(env("FAKE_CUDA_HANG"), call) != 0) return;
+    int pipe = open(env("FAKE_CUDA_PIPE"), O_RDONLY);
+    char c;
+    while (pipe >= 0 && read(pipe, &c, 1) > 0) {}
+    close(pipe);
+}
 static int last;
-#define CALL(name) note(name); int code = fails(name); if (code) { last = code; return code; }
+#define CALL(name) note(name); hang(name); int code = fails(name); if (code) { last = code; return code; }
 
 const char *cudaGetErrorString(int code) { return code == 2 ? "out of memory" : "some error"; }
 int cudaGetLastError(void) { int was = last; last = 0; return was; }
@@ -67,8 +78,28 @@ func useFakeCUDA(t *testing.T) cudaLog {
 	t.Setenv("FAKE_CUDA_LOG", log.file)
 	t.Setenv("FAKE_CUDA_FAIL", "")
 	t.Setenv("FAKE_CUDA_STALE", "")
+	t.Setenv("FAKE_CUDA_HANG", "")
 	ort.UseCUDARuntime(t, shared(t, fakeCUDA))
 	return log
+}
+
+// hangCUDA has a call of the fake CUDA runtime hang. What it returns waits until one does, and returns what ends that.
+func hangCUDA(t *testing.T, call string) (hanging func() (end func())) {
+	t.Helper()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAKE_CUDA_PIPE", pipe)
+	t.Setenv("FAKE_CUDA_HANG", call)
+	return func() func() {
+		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("FAKE_CUDA_HANG", "") // one is enough
+		return sync.OnceFunc(func() { f.Close() })
+	}
 }
 
 // count returns how many calls begin with a word.

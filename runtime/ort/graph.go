@@ -26,7 +26,7 @@ type graph struct {
 	sum     uint64          // of the inputs at the capture
 	c       *C.weft_graph   // while there is a graph
 	memory  int64           // bytes that it has on the device
-	told    bool            // that there is none; once is enough
+	told    bool            // that there is no memory for it; once is enough
 	after   time.Time       // when it may be captured; not before
 }
 

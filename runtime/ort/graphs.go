@@ -30,12 +30,13 @@ const (
 	maxShapes = 1024
 )
 
-// A capture holds up everybody who wants a CUDA device while it waits for those who have one. So it gives up after a while, and waits
-// longer the next time, because there may be no moment without a run in flight; a hundredth of the time goes into that.
+// A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own batch. So it
+// gives up after a while, and waits longer the next time, because there may be no moment without a run in flight; a hundredth of the
+// time goes into that. The longest wait is near the targets that people have, so that beside longer runs it takes a pause, or luck.
 const (
 	firstPatience = 4 * time.Millisecond
-	lastPatience  = 512 * time.Millisecond
-	restAfter     = 100 // times the patience that was in vain
+	lastPatience  = 32 * time.Millisecond
+	restAfter     = 100 // times a wait as long as the first patience, or longer
 )
 
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
@@ -53,7 +54,7 @@ type graphs struct {
 	shapes   map[string]*graph
 	scratch  *tensor.Batch // for answers that are compared
 	frame    *frame        // for graphs
-	patience time.Duration // of the next capture
+	patience time.Duration // of the next capture: what sufficed for one is likely to do for the next shape
 	after    time.Time     // when there may be one; not before
 
 	broken atomic.Pointer[error] // why the session is not fit for graphs
@@ -79,7 +80,7 @@ func (s *Session) Graphs() (replayed, eager uint64) {
 }
 
 // GraphFailures counts the shapes that could not be captured, or whose graph gave other answers than a run without, and adds one when
-// the session has given up graphs as a whole, be it when it was opened.
+// the session has given up graphs as a whole, be it when it was opened. A shape that only waits for memory is not counted.
 func (s *Session) GraphFailures() uint64 { return s.counts.failed.Load() }
 
 func startGraphs(s *Session) (*graphs, error) {
@@ -240,30 +241,31 @@ func (g *graphs) replay(e *graph) error {
 	return g.s.take(C.weft_graph_run(e.c, &g.frame.values[0]))
 }
 
-// seize shuts everybody else out of the CUDA devices, or gives up until later.
-func (g *graphs) seize() bool {
-	if time.Now().Before(g.after) {
-		return false
+// seize shuts everybody else out of the CUDA devices, or gives up until later and returns nil.
+func (g *graphs) seize() *seizure {
+	start := time.Now()
+	if start.Before(g.after) {
+		return nil
 	}
-	if device.opening.shut(g.patience) {
-		if device.running.shut(g.patience) {
-			g.patience = firstPatience
-			return true
+	held := seize(g.s.options.DeviceID, start.Add(g.patience))
+	// A shorter wait was in vain only if another session captures just now.
+	if waited := time.Since(start); waited >= firstPatience {
+		g.after = time.Now().Add(restAfter * waited)
+		if held == nil {
+			g.patience = min(2*g.patience, lastPatience)
 		}
-		device.opening.open()
 	}
-	g.after = time.Now().Add(restAfter * g.patience)
-	g.patience = min(2*g.patience, lastPatience)
-	return false
+	return held
 }
 
-// capture captures the shape of a batch that was answered eagerly, and compares.
+// capture captures the shape of a batch that was answered eagerly, and compares. The batch's answer waits for that: sent before, it would
+// have the next batch wait in its place, which the scheduler hands over meanwhile to a device that it takes for idle.
 func (g *graphs) capture(e *graph, b *tensor.Batch) {
-	if !g.seize() {
+	held := g.seize()
+	if held == nil {
 		return // another time
 	}
-	defer device.opening.open()
-	defer device.running.open()
+	defer held.end()
 	e.learn(b)
 	e.declare(g.scratch.Output)
 	g.describe(b.Inputs, g.scratch.Outputs)
@@ -275,9 +277,10 @@ func (g *graphs) capture(e *graph, b *tensor.Batch) {
 		&g.frame.values[0], g.frame.firstDim(), made))
 	e.c = *made
 	if err != nil { // nothing was captured: the session is sound
-		g.refuse(e, err)
 		if memory, is := errors.AsType[*Error](err); is && memory.OutOfMemory() {
-			e.state, e.after = seen, time.Now().Add(memoryPause)
+			g.postpone(e, err)
+		} else {
+			g.refuse(e, err)
 		}
 		return
 	}
@@ -336,13 +339,20 @@ func (g *graphs) compare(e *graph, b *tensor.Batch) bool {
 	return true
 }
 
-// refuse gives up the graph of one shape. The caller frees it.
-func (g *graphs) refuse(e *graph, why error) {
-	e.state = refused
+// postpone leaves a shape alone for a while for whose graph there is no memory.
+func (g *graphs) postpone(e *graph, why error) {
+	e.after = time.Now().Add(memoryPause)
 	if e.told {
 		return
 	}
 	e.told = true
+	g.s.log.Warn("there is no memory for a CUDA graph; its shape runs without until there is", "path", g.s.path, "shape", e.inputs,
+		"next_try_after", memoryPause, "cause", why)
+}
+
+// refuse gives up the graph of one shape for good. The caller frees it.
+func (g *graphs) refuse(e *graph, why error) {
+	e.state = refused
 	g.s.counts.failed.Add(1)
 	g.s.log.Warn("a CUDA graph is not used; its shape runs without", "path", g.s.path, "shape", e.inputs, "cause", why)
 }

@@ -10,8 +10,10 @@ var lost = struct {
 }{causes: map[int]error{}}
 
 // LoseDevice notes that a CUDA device is lost, by ONNX Runtime's number. What runs there says so itself; this is for who learns of it in
-// another way.
+// another way. A capture or an opening that is under way there holds up nobody any more.
 func LoseDevice(device int, cause error) {
+	defer endSeizure(device) // after it was noted, which seize relies on, as does keepSignals
+	defer endKeeping(device)
 	lost.mu.Lock()
 	defer lost.mu.Unlock()
 	if lost.causes[device] == nil {

@@ -146,7 +146,11 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 	if provider == CPU {
 		return open()
 	}
-	session, err := keepSignals(func() (*onnxruntime.DynamicAdvancedSession, error) {
+	on := -1
+	if onCUDA(provider) {
+		on = o.DeviceID
+	}
+	session, err := keepSignals(on, func() (*onnxruntime.DynamicAdvancedSession, error) {
 		// Here, because who only waits for others to be opened need not keep a capture waiting.
 		device.opening.enter()
 		defer device.opening.leave()

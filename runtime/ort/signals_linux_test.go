@@ -35,7 +35,7 @@ func TestKeepSignals(t *testing.T) {
 	sigaction(t, nil, &before)
 
 	fault := errors.New("no CUDA here")
-	got, err := keepSignals(func() (int, error) {
+	got, err := keepSignals(-1, func() (int, error) {
 		sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
 		return 7, fault
 	})
@@ -49,4 +49,39 @@ func TestKeepSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-caught
+}
+
+// TestOpenThatHangs: what hangs on a device that is lost keeps nobody from opening something elsewhere, and its handlers are put back.
+func TestOpenThatHangs(t *testing.T) {
+	forgetLost(t)
+	var before, after kernelAction
+	sigaction(t, nil, &before)
+	for _, early := range []bool{true, false} { // the loss is known before, or while it hangs
+		if early {
+			LoseDevice(7, errors.New("it burns"))
+		}
+		hangs, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = keepSignals(7, func() (int, error) {
+				close(hangs)
+				<-goOn
+				sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
+				return 0, nil
+			})
+		}()
+		<-hangs
+		if !early {
+			LoseDevice(7, errors.New("it burns"))
+		}
+		if got, err := keepSignals(8, func() (int, error) { return 8, nil }); got != 8 || err != nil {
+			t.Errorf("got %v, %v", got, err)
+		}
+		close(goOn)
+		<-ended
+		if sigaction(t, nil, &after); before != after {
+			t.Fatalf("handler: got %+v, want %+v", after, before)
+		}
+		forgetLost(t)
+	}
 }

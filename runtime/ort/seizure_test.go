@@ -1,0 +1,175 @@
+package ort_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// What a batch waits for its capture is bounded, as is the part of the time that goes into waiting.
+func TestCapturePatience(t *testing.T) {
+	for name, opening := range map[string]bool{"run": false, "opening": true} {
+		t.Run(name, func(t *testing.T) {
+			log := useFakeCUDA(t)
+			initialise(t)
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := openGraphs(t, neg())
+				defer ort.Occupy(opening)()
+				negate(t, s, 1, 2)
+				var waits []time.Duration
+				start := time.Now()
+				for time.Since(start) < 10*time.Second {
+					before := time.Now()
+					negate(t, s, 3, 4)
+					if wait := time.Since(before); wait > 0 {
+						waits = append(waits, wait)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				const ms = time.Millisecond
+				if diff := cmp.Diff([]time.Duration{4 * ms, 8 * ms, 16 * ms, 32 * ms, 32 * ms, 32 * ms}, waits); diff != "" {
+					t.Errorf("waits (-want +got)\n%s", diff)
+				}
+				if n := log.count(t, "cudaMalloc"); n != 0 {
+					t.Error("captured beside others")
+				}
+			})
+		})
+	}
+}
+
+// A capture has no patience left for runs that it had for what was being opened.
+func TestCapturePatienceForAll(t *testing.T) {
+	useFakeCUDA(t)
+	initialise(t)
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openGraphs(t, neg())
+		negate(t, s, 1, 2)
+		defer ort.Occupy(false)()
+		leave := ort.Occupy(true)
+		go func() {
+			time.Sleep(3 * time.Millisecond)
+			leave()
+		}()
+		start := time.Now()
+		negate(t, s, 3, 4)
+		if took := time.Since(start); took != 4*time.Millisecond {
+			t.Errorf("waited %v, want 4ms", took)
+		}
+	})
+}
+
+// The patience that sufficed for one shape is that for the next, after a rest. Where nobody has to be waited for there is none.
+func TestCapturePatienceIsKept(t *testing.T) {
+	log := useFakeCUDA(t)
+	initialise(t)
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := openGraphs(t, neg())
+		shape := func(rows int) []float32 { return make([]float32, 2*rows) }
+		for rows := range 4 {
+			negate(t, s, shape(rows+1)...)
+		}
+		// beside has somebody on the device who leaves after a while, and returns how long a run took.
+		beside := func(busy time.Duration, rows int) time.Duration {
+			t.Helper()
+			leave := ort.Occupy(false)
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				time.Sleep(busy)
+				leave()
+			}()
+			start := time.Now()
+			negate(t, s, shape(rows)...)
+			took := time.Since(start)
+			<-left
+			return took
+		}
+		took := func(what string, got, want time.Duration, captured int) {
+			t.Helper()
+			if n := log.count(t, "cudaMalloc") / 2; got != want || n != captured {
+				t.Errorf("%s: waited %v, %d captured; want %v and %d", what, got, n, want, captured)
+			}
+		}
+		const ms = time.Millisecond
+		took("first", beside(10*ms, 1), 4*ms, 0)
+		time.Sleep(time.Second)
+		took("again", beside(10*ms, 1), 8*ms, 0)
+		time.Sleep(time.Second)
+		took("long enough", beside(10*ms, 1), 10*ms, 1)
+		took("at once", beside(10*ms, 2), 0, 1)
+		time.Sleep(time.Second)
+		took("next shape", beside(10*ms, 2), 10*ms, 2)
+		time.Sleep(time.Second)
+		took("alone", beside(0, 3), 0, 3)
+		took("alone at once", beside(0, 4), 0, 4)
+	})
+}
+
+// A capture that hangs on a device that is lost holds up nobody on others, and what it does when it wakes is nobody's concern.
+func TestCaptureThatHangs(t *testing.T) {
+	for _, call := range []string{"cudaMalloc", "to device", "cudaStreamSynchronize"} {
+		t.Run(call, func(t *testing.T) {
+			useFakeCUDA(t)
+			s, log := openGraphs(t, neg())
+			negate(t, s, 1, 2)
+			hanging := hangCUDA(t, call)
+			b := batchOf(t, s, floats(tensor.Shape{1, 2}, 3, 4))
+			var err error
+			var capture sync.WaitGroup
+			capture.Go(func() { err = s.Run(b) })
+			defer capture.Wait()
+			end := hanging()
+			defer end()
+			if !ort.Barred() {
+				t.Fatal("nobody is kept out during a capture")
+			}
+			ort.LoseDevice(1, errors.New("fell off the bus"))
+			if !ort.Barred() {
+				t.Error("the loss of another device ends a capture")
+			}
+			ort.LoseDevice(0, errors.New("fell off the bus"))
+			if ort.Barred() {
+				t.Fatal("others are kept out by a capture on a lost device")
+			}
+			ort.Occupy(false)()
+			ort.Occupy(true)()
+			release := ort.Seize(t, 2)
+			end()
+			capture.Wait()
+			if err != nil || float32s(b.Outputs[0].Data)[0] != -3 {
+				t.Errorf("the batch of the capture: %v, %v", err, b.Outputs)
+			}
+			if !ort.Barred() {
+				t.Error("a capture that hung ended another")
+			}
+			release()
+			if ort.Barred() {
+				t.Error("others are kept out although nobody captures")
+			}
+			if err := s.Close(); err != nil || !leftBehind(log) {
+				t.Errorf("Close: %v; left as it is: %t", err, leftBehind(log))
+			}
+		})
+	}
+}
+
+// Nothing is captured on a device that is lost already: nobody would end that if it hung.
+func TestNoCaptureOnLostDevice(t *testing.T) {
+	log := useFakeCUDA(t)
+	s, _ := openGraphs(t, neg())
+	ort.LoseDevice(0, errors.New("fell off the bus"))
+	for i := range 3 {
+		negate(t, s, float32(i), 1)
+	}
+	if n := log.count(t, "cudaMalloc"); n != 0 || ort.Barred() {
+		t.Errorf("%d pieces of memory taken; others are kept out: %t", n, ort.Barred())
+	}
+}
