@@ -95,7 +95,7 @@ func TestLockedBuffersOnALostDevice(t *testing.T) {
 		h.LoseDevice("dev", errors.New("fell off the bus"))
 		begin := time.Now()
 		err := h.closeSession(r)
-		if took := time.Since(begin); took != lostCloseTime || err == nil || !strings.Contains(err.Error(), "left behind") {
+		if took := time.Since(begin); took != lostPatience || err == nil || !strings.Contains(err.Error(), "left behind") {
 			t.Errorf("after %v: %v", took, err)
 		}
 		time.Sleep(time.Hour)

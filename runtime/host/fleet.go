@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type device struct {
 	// that run side by side have parts of it.
 	pending, asked atomic.Int64
 	lost           atomic.Pointer[error] // nil while it works
+	failed         chan struct{}         // closed once lost is set
 
 	load     float64 // guarded by fleet.mu; see placement.Device
 	versions int     // guarded by fleet.mu; on it or being loaded
@@ -51,7 +53,7 @@ func (f *fleet) getLocked(name string) *device {
 			return d
 		}
 	}
-	d := &device{name: name, lanes: max(f.lanes[name], 1)}
+	d := &device{name: name, lanes: max(f.lanes[name], 1), failed: make(chan struct{})}
 	f.all = append(f.all, d)
 	return d
 }
@@ -68,16 +70,17 @@ func (f *fleet) lost() (all []catalog.LostDevice) {
 	return all
 }
 
-// loadMemory is over how many seconds the load of a device is averaged, with less weight on what is longer ago.
-const loadMemory = 8
+// loadMemory is over what time the load of a device is averaged, with less weight on what is longer ago.
+const loadMemory = 8 * time.Second
 
 // tick takes in what was asked of the devices in the time since the latest tick.
 func (f *fleet) tick(passed time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	weight := min(1, float64(passed)/float64(loadMemory))
 	for _, d := range f.all {
 		share := float64(d.asked.Swap(0)) / float64(passed)
-		d.load += (share - d.load) / loadMemory
+		d.load += weight * (share - d.load)
 	}
 }
 
@@ -90,39 +93,64 @@ func (f *fleet) forget() {
 	}
 }
 
+// freeMemory asks each of the devices how many bytes of its memory are free, side by side, since a driver may take its time. Devices of
+// which that is not known are left out.
+func (f *fleet) freeMemory(sites []Site) map[string]int64 {
+	free, asked := map[string]int64{}, map[string]bool{}
+	if f.free == nil {
+		return free
+	}
+	var (
+		mu  sync.Mutex // guards free
+		all sync.WaitGroup
+	)
+	for _, s := range sites {
+		if asked[s.Device] {
+			continue
+		}
+		asked[s.Device] = true
+		all.Go(func() {
+			if bytes, known := f.free(s.Device); known {
+				mu.Lock()
+				defer mu.Unlock()
+				free[s.Device] = bytes
+			}
+		})
+	}
+	all.Wait()
+	return free
+}
+
 // room is what a version needs, and what speaks against some devices: it is there already, or was tried in vain.
 type room struct {
 	need    int64 // bytes
 	prefer  string
 	against map[string]error
+	// wary are devices that were full when that was known last: where nothing is known now, they count as full still.
+	wary []string
 }
 
-// states returns what is known of the sites that may take a version, and why the others may not.
-func (f *fleet) states(sites []Site, r room) (open []placement.Device, full []catalog.FullDevice) {
-	free := make([]int64, len(sites))
-	for i, s := range sites { // not under the lock: it may ask a driver
-		free[i] = -1
-		if f.free != nil {
-			if bytes, known := f.free(s.Device); known {
-				free[i] = bytes
-			}
-		}
-	}
+// errUnknownRoom says why a device counts as full still.
+var errUnknownRoom = errors.New("it had no room when its free memory was known last, which it is not now")
+
+// states returns what is known of the sites that may take a version, and why the others may not. free is what freeMemory says of them.
+func (f *fleet) states(sites []Site, r room, free map[string]int64) (open []placement.Device, full []catalog.FullDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, s := range sites {
+	for _, s := range sites {
 		d := f.getLocked(s.Device)
-		if free[i] >= 0 {
-			free[i] = max(0, free[i]-d.loading)
-		}
+		bytes, known := free[s.Device]
+		bytes = max(0, bytes-d.loading)
 		if err := r.against[s.Device]; err != nil {
 			full = append(full, catalog.FullDevice{Name: s.Device, Cause: err, Lost: d.lost.Load() != nil, Resident: errors.Is(err, errSameDevice)})
 		} else if cause := d.lost.Load(); cause != nil {
 			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", *cause), Lost: true})
-		} else if free[i] >= 0 && free[i] < r.need {
-			full = append(full, catalog.FullDevice{Name: s.Device, Free: free[i]})
+		} else if known && bytes < r.need {
+			full = append(full, catalog.FullDevice{Name: s.Device, Free: bytes})
+		} else if !known && slices.Contains(r.wary, s.Device) {
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: errUnknownRoom})
 		} else {
-			open = append(open, placement.Device{Name: s.Device, Rank: s.Rank, Free: free[i], Load: d.load, Versions: d.versions})
+			open = append(open, placement.Device{Name: s.Device, Rank: s.Rank, Load: d.load, Versions: d.versions})
 		}
 	}
 	return open, full
@@ -133,14 +161,13 @@ func (f *fleet) states(sites []Site, r room) (open []placement.Device, full []ca
 func (f *fleet) reserve(sites []Site, r room) (*device, []catalog.FullDevice) {
 	f.placing.Lock()
 	defer f.placing.Unlock()
-	open, full := f.states(sites, r)
-	order := placement.Order(open, r.need, r.prefer)
-	if len(order) == 0 {
+	open, full := f.states(sites, r, f.freeMemory(sites))
+	if len(open) == 0 {
 		return nil, full
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d := f.getLocked(order[0])
+	d := f.getLocked(placement.Best(open, r.prefer))
 	d.versions++
 	d.loading += r.need
 	return d, full

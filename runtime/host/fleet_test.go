@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,5 +197,30 @@ func TestWorkBeforeTheFirstLook(t *testing.T) {
 		w.add("second", 1, m.open, tiny)
 		w.load("second")
 		w.on("second", 1, "a") // on which nothing was asked for since
+	})
+}
+
+// TestLoadsAreOfTheTimeThatPassed, also where a look comes late, for example because the machine is busy.
+func TestLoadsAreOfTheTimeThatPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late atomic.Bool
+		w, m := newFleetOf(t, 100*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
+			sites := c.Sites
+			c.Sites = func(v modelrepo.Version, m *modelrepo.Manifest) ([]host.Site, error) {
+				if late.Load() {
+					time.Sleep(2500 * time.Millisecond)
+				}
+				return sites(v, m)
+			}
+		})
+		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))
+		v := w.load("m")
+		late.Store(true)
+		for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(150 * time.Millisecond) {
+			answered(t, w, v, 1)
+			if load := w.Load("a"); time.Since(begin) > 30*time.Second && (load < 0.3 || load > 0.5) {
+				t.Errorf("the load is %.2f, want 0.40", load)
+			}
+		}
 	})
 }

@@ -53,8 +53,8 @@ type Config struct {
 	// name, and no version has replicas or is moved off a device that fails.
 	Sites func(modelrepo.Version, *modelrepo.Manifest) ([]Site, error)
 	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only where the estimate
-	// that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take its time. Nil: nothing
-	// is known, so that there is no bound.
+	// that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take its time, and is asked of
+	// several devices at once. Nil: nothing is known, so that there is no bound.
 	FreeMemory func(device string) (bytes int64, known bool)
 	// Logger hears of loads, proofs and failures. Nil: slog.Default.
 	Logger *slog.Logger

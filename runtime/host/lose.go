@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ func (h *Host) lose(d *device, cause error, by *version) {
 	if !d.lost.CompareAndSwap(nil, &cause) {
 		return
 	}
+	close(d.failed)
 	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.name, "cause", cause)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,6 +31,43 @@ func (h *Host) lose(d *device, cause error, by *version) {
 	}
 	if !h.closed { // else all is being unloaded anyway
 		h.loads.Go(func() { h.evacuate(d) })
+	}
+}
+
+// lostPatience is how long what was begun on a device may take once it is lost. Its driver may never return.
+const lostPatience = 5 * time.Second
+
+// errLeftBehind says that what was begun on a device did not end in time after that was lost.
+var errLeftBehind = errors.New("is left behind")
+
+// during has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f has
+// lostPatience left: then its context ends, the error is errLeftBehind, wrapped, and late, which may be nil, hears how f ended if it
+// ever does.
+func (d *device) during(ctx context.Context, f func(context.Context) error, late func(error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended, left := make(chan error), make(chan struct{})
+	go func() {
+		err := f(ctx)
+		select {
+		case ended <- err:
+		case <-left:
+			if late != nil {
+				late(err)
+			}
+		}
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-d.failed:
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(lostPatience):
+		close(left)
+		return fmt.Errorf("it does not end on the lost device %s and %w", d.name, errLeftBehind)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // errSameDevice says that an engine put a version where it is already, because it cannot run it on the device that it was asked to.
@@ -100,12 +101,27 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 		if before != nil {
 			replaces = before.on(r.device)
 		}
-		err = h.admit(ctx, c, r, replaces)
+		err = r.device.during(ctx, func(ctx context.Context) error { return h.admit(ctx, c, r, replaces) }, func(err error) {
+			if err == nil {
+				h.finish(context.Background(), r)
+				return
+			}
+			h.tellUnclean(v, r.device, h.closeSession(r))
+		})
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errLeftBehind): // something may run there still, so that its session cannot be closed
+		h.memory.give(r.memory)
+		return nil, lostMeanwhile(c, r.device, "warmed up", err)
+	case err != nil:
 		return nil, errors.Join(err, h.closeSession(r))
 	}
 	return r, nil
+}
+
+// lostMeanwhile returns the error for what was left behind on a device.
+func lostMeanwhile(c candidate, d *device, doing string, err error) error {
+	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.path(), d.name, *d.lost.Load(), doing, err)
 }
 
 // on returns the version's replica on a device, or nil.
@@ -120,11 +136,6 @@ func (v *version) on(d *device) *replica {
 
 // open opens the model in its engine.
 func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r *replica, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
-		}
-	}()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -137,14 +148,25 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r
 			h.memory.give(memory)
 		}
 	}()
-	opened, err := h.cfg.Open(ctx, c.version, c.manifest, on.name)
+	var opened Opened // this and s are not to be looked at here once the engine is left behind
+	var s *tensor.Signature
+	err = on.during(ctx, func(ctx context.Context) (err error) {
+		opened, s, err = h.engage(ctx, c, on)
+		return err
+	}, func(err error) {
+		if err == nil { // nobody waits for it any more
+			h.tellUnclean(v, on, opened.Session.Close())
+		}
+	})
+	if errors.Is(err, errLeftBehind) {
+		return nil, lostMeanwhile(c, on, "opened", err)
+	}
 	if err != nil {
 		if deviceLost(err) && on.name != "" {
 			h.lose(on, err, v)
 		}
 		return nil, err
 	}
-	s := opened.Session.Signature()
 	d := h.fleet.get(opened.Device)
 	h.fleet.count(d, 1)
 	return &replica{
@@ -152,4 +174,18 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r
 		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, pinner: opened.Pinner},
 		memory:  memory, seats: new(atomic.Int32),
 	}, nil
+}
+
+// engage calls the engine to open the model. A panic there becomes an error.
+func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened Opened, s *tensor.Signature, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
+		}
+	}()
+	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.name)
+	if err == nil {
+		s = opened.Session.Signature()
+	}
+	return opened, s, err
 }

@@ -108,33 +108,22 @@ func (v *version) waiting() time.Duration {
 }
 
 // change gives the version other replicas. The caller holds Host.mu, or the version is not published yet.
-func (v *version) change(to []*replica) { v.replicas.Store(&to) }
+func (v *version) change(to []*replica) {
+	for _, r := range v.list() {
+		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
+			v.graphs.left = append(v.graphs.left, r)
+		}
+	}
+	v.replicas.Store(&to)
+}
 
 // publish writes where a version is.
 func (v *version) publish(public *catalog.Version) {
-	public.Replicas, public.Graphs, public.GraphFailures = nil, nil, nil
-	var counters []graphCounter
+	public.Replicas = nil
 	for _, r := range v.list() {
 		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session)})
-		if g, has := r.opened.Session.(graphCounter); has {
-			counters = append(counters, g)
-		}
 	}
-	if len(counters) > 0 {
-		public.Graphs = func() (replayed, eager uint64) {
-			for _, g := range counters {
-				r, e := g.Graphs()
-				replayed, eager = replayed+r, eager+e
-			}
-			return replayed, eager
-		}
-		public.GraphFailures = func() (failures uint64) {
-			for _, g := range counters {
-				failures += g.GraphFailures()
-			}
-			return failures
-		}
-	}
+	v.graphs.publish(v.list(), public)
 	if len(public.Replicas) > 0 {
 		first := public.Replicas[0]
 		public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler

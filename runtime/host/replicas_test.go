@@ -4,7 +4,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,6 +168,35 @@ func TestAReplacementHasAsManyReplicas(t *testing.T) {
 		if n := w.Counts(); n.Loads != 2 || n.Unloads != 1 || n.MemoryInUse != 2<<20 {
 			t.Errorf("counted %+v", n)
 		}
+	})
+}
+
+// TestAFixedNumberOfReplicas is had as soon as there is room, however busy others keep the further device.
+func TestAFixedNumberOfReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
+		m.room("a", 1<<20)
+		m.room("b", 0)
+		w.add("m", 1, m.open, replicated(2))
+		w.load("m")
+		w.on("m", 1, "a")
+		m.room("a", -1<<20)
+		m.room("b", 1<<20)
+		w.add("other", 1, m.open, func(m *modelrepo.Manifest) {
+			tiny(m)
+			m.Batching.MaxQueue = 1
+		})
+		stop := w.keepAsking(w.load("other"), 8)
+		w.on("other", 1, "b")
+		m.room("b", -1<<19)
+		time.Sleep(2 * time.Minute)
+		if got := w.version("m", 1).Scarce; w.Load("b") < 1 || !strings.Contains(got, "b has 0.5 MiB free") {
+			t.Errorf("the load of b is %.2f; scarce %q", w.Load("b"), got)
+		}
+		m.room("b", 1<<19)
+		time.Sleep(62 * time.Second)
+		w.on("m", 1, "a", "b")
+		stop()
 	})
 }
 
@@ -369,5 +400,64 @@ func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 		if n := len(w.sched.State().Versions); n != 1 {
 			t.Errorf("%d versions in the scheduler, want 1", n)
 		}
+	})
+}
+
+// counting is a session that tells how its runs were executed.
+type counting struct {
+	host.Session
+
+	failures atomic.Uint64
+}
+
+func (c *counting) Graphs() (replayed, eager uint64) {
+	return 10 * c.failures.Load(), 3 * c.failures.Load()
+}
+func (c *counting) GraphFailures() uint64 { return c.failures.Load() }
+
+// TestGraphCountersNeverFall: neither when a replica goes, while it answers the last it accepted and later, nor when one is moved.
+func TestGraphCountersNeverFall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Second, "a", "b")
+		on := map[string]*counting{}
+		w.add("m", 1, func(device string) (host.Opened, error) {
+			o, err := m.open(device)
+			on[device] = &counting{Session: o.Session}
+			o.Session = on[device]
+			return o, err
+		}, replicated(2))
+		v := w.load("m")
+		want := func(failures uint64) {
+			t.Helper()
+			v := w.version("m", 1)
+			replayed, eager := v.Graphs()
+			if got := v.GraphFailures(); got != failures || replayed != 10*failures || eager != 3*failures {
+				t.Errorf("%d replayed, %d eager, %d failures; want %d failures", replayed, eager, got, failures)
+			}
+		}
+		on["a"].failures.Store(2)
+		on["b"].failures.Store(5)
+		want(7)
+		w.edit("m", func(m *modelrepo.Manifest) { m.Weight = 3 })
+		w.load("m")
+		synctest.Wait()
+		want(7)
+		var callers sync.WaitGroup
+		callers.Go(func() { answered(t, w, v, 4) })
+		synctest.Wait()
+		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
+		w.load("m")
+		w.on("m", 1, "a")
+		on["b"].failures.Store(6) // by what it accepted
+		want(8)
+		callers.Wait()
+		synctest.Wait()
+		for _, replicas := range []modelrepo.Replicas{2, 1, 2} {
+			w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = replicas })
+			w.load("m")
+			want(8)
+		}
+		on["b"].failures.Store(1)
+		want(9)
 	})
 }

@@ -18,7 +18,8 @@ const (
 	scarceFor = time.Minute
 )
 
-// watchLoad looks at the load of the devices until the host is closed. It is started with the first version that may be on several.
+// watchLoad looks at the load of the devices, and for room on better ones, until the host is closed. It is started with the first version
+// that may be on several.
 func (h *Host) watchLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -28,40 +29,55 @@ func (h *Host) watchLoad() {
 	h.watching = true
 	h.fleet.forget()
 	h.loads.Go(func() {
-		ticker := time.NewTicker(loadTick)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				h.fleet.tick(loadTick)
-				h.scale()
-			case <-h.stop.Done():
-				return
-			}
-		}
+		h.every(loadTick, func(passed time.Duration) {
+			h.fleet.tick(passed)
+			h.scale(passed)
+		})
+	})
+	h.loads.Go(func() { // by itself, since a driver may take its time
+		h.every(lookAboveEvery, func(time.Duration) { h.lookAbove() })
 	})
 }
 
-// scale decides for each version how many replicas its load asks for, and has those added that are due, and those raised.
-func (h *Host) scale() {
+// every has something looked at again and again until the host is closed, and tells it what time passed since the look before.
+func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	latest := time.Now()
+	for {
+		select {
+		case <-ticker.C:
+			now := time.Now()
+			look(now.Sub(latest))
+			latest = now
+		case <-h.stop.Done():
+			return
+		}
+	}
+}
+
+// scale decides for each version how many replicas its load in the time that passed asks for, and has those added that are due.
+func (h *Host) scale(passed time.Duration) {
 	for _, v := range h.residents() {
-		h.lookAbove(v)
 		h.mu.Lock()
 		watched := v.settings.Replicas == modelrepo.AutoReplicas || v.scarce != ""
 		h.mu.Unlock()
 		if !watched {
 			continue
 		}
-		f := v.fare()
+		f, further := v.fare(passed), false
 		if sites, err := h.sites(v.from); err == nil {
-			f.Spare = h.fleet.spare(v, sites)
+			f.Spare, further = h.fleet.spare(v, sites)
 		}
 		h.mu.Lock()
-		change, due, over := v.rescale(f)
+		change, due, over := v.rescale(f, further)
 		to := v.auto
 		h.mu.Unlock()
 		if over {
-			h.republish(v, func() { v.scarce = "" })
+			h.republish(v, func() bool {
+				v.scarce = ""
+				return true
+			})
 		}
 		if change != 0 {
 			h.log.Info("the load of a model version asks for another number of replicas", "model", v.model, "version", v.number,
@@ -73,9 +89,10 @@ func (h *Host) scale() {
 	}
 }
 
-// rescale takes in how the version fared. It reports by how many its replicas are to change, whether there is something to do, and
-// whether a further replica that could not be had is not wanted any more. The caller holds Host.mu.
-func (v *version) rescale(f placement.Fare) (change int, due, over bool) {
+// rescale takes in how the version fared, and whether there is a further device for it. It reports by how many its replicas are to
+// change, whether there is something to do, and whether a further replica that could not be had is not wanted any more. How busy the
+// further device is matters only where the load asks: a number in a manifest is meant as it is. The caller holds Host.mu.
+func (v *version) rescale(f placement.Fare, further bool) (change int, due, over bool) {
 	if !v.ready.Load() || f.Replicas == 0 || time.Now().Before(v.until) {
 		return 0, false, false
 	}
@@ -84,20 +101,23 @@ func (v *version) rescale(f placement.Fare) (change int, due, over bool) {
 		v.auto = max(1, v.auto+change)
 		over = v.scarce != "" && change == 0 && !v.scaler.Hot()
 	}
-	if due = change != 0 || v.scarce != "" && f.Replicas < v.wants() && f.Spare > 0; due {
+	if due = change != 0 || v.scarce != "" && f.Replicas < v.wants() && further; due {
 		v.scarce = ""
 	}
 	return change, due, over
 }
 
-// republish publishes a version again after a change of what is known of it, unless it is not resident any more.
-func (h *Host) republish(v *version, change func()) {
+// republish publishes a version again after a change of what is known of it, unless it is not resident any more, or change says that
+// there is nothing to publish.
+func (h *Host) republish(v *version, change func() bool) {
 	h.update(func() bool {
 		m := h.models[v.model]
 		if m == nil || m.versions[v.number] == nil || m.versions[v.number].resident != v {
 			return false
 		}
-		change()
+		if !change() {
+			return false
+		}
 		e := m.versions[v.number]
 		next := *e.public
 		v.publish(&next)
@@ -106,29 +126,28 @@ func (h *Host) republish(v *version, change func()) {
 	})
 }
 
-// fare returns how the version fared since the latest call.
-func (v *version) fare() placement.Fare {
+// fare returns how the version fared since the latest call, in the time that passed.
+func (v *version) fare(passed time.Duration) placement.Fare {
 	f := placement.Fare{Waiting: v.waiting()}
 	for _, r := range v.list() {
 		f.Replicas++
 		f.Refused += int(r.refused.Swap(0))
-		f.Used += float64(r.used.Swap(0)) / float64(loadTick)
+		f.Used += float64(r.used.Swap(0)) / float64(passed)
 	}
 	return f
 }
 
 // spare returns the part of its time that the least loaded device has left which could get a further replica of the version: one of
-// the rank that its replicas have.
-func (f *fleet) spare(v *version, sites []Site) float64 {
+// the rank that its replicas have; and whether there is such a device.
+func (f *fleet) spare(v *version, sites []Site) (most float64, further bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	most := 0.0
 	for _, s := range peers(v, sites) {
 		if d := f.getLocked(s.Device); d.lost.Load() == nil && v.on(d) == nil {
-			most = max(most, 1-d.load)
+			most, further = max(most, 1-d.load), true
 		}
 	}
-	return most
+	return most, further
 }
 
 // peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
@@ -76,30 +75,42 @@ func (h *Host) claim(name string, number int64, may func(*model, *entry) error) 
 }
 
 // retire waits until a version that takes no requests any more has answered those it has, on all replicas, and gives back what these
-// hold. One that did not drain until ctx ended is left for a later call, at the latest that of Close.
+// hold. One that did not drain until ctx ended is left for a later call, at the latest that of Close. One that does not drain because
+// its device is lost is not waited for any more: it is being retired in the background since, whenever that ends.
 func (h *Host) retire(ctx context.Context, v *version) (drained, closed error) {
 	v.ready.Store(false)
 	for _, r := range v.list() {
-		drained, failed := h.retireReplica(ctx, r)
+		drained := h.drain(ctx, r)
+		if errors.Is(drained, errLeftBehind) {
+			closed = errors.Join(closed, drained)
+			continue
+		}
 		if drained != nil {
 			return drained, closed
 		}
-		closed = errors.Join(closed, failed)
+		closed = errors.Join(closed, h.release(r))
 	}
 	return nil, closed
 }
 
-// retireReplica waits until a replica that takes no requests any more has answered those it has, and gives back what it holds unless
-// it was moved in the scheduler and is still used from its other place. It may be called again, and from several goroutines.
-func (h *Host) retireReplica(ctx context.Context, r *replica) (drained, closed error) {
-	if err := h.sched.RemoveVersion(ctx, r.id); err != nil {
-		return err, nil
+// drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx or
+// errLeftBehind, wrapped. It may be called again, and from several goroutines.
+func (h *Host) drain(ctx context.Context, r *replica) error {
+	err := r.device.during(ctx, func(ctx context.Context) error { return h.sched.RemoveVersion(ctx, r.id) }, nil)
+	if errors.Is(err, errLeftBehind) {
+		return fmt.Errorf("model %q version %d: a run: %w", r.model, r.number, err)
 	}
+	return err
+}
+
+// release gives back what a replica holds that has drained, unless it was moved in the scheduler and is still used from its other place.
+// It may be called again, and from several goroutines.
+func (h *Host) release(r *replica) error {
 	if !r.gone.CompareAndSwap(false, true) {
-		return nil, nil
+		return nil
 	}
 	h.flows.release(r.flow)
-	return nil, h.vacate(r)
+	return h.vacate(r)
 }
 
 // sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use: without a seat taken,
@@ -143,43 +154,33 @@ func (h *Host) retireLater(all ...*replica) {
 	}
 }
 
-// finish retires a replica that is not published any more. What has not drained when ctx ends is left to Close.
+// finish retires a replica that is not published any more, however long that takes. What has not drained when ctx ends is left to Close.
 func (h *Host) finish(ctx context.Context, r *replica) {
-	drained, closed := h.retireReplica(ctx, r)
-	if drained != nil {
+	if h.sched.RemoveVersion(ctx, r.id) != nil {
 		return
 	}
+	closed := h.release(r)
 	h.mu.Lock()
 	delete(h.retiring, r)
 	h.mu.Unlock()
-	if closed != nil {
-		h.log.Error("a model version was not closed cleanly", "model", r.model, "version", r.number, "device", r.device.name, "cause", closed)
-	}
+	h.tellUnclean(r.version, r.device, closed)
 }
 
-// lostCloseTime is how long a session on a lost device may take to close. Its driver may never return.
-const lostCloseTime = 5 * time.Second
+// tellUnclean logs that something of a version was not closed cleanly, if err says so.
+func (h *Host) tellUnclean(v *version, on *device, err error) {
+	if err != nil {
+		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.name, "cause", err)
+	}
+}
 
 // closeSession gives back what a replica holds. No run may be in flight.
 func (h *Host) closeSession(r *replica) error {
 	defer h.memory.give(r.memory)
 	defer h.fleet.count(r.device, -1)
-	closed := make(chan error, 1)
-	end := func() {
+	err := r.device.during(context.Background(), func(context.Context) error {
 		r.buffers.close() // the driver unlocks them, where it had locked them
-		closed <- r.opened.Session.Close()
-	}
-	if r.device.lost.Load() == nil {
-		end()
-	} else {
-		go end()
-	}
-	var err error
-	select {
-	case err = <-closed:
-	case <-time.After(lostCloseTime):
-		err = fmt.Errorf("it does not end on the lost device %s and is left behind", r.device.name)
-	}
+		return r.opened.Session.Close()
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("model %q version %d: close: %w", r.model, r.number, err)
 	}
@@ -205,7 +206,15 @@ func (h *Host) unloadAll(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	for r := range h.retiring {
-		wg.Go(func() { h.finish(ctx, r) })
+		wg.Go(func() {
+			err := h.drain(ctx, r)
+			if err == nil {
+				h.finish(ctx, r)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
 	}
 	h.mu.Unlock()
 	wg.Wait()

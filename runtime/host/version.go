@@ -30,6 +30,7 @@ type version struct {
 	scarce, noted string
 	until         time.Time
 	lesser        lesser // of its device
+	graphs        graphCounts
 }
 
 // newVersion returns what is to be loaded. before is what it takes the place of, or nil. The caller holds Host.mu.

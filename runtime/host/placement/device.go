@@ -14,8 +14,6 @@ type Device struct {
 	// Rank is 0 for what the model is wanted on most, such as a GPU, and more for what is to be taken only if nothing of a lower rank
 	// can be, such as the processor.
 	Rank int
-	// Free is how many bytes of its memory a version may take; negative: unknown, so that there is no bound.
-	Free int64
 	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more what it could not serve.
 	Load float64
 	// Versions is how many are on it or being loaded.
@@ -29,16 +27,15 @@ const (
 	alike = 0.05
 )
 
-// Order returns the names of those devices that have room for so many bytes, the best first: by rank; then the preferred device,
+// Best returns the name of the best of one or more devices that have room for a version: of the lowest rank; then the preferred one,
 // unless it is clearly more loaded than another of its rank; then the least loaded, of those the one with the fewest versions, of
 // those the first. Nothing is preferred if prefer is empty.
-func Order(devices []Device, need int64, prefer string) []string {
-	fit := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return d.Free >= 0 && d.Free < need })
+func Best(devices []Device, prefer string) string {
 	least := math.Inf(1)
-	preferred := slices.IndexFunc(fit, func(d Device) bool { return d.Name == prefer })
+	preferred := slices.IndexFunc(devices, func(d Device) bool { return d.Name == prefer })
 	if preferred >= 0 {
-		for _, d := range fit {
-			if d.Rank == fit[preferred].Rank {
+		for _, d := range devices {
+			if d.Rank == devices[preferred].Rank {
 				least = min(least, d.Load)
 			}
 		}
@@ -49,15 +46,10 @@ func Order(devices []Device, need int64, prefer string) []string {
 		}
 		return 1
 	}
-	slices.SortStableFunc(fit, func(a, b Device) int {
+	return slices.MinFunc(devices, func(a, b Device) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(first(a), first(b)),
 			cmp.Compare(math.Round(a.Load/alike), math.Round(b.Load/alike)), cmp.Compare(a.Versions, b.Versions))
-	})
-	names := make([]string, len(fit))
-	for i, d := range fit {
-		names[i] = d.Name
-	}
-	return names
+	}).Name
 }
 
 // Excess returns which of the devices, given by their load, is to be given up: the last, unless another is clearly more loaded.
