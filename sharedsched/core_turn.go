@@ -52,6 +52,9 @@ func (c *Core) setTurn(now Time, d *device) {
 	end, lead, due := c.freeAt(now, d), d.Handover, Never
 	for i := range c.lanes {
 		if l := &c.lanes[i]; l.device == d.index && l.running {
+			if !l.est.Known() {
+				return
+			}
 			lead = max(lead, l.est.Cost/handoverPart)
 			due = min(due, l.due)
 		}

@@ -135,6 +135,34 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 	}
 }
 
+// TestOpeningBehindOthersThatHang: what waits to be opened on a device is not opened there once that is lost.
+func TestOpeningBehindOthersThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+		opens := atomic.Int32{}
+		m.opens["gpu"] = func() error {
+			opens.Add(1)
+			time.Sleep(3 * time.Hour)
+			return nil
+		}
+		names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+		for _, name := range names {
+			w.add(name, 1, m.open, tiny)
+		}
+		w.Follow(w.listing)
+		time.Sleep(time.Minute)
+		w.LoseDevice("gpu", errors.New("the driver says so"))
+		time.Sleep(6 * time.Second)
+		for _, name := range names {
+			w.on(name, 1, "cpu")
+		}
+		if n := opens.Load(); n != 2 {
+			t.Errorf("%d were opened on the GPU, want those 2 that had begun", n)
+		}
+		time.Sleep(4 * time.Hour)
+	})
+}
+
 // TestOpeningOnTheOnlyDeviceThatHangs: the version says what happened.
 func TestOpeningOnTheOnlyDeviceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,7 +83,13 @@ func (h *Host) preferred(v, before *version) string {
 // openOn opens a version on a device, where so much memory was reserved for it, and admits it.
 func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version, reserved int64) (*replica, error) {
 	release := hold(ctx, h.opening)
-	r, err := h.open(ctx, c, v, d)
+	var r *replica
+	var err error
+	if cause := d.lost.Load(); cause == nil {
+		r, err = h.open(ctx, c, v, d)
+	} else { // while others were opened: nobody is to wait for it in vain once more
+		err = fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *cause)
+	}
 	release()
 	h.fleet.settle(d, reserved) // from here on the device itself shows what it takes
 	if err != nil {

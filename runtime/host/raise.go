@@ -79,6 +79,11 @@ func (h *Host) raise(ctx context.Context, c candidate) {
 // in the budget of memory, is no failure: both end without anything that a load could spoil.
 func (h *Host) notRaised(c candidate, v *version, from *replica, err error) {
 	if e, is := errors.AsType[*catalog.PlacementError](err); is && len(e.Unwrap()) == 0 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, d := range e.Devices {
+			v.lesser.full = append(v.lesser.full, d.Name)
+		}
 		return
 	}
 	_, short := errors.AsType[*catalog.MemoryError](err)

@@ -239,6 +239,31 @@ func TestUnknownRoomIsNone(t *testing.T) {
 	})
 }
 
+// TestRoomThatIsTakenMeanwhile: a device that had room when it was looked at, and none a moment later, has none as long as no more is
+// known.
+func TestRoomThatIsTakenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := []int64{0, 1 << 30, 0} // at the load, the look, and the move; then nobody knows
+		w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) {
+			c.FreeMemory = func(device string) (int64, bool) {
+				if device != "gpu" || len(free) == 0 {
+					return 0, false
+				}
+				now := free[0]
+				free = free[1:]
+				return now, true
+			}
+		})
+		w.add("m", 1, m.open, tiny)
+		w.load("m")
+		time.Sleep(time.Hour)
+		w.on("m", 1, "cpu")
+		if len(free) > 0 {
+			t.Errorf("%v were not asked for", free)
+		}
+	})
+}
+
 // TestMovingNeedsTheBudgetTwice: that it does not hold the version twice is no failure, so that it moves soon after it does.
 func TestMovingNeedsTheBudgetTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ package ort
 import "C"
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 )
@@ -25,7 +26,8 @@ type keeper struct {
 // keepSignals runs f, which opens something on a CUDA device (-1: on none), and puts back the signal handlers that f replaced. The CUDA
 // provider and the libraries it loads install handlers of their own, without SA_ONSTACK; Go then dies on the next signal, such as
 // the interrupt that should have started an orderly shutdown (https://github.com/yalue/onnxruntime_go/issues/140). A handler that
-// another goroutine registers for the first time while f runs is lost. Where f hangs because its device is lost, it holds up nobody.
+// another goroutine registers for the first time while f runs is lost. Where f hangs because its device is lost, others go
+// on; on a device that is lost already, f is not run, and the error tells.
 func keepSignals[T any](on int, f func() (T, error)) (T, error) {
 	signals.Lock()
 	saved := new(C.weft_signals)
@@ -40,8 +42,11 @@ func keepSignals[T any](on int, f func() (T, error)) (T, error) {
 		k.end()
 	}()
 	signals.keeper.Store(k)
-	if on >= 0 && lostBy(on) != nil { // it may have been lost before there was a keeper to end
-		k.end()
+	if on >= 0 { // it may have been lost before there was a keeper to end
+		if cause := lostBy(on); cause != nil {
+			var none T
+			return none, fmt.Errorf("the device is lost: %w", cause)
+		}
 	}
 	return f()
 }

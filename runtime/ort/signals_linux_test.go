@@ -52,36 +52,33 @@ func TestKeepSignals(t *testing.T) {
 }
 
 // TestOpenThatHangs: what hangs on a device that is lost keeps nobody from opening something elsewhere, and its handlers are put back.
+// Nothing more is opened there.
 func TestOpenThatHangs(t *testing.T) {
 	forgetLost(t)
 	var before, after kernelAction
 	sigaction(t, nil, &before)
-	for _, early := range []bool{true, false} { // the loss is known before, or while it hangs
-		if early {
-			LoseDevice(7, errors.New("it burns"))
-		}
-		hangs, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(ended)
-			_, _ = keepSignals(7, func() (int, error) {
-				close(hangs)
-				<-goOn
-				sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
-				return 0, nil
-			})
-		}()
-		<-hangs
-		if !early {
-			LoseDevice(7, errors.New("it burns"))
-		}
-		if got, err := keepSignals(8, func() (int, error) { return 8, nil }); got != 8 || err != nil {
-			t.Errorf("got %v, %v", got, err)
-		}
-		close(goOn)
-		<-ended
-		if sigaction(t, nil, &after); before != after {
-			t.Fatalf("handler: got %+v, want %+v", after, before)
-		}
-		forgetLost(t)
+	hangs, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = keepSignals(7, func() (int, error) {
+			close(hangs)
+			<-goOn
+			sigaction(t, &kernelAction{handler: 1}, nil) // SIG_IGN
+			return 0, nil
+		})
+	}()
+	<-hangs
+	cause := errors.New("it burns")
+	LoseDevice(7, cause)
+	if got, err := keepSignals(8, func() (int, error) { return 8, nil }); got != 8 || err != nil {
+		t.Errorf("elsewhere: got %v, %v", got, err)
+	}
+	if got, err := keepSignals(7, func() (int, error) { return 7, nil }); got != 0 || !errors.Is(err, cause) {
+		t.Errorf("on the lost device: got %v, %v", got, err)
+	}
+	close(goOn)
+	<-ended
+	if sigaction(t, nil, &after); before != after {
+		t.Fatalf("handler: got %+v, want %+v", after, before)
 	}
 }
