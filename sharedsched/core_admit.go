@@ -128,7 +128,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 	if !known {
 		return false, nil
 	}
-	before := q.work / d.abreast()
+	before := q.work / d.parallel()
 	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
 	switch rows := q.waiting + t.Rows; {
 	case first:
@@ -211,7 +211,7 @@ func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
 		last, _ := q.shape.AtLeast(s.padded(rest))
 		total += last
 	}
-	return max(full, total/q.device.abreast()), known
+	return max(full, total/q.device.parallel()), known
 }
 
 // refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.

@@ -14,8 +14,8 @@ const handoverPart = 10
 // shared reports whether batches in flight on the device slow each other.
 func (d *device) shared() bool { return d.Handover > 0 && d.Lanes > 1 }
 
-// abreast is by how much the lanes of the device do more than one of them.
-func (d *device) abreast() time.Duration {
+// parallel is how many batches the device does in the time of one: a divisor for the time that work takes on it.
+func (d *device) parallel() time.Duration {
 	if d.shared() {
 		return 1
 	}
@@ -43,7 +43,8 @@ func (c *Core) freeAt(now Time, d *device) Time {
 	return now.Add(left)
 }
 
-// setTurn follows a change of the set in flight: it sets when the next batch may be started beside it.
+// setTurn follows a change of the set in flight: it sets when the next batch may be started beside it. What nobody knows the cost of
+// holds nothing back.
 func (c *Core) setTurn(now Time, d *device) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {

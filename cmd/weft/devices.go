@@ -55,8 +55,8 @@ func parseDevices(names []string) devices {
 	return d
 }
 
-// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they
-// share its time, so that the second is for the next batch and not for one more. Synthetic models have
+// forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they share its
+// time, so that the second is for the next batch and not for one more. Synthetic models have
 // a device of their own, so that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
 	var all []sharedsched.Device

@@ -84,11 +84,9 @@ func (h *Host) preferred(v, before *version) string {
 func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version, reserved int64) (*replica, error) {
 	release := hold(ctx, h.opening)
 	var r *replica
-	var err error
-	if cause := d.lost.Load(); cause == nil {
+	err := cannotBeOn(c, d) // it may have been lost while others were opened there
+	if err == nil {
 		r, err = h.open(ctx, c, v, d)
-	} else { // while others were opened: nobody is to wait for it in vain once more
-		err = fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *cause)
 	}
 	release()
 	h.fleet.settle(d, reserved) // from here on the device itself shows what it takes
@@ -98,9 +96,9 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 	release = hold(ctx, h.proving)
 	defer release()
 	var replaces *replica
+	err = cannotBeOn(c, r.device)
 	switch {
-	case r.device.lost.Load() != nil:
-		err = fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *r.device.lost.Load())
+	case err != nil:
 	case v.on(r.device) != nil:
 		err = fmt.Errorf("%s on %s: %w", c.path(), r.device.name, errSameDevice)
 	default:
@@ -123,6 +121,14 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 		return nil, errors.Join(err, h.closeSession(r))
 	}
 	return r, nil
+}
+
+// cannotBeOn returns an error if a device is lost.
+func cannotBeOn(c candidate, d *device) error {
+	if cause := d.lost.Load(); cause != nil {
+		return fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *cause)
+	}
+	return nil
 }
 
 // lostMeanwhile returns the error for what was left behind on a device.

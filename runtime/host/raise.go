@@ -81,7 +81,7 @@ func (h *Host) notRaised(c candidate, v *version, from *replica, err error) {
 	if e, is := errors.AsType[*catalog.PlacementError](err); is && len(e.Unwrap()) == 0 {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for _, d := range e.Devices {
+		for _, d := range e.Devices { // which matters if nothing is known of it at the next look
 			v.lesser.full = append(v.lesser.full, d.Name)
 		}
 		return
