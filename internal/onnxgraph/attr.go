@@ -27,9 +27,38 @@ func StringAttr(name, v string) Attr {
 	return newAttr(name, 3, func(m *message) { m.text(4, v) })
 }
 
+// RefAttr is an attribute of a node in a function that takes the value that the call gives the attribute ref. Kind is its
+// AttributeProto.AttributeType: 1 float, 2 int, 3 string, 7 ints.
+func RefAttr(name, ref string, kind int64) Attr {
+	return newAttr(name, kind, func(m *message) { m.text(21, ref) })
+}
+
 // TensorAttr is an attribute of one tensor, such as Constant's "value"; raw is as in [Graph.Init].
 func TensorAttr(name string, dtype DType, shape []int64, raw []byte) Attr {
 	return newAttr(name, 4, func(m *message) { m.bytes(5, rawTensor("", dtype, shape, raw)) })
+}
+
+// GraphAttr is an attribute of a graph, such as the branches of If; of g only the graph counts, not the operator sets.
+func GraphAttr(name string, g *Graph) Attr {
+	return newAttr(name, 5, func(m *message) { m.bytes(6, g.graph()) })
+}
+
+// FloatsAttr is an attribute of a list of floats.
+func FloatsAttr(name string, vs ...float32) Attr {
+	return newAttr(name, 6, func(m *message) {
+		for _, v := range vs {
+			m.float(7, v)
+		}
+	})
+}
+
+// StringsAttr is an attribute of a list of strings.
+func StringsAttr(name string, vs ...string) Attr {
+	return newAttr(name, 8, func(m *message) {
+		for _, v := range vs {
+			m.text(9, v)
+		}
+	})
 }
 
 // IntsAttr is an attribute of a list of integers, such as "axes" or "perm".

@@ -25,6 +25,7 @@ type Graph struct {
 	inputs       []message
 	outputs      []message
 	metadata     []message
+	functions    []message
 }
 
 // New returns an empty graph of that name, in IR version [DefaultIRVersion] and opset [DefaultOpset].
@@ -99,22 +100,67 @@ func (g *Graph) DomainNode(domain, op string, inputs, outputs []string, attrs ..
 	return g
 }
 
+// UnshapedInput declares an input tensor whose shape is not given, as in a graph within a graph.
+func (g *Graph) UnshapedInput(name string, dtype DType) *Graph {
+	var tensorType, typ, info message
+	tensorType.int(1, int64(dtype))
+	typ.bytes(1, tensorType)
+	info.text(1, name)
+	info.bytes(2, typ)
+	g.inputs = append(g.inputs, info)
+	return g
+}
+
+// AnyOutput declares an output of which neither the element type nor the shape is given: both follow from the nodes.
+func (g *Graph) AnyOutput(name string) *Graph {
+	var info message
+	info.text(1, name)
+	g.outputs = append(g.outputs, info)
+	return g
+}
+
+// Function adds a function that nodes can call as an operator of that domain: its body is a graph whose inputs and outputs count by name only.
+// It uses the operator sets that body was given.
+func (g *Graph) Function(domain, name string, body *Graph, inputs, outputs, attributes []string) *Graph {
+	var m message
+	m.text(1, name)
+	for _, in := range inputs {
+		m.text(4, in)
+	}
+	for _, out := range outputs {
+		m.text(5, out)
+	}
+	for _, a := range attributes {
+		m.text(6, a)
+	}
+	m.repeat(7, body.nodes)
+	m.repeat(9, body.opsets)
+	m.text(10, domain)
+	g.functions = append(g.functions, m)
+	return g
+}
+
 // Marshal returns the model file. The graph may be added to and marshalled again.
 func (g *Graph) Marshal() []byte {
-	var graph message
-	graph.repeat(1, g.nodes)
-	graph.text(2, g.name)
-	graph.repeat(5, g.initializers)
-	graph.repeat(11, g.inputs)
-	graph.repeat(12, g.outputs)
-
 	var model message
 	model.int(1, g.irVersion)
 	model.text(2, "weft")
-	model.bytes(7, graph)
+	model.bytes(7, g.graph())
 	model.repeat(8, g.opsets)
 	model.repeat(14, g.metadata)
+	model.repeat(25, g.functions)
 	return model
+}
+
+// graph encodes the GraphProto.
+func (g *Graph) graph() message {
+	var m message
+	m.repeat(1, g.nodes)
+	m.text(2, g.name)
+	m.repeat(5, g.initializers)
+	m.repeat(11, g.inputs)
+	m.repeat(12, g.outputs)
+	return m
 }
 
 // valueInfo encodes a ValueInfoProto of tensor type.

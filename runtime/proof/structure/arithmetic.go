@@ -1,0 +1,264 @@
+package structure
+
+import "github.com/weftserve/weft/proto/gen/onnx"
+
+// arithmetic computes the elements of small tensors of integers, as shapes are computed; nil: they are not followed.
+func (c *call) arithmetic(ins []*value, dims []dim) []elem {
+	if domain := standard(c.node.GetDomain()); domain != "" {
+		return nil
+	}
+	n, ok := product(dims)
+	count, fixed := n.fixed()
+	if !ok || !fixed || count < 0 || count > maxElems {
+		return nil
+	}
+	for _, v := range ins {
+		if v.elems == nil {
+			return nil
+		}
+	}
+	op := c.node.GetOpType()
+	if op == "Cast" {
+		return c.castElems(ins[0].elems)
+	}
+	out := make([]elem, 0, count)
+	for i := range int(count) {
+		args := make([]elem, len(ins))
+		for j, v := range ins {
+			args[j] = v.elems[broadcastIndex(i, dims, v.dims)]
+		}
+		e, ok := compute(op, args, c.fresh)
+		if !ok {
+			return nil
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// broadcastIndex is where the element of a small tensor is that broadcasts to the i-th of dims, all of which are fixed.
+func broadcastIndex(i int, dims, own []dim) int {
+	index, stride := 0, 1
+	for back := 1; back <= len(dims); back++ {
+		d := int(dims[len(dims)-back].coef)
+		at := i % d
+		i /= d
+		if back <= len(own) {
+			if o := int(own[len(own)-back].coef); o != 1 {
+				index += at * stride
+				stride *= o
+			}
+		}
+	}
+	return index
+}
+
+// castElems keeps what a cast does not change.
+func (c *call) castElems(elems []elem) []elem {
+	to, ok := c.integer("to", 0)
+	if !ok {
+		return nil
+	}
+	switch onnx.TensorProto_DataType(to) {
+	case onnx.TensorProto_INT64, onnx.TensorProto_INT32:
+		return elems
+	case onnx.TensorProto_BOOL:
+		out := make([]elem, 0, len(elems))
+		for _, e := range elems {
+			n, fixed := e.fixed()
+			switch {
+			case fixed && n != 0:
+				n = 1
+			case !fixed:
+				out = append(out, unclear(e))
+				continue
+			}
+			out = append(out, number(n))
+		}
+		return out
+	default:
+		return nil
+	}
+}
+
+// unclear is an element of which is known only whether it may depend on how many rows there are.
+func unclear(args ...elem) elem {
+	var e elem
+	for _, a := range args {
+		e.rough = e.rough || a.dependsOnCount()
+	}
+	return e
+}
+
+// compute is one element; not ok: nothing is known of what the operator does with integers.
+func compute(op string, args []elem, fresh func() dim) (elem, bool) {
+	switch op {
+	case "Identity":
+		return args[0], true
+	case "Where":
+		return where(args), true
+	case "Not", "Neg", "Abs", "Sign":
+		n, ok := args[0].fixed()
+		if !ok {
+			return unclear(args...), true
+		}
+		return number(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
+	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Sum":
+		e := args[0]
+		for _, arg := range args[1:] {
+			e = combine(op, e, arg, fresh)
+		}
+		return e, true
+	default:
+		return elem{}, false
+	}
+}
+
+func isZero(n int64) int64   { return truth(n == 0) }
+func negative(n int64) int64 { return -n }
+func absolute(n int64) int64 { return max(n, -n) }
+func sign(n int64) int64     { return truth(n > 0) - truth(n < 0) }
+
+func truth(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func where(args []elem) elem {
+	cond, fixed := args[0].fixed()
+	switch {
+	case !fixed:
+		return unclear(args...)
+	case cond != 0:
+		return args[1]
+	default:
+		return args[2]
+	}
+}
+
+// combine computes with two elements.
+func combine(op string, a, b elem, fresh func() dim) elem {
+	n, fixedA := a.fixed()
+	m, fixedB := b.fixed()
+	if fixedA && fixedB {
+		return binaryNumbers(op, n, m)
+	}
+	if !a.known || !b.known {
+		return unclear(a, b)
+	}
+	if n := binarySizes(op, a.dim, b.dim); n.known {
+		return n
+	}
+	// Of two sizes that do not depend on how many rows there are comes another, where nothing is taken away.
+	if !a.n && !b.n && a.coef >= 0 && b.coef >= 0 {
+		switch op {
+		case "Add", "Sum", "Mul", "Max", "Min":
+			return elem{dim: fresh(), known: true}
+		case "Div", "Mod":
+			if b.coef > 0 {
+				return elem{dim: fresh(), known: true}
+			}
+		default:
+		}
+	}
+	return unclear(a, b)
+}
+
+func binaryNumbers(op string, n, m int64) elem {
+	switch op {
+	case "Add", "Sum":
+		return number(n + m)
+	case "Sub":
+		return number(n - m)
+	case "Mul":
+		return number(n * m)
+	case "Max":
+		return number(max(n, m))
+	case "Min":
+		return number(min(n, m))
+	case "Equal":
+		return number(truth(n == m))
+	case "Less":
+		return number(truth(n < m))
+	case "LessOrEqual":
+		return number(truth(n <= m))
+	case "Greater":
+		return number(truth(n > m))
+	case "GreaterOrEqual":
+		return number(truth(n >= m))
+	case "And":
+		return number(truth(n != 0 && m != 0))
+	case "Or":
+		return number(truth(n != 0 || m != 0))
+	case "Div":
+		if n >= 0 && m > 0 {
+			return number(n / m)
+		}
+	case "Mod":
+		if n >= 0 && m > 0 {
+			return number(n % m)
+		}
+	default:
+	}
+	return elem{}
+}
+
+// binarySizes computes with two sizes where the result is one again; else what it returns is not known.
+func binarySizes(op string, a, b dim) elem {
+	alike := dim{coef: 1, n: a.n, syms: a.syms}.equal(dim{coef: 1, n: b.n, syms: b.syms})
+	d, ok := dim{}, false
+	switch op {
+	case "Add", "Sum":
+		switch {
+		case b.is(0):
+			d, ok = a, true
+		case a.is(0):
+			d, ok = b, true
+		case alike && a.coef > 0 && b.coef > 0:
+			d, ok = dim{coef: a.coef + b.coef, n: a.n, syms: a.syms}, small(a.coef+b.coef)
+		}
+	case "Sub":
+		switch {
+		case b.is(0):
+			d, ok = a, true
+		case alike && a.coef == b.coef:
+			d, ok = zero, true
+		case alike && a.coef > b.coef:
+			d, ok = dim{coef: a.coef - b.coef, n: a.n, syms: a.syms}, true
+		}
+	case "Mul":
+		if d, ok = a.times(b); ok && d.coef < 0 {
+			ok = false
+		}
+	case "Div":
+		if a.coef >= 0 && b.coef > 0 {
+			d, ok = a.over(b)
+		}
+	case "Equal":
+		// A size is not negative, and there is at least one row.
+		if impossible(a, b) || impossible(b, a) {
+			return number(0)
+		}
+		if a.equal(b) {
+			return number(1)
+		}
+	case "Max":
+		if m, fixed := b.fixed(); fixed && (m <= 0 || m == 1 && a.n && len(a.syms) == 0) && a.coef > 0 {
+			return elem{dim: a, known: true}
+		}
+		if n, fixed := a.fixed(); fixed && (n <= 0 || n == 1 && b.n && len(b.syms) == 0) && b.coef > 0 {
+			return elem{dim: b, known: true}
+		}
+	default:
+	}
+	return elem{dim: d, known: ok}
+}
+
+// impossible tells that a size cannot be that number.
+func impossible(size, number dim) bool {
+	n, fixed := number.fixed()
+	_, alsoFixed := size.fixed()
+	return fixed && !alsoFixed && size.coef > 0 && (n < 0 || n == 0 && size.n && len(size.syms) == 0)
+}

@@ -1,0 +1,87 @@
+package structure
+
+import "github.com/weftserve/weft/proto/gen/onnx"
+
+// Operators of classical machine learning: [rows, features].
+var classicOperators = tableOf(
+	each(classic, operator{apply: featurewise}, "Scaler", "Imputer", "Normalizer"),
+	each(classic, operator{apply: labelled}, "LabelEncoder", "Binarizer", "CategoryMapper"),
+	each(classic, operator{apply: oneHotEncoder}, "OneHotEncoder"),
+	each(classic, operator{apply: classifier}, "LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier"),
+	each(classic, operator{apply: regressor}, "LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor"),
+	each(classic, operator{apply: featureExtractor}, "ArrayFeatureExtractor"),
+	each("", operator{apply: regressor}, "TfIdfVectorizer"),
+)
+
+// table returns the first input, which must have its rows along dimension 0 of two.
+func (c *call) table() (*value, bool) {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil, false
+	}
+	if v.rank() != 2 || v.kind == rows && v.axis != 0 {
+		return nil, c.bad("%s does not have its rows along dimension 0 of two", c.name(0))
+	}
+	return v, true
+}
+
+func featurewise(c *call) []*value {
+	v, ok := c.table()
+	if !ok {
+		return nil
+	}
+	return []*value{like(v, v.dims, 0)}
+}
+
+func labelled(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+func oneHotEncoder(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	categories := c.fresh()
+	for _, name := range []string{"cats_int64s", "cats_strings"} {
+		a := c.attrs[name]
+		if n := len(a.GetInts()) + len(a.GetStrings()); n > 0 && a.GetType() != onnx.AttributeProto_UNDEFINED {
+			categories = size(int64(n))
+		}
+	}
+	return []*value{like(v, append(append([]dim{}, v.dims...), categories), v.axis)}
+}
+
+func classifier(c *call) []*value {
+	v, ok := c.table()
+	if !ok {
+		return nil
+	}
+	return []*value{like(v, v.dims[:1], 0), like(v, []dim{v.dims[0], c.fresh()}, 0)}
+}
+
+// regressor makes so many numbers of each row.
+func regressor(c *call) []*value {
+	v, ok := c.table()
+	if !ok {
+		return nil
+	}
+	return []*value{like(v, []dim{v.dims[0], c.fresh()}, 0)}
+}
+
+func featureExtractor(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	if v.rank() < 2 || v.holds(v.rank()-1) {
+		return c.no("it picks entries of the last dimension, which may hold rows")
+	}
+	dims := append([]dim{}, v.dims...)
+	dims[len(dims)-1] = c.fresh()
+	return []*value{like(v, dims, v.axis)}
+}

@@ -1,0 +1,152 @@
+package structure
+
+import "slices"
+
+// Convolutions, pooling, and normalisations of images: the first dimension is that of images, the second that of channels.
+var convOperators = tableOf(
+	each("", operator{apply: conv(1)}, "Conv"),
+	each("", operator{apply: convTranspose}, "ConvTranspose"),
+	each("", operator{apply: pool}, "AveragePool", "MaxPool", "LpPool"),
+	each("", operator{apply: globalPool}, "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
+	each("", operator{apply: batchNormalization}, "BatchNormalization"),
+	each("", operator{apply: imagewise}, "InstanceNormalization", "GroupNormalization", "LRN"),
+)
+
+// images returns the first input, whose rows must be images, and demands that all others are the same for all rows.
+func (c *call) images() (*value, bool) {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil, false
+	}
+	if v.rank() < 2 {
+		return nil, c.bad("it needs images, with channels in dimension 1")
+	}
+	if v.kind == rows && v.axis != 0 {
+		c.mingles("works across")
+		return nil, false
+	}
+	return v, true
+}
+
+// imagewise keeps the shape.
+func imagewise(c *call) []*value {
+	v, ok := c.images()
+	if !ok {
+		return nil
+	}
+	return []*value{like(v, v.dims, 0)}
+}
+
+// conv is the rule of a convolution whose kernel is the input at weights.
+func conv(weights int) rule {
+	return func(c *call) []*value {
+		v, ok := c.images()
+		if !ok {
+			return nil
+		}
+		w, ok := c.data(weights)
+		if !ok {
+			return nil
+		}
+		if w.rank() != v.rank() {
+			return c.no("its kernel does not fit %d dimensions", v.rank())
+		}
+		return []*value{like(v, append([]dim{v.dims[0], w.dims[0]}, c.windows(v.dims[2:], w.dims[2:])...), 0)}
+	}
+}
+
+func convTranspose(c *call) []*value {
+	v, ok := c.images()
+	if !ok {
+		return nil
+	}
+	dims := []dim{v.dims[0]}
+	for range v.rank() - 1 {
+		dims = append(dims, c.fresh())
+	}
+	return []*value{like(v, dims, 0)}
+}
+
+// pool gives the values only: where the largest one was is counted through all images.
+func pool(c *call) []*value {
+	v, ok := c.images()
+	if !ok {
+		return nil
+	}
+	shape, ok := c.integers("kernel_shape")
+	if !ok {
+		return nil
+	}
+	kernel := make([]dim, 0, len(shape))
+	for _, n := range shape {
+		kernel = append(kernel, size(n))
+	}
+	return []*value{like(v, append([]dim{v.dims[0], v.dims[1]}, c.windows(v.dims[2:], kernel)...), 0)}
+}
+
+// windows is how often a window fits into each dimension; a new symbol where that is not known.
+func (c *call) windows(dims, kernel []dim) []dim {
+	out := make([]dim, len(dims))
+	for i := range out {
+		out[i] = c.fresh()
+	}
+	pads, ok1 := c.integers("pads")
+	strides, ok2 := c.integers("strides")
+	dilations, ok3 := c.integers("dilations")
+	auto, ok4 := c.text("auto_pad", "NOTSET")
+	ceil, ok5 := c.flag("ceil_mode")
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+		c.reason = ""
+		return out
+	}
+	if len(kernel) != len(dims) || auto != "NOTSET" {
+		return out
+	}
+	for i, d := range dims {
+		n, okN := d.fixed()
+		k, okK := kernel[i].fixed()
+		before, after, stride, dilation := entry(pads, i, 0), entry(pads, len(dims)+i, 0), entry(strides, i, 1), entry(dilations, i, 1)
+		if !okN || !okK || ceil || k < 1 || stride < 1 || dilation < 1 || !small(before) || !small(after) || !small(k) || !small(dilation) {
+			continue
+		}
+		if room := n + before + after - dilation*(k-1) - 1; room >= 0 {
+			out[i] = size(room/stride + 1)
+		}
+	}
+	return out
+}
+
+func entry(list []int64, i int, otherwise int64) int64 {
+	if i < len(list) {
+		return list[i]
+	}
+	return otherwise
+}
+
+func globalPool(c *call) []*value {
+	v, ok := c.images()
+	if !ok {
+		return nil
+	}
+	dims := slices.Clone(v.dims)
+	for i := 2; i < len(dims); i++ {
+		dims[i] = one
+	}
+	return []*value{like(v, dims, 0)}
+}
+
+// batchNormalization computes statistics over its images where it is trained.
+func batchNormalization(c *call) []*value {
+	v, ok := c.images()
+	if !ok {
+		return nil
+	}
+	training, ok := c.flag("training_mode")
+	if !ok {
+		return nil
+	}
+	if training || c.outputs(1) {
+		return c.no("it computes statistics over dimension 0, as in training")
+	}
+	return []*value{like(v, v.dims, 0)}
+}

@@ -1,0 +1,172 @@
+package structure
+
+import "fmt"
+
+// Operators that make each element of their output of the elements at the same place of their inputs, which broadcast.
+var elementwiseOperators = tableOf(
+	each("", operator{apply: elementwise, counts: true},
+		"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+		"BitwiseXor", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
+		"GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max",
+		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
+		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+		"Where", "Xor", "StringConcat", "RegexFullMatch"),
+	each("", operator{apply: clip}, "Clip"),
+	each("", operator{apply: castLike, counts: true}, "CastLike"),
+	each("", operator{apply: dropout, opaque: true}, "Dropout"),
+	each(microsoft, operator{apply: elementwise}, "Gelu", "QuickGelu", "FastGelu", "BiasGelu"),
+)
+
+func elementwise(c *call) []*value {
+	var ins []*value
+	for i := range c.in {
+		if c.in[i] == nil {
+			continue
+		}
+		v, ok := c.data(i)
+		if !ok {
+			return nil
+		}
+		ins = append(ins, v)
+	}
+	out, ok := c.broadcast(ins)
+	if !ok {
+		return nil
+	}
+	if out.kind != rows {
+		if elems := c.arithmetic(ins, out.dims); elems != nil {
+			out.withElems(elems)
+		}
+	}
+	return []*value{out}
+}
+
+// clip has bounds that are scalars.
+func clip(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+// castLike looks at the type of its second input only.
+func castLike(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+// dropout lets everything through, unless it is trained.
+func dropout(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	if c.version >= 12 {
+		training, ok := c.constants(2)
+		if !ok {
+			return nil
+		}
+		if len(training) > 0 && training[0] != 0 {
+			return c.no("it draws random numbers")
+		}
+	}
+	return []*value{like(v, v.dims, v.axis), like(v, v.dims, v.axis)}
+}
+
+// broadcast aligns tensors of known rank from the right. Its rows are those of all that have rows, which must lie alike; a tensor that is
+// the same for all rows must not have more than one entry along their axis. The elements of the result are not followed.
+func (c *call) broadcast(ins []*value) (*value, bool) {
+	if len(ins) == 0 {
+		return nil, c.bad("it has no inputs")
+	}
+	rank, first := 0, (*value)(nil)
+	for _, v := range ins {
+		rank = max(rank, v.rank())
+		if v.kind == rows && first == nil {
+			first = v
+		}
+	}
+	out := &value{ranked: true}
+	axis := -1
+	if first != nil {
+		axis = first.axis + rank - first.rank()
+		out = like(first, nil, axis)
+	}
+	for _, v := range ins {
+		if !c.aligned(v, first, axis-rank) {
+			return nil, false
+		}
+		if v.kind == counts {
+			out.kind = counts
+		}
+	}
+	for at := range rank {
+		d := one
+		for _, v := range ins {
+			if i := at - rank + v.rank(); i >= 0 && at != axis {
+				var ok bool
+				if d, ok = c.common(d, v.dims[i]); !ok {
+					return nil, false
+				}
+			}
+		}
+		if at == axis {
+			d = first.dims[first.axis]
+		}
+		out.dims = append(out.dims, d)
+	}
+	return out, true
+}
+
+// aligned tells whether v fits beside the rows of first, which lie fromEnd (negative) dimensions from the end.
+func (c *call) aligned(v, first *value, fromEnd int) bool {
+	if first == nil {
+		return true
+	}
+	at := v.rank() + fromEnd
+	switch {
+	case v.kind == counts:
+		c.mixed("it computes with how many rows there are")
+		return false
+	case v.kind == rows && v.axis != at:
+		c.mixed("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
+		return false
+	case v.kind == rows && (!v.outer.equal(first.outer) || !v.inner.equal(first.inner)):
+		return c.bad("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
+	case v.kind == shared && at >= 0 && !v.dims[at].is(1):
+		return c.bad("%s has, or may have, an entry for each row of %s by its place", c.nameOf(v), c.nameOf(first))
+	}
+	return true
+}
+
+func (c *call) nameOf(v *value) string {
+	for i, in := range c.in {
+		if in == v {
+			return c.name(i)
+		}
+	}
+	return "an input"
+}
+
+// common is the size of two dimensions that broadcast.
+func (c *call) common(d, e dim) (dim, bool) {
+	n, fixedD := d.fixed()
+	m, fixedE := e.fixed()
+	switch {
+	case d.equal(e) || e.is(1):
+		return d, true
+	case d.is(1):
+		return e, true
+	case fixedD && fixedE:
+		return d, c.bad("%s", fmt.Sprintf("dimensions %d and %d do not fit", n, m))
+	case fixedD && n != 0:
+		return d, true
+	case fixedE && m != 0:
+		return e, true
+	}
+	return c.fresh(), true
+}

@@ -1,0 +1,232 @@
+package structure
+
+import "slices"
+
+// Operators that look elements up by their place.
+var gatherOperators = tableOf(
+	each("", operator{apply: gather, counts: true}, "Gather"),
+	each("", operator{apply: gatherElements}, "GatherElements"),
+	each("", operator{apply: gatherND}, "GatherND"),
+	each("", operator{apply: scatterElements}, "ScatterElements"),
+	each("", operator{apply: scatterND}, "ScatterND"),
+	each("", operator{apply: oneHot}, "OneHot"),
+)
+
+func gather(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	index, ok := c.data(1)
+	if !ok {
+		return nil
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	dims := slices.Concat(v.dims[:at], index.dims, v.dims[at+1:])
+	switch {
+	case index.kind == counts:
+		c.differs(1)
+		return nil
+	case v.kind == rows && index.kind == rows:
+		return c.no("it looks up the rows of %s at places that depend on the rows of %s", c.name(0), c.name(1))
+	case v.holds(at):
+		return c.meets(0, "picks entries of")
+	case v.kind == counts && index.kind == rows:
+		c.differs(0)
+		return nil
+	case index.kind == rows:
+		return []*value{like(index, dims, at+index.axis)}
+	case v.kind == rows && v.axis > at:
+		return []*value{like(v, dims, v.axis-1+index.rank())}
+	}
+	out := like(v, dims, v.axis)
+	if v.kind != rows && v.rank() == 1 && v.elems != nil && index.elems != nil {
+		if elems := pick(v.elems, index.elems); elems != nil {
+			out.withElems(elems)
+		}
+	}
+	return []*value{out}
+}
+
+// pick returns the elements at the given places; nil: a place is not known.
+func pick(elems, places []elem) []elem {
+	picked := make([]elem, 0, len(places))
+	for _, place := range places {
+		at, fixed := place.fixed()
+		if at < 0 {
+			at += int64(len(elems))
+		}
+		if !fixed || at < 0 || at >= int64(len(elems)) {
+			return nil
+		}
+		picked = append(picked, elems[at])
+	}
+	return picked
+}
+
+// gatherElements looks up, for each entry of the indices, the entry of the data that differs from it along one axis.
+func gatherElements(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	index, ok := c.data(1)
+	if !ok {
+		return nil
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	switch {
+	case index.kind != rows && v.kind != rows:
+		return []*value{sharedOf(index.dims)}
+	case v.holds(at):
+		return c.meets(0, "picks entries of")
+	case index.kind == rows && v.kind != rows && index.axis == at:
+		return []*value{like(index, index.dims, index.axis)}
+	case !c.alike(v, index):
+		return nil
+	}
+	return []*value{like(index, index.dims, index.axis)}
+}
+
+// alike demands that two tensors have their rows in the same way along the same dimension.
+func (c *call) alike(v, w *value) bool {
+	if v.kind != rows || w.kind != rows || v.axis != w.axis || !v.outer.equal(w.outer) || !v.inner.equal(w.inner) {
+		return c.bad("%s and %s do not both have their rows along the same dimension", c.nameOf(v), c.nameOf(w))
+	}
+	return true
+}
+
+func gatherND(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	index, ok := c.data(1)
+	if !ok {
+		return nil
+	}
+	b, ok := c.integer("batch_dims", 0)
+	if !ok {
+		return nil
+	}
+	if index.rank() == 0 || b < 0 || b >= int64(min(v.rank(), index.rank())) {
+		return c.no("its batch_dims do not fit")
+	}
+	last := index.rank() - 1
+	depth, fixed := index.dims[last].fixed()
+	if !fixed || b+depth > int64(v.rank()) {
+		return c.no("how many dimensions it looks into is not known")
+	}
+	batch, end := int(b), int(b+depth)
+	dims := slices.Concat(index.dims[:last], v.dims[end:])
+	switch {
+	case index.holds(last):
+		return c.meets(1, "takes for one place")
+	case v.kind == rows && v.axis < batch:
+		if !c.alike(v, index) {
+			return nil
+		}
+		return []*value{like(v, dims, v.axis)}
+	case v.kind == rows && index.kind == rows:
+		return c.no("it looks up the rows of %s at places that depend on the rows of %s", c.name(0), c.name(1))
+	case v.kind == rows && v.axis < end:
+		return c.meets(0, "picks entries of")
+	case v.kind == rows:
+		return []*value{like(v, dims, last+v.axis-end)}
+	case index.kind == rows && index.axis < batch:
+		return c.no("%s has, or may have, an entry for each row by its place", c.name(0))
+	}
+	return []*value{like(index, dims, index.axis)}
+}
+
+// scatterElements replaces entries at places that differ from those of the updates along one axis.
+func scatterElements(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	for i := 1; i <= 2; i++ {
+		w, ok := c.data(i)
+		if !ok || (v.kind == rows || w.kind == rows) && !c.alike(v, w) {
+			return nil
+		}
+	}
+	if v.holds(at) {
+		return c.meets(0, "writes by place along")
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+// scatterND replaces slices at places that are the same for all rows.
+func scatterND(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	index, ok := c.data(1)
+	if !ok {
+		return nil
+	}
+	updates, ok := c.data(2)
+	if !ok {
+		return nil
+	}
+	if index.kind != shared {
+		c.differs(1)
+		return nil
+	}
+	if v.kind != rows && updates.kind != rows {
+		return []*value{like(v, v.dims, 0)}
+	}
+	if index.rank() == 0 {
+		return c.no("how many dimensions it looks into is not known")
+	}
+	last := index.rank() - 1
+	depth, fixed := index.dims[last].fixed()
+	switch {
+	case !fixed:
+		return c.no("how many dimensions it looks into is not known")
+	case v.kind == rows && int64(v.axis) < depth:
+		return c.meets(0, "writes by place along")
+	case v.kind != rows || updates.kind != rows || updates.axis != last+v.axis-int(depth) ||
+		!v.outer.equal(updates.outer) || !v.inner.equal(updates.inner):
+		return c.no("%s and %s do not both have their rows along the same dimension", c.name(0), c.name(2))
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+func oneHot(c *call) []*value {
+	index, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	axis, ok := c.integer("axis", -1)
+	if !ok {
+		return nil
+	}
+	at, ok := c.place(axis, index.rank()+1)
+	if !ok {
+		return nil
+	}
+	depth := c.fresh()
+	if d := c.input(1); d != nil && len(d.elems) == 1 {
+		if n, ok := d.elems[0].size(); ok {
+			depth = n
+		}
+	}
+	axis0 := index.axis
+	if at <= axis0 {
+		axis0++
+	}
+	return []*value{like(index, slices.Insert(slices.Clone(index.dims), at, depth), axis0)}
+}

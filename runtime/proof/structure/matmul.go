@@ -1,0 +1,195 @@
+package structure
+
+import (
+	"slices"
+	"strings"
+)
+
+// Products of matrices.
+var matmulOperators = tableOf(
+	each("", operator{apply: matmul}, "MatMul"),
+	each("", operator{apply: gemm}, "Gemm"),
+	each("", operator{apply: einsum}, "Einsum"),
+)
+
+func matmul(c *call) []*value {
+	a, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	b, ok := c.data(1)
+	if !ok || !c.uniform(2) {
+		return nil
+	}
+	return c.product(a, b)
+}
+
+// product is the product of stacks of matrices: the last two dimensions are the matrix, those before broadcast. A vector is a row on the left
+// and a column on the right, and that dimension is dropped again.
+func (c *call) product(a, b *value) []*value {
+	if a.rank() == 0 || b.rank() == 0 {
+		return c.no("it needs matrices")
+	}
+	left, right := a, b
+	if a.rank() == 1 {
+		left = like(a, slices.Concat([]dim{one}, a.dims), a.axis+1)
+	}
+	if b.rank() == 1 {
+		right = like(b, slices.Concat(b.dims, []dim{one}), b.axis)
+	}
+	switch {
+	case left.holds(left.rank() - 1):
+		return c.mixed("it sums over the rows of %s", c.nameOf(a))
+	case right.holds(right.rank() - 2):
+		return c.mixed("it sums over the rows of %s", c.nameOf(b))
+	}
+	// What both sides bring to the result, so that rows that meet are seen by broadcasting: the other side has one entry there.
+	l := like(left, append(slices.Clone(left.dims[:left.rank()-1]), one), left.axis)
+	r := like(right, append(slices.Clone(right.dims[:right.rank()-2]), one, right.dims[right.rank()-1]), right.axis)
+	out, ok := c.broadcast([]*value{l, r})
+	if !ok {
+		c.reason, c.mixes = "", false // it speaks of what was made up here
+		if a.kind == rows && b.kind == rows {
+			return c.no("rows of %s meet rows of %s", c.nameOf(a), c.nameOf(b))
+		}
+		return c.no("one of its factors has, or may have, a matrix for each row of the other by its place")
+	}
+	drop := func(at int) {
+		out.dims = slices.Delete(slices.Clone(out.dims), at, at+1)
+		if at < out.axis {
+			out.axis--
+		}
+	}
+	if b.rank() == 1 {
+		drop(len(out.dims) - 1)
+	}
+	if a.rank() == 1 {
+		drop(len(out.dims) - 1 - truthOf(b.rank() > 1))
+	}
+	return []*value{out}
+}
+
+func truthOf(b bool) int { return int(truth(b)) }
+
+// turned swaps the last two dimensions.
+func turned(v *value) *value {
+	n := v.rank()
+	dims := slices.Clone(v.dims)
+	dims[n-1], dims[n-2] = dims[n-2], dims[n-1]
+	axis := v.axis
+	switch axis {
+	case n - 1:
+		axis = n - 2
+	case n - 2:
+		axis = n - 1
+	}
+	return like(v, dims, axis)
+}
+
+func gemm(c *call) []*value {
+	var factors [2]*value
+	for i, flag := range []string{"transA", "transB"} {
+		v, ok := c.data(i)
+		if !ok {
+			return nil
+		}
+		turn, ok := c.flag(flag)
+		if !ok {
+			return nil
+		}
+		if v.rank() != 2 {
+			return c.no("it needs matrices")
+		}
+		if turn {
+			v = turned(v)
+		}
+		factors[i] = v
+	}
+	made := c.product(factors[0], factors[1])
+	if made == nil || c.input(2) == nil {
+		return made
+	}
+	bias, ok := c.data(2)
+	if !ok {
+		return nil
+	}
+	if bias.rank() > 2 {
+		return c.no("its input 2 has more than two dimensions")
+	}
+	if bias.kind == rows && made[0].kind != rows {
+		return c.no("%s has rows and the product has none", c.name(2))
+	}
+	out, ok := c.broadcast([]*value{made[0], bias})
+	if !ok {
+		return nil
+	}
+	return []*value{out}
+}
+
+// einsum follows equations without an ellipsis.
+func einsum(c *call) []*value {
+	equation, ok := c.text("equation", "")
+	if !ok {
+		return nil
+	}
+	equation = strings.ReplaceAll(equation, " ", "")
+	terms, result, explicit := strings.Cut(equation, "->")
+	inputs := strings.Split(terms, ",")
+	if !explicit || len(inputs) != len(c.in) || strings.Contains(equation, ".") {
+		return c.no("there is no rule for the equation %q", equation)
+	}
+	var first *value
+	row := byte(0)
+	dims := map[byte]dim{}
+	for i, term := range inputs {
+		v, ok := c.data(i)
+		if !ok {
+			return nil
+		}
+		if v.rank() != len(term) {
+			return c.no("the equation %q does not fit the %d dimensions of %s", equation, v.rank(), c.name(i))
+		}
+		for at := range term {
+			letter := term[at]
+			if old, ok := dims[letter]; !ok || old.is(1) {
+				dims[letter] = v.dims[at]
+			}
+			if v.holds(at) {
+				switch {
+				case first == nil:
+					first, row = v, letter
+				case letter != row || !v.outer.equal(first.outer) || !v.inner.equal(first.inner):
+					return c.mixed("the rows of %s lie elsewhere than those of %s", c.name(i), c.nameOf(first))
+				}
+			}
+		}
+	}
+	out := sharedOf(nil)
+	seen := map[byte]bool{}
+	for at := range result {
+		letter := result[at]
+		d, ok := dims[letter]
+		if !ok || seen[letter] {
+			return c.no("there is no rule for the equation %q", equation)
+		}
+		seen[letter] = true
+		out.dims = append(out.dims, d)
+		if first != nil && letter == row {
+			out.axis = at
+		}
+	}
+	if first == nil {
+		return []*value{out}
+	}
+	if !seen[row] {
+		return c.mixed("it sums over the rows of %s", c.nameOf(first))
+	}
+	for i, term := range inputs {
+		v := c.in[i]
+		if n := strings.Count(term, string(row)); n > 1 || n == 1 && v.kind != rows {
+			return c.no("%s has, or may have, an entry for each row by its place", c.name(i))
+		}
+	}
+	out.dims[out.axis] = first.dims[first.axis]
+	return []*value{like(first, out.dims, out.axis)}
+}

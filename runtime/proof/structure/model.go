@@ -1,0 +1,74 @@
+package structure
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
+
+// Model is the graph of a model file, without its weights.
+type Model struct {
+	proto     *onnx.ModelProto
+	functions map[functionKey]*onnx.FunctionProto
+	nodes     int
+}
+
+type functionKey struct{ domain, name, overload string }
+
+// Read reads the graph of a model file (.onnx), but not its weights: what it allocates is little beside the file, and tensors kept in files of
+// their own are not looked at.
+func Read(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	m, err := read(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s is no ONNX model: %w", path, err)
+	}
+	return m, nil
+}
+
+// read reads a model of so many bytes.
+func read(r io.ReaderAt, size int64) (*Model, error) {
+	slim, err := slimmed(r, size)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{proto: &onnx.ModelProto{}, functions: map[functionKey]*onnx.FunctionProto{}}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(slim, m.proto); err != nil {
+		return nil, err
+	}
+	if m.proto.GetGraph() == nil {
+		return nil, errNoGraph
+	}
+	m.nodes = countNodes(m.proto.GetGraph().GetNode())
+	for _, f := range m.proto.GetFunctions() {
+		key := functionKey{standard(f.GetDomain()), f.GetName(), f.GetOverload()}
+		if m.functions[key] != nil {
+			return nil, fmt.Errorf("it has two functions %q", f.GetName())
+		}
+		m.functions[key] = f
+		m.nodes += countNodes(f.GetNode())
+	}
+	return m, nil
+}
+
+func countNodes(nodes []*onnx.NodeProto) int {
+	n := len(nodes)
+	for _, node := range nodes {
+		for _, a := range node.GetAttribute() {
+			n += countNodes(a.GetG().GetNode())
+		}
+	}
+	return n
+}

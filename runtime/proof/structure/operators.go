@@ -1,0 +1,42 @@
+package structure
+
+import "maps"
+
+// operatorKey names an operator; the standard domain is "".
+type operatorKey struct{ domain, name string }
+
+// operator is how an operator is dealt with.
+type operator struct {
+	apply  rule
+	counts bool // the rule takes inputs that depend on how many rows there are
+	opaque bool // it does not follow from its inputs being the same for all rows that its outputs are
+}
+
+// Domains of operators.
+const (
+	microsoft = "com.microsoft"
+	classic   = "ai.onnx.ml" // trees, linear models and what goes before them
+)
+
+// operators has every operator that there is a rule for.
+var operators = tableOf(
+	elementwiseOperators, sizeOperators, reshapeOperators, gatherOperators, reduceOperators, matmulOperators, convOperators,
+	imageOperators, recurrentOperators, controlOperators, quantizedOperators, contribOperators, classicOperators, mixingOperators,
+)
+
+func tableOf(families ...map[operatorKey]operator) map[operatorKey]operator {
+	all := map[operatorKey]operator{}
+	for _, family := range families {
+		maps.Copy(all, family)
+	}
+	return all
+}
+
+// each gives several operators of one domain the same rule.
+func each(domain string, op operator, names ...string) map[operatorKey]operator {
+	table := map[operatorKey]operator{}
+	for _, name := range names {
+		table[operatorKey{domain, name}] = op
+	}
+	return table
+}

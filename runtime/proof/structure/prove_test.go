@@ -1,0 +1,132 @@
+package structure_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/proof/structure"
+)
+
+func readModel(t testing.TB, model []byte) *structure.Model {
+	t.Helper()
+	m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// proveSketch proves a sketch as it stands.
+func proveSketch(t testing.TB, text string) structure.Verdict {
+	t.Helper()
+	s, err := parseSketch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readModel(t, s.graph.Marshal()).Prove(s.axes)
+}
+
+// What is not proven names the operator and says why.
+func TestReasons(t *testing.T) {
+	for _, tt := range []struct{ sketch, operator, reason string }{
+		{"x[N,4]; Relu(Nonsense(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
+		{"x[N,4]; ReduceMean{axes=[0]}(x)", `ReduceMean "ReduceMean_0"`, `it reduces over dimension 0, which holds the rows of "x"`},
+		{
+			"x[N,4]; ms.DynamicQuantizeMatMul(x, u8<4,3>, 0.1, u8(1))", `com.microsoft.DynamicQuantizeMatMul "DynamicQuantizeMatMul_0"`,
+			"it has the largest and the smallest of all elements decide",
+		},
+		{
+			"x[N,4] c:bool[]; If{then_branch=()=>(Relu(x)), else_branch=()=>(Softmax{axis=0}(x))}(c)", `Softmax "Softmax_0"`,
+			`it normalises over dimension 0, which holds the rows of "x"`,
+		},
+		{"x[N,4]; Div(x, Cast{to=1}(Size(x)))", `Div "Div_2"`, "it computes with how many rows there are"},
+		{"x[N,4]; Shape(x)", `Shape "Shape_0"`, `output "t1" depends on how many rows there are`},
+		{"x[N,4]; Reshape(x, [-1,2])", `Reshape "Reshape_0"`, `output "t2" does not have one entry for each row along dimension 0`},
+		{"opset 6; x[N,4]; Relu(x)", "", "there are rules for operator sets 7 to 26, and this is 6"},
+		{"opset 99; x[N,4]; Relu(x)", "", "there are rules for operator sets 7 to 26, and this is 99"},
+		{"x[N,4]; nothing", "", `nothing computes the output "nothing"`},
+		{"x[N,4]; Relu(nothing)", `Relu "Relu_0"`, `nothing computes its input "nothing"`},
+		{"x[N,4]; x = Relu(x); x", `Relu "Relu_0"`, `there are two tensors "x"`},
+	} {
+		v := proveSketch(t, tt.sketch)
+		if v.Proven || v.Operator != tt.operator || v.Reason != tt.reason {
+			t.Errorf("%s:\n got %v %s: %s\nwant %s: %s", tt.sketch, v.Proven, v.Operator, v.Reason, tt.operator, tt.reason)
+		}
+	}
+}
+
+// What mixes rows and reaches no output stands in nobody's way.
+func TestOnlyOutputsCount(t *testing.T) {
+	v := proveSketch(t, "x[N,4] w[3]; m = ReduceMean{axes=[0]}(x); Relu(x), Transpose(x), Relu(w)")
+	if !v.Proven || len(v.Outputs) != 2 || v.Outputs["t1"] != 0 || v.Outputs["t2"] != 1 || v.Nodes != 4 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestAxesThatDoNotFit(t *testing.T) {
+	s, err := parseSketch("x[N,4]; Relu(x)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := readModel(t, s.graph.Marshal())
+	for name, axes := range map[string]map[string]int{
+		`the graph has no input "y"`:    {"x": 0, "y": 0},
+		`input "x" has no dimension 2`:  {"x": 2},
+		`input "x" has no dimension -1`: {"x": -1},
+		"":                              nil,
+	} {
+		v := m.Prove(structure.Axes{Inputs: axes})
+		if axes == nil {
+			if !v.Proven || len(v.Outputs) != 0 {
+				t.Errorf("without rows: %+v", v)
+			}
+		} else if v.Proven || v.Reason != name {
+			t.Errorf("%v: %+v", axes, v)
+		}
+	}
+}
+
+// A model's own functions are computed as if their nodes stood where they are called.
+func TestFunctions(t *testing.T) {
+	initialise(t)
+	for _, tt := range []struct {
+		axis   int64
+		proven bool
+	}{{1, true}, {0, false}} {
+		body := onnxgraph.New("").Node("Softmax", []string{"a"}, []string{"s"}, onnxgraph.RefAttr("axis", "along", 2)).
+			Node("Add", []string{"s", "a"}, []string{"b"})
+		g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
+		g.Function("mine", "F", body, []string{"a"}, []string{"b"}, []string{"along"})
+		g.DomainNode("mine", "F", []string{"x"}, []string{"y"}, onnxgraph.IntAttr("along", tt.axis))
+		axes := structure.Axes{Inputs: map[string]int{"x": 0}}
+		v := readModel(t, g.Marshal()).Prove(axes)
+		if v.Proven != tt.proven || v.Nodes != 3 {
+			t.Errorf("along %d: %+v", tt.axis, v)
+		}
+		session, _, err := openModel(t, g.Marshal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &sketch{inputs: []sketchInput{{"x", onnxgraph.Float, []string{"N", "4"}, 0}}}
+		if found, ran := differs(session, s, 1, 20, v.Outputs); ran == 0 || found != "" == tt.proven {
+			t.Errorf("along %d: ONNX Runtime %q in %d trials", tt.axis, found, ran)
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A function that calls itself, and graphs within graphs without end, are given up.
+func TestNoEnd(t *testing.T) {
+	body := onnxgraph.New("").Opset("mine", 1).DomainNode("mine", "F", []string{"a"}, []string{"m"}).
+		DomainNode("mine", "F", []string{"m"}, []string{"b"})
+	g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
+	g.Function("mine", "F", body, []string{"a"}, []string{"b"}, nil).DomainNode("mine", "F", []string{"x"}, []string{"y"})
+	v := readModel(t, g.Marshal()).Prove(structure.Axes{Inputs: map[string]int{"x": 0}})
+	if v.Proven || !strings.Contains(v.Reason, "graphs deep") {
+		t.Errorf("%+v", v)
+	}
+}

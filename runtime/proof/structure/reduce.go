@@ -1,0 +1,254 @@
+package structure
+
+import "slices"
+
+// Operators that let entries along some dimensions meet.
+var reduceOperators = tableOf(
+	each("", operator{apply: reduceSince(18), counts: true}, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+		"ReduceMin", "ReduceProd", "ReduceSumSquare"),
+	each("", operator{apply: reduceSince(13), counts: true}, "ReduceSum"),
+	each("", operator{apply: argMax}, "ArgMax", "ArgMin"),
+	each("", operator{apply: softmax}, "Softmax", "LogSoftmax", "Hardmax"),
+	each("", operator{apply: along("normalises over", -1)}, "LpNormalization"),
+	each("", operator{apply: cumSum}, "CumSum"),
+	each("", operator{apply: topK}, "TopK"),
+	each("", operator{apply: meanVariance}, "MeanVarianceNormalization"),
+	each("", operator{apply: layerNormalization}, "LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization"),
+)
+
+// ofNaN is why the largest of numbers is not proven to be the same in every batch. ONNX Runtime takes it in packets that begin where memory is
+// aligned, and what a packet makes of NaN depends on where in it that stands: a row with NaN in it answers otherwise in another place of a batch.
+const ofNaN = "what it makes of NaN depends on where a row lies in memory"
+
+// reduceSince is the rule of a reduction whose axes became an input with the operator set since.
+func reduceSince(since int64) rule {
+	return func(c *call) []*value {
+		v, ok := c.data(0)
+		if !ok {
+			return nil
+		}
+		axes, ok := c.axes(since, 1)
+		if !ok {
+			return nil
+		}
+		keep, ok := c.integer("keepdims", 1)
+		if !ok {
+			return nil
+		}
+		nothing, ok := c.flag("noop_with_empty_axes")
+		if !ok {
+			return nil
+		}
+		drop := slices.Repeat([]bool{len(axes) == 0 && !(nothing && c.version >= since)}, v.rank())
+		for _, a := range axes {
+			at, ok := c.place(a, v.rank())
+			if !ok {
+				return nil
+			}
+			drop[at] = true
+		}
+		out := like(v, nil, v.axis)
+		for at, d := range v.dims {
+			switch {
+			case !drop[at]:
+				out.dims = append(out.dims, d)
+			case v.holds(at):
+				return c.mingles("reduces over")
+			case keep != 0:
+				out.dims = append(out.dims, one)
+			case at < v.axis:
+				out.axis--
+			}
+		}
+		if op := c.node.GetOpType(); v.kind == rows && (op == "ReduceMax" || op == "ReduceMin") {
+			return c.no(ofNaN)
+		}
+		c.reduceElems(v, out, drop)
+		return []*value{out}
+	}
+}
+
+// reduceElems computes the product of a shape, which is how many elements a tensor has.
+func (c *call) reduceElems(v, out *value, drop []bool) {
+	if v.kind == rows || v.rank() != 1 || !drop[0] || len(v.elems) == 0 {
+		return
+	}
+	op, ok := map[string]string{"ReduceProd": "Mul", "ReduceSum": "Add", "ReduceMax": "Max", "ReduceMin": "Min"}[c.node.GetOpType()]
+	if !ok {
+		return
+	}
+	e := v.elems[0]
+	for _, f := range v.elems[1:] {
+		e = combine(op, e, f, c.fresh)
+	}
+	out.withElems([]elem{e})
+}
+
+func argMax(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	keep, ok := c.integer("keepdims", 1)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.mingles("reduces over")
+	}
+	out := like(v, slices.Clone(v.dims), v.axis)
+	if keep != 0 {
+		out.dims[at] = one
+	} else {
+		out.dims = slices.Delete(out.dims, at, at+1)
+		if at < out.axis {
+			out.axis--
+		}
+	}
+	return []*value{out}
+}
+
+// softmax took all dimensions from its axis on together, before operator set 13.
+func softmax(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	otherwise := int64(-1)
+	if c.version < 13 {
+		otherwise = 1
+	}
+	at, ok := c.axis(otherwise, v)
+	if !ok {
+		return nil
+	}
+	if v.kind == rows && c.node.GetOpType() == "Hardmax" {
+		return c.no(ofNaN)
+	}
+	if v.holds(at) || c.version < 13 && v.kind == rows && v.axis >= at {
+		return c.mingles("normalises over")
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+// along is the rule of what mixes the entries along one axis and keeps the shape.
+func along(doing string, otherwise int64) rule {
+	return func(c *call) []*value {
+		v, ok := c.data(0)
+		if !ok || !c.uniform(1) {
+			return nil
+		}
+		at, ok := c.axis(otherwise, v)
+		if !ok {
+			return nil
+		}
+		if v.holds(at) {
+			return c.mingles(doing)
+		}
+		return []*value{like(v, v.dims, v.axis)}
+	}
+}
+
+func cumSum(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	axis, ok := c.constants(1)
+	if !ok {
+		return nil
+	}
+	if len(axis) != 1 {
+		return c.no("it needs one axis")
+	}
+	at, ok := c.place(axis[0], v.rank())
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.mingles("sums along")
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+func topK(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	at, ok := c.axis(-1, v)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.mingles("sorts")
+	}
+	dims := slices.Clone(v.dims)
+	dims[at] = c.fresh()
+	if k := c.input(1); k != nil && len(k.elems) == 1 {
+		if n, ok := k.elems[0].size(); ok {
+			dims[at] = n
+		}
+	}
+	return []*value{like(v, dims, v.axis), like(v, dims, v.axis)}
+}
+
+func meanVariance(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	axes, ok := c.integers("axes")
+	if !ok {
+		return nil
+	}
+	if c.attrs["axes"] == nil {
+		axes = []int64{0, 2, 3}
+	}
+	if _, ok := c.attrs["across_channels"]; ok || len(axes) == 0 {
+		return nil
+	}
+	for _, a := range axes {
+		at, ok := c.place(a, v.rank())
+		if !ok {
+			return nil
+		}
+		if v.holds(at) {
+			return c.mingles("normalises over")
+		}
+	}
+	return []*value{like(v, v.dims, v.axis)}
+}
+
+// layerNormalization takes all dimensions from its axis on together.
+func layerNormalization(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	at, ok := c.axis(-1, v)
+	if !ok {
+		return nil
+	}
+	if v.kind == rows && v.axis >= at {
+		return c.mingles("normalises over")
+	}
+	for i := 1; i < len(c.in); i++ {
+		if c.in[i] == nil {
+			continue
+		}
+		w, ok := c.data(i)
+		if !ok || v.kind == rows && !c.aligned(w, v, v.axis-v.rank()) {
+			return nil
+		}
+	}
+	statistics := slices.Clone(v.dims)
+	for i := at; i < v.rank(); i++ {
+		statistics[i] = one
+	}
+	return []*value{like(v, v.dims, v.axis), like(v, statistics, v.axis), like(v, statistics, v.axis)}
+}

@@ -1,0 +1,457 @@
+package structure
+
+import "slices"
+
+// Operators that move elements about, or leave some out.
+var reshapeOperators = tableOf(
+	each("", operator{apply: reshape, counts: true}, "Reshape"),
+	each("", operator{apply: flatten}, "Flatten"),
+	each("", operator{apply: squeeze, counts: true}, "Squeeze"),
+	each("", operator{apply: unsqueeze, counts: true}, "Unsqueeze"),
+	each("", operator{apply: transpose, counts: true}, "Transpose"),
+	each("", operator{apply: concat, counts: true}, "Concat"),
+	each("", operator{apply: split}, "Split"),
+	each("", operator{apply: slice, counts: true}, "Slice"),
+	each("", operator{apply: pad}, "Pad"),
+	each("", operator{apply: depthToSpace}, "DepthToSpace", "SpaceToDepth"),
+	each("", operator{apply: trilu}, "Trilu"),
+	each("", operator{apply: reverseSequence}, "ReverseSequence"),
+)
+
+func reshape(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	s := c.input(1)
+	switch {
+	case s == nil:
+		return c.no("it lacks its input 1")
+	case s.kind == rows:
+		c.differs(1)
+		return nil
+	case s.elems == nil:
+		return c.no("what %s holds is not known before it runs", c.name(1))
+	}
+	allowZero, ok := c.flag("allowzero")
+	if !ok {
+		return nil
+	}
+	return c.reshaped(v, s.elems, allowZero)
+}
+
+// reshaped gives v the wanted dimensions: 0 is the one that v has there (unless zero is allowed), and -1 whatever is left.
+func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
+	dims := make([]*dim, len(want)) // nil: not known
+	rest := -1
+	for i, e := range want {
+		n, fixed := e.fixed()
+		d, isSize := e.size()
+		switch {
+		case fixed && n == -1 && rest >= 0:
+			return c.no("its shape has -1 twice")
+		case fixed && n == -1:
+			rest = i
+		case fixed && n == 0 && !allowZero:
+			if i >= v.rank() {
+				return c.no("its shape copies a dimension that there is not")
+			}
+			dims[i] = &v.dims[i]
+		case isSize:
+			dims[i] = &d
+		case e.dependsOnCount() || e.known:
+			return c.no("it makes a dimension that is no multiple of the number of rows")
+		default:
+			// It may be -1 or 0 when it runs; that is the same for all rows.
+		}
+	}
+	total, ok := product(v.dims)
+	if !ok {
+		return c.no("its input is too large to follow")
+	}
+	if rest >= 0 {
+		if left, ok := c.left(total, dims, rest); ok {
+			dims[rest] = &left
+		} else if v.kind == rows && !slices.ContainsFunc(dims, func(d *dim) bool { return d != nil && d.n }) {
+			return c.no("whether the rows of %s stay whole is not known: what its shape leaves for -1 is not", c.name(0))
+		}
+	}
+	out := &value{kind: v.kind, ranked: true}
+	axis := -1
+	for i, d := range dims {
+		if d != nil && d.n {
+			if axis >= 0 {
+				return c.no("it makes a tensor with the number of rows in two dimensions")
+			}
+			axis = i
+		}
+		if d == nil {
+			fresh := c.fresh()
+			d = &fresh
+		}
+		out.dims = append(out.dims, *d)
+	}
+	if v.kind != rows {
+		if axis >= 0 {
+			return c.no("it makes a dimension of the number of rows of what does not have them")
+		}
+		if v.elems != nil {
+			return []*value{c.regrouped(v, out)}
+		}
+		return []*value{out}
+	}
+	if axis < 0 {
+		return c.no("its shape has no place for the rows of %s", c.name(0))
+	}
+	out.axis = axis
+	if !c.regroup(v, dims, out) {
+		return nil
+	}
+	return []*value{out}
+}
+
+// regrouped keeps the elements of a small tensor.
+func (c *call) regrouped(v, out *value) *value {
+	if p, ok := product(out.dims); ok && p.is(int64(len(v.elems))) {
+		return out.withElems(v.elems)
+	}
+	return out
+}
+
+// left is what -1 stands for.
+func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
+	for i, d := range dims {
+		if i == rest {
+			continue
+		}
+		if d == nil {
+			return dim{}, false
+		}
+		var ok bool
+		if total, ok = total.over(*d); !ok {
+			return dim{}, false
+		}
+	}
+	return total, true
+}
+
+// regroup finds how the rows lie in a reshaped tensor. In memory the element (l, n, r) of v is at (l·N + n)·R + r, where l < L counts what is
+// left of the rows and r < R what is right of them. A dimension A·N·B with P entries to its left and S to its right has its rows in the same
+// elements if and only if P·A = L and B·S = R. Either follows from the other where the engine refuses a shape that does not have as many elements.
+// ONNX Runtime does not always: it may put -1 for one computed dimension. So both are demanded where both can be said.
+func (c *call) regroup(v *value, dims []*dim, out *value) bool {
+	multiple := out.dims[out.axis].without()
+	left, okLeft := outside(v.dims[:v.axis], v.outer)
+	right, okRight := outside(v.dims[v.axis+1:], v.inner)
+	before, okBefore := known(dims[:out.axis])
+	after, okAfter := known(dims[out.axis+1:])
+	if okLeft && okBefore {
+		outer, ok := left.over(before)
+		if !ok {
+			return c.apart()
+		}
+		inner, ok := multiple.over(outer)
+		if !ok {
+			return c.apart()
+		}
+		if okRight && okAfter {
+			if all, ok := inner.times(after); !ok || !all.equal(right) {
+				return c.apart()
+			}
+		}
+		out.outer, out.inner = outer, inner
+		return true
+	}
+	if okRight && okAfter {
+		if inner, ok := right.over(after); ok {
+			if outer, ok := multiple.over(inner); ok {
+				out.outer, out.inner = outer, inner
+				return true
+			}
+		}
+	}
+	return c.apart()
+}
+
+func (c *call) apart() bool { return c.bad("it may take the rows of %s apart", c.name(0)) }
+
+func outside(dims []dim, part dim) (dim, bool) {
+	p, ok := product(dims)
+	if !ok {
+		return dim{}, false
+	}
+	return p.times(part)
+}
+
+// known is the product of dimensions all of which are known.
+func known(dims []*dim) (dim, bool) {
+	list := make([]dim, 0, len(dims))
+	for _, d := range dims {
+		if d == nil {
+			return dim{}, false
+		}
+		list = append(list, *d)
+	}
+	return product(list)
+}
+
+func flatten(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	at, ok := c.integer("axis", 1)
+	if !ok {
+		return nil
+	}
+	if at < 0 {
+		at += int64(v.rank())
+	}
+	if at < 0 || at > int64(v.rank()) {
+		return c.no("its axis does not fit %d dimensions", v.rank())
+	}
+	before, okBefore := product(v.dims[:at])
+	after, okAfter := product(v.dims[at:])
+	if !okBefore || !okAfter {
+		return c.no("its input is too large to follow")
+	}
+	// Nothing is copied or left over: a dimension of zero entries is what it says.
+	return c.reshaped(v, []elem{{dim: before, known: true}, {dim: after, known: true}}, true)
+}
+
+func squeeze(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	axes, ok := c.axes(13, 1)
+	if !ok {
+		return nil
+	}
+	drop := make([]bool, v.rank())
+	for _, a := range axes {
+		at, ok := c.place(a, v.rank())
+		if !ok {
+			return nil
+		}
+		drop[at] = true
+	}
+	out := like(v, nil, v.axis)
+	for at, d := range v.dims {
+		if len(axes) == 0 {
+			if _, fixed := d.fixed(); !fixed {
+				return c.no("without axes it drops dimension %d where that has one entry", at)
+			}
+			drop[at] = d.is(1)
+		}
+		switch {
+		case !drop[at]:
+			out.dims = append(out.dims, d)
+		case v.holds(at):
+			return c.meets(0, "drops")
+		case at < v.axis:
+			out.axis--
+		}
+	}
+	return []*value{withSame(out, v)}
+}
+
+// withSame keeps the elements of v in a tensor that has the same ones in the same order.
+func withSame(out, v *value) *value {
+	if v.kind == rows {
+		return out
+	}
+	return out.withElems(v.elems)
+}
+
+func unsqueeze(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	axes, ok := c.axes(13, 1)
+	if !ok {
+		return nil
+	}
+	rank := v.rank() + len(axes)
+	added := make([]bool, rank)
+	for _, a := range axes {
+		at, ok := c.place(a, rank)
+		if !ok {
+			return nil
+		}
+		if added[at] {
+			return c.no("its axes name a dimension twice")
+		}
+		added[at] = true
+	}
+	out := like(v, nil, 0)
+	next := 0
+	for at := range rank {
+		if added[at] {
+			out.dims = append(out.dims, one)
+			continue
+		}
+		if v.holds(next) {
+			out.axis = at
+		}
+		out.dims = append(out.dims, v.dims[next])
+		next++
+	}
+	return []*value{withSame(out, v)}
+}
+
+func transpose(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	perm, ok := c.integers("perm")
+	if !ok {
+		return nil
+	}
+	if perm == nil {
+		for at := v.rank() - 1; at >= 0; at-- {
+			perm = append(perm, int64(at))
+		}
+	}
+	if len(perm) != v.rank() {
+		return c.no("it permutes %d dimensions of %d", len(perm), v.rank())
+	}
+	seen := make([]bool, v.rank())
+	out := like(v, nil, 0)
+	for at, from := range perm {
+		if from < 0 || from >= int64(v.rank()) || seen[from] {
+			return c.no("its permutation is none")
+		}
+		seen[from] = true
+		if v.holds(int(from)) {
+			out.axis = at
+		}
+		out.dims = append(out.dims, v.dims[from])
+	}
+	if v.kind != rows && v.elems != nil {
+		out.withElems(turnedElems(v, perm))
+	}
+	return []*value{out}
+}
+
+// turnedElems are the elements of a small tensor in the order that a permutation of its dimensions gives them.
+func turnedElems(v *value, perm []int64) []elem {
+	strides := make([]int, v.rank())
+	stride := 1
+	for at := v.rank() - 1; at >= 0; at-- {
+		strides[at] = stride
+		stride *= int(v.dims[at].coef)
+	}
+	at := []int{0}
+	for _, from := range perm {
+		next := make([]int, 0, len(at))
+		for _, base := range at {
+			for i := range int(v.dims[from].coef) {
+				next = append(next, base+i*strides[from])
+			}
+		}
+		at = next
+	}
+	elems := make([]elem, 0, len(at))
+	for _, i := range at {
+		elems = append(elems, v.elems[i])
+	}
+	return elems
+}
+
+func concat(c *call) []*value {
+	first, ok := c.data(0)
+	if !ok {
+		return nil
+	}
+	at, ok := c.axis(1, first)
+	if !ok {
+		return nil
+	}
+	out := like(first, slices.Clone(first.dims), first.axis)
+	elems := first.elems
+	for i := range c.in {
+		v, ok := c.data(i)
+		if !ok {
+			return nil
+		}
+		switch {
+		case v.rank() != first.rank():
+			return c.no("its inputs have %d and %d dimensions", first.rank(), v.rank())
+		case v.holds(at):
+			return c.meets(i, "concatenates along")
+		case (v.kind == rows) != (first.kind == rows):
+			return c.no("of its inputs some have rows and some do not")
+		case v.kind == rows && (v.axis != first.axis || !v.outer.equal(first.outer) || !v.inner.equal(first.inner)):
+			return c.no("the rows of %s lie elsewhere than those of %s", c.name(i), c.name(0))
+		case v.kind == counts:
+			out.kind = counts
+		}
+		if i > 0 {
+			out.dims[at] = c.sum(out.dims[at], v.dims[at])
+			if elems != nil && v.elems != nil {
+				elems = slices.Concat(elems, v.elems)
+			} else {
+				elems = nil
+			}
+		}
+	}
+	if first.rank() == 1 && out.kind != rows {
+		out.withElems(elems)
+	}
+	return []*value{out}
+}
+
+// sum is a size made of two.
+func (c *call) sum(d, e dim) dim {
+	if s := binarySizes("Add", d, e); s.known {
+		return s.dim
+	}
+	n, fixedD := d.fixed()
+	m, fixedE := e.fixed()
+	if fixedD && fixedE {
+		return size(n + m)
+	}
+	return c.fresh()
+}
+
+func split(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.meets(0, "splits")
+	}
+	sizes, ok := c.integers("split")
+	if ok && c.version >= 13 {
+		if sizes = nil; c.input(1) != nil && c.input(1).elems != nil {
+			if sizes, ok = c.constants(1); !ok {
+				sizes, c.reason, ok = nil, "", true
+			}
+		}
+	}
+	if !ok {
+		return nil
+	}
+	parts := make([]*value, len(c.node.GetOutput()))
+	for i := range parts {
+		d := c.fresh()
+		switch n, fixed := v.dims[at].fixed(); {
+		case i < len(sizes) && sizes[i] >= 0:
+			d = size(sizes[i])
+		case sizes == nil && c.input(1) == nil && fixed && n%int64(len(parts)) == 0:
+			d = size(n / int64(len(parts)))
+		}
+		dims := slices.Clone(v.dims)
+		dims[at] = d
+		parts[i] = like(v, dims, v.axis)
+	}
+	return parts
+}

@@ -1,0 +1,114 @@
+package structure_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/proof/structure"
+)
+
+// ruleLine is a line of testdata/rules.txt for one operator.
+type ruleLine struct {
+	want     string
+	operator string // ms. and ml. stand for domains
+	sketch   string
+}
+
+func ruleLines(t testing.TB) []ruleLine {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/rules.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []ruleLine
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		head, sketch, ok := strings.Cut(line, " : ")
+		words := strings.Fields(head)
+		if !ok || len(words) < 2 {
+			t.Fatalf("%q is no rule", line)
+		}
+		for _, op := range words[1:] {
+			lines = append(lines, ruleLine{words[0], op, strings.ReplaceAll(sketch, "$", op)})
+		}
+	}
+	return lines
+}
+
+// Each rule says what it must of a graph that obeys and of one that does not, and ONNX Runtime agrees.
+func TestRules(t *testing.T) {
+	initialise(t)
+	for _, line := range ruleLines(t) {
+		t.Run(line.operator, func(t *testing.T) {
+			s, err := parseSketch(line.sketch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, m, err := openModel(t, s.graph.Marshal())
+			if err != nil && line.want != "unproven" {
+				t.Fatalf("%s: %v", line.sketch, err)
+			}
+			v := m.Prove(s.axes)
+			if v.Proven != (line.want == "yes") {
+				t.Errorf("%s: proven is %v: %s %s", line.sketch, v.Proven, v.Operator, v.Reason)
+			}
+			if !v.Proven && v.Reason == "" {
+				t.Errorf("%s: no reason", line.sketch)
+			}
+			if err != nil {
+				return
+			}
+			defer session.Close()
+			axes := v.Outputs
+			if line.want != "yes" {
+				axes = nil
+			}
+			found, ran := differs(session, s, 1, 30, axes)
+			switch {
+			case line.want == "yes" && found != "":
+				t.Errorf("%s: %s", line.sketch, found)
+			case line.want == "no" && found == "":
+				t.Errorf("%s: ONNX Runtime shows no difference in %d trials", line.sketch, ran)
+			case line.want == "yes" && ran < 15:
+				t.Errorf("%s: only %d trials ran", line.sketch, ran)
+			}
+		})
+	}
+}
+
+// A rule without a pair of graphs is not tested, and a test of an operator without a rule is a mistake.
+func TestEachRuleHasAPair(t *testing.T) {
+	yes, other := map[string]bool{}, map[string]bool{}
+	for _, line := range ruleLines(t) {
+		name := line.operator
+		if rest, ok := strings.CutPrefix(name, "ms."); ok {
+			name = "com.microsoft." + rest
+		} else if rest, ok := strings.CutPrefix(name, "ml."); ok {
+			name = "ai.onnx.ml." + rest
+		}
+		if line.want == "yes" {
+			yes[name] = true
+		} else {
+			other[name] = true
+		}
+	}
+	known := map[string]bool{}
+	for _, name := range structure.Operators() {
+		known[name] = true
+		if !other[name] {
+			t.Errorf("%s has no graph that breaks its rule", name)
+		}
+		if !yes[name] && !structure.NeverProven(name) {
+			t.Errorf("%s has no graph that obeys its rule", name)
+		}
+	}
+	for name := range other {
+		if !known[name] {
+			t.Errorf("there is a test of %s, which has no rule", name)
+		}
+	}
+}

@@ -1,0 +1,375 @@
+package structure_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/proof/structure"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// initialise loads the library that `make setup` fetched.
+func initialise(t testing.TB) {
+	t.Helper()
+	path, err := ortlib.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ort.Init(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// encoded is one number as a tensor holds it.
+func encoded(dtype onnxgraph.DType, number string) []byte {
+	f, _ := strconv.ParseFloat(number, 64)
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		n = int64(f)
+	}
+	switch dtype {
+	case onnxgraph.Float:
+		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(f)))
+	case onnxgraph.Double:
+		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))
+	case onnxgraph.Float16:
+		return binary.LittleEndian.AppendUint16(nil, tensor.Float16Bits(float32(f)))
+	case onnxgraph.Int64:
+		return binary.LittleEndian.AppendUint64(nil, uint64(n))
+	case onnxgraph.Int32:
+		return binary.LittleEndian.AppendUint32(nil, uint32(n))
+	default:
+		return []byte{byte(n)}
+	}
+}
+
+var runTypes = map[onnxgraph.DType]tensor.DType{
+	onnxgraph.Float: tensor.Float32, onnxgraph.Double: tensor.Float64, onnxgraph.Float16: tensor.Float16, onnxgraph.Int64: tensor.Int64,
+	onnxgraph.Int32: tensor.Int32, onnxgraph.Uint8: tensor.Uint8, onnxgraph.Int8: tensor.Int8, onnxgraph.Bool: tensor.Bool,
+	onnxgraph.String: tensor.String,
+}
+
+// How the numbers of a row are drawn.
+type palette int
+
+const (
+	ordinary palette = iota
+	nans
+	infinities
+	huge
+	negatives
+	zeros
+	palettes
+)
+
+// element draws one element. Integers stay small, because they choose: what is out of bounds fails a run, which is no wrong answer.
+func element(rng *rand.Rand, dtype onnxgraph.DType, p palette) []byte {
+	switch dtype {
+	case onnxgraph.Float, onnxgraph.Double, onnxgraph.Float16:
+		f := rng.NormFloat64()
+		switch {
+		case p == nans && rng.IntN(2) == 0:
+			f = math.NaN()
+		case p == infinities && rng.IntN(2) == 0:
+			f = math.Inf(rng.IntN(2)*2 - 1)
+		case p == huge:
+			f *= 1e4
+			if dtype != onnxgraph.Float16 {
+				f *= math.Pow(10, float64(rng.IntN(30)))
+			}
+		case p == negatives:
+			f = -100 * math.Abs(f)
+		case p == zeros:
+			f = 0
+		}
+		return encoded(dtype, strconv.FormatFloat(f, 'g', -1, 64))
+	case onnxgraph.Int64:
+		return encoded(dtype, strconv.Itoa(rng.IntN(3)))
+	case onnxgraph.Int32:
+		return encoded(dtype, strconv.Itoa(1+rng.IntN(2)))
+	case onnxgraph.Bool:
+		return []byte{byte(rng.IntN(2))}
+	case onnxgraph.String:
+		return tensor.AppendString(nil, []byte(string(rune('a'+rng.IntN(3)))))
+	case onnxgraph.Uint8, onnxgraph.Int8:
+		if p == ordinary {
+			return []byte{byte(rng.IntN(7))}
+		}
+		return []byte{byte(rng.IntN(256))}
+	default:
+		return []byte{byte(rng.IntN(256))}
+	}
+}
+
+// trial is a session on a sketch, and sizes for its open dimensions.
+type trial struct {
+	s       *sketch
+	session *ort.Session
+	rng     *rand.Rand
+	sizes   map[string]int64
+}
+
+// openModel opens a model in ONNX Runtime and for proof.
+func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, model, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := structure.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := ort.Open(path, ort.Options{})
+	return session, m, err
+}
+
+func (r *trial) shape(in sketchInput) tensor.Shape {
+	shape := tensor.Shape{}
+	for _, d := range in.dims {
+		n, err := strconv.ParseInt(d, 10, 64)
+		if err != nil {
+			n = 1
+			if d != "N" {
+				if r.sizes[d] == 0 {
+					r.sizes[d] = 1 + r.rng.Int64N(4)
+				}
+				n = r.sizes[d]
+			}
+		}
+		shape = append(shape, n)
+	}
+	return shape
+}
+
+// draw makes one row of each input, or the whole of one without rows where share is nil.
+func (r *trial) draw(p palette, share []tensor.Tensor) []tensor.Tensor {
+	row := make([]tensor.Tensor, len(r.s.inputs))
+	for i, in := range r.s.inputs {
+		if share != nil && in.axis < 0 {
+			row[i] = share[i]
+			continue
+		}
+		t := tensor.Tensor{DType: runTypes[in.dtype], Shape: r.shape(in)}
+		n, _ := t.Shape.Elements()
+		for range n {
+			t.Data = append(t.Data, element(r.rng, in.dtype, p)...)
+		}
+		row[i] = t
+	}
+	return row
+}
+
+// run joins rows and runs them.
+func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
+	sig := r.session.Signature()
+	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs))
+	defer b.Free()
+	for i, in := range r.s.inputs {
+		at := sig.Input(in.name)
+		if at < 0 {
+			continue // nothing uses it
+		}
+		whole := members[0][i]
+		if in.axis >= 0 {
+			parts := make([]tensor.Tensor, 0, len(members))
+			for _, m := range members {
+				parts = append(parts, m[i])
+			}
+			whole = joinRows(parts, in.axis)
+		}
+		copy(b.Input(at, whole.DType, whole.Shape, len(whole.Data)), whole.Data)
+	}
+	if err := r.session.Run(b); err != nil {
+		return nil, err
+	}
+	out := make([]tensor.Tensor, 0, len(b.Outputs))
+	for _, o := range b.Outputs {
+		out = append(out, tensor.Tensor{DType: o.DType, Shape: append(tensor.Shape{}, o.Shape...), Data: bytes.Clone(o.Data)})
+	}
+	return out, nil
+}
+
+// elementsOf splits the data of a tensor.
+func elementsOf(t tensor.Tensor) [][]byte {
+	var list [][]byte
+	if t.DType == tensor.String {
+		for rest := t.Data; len(rest) > 0; {
+			e, after, _ := tensor.NextString(rest)
+			list = append(list, tensor.AppendString(nil, e))
+			rest = after
+		}
+		return list
+	}
+	size := t.DType.Size()
+	for i := 0; i < len(t.Data); i += size {
+		list = append(list, t.Data[i:i+size])
+	}
+	return list
+}
+
+func extent(dims tensor.Shape) int {
+	n := 1
+	for _, d := range dims {
+		n *= int(d)
+	}
+	return n
+}
+
+// joinRows concatenates tensors along an axis.
+func joinRows(parts []tensor.Tensor, axis int) tensor.Tensor {
+	out := tensor.Tensor{DType: parts[0].DType, Shape: append(tensor.Shape{}, parts[0].Shape...)}
+	out.Shape[axis] = 0
+	var elements [][][]byte
+	for _, p := range parts {
+		out.Shape[axis] += p.Shape[axis]
+		elements = append(elements, elementsOf(p))
+	}
+	for o := range extent(parts[0].Shape[:axis]) {
+		for i, p := range parts {
+			n := extent(p.Shape[axis:])
+			for _, e := range elements[i][o*n : (o+1)*n] {
+				out.Data = append(out.Data, e...)
+			}
+		}
+	}
+	return out
+}
+
+// takeRow is entry n of the axis.
+func takeRow(t tensor.Tensor, axis, n int) tensor.Tensor {
+	out := tensor.Tensor{DType: t.DType, Shape: append(tensor.Shape{}, t.Shape...)}
+	out.Shape[axis] = 1
+	elements := elementsOf(t)
+	inner, rows := extent(t.Shape[axis+1:]), int(t.Shape[axis])
+	for o := range extent(t.Shape[:axis]) {
+		from := (o*rows + n) * inner
+		for _, e := range elements[from : from+inner] {
+			out.Data = append(out.Data, e...)
+		}
+	}
+	return out
+}
+
+// difference says how two tensors differ beyond rounding; "": they do not.
+func difference(got, want tensor.Tensor) string {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Sprintf("shape %v, alone %v", got.Shape, want.Shape)
+	}
+	tolerance := map[tensor.DType]float64{tensor.Float16: 2e-2, tensor.Float32: 1e-4, tensor.Float64: 1e-8}[want.DType]
+	if tolerance == 0 {
+		if !bytes.Equal(got.Data, want.Data) {
+			return fmt.Sprintf("%v, alone %v", got.Data, want.Data)
+		}
+		return ""
+	}
+	magnitude := 0.0
+	g, w := numbers(got), numbers(want)
+	for _, v := range w {
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			magnitude = math.Max(magnitude, math.Abs(v))
+		}
+	}
+	for i := range w {
+		same := g[i] == w[i] || math.IsNaN(g[i]) && math.IsNaN(w[i]) || math.Abs(g[i]-w[i]) <= tolerance*magnitude+1e-30
+		if !same {
+			return fmt.Sprintf("element %d is %g, alone %g", i, g[i], w[i])
+		}
+	}
+	return ""
+}
+
+func numbers(t tensor.Tensor) []float64 {
+	var list []float64
+	for _, e := range elementsOf(t) {
+		switch len(e) {
+		case 8:
+			list = append(list, math.Float64frombits(binary.LittleEndian.Uint64(e)))
+		case 4:
+			list = append(list, float64(math.Float32frombits(binary.LittleEndian.Uint32(e))))
+		default:
+			list = append(list, float64(tensor.Float16Value(binary.LittleEndian.Uint16(e))))
+		}
+	}
+	return list
+}
+
+// mates says whether rows answer otherwise in batches than alone. Outputs have their rows along the axes given; where axes is nil, along the
+// first dimension that has so many entries as there are rows, or they are the same for all.
+func (r *trial) mates(axes map[string]int) (found string, ran bool) {
+	share := r.draw(ordinary, nil)
+	own := r.draw(palette(r.rng.IntN(2)*r.rng.IntN(int(palettes))), share)
+	alone, err := r.run(own)
+	if err != nil {
+		return "", false
+	}
+	for _, n := range []int{2, 3, 5} {
+		at := r.rng.IntN(n)
+		members := make([][]tensor.Tensor, n)
+		for i := range members {
+			members[i] = r.draw(palette(r.rng.IntN(int(palettes))), share)
+		}
+		members[at] = own
+		out, err := r.run(members...)
+		if err != nil {
+			for _, m := range members {
+				if _, alone := r.run(m); alone != nil {
+					err = nil // this one fails by itself
+				}
+			}
+			if err != nil {
+				return fmt.Sprintf("a batch of %d fails: %v", n, err), true
+			}
+			continue
+		}
+		for i, spec := range r.session.Signature().Outputs {
+			got, axis, ok := out[i], 0, false
+			if axes != nil {
+				axis, ok = axes[spec.Name]
+			} else if len(got.Shape) == len(alone[i].Shape) {
+				for axis = range got.Shape {
+					if ok = got.Shape[axis] == int64(n) && alone[i].Shape[axis] == 1; ok {
+						break
+					}
+				}
+			}
+			if ok {
+				if axis >= len(got.Shape) || got.Shape[axis] != int64(n) {
+					return fmt.Sprintf("output %s of %d rows has shape %v", spec.Name, n, got.Shape), true
+				}
+				got = takeRow(got, axis, at)
+			}
+			if d := difference(got, alone[i]); d != "" {
+				return fmt.Sprintf("output %s, row %d of %d: %s", spec.Name, at, n, d), true
+			}
+		}
+	}
+	return "", true
+}
+
+// differs tries a sketch so many times, and returns the first difference that it found and how often both sides ran.
+func differs(session *ort.Session, s *sketch, seed uint64, times int, axes map[string]int) (found string, ran int) {
+	r := &trial{s: s, session: session, rng: rand.New(rand.NewPCG(seed, 1))}
+	for range times {
+		r.sizes = map[string]int64{}
+		d, ok := r.mates(axes)
+		if ok {
+			ran++
+		}
+		if d != "" {
+			return d, ran
+		}
+	}
+	return "", ran
+}

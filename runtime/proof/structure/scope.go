@@ -1,0 +1,205 @@
+package structure
+
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
+
+// scope holds the values that the nodes of one graph see.
+type scope struct {
+	outer  *scope // of the node that the graph belongs to; nil: a model's graph, or a function
+	values map[string]*value
+	makers map[string]string               // the operator that made a value, as Verdict.Operator has it
+	opsets map[string]int64                // by domain; "" is the standard
+	attrs  map[string]*onnx.AttributeProto // of the call of a function; nil: no function
+}
+
+// The operator sets that the rules were written for. Older ones broadcast by other rules, newer ones may change what an operator does.
+const (
+	oldestOpset = 7
+	newestOpset = 26
+)
+
+// standard is the domain of the operators that ONNX itself defines.
+func standard(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+func newScope(outer *scope, opsets []*onnx.OperatorSetIdProto) (*scope, *cause) {
+	s := &scope{outer: outer, values: map[string]*value{}, makers: map[string]string{}}
+	if outer != nil {
+		s.opsets, s.attrs = outer.opsets, outer.attrs
+		return s, nil
+	}
+	s.opsets = map[string]int64{}
+	for _, set := range opsets {
+		domain := standard(set.GetDomain())
+		if old, twice := s.opsets[domain]; twice && old != set.GetVersion() {
+			return nil, &cause{reason: fmt.Sprintf("operator set %q is imported in two versions", domain)}
+		}
+		s.opsets[domain] = set.GetVersion()
+	}
+	if v, ok := s.opsets[""]; ok && (v < oldestOpset || v > newestOpset) {
+		return nil, &cause{reason: fmt.Sprintf("there are rules for operator sets %d to %d, and this is %d", oldestOpset, newestOpset, v)}
+	}
+	return s, nil
+}
+
+func (s *scope) set(name string, v *value, maker string) {
+	if name != "" {
+		s.values[name], s.makers[name] = v, maker
+	}
+}
+
+// find returns the value of that name, of this graph or of one around it; nil: there is none.
+func (s *scope) find(name string) *value {
+	for ; s != nil; s = s.outer {
+		if v := s.values[name]; v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// constants adds the weights of a graph to its values.
+func (p *prover) constants(g *onnx.GraphProto, s *scope) *cause {
+	for _, t := range g.GetInitializer() {
+		if s.values[t.GetName()] != nil {
+			return &cause{reason: fmt.Sprintf("there are two tensors %q", t.GetName())}
+		}
+		s.set(t.GetName(), constant(t), "")
+	}
+	for _, t := range g.GetSparseInitializer() {
+		name := t.GetValues().GetName()
+		if s.values[name] != nil {
+			return &cause{reason: fmt.Sprintf("there are two tensors %q", name)}
+		}
+		s.set(name, &value{}, "")
+	}
+	return nil
+}
+
+// nodes computes what is known of the values that the nodes make, in the order of the file, which ONNX demands to be one of computation.
+func (p *prover) nodes(nodes []*onnx.NodeProto, s *scope) {
+	for _, n := range nodes {
+		maker := operatorName(n)
+		made, reason := p.node(n, s)
+		for i, name := range n.GetOutput() {
+			var v *value
+			switch {
+			case reason != nil:
+				v = &value{kind: mixed, why: reason}
+			case i < len(made) && made[i] != nil:
+				v = made[i]
+			default:
+				v = &value{kind: mixed, why: &cause{operator: maker, reason: fmt.Sprintf("there is no rule for its output %d", i)}}
+			}
+			if s.values[name] != nil {
+				v = &value{kind: mixed, why: &cause{operator: maker, reason: fmt.Sprintf("there are two tensors %q", name)}}
+			}
+			s.set(name, v, maker)
+		}
+	}
+}
+
+func operatorName(n *onnx.NodeProto) string {
+	name := n.GetOpType()
+	if d := standard(n.GetDomain()); d != "" {
+		name = d + "." + name
+	}
+	return fmt.Sprintf("%s %q", name, n.GetName())
+}
+
+// node applies the rule of one node. The cause is why there is nothing to say of its outputs.
+func (p *prover) node(n *onnx.NodeProto, s *scope) ([]*value, *cause) {
+	maker := operatorName(n)
+	if p.steps++; p.steps > maxSteps {
+		return nil, &cause{operator: maker, reason: fmt.Sprintf("the proof was given up after %d steps", maxSteps)}
+	}
+	c := &call{p: p, scope: s, node: n, version: s.opsets[standard(n.GetDomain())], attrs: map[string]*onnx.AttributeProto{}}
+	var why *cause // of inputs of which nothing is known
+	for _, name := range n.GetInput() {
+		var v *value
+		if name != "" {
+			if v = s.find(name); v == nil {
+				return nil, &cause{operator: maker, reason: fmt.Sprintf("nothing computes its input %q", name)}
+			}
+			if v.kind == mixed {
+				why = v.why.or(why)
+				continue
+			}
+		}
+		c.in = append(c.in, v)
+	}
+	switch {
+	case why != nil && (n.GetOpType() == "Shape" || n.GetOpType() == "Size"):
+		// Rows that met are not seen in how many there are.
+		return nil, &cause{operator: why.operator, reason: why.reason, refused: why.refused}
+	case why != nil:
+		return nil, why
+	}
+	for _, a := range n.GetAttribute() {
+		if c.attrs[a.GetName()] != nil {
+			return nil, &cause{operator: maker, reason: fmt.Sprintf("it has two attributes %q", a.GetName())}
+		}
+		name := a.GetName()
+		if ref := a.GetRefAttrName(); ref != "" {
+			a = s.attrs[ref]
+		}
+		if a != nil {
+			c.attrs[name] = a
+		}
+	}
+	return p.apply(c, maker)
+}
+
+// apply finds the rule and applies it.
+func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
+	key := operatorKey{standard(c.node.GetDomain()), c.node.GetOpType()}
+	op, known := p.operators[key]
+	f := p.functions[functionKey{key.domain, key.name, c.node.GetOverload()}]
+	switch {
+	case f != nil && known:
+		return nil, &cause{operator: maker, reason: "the model has a function of the same name"}
+	case f != nil:
+		op = operator{apply: func(c *call) []*value { return c.function(f) }, counts: true, opaque: true}
+	case !known:
+		return nil, &cause{operator: maker, reason: "there is no rule for this operator"}
+	case c.version == 0:
+		return nil, &cause{operator: maker, reason: fmt.Sprintf("the model does not import the operator set %q", key.domain)}
+	}
+	independent := true
+	for i, v := range c.in {
+		if v == nil {
+			continue
+		}
+		independent = independent && v.kind == shared
+		if v.kind == counts && !op.counts {
+			c.differs(i)
+			// The numbers of rows are places, with which a row's own entries may be looked up; all else that comes of their count mixes.
+			return nil, &cause{operator: maker, reason: c.reason, mixes: key.name != "Range"}
+		}
+	}
+	out := op.apply(c)
+	switch {
+	case out != nil:
+		return out, nil
+	case c.why != nil:
+		return nil, c.why
+	case independent && !op.opaque:
+		// Whatever it does, it does it to what is the same for all rows.
+		out = make([]*value, len(c.node.GetOutput()))
+		for i := range out {
+			out[i] = &value{}
+		}
+		return out, nil
+	}
+	if c.reason == "" {
+		c.reason = "there is no rule for this use of it"
+	}
+	return nil, &cause{operator: maker, reason: c.reason, mixes: c.mixes, refused: c.refused}
+}

@@ -1,0 +1,122 @@
+package structure
+
+import "slices"
+
+// kind says what the elements of a tensor depend on. doc.go has the definitions that the rules keep to.
+type kind int
+
+const (
+	shared kind = iota // on no row, and not on how many there are
+	counts             // on no row, but on how many there are: what shapes are computed with
+	rows               // slice n along an axis on row n, and on nothing else of the rows
+	mixed              // on anything
+)
+
+// value is what is known of a tensor.
+type value struct {
+	kind   kind
+	ranked bool  // dims is known
+	dims   []dim // of rows: N stands in dims[axis] only; else in none
+	// of rows: dims[axis] is outer·N·inner, and the element at (o, n, i) there belongs to row n
+	axis         int
+	outer, inner dim
+	elems        []elem       // the elements in row-major order where they are integers worth knowing; nil: not known
+	floats       []float64    // of a constant of floats
+	loose        map[int]bool // of what a loop hands on: the dimensions that change from turn to turn
+	why          *cause       // of mixed
+}
+
+// elem is an element of a tensor of integers or bools. A size that is known through symbols is not negative.
+type elem struct {
+	dim
+	known bool
+	rough bool // not known, and may depend on the number of rows
+	far   int  // not known, but beyond maxCoef: 1, or -1
+}
+
+// cause is the operator that stands in the way, and why.
+type cause struct {
+	operator, reason string
+	mixes            bool // rows are sure to meet there, whatever follows
+	refused          bool // the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
+}
+
+// or prefers the cause that ends in no answer, then the one by which rows are sure to meet, then the other one. c is not nil.
+func (c *cause) or(other *cause) *cause {
+	switch {
+	case other == nil || c.refused:
+		return c
+	case other.refused || other.mixes || !c.mixes:
+		return other
+	}
+	return c
+}
+
+// The most elements that are followed one by one.
+const maxElems = 1024
+
+// number is a constant. One that is too large to compute with is only known to lie far out, as the end of "all to the end" does.
+func number(n int64) elem {
+	if !small(n) {
+		far := 1
+		if n < 0 {
+			far = -1
+		}
+		return elem{far: far}
+	}
+	return elem{dim: size(n), known: true}
+}
+
+// fixed is the element where it is one number.
+func (e elem) fixed() (int64, bool) {
+	if n, ok := e.dim.fixed(); ok && e.known {
+		return n, true
+	}
+	return 0, false
+}
+
+// size is the element where it can be a dimension.
+func (e elem) size() (dim, bool) { return e.dim, e.known && e.coef >= 0 }
+
+func (e elem) dependsOnCount() bool { return e.rough || e.known && e.n }
+
+func sharedOf(dims []dim) *value { return &value{ranked: true, dims: dims} }
+
+// rowsOf is a tensor with one slice per row along axis.
+func rowsOf(dims []dim, axis int) *value {
+	return &value{kind: rows, ranked: true, dims: dims, axis: axis, outer: one, inner: one}
+}
+
+// plain tells that the dimension of rows has exactly one entry for each.
+func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
+
+func (v *value) rank() int { return len(v.dims) }
+
+// single tells that the tensor is known to have exactly one element.
+func (v *value) single() bool {
+	if !v.ranked {
+		return false
+	}
+	p, ok := product(v.dims)
+	return ok && p.is(1)
+}
+
+// of counts: at least one element has N in it or is not known.
+func anyCounts(elems []elem) bool {
+	return slices.ContainsFunc(elems, func(e elem) bool { return e.rough || e.known && e.n })
+}
+
+// withElems gives a tensor of integers its elements, and the kind that follows from them.
+func (v *value) withElems(elems []elem) *value {
+	if len(elems) > maxElems {
+		elems = nil
+	}
+	v.elems = elems
+	if elems != nil && v.kind != rows {
+		v.kind = shared
+		if anyCounts(elems) {
+			v.kind = counts
+		}
+	}
+	return v
+}
