@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/reflection"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -22,8 +23,9 @@ type Residents interface {
 	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a version that is
 	// published as unloading by then goes on draining.
 	UnloadVersion(ctx context.Context, model string, number int64) error
-	// SetLabel moves a label to a ready version; 0 removes it. If the change will not outlive the server, why tells the reason.
-	SetLabel(model, label string, version int64) (persisted bool, why string, err error)
+	// SetLabel moves a label to a ready version; 0 removes it. by is who wants it. If the change will not outlive the server, why tells
+	// the reason.
+	SetLabel(model, label string, version int64, by string) (persisted bool, why string, err error)
 	// SetTraffic replaces the traffic if its revision is the expected one; 0: whatever it is.
 	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
 }
@@ -42,10 +44,12 @@ func NewAdmin(s *Server, residents Residents) *Admin {
 	return &Admin{server: s, residents: residents, log: s.log}
 }
 
-// Register adds the service, and those that only show something, to the server of the admin listener.
+// Register adds the service, those that only show something, and reflection to the server of the admin listener.
 func (a *Admin) Register(g *grpc.Server) {
-	weftv1.RegisterAdminServiceServer(g, a)
-	weftv1.RegisterModelServiceServer(g, a.server)
+	services := a.server.messages(g)
+	weftv1.RegisterAdminServiceServer(services, a)
+	weftv1.RegisterModelServiceServer(services, a.server)
+	reflection.Register(services)
 }
 
 // now returns what a model looks like; an empty one if it is gone.
@@ -118,7 +122,8 @@ func (a *Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*wef
 		if err := a.checkLabel(req); err != nil {
 			return err
 		}
-		resp.Persisted, resp.NotPersistedBecause, err = a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion())
+		resp.Persisted, resp.NotPersistedBecause, err = a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion(), caller(ctx))
+		resp.NotPersistedBecause = catalog.PublicText(resp.GetNotPersistedBecause())
 		c.more = []any{"persisted", resp.GetPersisted()}
 		return err
 	})
@@ -155,6 +160,7 @@ func (a *Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (
 		if err != nil {
 			return err
 		}
+		wanted.By = caller(ctx)
 		t, err := a.residents.SetTraffic(req.GetModel(), wanted, req.GetTraffic().GetRevision())
 		resp.Traffic = trafficMessage(t)
 		return err

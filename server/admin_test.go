@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -32,7 +33,7 @@ type residents struct {
 func (r *residents) LoadVersion(context.Context, string, int64) error   { return r.end() }
 func (r *residents) UnloadVersion(context.Context, string, int64) error { return r.end() }
 
-func (r *residents) SetLabel(string, string, int64) (persisted bool, why string, err error) {
+func (r *residents) SetLabel(string, string, int64, string) (persisted bool, why string, err error) {
 	return false, "the manifest is read-only", r.end()
 }
 
@@ -58,11 +59,13 @@ type drives struct {
 	end func() error
 }
 
-func (d drives) Start(p rollout.Plan) (rollout.Rollout, error) {
+func (d drives) Start(p rollout.Plan, _ string) (rollout.Rollout, error) {
 	return rollout.Rollout{Plan: p}, d.end()
 }
-func (d drives) Advance(string) (rollout.Rollout, error) { return rollout.Rollout{}, d.end() }
-func (d drives) Abort(string) (rollout.Rollout, error)   { return rollout.Rollout{}, d.end() }
+
+func (d drives) Advance(string, string) (rollout.Rollout, error) { return rollout.Rollout{}, d.end() }
+
+func (d drives) Abort(string, string) (rollout.Rollout, error) { return rollout.Rollout{}, d.end() }
 
 // audited is an Admin whose log can be read.
 type audited struct {
@@ -190,14 +193,14 @@ type changing struct{ *residents }
 
 func (c changing) LoadVersion(_ context.Context, _ string, number int64) error {
 	s := houseSnapshot()
-	s.Revision, s.Models[0].Version(number).State = 2, catalog.Ready
+	s.Revision, s.Model("policy").Version(number).State = 2, catalog.Ready
 	c.house.snapshot.Store(s)
 	return nil
 }
 
-func (c changing) SetLabel(_, label string, version int64) (persisted bool, why string, err error) {
+func (c changing) SetLabel(_, label string, version int64, _ string) (persisted bool, why string, err error) {
 	s := houseSnapshot()
-	s.Revision, s.Models[0].Labels = 3, map[string]int64{label: version}
+	s.Revision, s.Model("policy").Labels = 3, map[string]int64{label: version}
 	c.house.snapshot.Store(s)
 	return true, "", nil
 }
@@ -234,7 +237,7 @@ type leaving struct {
 
 func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64) error {
 	s := houseSnapshot()
-	s.Revision, s.Models[0].Version(1).State = 2, l.state
+	s.Revision, s.Model("policy").Version(1).State = 2, l.state
 	l.house.snapshot.Store(s)
 	l.leave()
 	<-ctx.Done()
@@ -394,6 +397,7 @@ func TestErrorsOfChanges(t *testing.T) {
 		{&catalog.LoadError{Model: "policy", Version: 3, Cause: catalog.ErrDeviceLost}, codes.FailedPrecondition},
 		{catalog.ErrUnknown, codes.NotFound},
 		{catalog.ErrBusy, codes.FailedPrecondition},
+		{&catalog.KeepError{Model: "policy", Cause: syscall.ENOSPC}, codes.Unavailable},
 		{&rollout.PlanError{Field: "stages", Want: "w", Got: "g"}, codes.InvalidArgument},
 		{&rollout.UnknownError{Model: "policy", Version: 7}, codes.NotFound},
 		{&rollout.NotReadyError{Model: "policy", Version: 3, State: catalog.Loading}, codes.FailedPrecondition},

@@ -38,7 +38,7 @@ func decodeInput(name string, dtype tensor.DType, t *weftv1.Tensor) (tensor.Tens
 	out := tensor.Tensor{DType: dtype, Shape: t.GetShape()}
 	count, ok := out.Shape.Elements()
 	if !ok {
-		return fault("shape", "dimensions that are not negative, of less than 2 GiB in all", fmt.Sprint(t.GetShape()))
+		return fault("shape", "dimensions that are not negative, of less than 2 GiB in all", out.Shape.Literal())
 	}
 	if size := int64(max(1, dtype.Size())); count > (maxTensorBytes-1)/size {
 		return fault("shape", "less than 2 GiB of elements", fmt.Sprintf("%v, %d elements of %d bytes", out.Shape, count, size))
@@ -49,7 +49,7 @@ func decodeInput(name string, dtype tensor.DType, t *weftv1.Tensor) (tensor.Tens
 	}
 
 	sizes := formSizes(t)
-	used, err := formOf(name, dtype, count, &sizes)
+	used, err := formOf(name, dtype, out.Shape, count, &sizes)
 	if err != nil {
 		return tensor.Tensor{}, formNone, err
 	}
@@ -98,7 +98,7 @@ func emptyExtentIsSmall(shape tensor.Shape) bool {
 
 // formOf returns the form that carries the elements, and complains unless it is the only one, fits the element type, and is
 // there when there are elements.
-func formOf(name string, dtype tensor.DType, count int64, sizes *[forms]int) (form, error) {
+func formOf(name string, dtype tensor.DType, shape tensor.Shape, count int64, sizes *[forms]int) (form, error) {
 	var present []string
 	used := formNone
 	for f, size := range sizes {
@@ -116,7 +116,7 @@ func formOf(name string, dtype tensor.DType, count int64, sizes *[forms]int) (fo
 	case len(present) > 1:
 		return formNone, &tensor.FieldError{Field: inputField(name), Want: "one representation of the elements", Got: strings.Join(present, " and ")}
 	case used == formNone && count > 0:
-		return formNone, &tensor.FieldError{Field: inputField(name), Want: fmt.Sprintf("%d elements in %s", count, allowed), Got: "none"}
+		return formNone, &tensor.FieldError{Field: inputField(name), Want: fmt.Sprintf("%d elements (shape %v) in %s", count, shape, allowed), Got: "none"}
 	case used == formRaw && dtype == tensor.String, used > formRaw && used != typed:
 		return formNone, &tensor.FieldError{Field: inputField(name) + "." + formNames[used], Want: fmt.Sprintf("%v elements in %s", dtype, allowed), Got: present[0]}
 	}

@@ -18,11 +18,11 @@ func (e *serverFullError) Error() string {
 // gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits for
 // it to end; its requests count as requests until their answers were sent.
 type gate struct {
-	limit  int           // requests; 0: no bound
 	closed chan struct{} // closed when draining begins
 	empty  chan struct{} // closed once draining and nothing is inside
 
 	mu       sync.Mutex
+	limit    int  // guarded by mu; requests; 0: no bound
 	draining bool // guarded by mu
 	requests int  // guarded by mu
 	streams  int  // guarded by mu
@@ -30,6 +30,13 @@ type gate struct {
 
 func newGate(limit int) *gate {
 	return &gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
+}
+
+// setLimit changes how many requests may be inside. Those that are stay.
+func (g *gate) setLimit(limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = limit
 }
 
 // enterRequest lets a request in, or says why not. Each success needs one leaveRequest.

@@ -16,45 +16,67 @@ type modelHealth struct {
 	server *health.Server
 
 	mu       sync.Mutex
-	revision uint64          // guarded by mu; of the snapshot followed last
-	models   map[string]bool // guarded by mu; every model ever reported
+	followed *catalog.Snapshot      // guarded by mu; the one followed last
+	models   map[string]modelStatus // guarded by mu; of each model that is there
+	// answering and coming are how many models answer, and how many wait for their first version. Guarded by mu.
+	answering, coming int
+	serving           bool // guarded by mu; the whole server was reported so
 }
+
+// modelStatus is what the health of the server goes by.
+type modelStatus struct{ answers, coming bool }
 
 // wholeServer is the service name by which callers ask for the server as a whole.
 const wholeServer = ""
 
 func newModelHealth(server *health.Server) *modelHealth {
 	server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_NOT_SERVING)
-	return &modelHealth{server: server, models: make(map[string]bool)}
+	return &modelHealth{server: server, followed: &catalog.Snapshot{}, models: map[string]modelStatus{}}
 }
 
-// follow brings the statuses in step with s. A snapshot older than one already followed is ignored.
+// follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than one already
+// followed is ignored.
 func (h *modelHealth) follow(s *catalog.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.Revision < h.revision {
+	if s.Revision < h.followed.Revision {
 		return
 	}
-	h.revision = s.Revision
-	for name := range h.models {
-		if s.Model(name) == nil {
+	changed := s.Models.Since(h.followed.Models)
+	h.followed = s
+	for name, m := range changed {
+		before, known := h.models[name]
+		h.count(before, -1)
+		if m == nil {
+			delete(h.models, name)
 			h.server.SetServingStatus(name, healthgrpc.HealthCheckResponse_SERVICE_UNKNOWN)
+			continue
 		}
-	}
-	anyReady, anyComing := false, false
-	for _, m := range s.Models {
-		h.models[m.Name] = true
+		now := modelStatus{answers: m.Answers()}
+		now.coming = !now.answers && isComing(m)
+		h.models[name] = now
+		h.count(now, 1)
+		if known && now.answers == before.answers {
+			continue
+		}
 		status := healthgrpc.HealthCheckResponse_NOT_SERVING
-		if m.Answers() {
+		if now.answers {
 			status = healthgrpc.HealthCheckResponse_SERVING
-			anyReady = true
-		} else if isComing(m) {
-			anyComing = true
 		}
-		h.server.SetServingStatus(m.Name, status)
+		h.server.SetServingStatus(name, status)
 	}
-	if anyReady && !anyComing {
+	if !h.serving && h.answering > 0 && h.coming == 0 {
+		h.serving = true
 		h.server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_SERVING)
+	}
+}
+
+func (h *modelHealth) count(s modelStatus, by int) {
+	if s.answers {
+		h.answering += by
+	}
+	if s.coming {
+		h.coming += by
 	}
 }
 

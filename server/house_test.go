@@ -40,7 +40,7 @@ func policyVersion(number int64, state catalog.State) *catalog.Version {
 	v := &catalog.Version{
 		Model: "policy", Number: number, State: state, Signature: policySignature, Device: "cpu", Provider: "cpu", Weight: 2,
 		Batching: catalog.Batching{
-			Batched: true, Reason: "proven", MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int{8, 64}, MaxRequestRows: 100, MaxQueue: 1000,
+			Batched: true, Reason: "proven", Proof: catalog.ProofExamples, Obstacle: "Loop: why", MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int{8, 64}, MaxRequestRows: 100, MaxQueue: 1000,
 		},
 		MaxLatency: 10 * time.Second,
 	}
@@ -56,7 +56,7 @@ func policyVersion(number int64, state catalog.State) *catalog.Version {
 }
 
 func snapshotOf(revision uint64, models ...*catalog.Model) *catalog.Snapshot {
-	return &catalog.Snapshot{Revision: revision, Models: models}
+	return &catalog.Snapshot{Revision: revision, Models: catalog.ByName(models...)}
 }
 
 // houseSnapshot: versions 1 and 2 of policy are ready, 3 is loading, 4 has failed.
@@ -68,6 +68,12 @@ func houseSnapshot() *catalog.Snapshot {
 		},
 		Labels: map[string]int64{"stable": 1},
 	})
+}
+
+// offer is what the observer hears of a request that came.
+type offer struct {
+	model  string
+	stream bool
 }
 
 // house is a server behind an in-memory connection, with models and a scheduler that a test directs.
@@ -84,6 +90,8 @@ type house struct {
 
 	mu     sync.Mutex
 	events []server.RequestEvent // guarded by mu
+	// offered counts requests that came and did not end. Guarded by mu.
+	offered map[offer]int
 	// outcomes are those reported, as model/version. Guarded by mu.
 	outcomes []string
 }
@@ -94,9 +102,16 @@ func (h *house) Predict(ctx context.Context, call *catalog.Call) error { return 
 
 func (h *house) State() sharedsched.State { return h.state }
 
+func (h *house) RequestOffered(model string, stream bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.offered[offer{model, stream}]++
+}
+
 func (h *house) RequestDone(e server.RequestEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.offered[offer{e.Model, e.Stream}]--
 	h.events = append(h.events, e)
 }
 
@@ -114,7 +129,7 @@ func (h *house) OutcomeNotKept(model string, version int64, reason string) {
 
 func newHouse(t *testing.T, config server.Config, transport server.Transport) *house {
 	t.Helper()
-	h := &house{run: runPolicy}
+	h := &house{run: runPolicy, offered: map[offer]int{}}
 	h.snapshot.Store(houseSnapshot())
 	config.Observer = h
 	config.Logger = slog.New(slog.DiscardHandler)
@@ -138,6 +153,11 @@ func newHouse(t *testing.T, config server.Config, transport server.Transport) *h
 		h.grpc.Stop()
 		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // as where the test ends before it has begun
 			t.Error(err)
+		}
+		for of, n := range h.offered { // the handlers have ended
+			if n != 0 {
+				t.Errorf("of the requests for %+v %d more came than ended", of, n)
+			}
 		}
 	})
 	h.conn, h.predict, h.models = conn, weftv1.NewPredictionServiceClient(conn), weftv1.NewModelServiceClient(conn)

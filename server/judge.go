@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/rollout"
 )
 
-// judge tells the breaker and a rollout how a version did.
+// judge tells the breaker how a version did.
 func (s *Server) judge(call *catalog.Call, err error) {
 	v, outcome := call.Version, breaker.OK
 	if err == nil && v.TargetLatency > 0 && call.Outcome.Compute > v.TargetLatency {
@@ -17,15 +20,28 @@ func (s *Server) judge(call *catalog.Call, err error) {
 	}
 	if err != nil {
 		outcome = breaker.Ignored // overload, a caller that went away, an input that only fails itself, or may have been another's fault
-		if e, ok := errors.AsType[*catalog.ModelError](err); ok && e.Mates == 0 && !e.Batch {
+		if isFault(err) {
 			outcome = breaker.Fault
 		}
 	}
-	compute := call.Outcome.Compute
-	s.breaker.Done(v.Model, v.Number, outcome, compute)
-	if outcome != breaker.Ignored && s.config.Rollouts != nil {
-		s.config.Rollouts.Observe(v.Model, v.Number, outcome == breaker.Fault, compute)
+	s.breaker.Done(v.Model, v.Number, outcome, call.Outcome.Compute)
+}
+
+// isFault reports whether it is surely the model that failed.
+func isFault(err error) bool {
+	e, ok := errors.AsType[*catalog.ModelError](err)
+	return ok && e.Mates == 0 && !e.Batch
+}
+
+// observe tells a rollout how a request to a version ended.
+func (s *Server) observe(at place, resp *weftv1.PredictResponse, err error) {
+	if at.version == 0 || errors.Is(err, ErrSuperseded) { // nobody waits for it any more, and the one after it counts
+		return
 	}
+	s.config.Rollouts.Observe(at.model, at.version, rollout.Ending{
+		Code: codeName(err), Fault: isFault(err), Overload: isOverload(err),
+		Compute: time.Duration(resp.GetExecution().GetComputeUs()) * time.Microsecond,
+	})
 }
 
 // logBreaker tells of a version that is not fit any more, or is again.

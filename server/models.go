@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -16,7 +15,7 @@ import (
 // ListModels implements weftv1.ModelServiceServer.
 func (s *Server) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
 	resp := &weftv1.ListModelsResponse{}
-	for _, m := range s.models.Snapshot().Models {
+	for _, m := range s.models.Snapshot().Models.All() {
 		resp.Models = append(resp.Models, modelMessage(m))
 	}
 	return resp, nil
@@ -66,7 +65,7 @@ func (s *Server) GetModelMetadata(ctx context.Context, req *weftv1.GetModelMetad
 }
 
 func modelMessage(m *catalog.Model) *weftv1.Model {
-	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: strings.ToValidUTF8(m.Cause, "�")}
+	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: catalog.PublicText(m.Cause)}
 	for _, v := range m.Versions {
 		out.Versions = append(out.Versions, versionMessage(v))
 	}
@@ -84,13 +83,13 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 	out := &weftv1.ModelVersion{
 		Version:       v.Number,
 		State:         versionStates[v.State],
-		Failure:       strings.ToValidUTF8(v.Cause, "�"),
+		Failure:       catalog.PublicText(v.Cause),
 		Device:        v.Device,
 		Weight:        v.Weight,
 		Provider:      v.Provider,
 		MaxLatency:    durationMessage(v.MaxLatency),
 		TargetLatency: durationMessage(v.TargetLatency),
-		Scarcity:      strings.ToValidUTF8(v.Scarce, "�"),
+		Scarcity:      catalog.PublicText(v.Scarce),
 	}
 	for _, r := range v.Replicas {
 		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
@@ -110,7 +109,11 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 }
 
 func signatureMessage(s *tensor.Signature) *weftv1.Signature {
-	return &weftv1.Signature{Inputs: specMessages(s.Inputs), Outputs: specMessages(s.Outputs), Notes: s.Notes}
+	out := &weftv1.Signature{Inputs: specMessages(s.Inputs), Outputs: specMessages(s.Outputs)}
+	for _, note := range s.Notes {
+		out.Notes = append(out.Notes, catalog.PublicText(note))
+	}
+	return out
 }
 
 func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
@@ -124,14 +127,27 @@ func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
 	return out
 }
 
+var batchingProofs = map[catalog.Proof]weftv1.BatchingProof{
+	catalog.ProofNone:      weftv1.BatchingProof_BATCHING_PROOF_NONE,
+	catalog.ProofStructure: weftv1.BatchingProof_BATCHING_PROOF_STRUCTURE,
+	catalog.ProofExamples:  weftv1.BatchingProof_BATCHING_PROOF_EXAMPLES,
+	catalog.ProofTrusted:   weftv1.BatchingProof_BATCHING_PROOF_TRUSTED,
+}
+
 func batchingMessage(b *catalog.Batching) *weftv1.BatchingFacts {
 	out := &weftv1.BatchingFacts{
 		Batched:        b.Batched,
-		Reason:         strings.ToValidUTF8(b.Reason, "�"),
+		Reason:         catalog.PublicText(b.Reason),
 		MaxDifference:  b.MaxDifference,
 		MaxBatchSize:   int32(b.MaxBatchSize),
 		MaxRequestRows: int32(b.MaxRequestRows),
 		MaxQueue:       int32(b.MaxQueue),
+		Proof:          batchingProofs[b.Proof],
+		Obstacle:       catalog.PublicText(b.Obstacle),
+	}
+	if b.Audits != nil {
+		compared, different := b.Audits()
+		out.AuditShare, out.AuditedRows, out.AuditDifferences = b.AuditShare, int64(compared), int64(different)
 	}
 	for _, size := range b.AllowedBatchSizes {
 		out.AllowedBatchSizes = append(out.AllowedBatchSizes, int32(size))

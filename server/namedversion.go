@@ -33,6 +33,7 @@ func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
 			InFlight: int32(q.Running), MaxBatchRows: int32(q.MaxRows), MaxQueue: int32(n.state.Settings.MaxQueue),
 			Stage: queueStages[q.Stage], NextCostMs: inMilliseconds(q.NextCost), SlackMs: inMilliseconds(q.Slack),
 			BackgroundRequests: int32(n.state.Background), MemoryRows: int32(q.MemoryRows), OutOfMemoryMs: inMilliseconds(q.OutOfMemory),
+			WaitingForRoom: int32(n.state.Waiting),
 		})
 	}
 	return out

@@ -10,8 +10,7 @@ import (
 
 // Transport is how much the gRPC server takes from its callers. The zero value is ready.
 type Transport struct {
-	// MaxMessageBytes is the largest request, and the largest message of a stream, in bytes. Zero: 16 MiB. Too low refuses big
-	// tensors; too high lets one caller claim that much memory per stream.
+	// MaxMessageBytes is the largest message that gRPC takes where it reads by itself, that of Config. Zero: 16 MiB.
 	MaxMessageBytes int
 	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on their
 	// side, unseen by the scheduler.

@@ -9,9 +9,9 @@ import (
 	"strconv"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/rollout"
-	"github.com/weftserve/weft/server/routing"
 )
 
 // maxOutcomes bounds the numbers of one report.
@@ -19,7 +19,10 @@ const maxOutcomes = 16
 
 // ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode.
 func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeRequest) (*weftv1.ReportOutcomeResponse, error) {
-	m, err := s.model(req.GetModel())
+	if err := checkModelSpec(req.GetModel()); err != nil {
+		return nil, fail(ctx, err, place{})
+	}
+	m, err := s.table().Model(req.GetModel().GetName())
 	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}
@@ -27,21 +30,12 @@ func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeReq
 	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}
-	number := req.GetVersion()
-	if number == 0 {
-		var known bool
-		if number, known = s.router.VersionOf(m.Name, req.GetEpisodeId()); !known {
-			return nil, fail(ctx, &tensor.FieldError{
-				Field: "version", Want: "the version that served the episode, which is not remembered (any more)", Got: "none",
-			}, place{})
-		}
-	}
-	v := m.Version(number)
-	if v == nil {
-		_, err := s.table().Resolve(m.Name, routing.Choice{Version: &number})
+	v, err := s.served(m, req)
+	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}
-	s.router.End(m.Name, req.GetEpisodeId())
+	number := v.Number
+	s.router.Reported(m.Name, req.GetEpisodeId())
 	if s.config.Observer != nil {
 		s.config.Observer.OutcomeReported(m.Name, number)
 	}
@@ -56,6 +50,35 @@ func (s *Server) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeReq
 		}
 	}
 	return resp, nil
+}
+
+// served returns the version that an episode is reported for. It need not be ready any more.
+func (s *Server) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) (*catalog.Version, error) {
+	choice := choiceOf(req.GetModel())
+	switch {
+	case choice.Label != nil:
+		if number, ok := m.Labels[*choice.Label]; ok {
+			choice.Version = &number
+		}
+	case choice.Version == nil:
+		number, known := s.router.VersionOf(m.Name, req.GetEpisodeId())
+		if !known {
+			return nil, &tensor.FieldError{
+				Field: "model.version", Want: "the version that served the episode, as its answers gave it, because the episode is not remembered (any more)", Got: "none",
+			}
+		}
+		choice.Version = &number
+	}
+	if choice.Version != nil {
+		if v := m.Version(*choice.Version); v != nil {
+			return v, nil
+		}
+		if choice.Label != nil {
+			choice.Version = nil // the label is to blame
+		}
+	}
+	_, err := s.table().Resolve(m.Name, choice)
+	return nil, err
 }
 
 var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{

@@ -20,7 +20,8 @@ const maxReroutes = 2
 
 // RequestEvent tells how one prediction ended.
 type RequestEvent struct {
-	// Model, Version and Slot are zero when the request could not be routed: names that came with requests are not repeated.
+	// Model is the one asked for, empty if there was none of that name when the request came: names that came with requests are not
+	// repeated. Version and Slot are zero when the request could not be routed.
 	Model   string
 	Version int64
 	Slot    string
@@ -67,19 +68,14 @@ func answerBy(now, deadline time.Time) time.Time {
 // the gate said; the caller enters and leaves it, since the request is in the server until its answer was sent. at says what an
 // error is about.
 func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit time.Time, stream bool, admission error) (resp *weftv1.PredictResponse, at place, err error) {
-	if observer := s.config.Observer; observer != nil {
-		arrival := time.Now()
-		defer func() {
-			observer.RequestDone(RequestEvent{
-				Model: at.model, Version: at.version, Slot: at.slot,
-				Code: codeName(err), Duration: time.Since(arrival), Stream: stream,
-				Degraded: at.degraded, FailedOverFrom: at.failedOver,
-			})
-		}()
-	}
+	offered := s.offered(req, stream)
+	defer func() { offered.ended(at, codeName(err)) }()
 	if recorder := s.config.Recorder; recorder != nil && admission == nil {
 		arrival := time.Now()
 		defer func() { recorder.Record(recorded(arrival, limit, req, resp, at, err)) }()
+	}
+	if s.config.Rollouts != nil {
+		defer func() { s.observe(at, resp, err) }()
 	}
 	defer func() { recovery{s.log}.handle(ctx, "Predict", recover(), &err) }()
 
@@ -100,16 +96,20 @@ func (s *Server) predict(ctx context.Context, req *weftv1.PredictRequest, limit 
 		err = s.checkAnswer(resp, stream)
 	}
 	if err != nil {
+		s.withheld.tell(ctx, req, at, err)
 		return nil, at, err
 	}
 	return resp, at, nil
 }
 
 // answerTooLargeError: the answer is larger than a message may be.
-type answerTooLargeError struct{ bytes, limit int }
+type answerTooLargeError struct {
+	bytes, limit int
+	remedy       string // how to ask for less
+}
 
 func (e *answerTooLargeError) Error() string {
-	return fmt.Sprintf("the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, or raise --max-message-bytes", e.bytes, e.limit)
+	return fmt.Sprintf("the answer takes %d bytes, of at most %d; %s, or raise --max-message-bytes", e.bytes, e.limit, e.remedy)
 }
 
 // checkAnswer refuses an answer that gRPC would refuse to send, which on a stream would end it for every request.
@@ -119,7 +119,7 @@ func (s *Server) checkAnswer(resp *weftv1.PredictResponse, stream bool) error {
 		size = proto.Size(streamAnswer(resp.GetRequestId(), resp))
 	}
 	if size > s.config.MaxMessageBytes {
-		return &answerTooLargeError{bytes: size, limit: s.config.MaxMessageBytes}
+		return &answerTooLargeError{bytes: size, limit: s.config.MaxMessageBytes, remedy: "ask for fewer outputs or rows"}
 	}
 	return nil
 }
@@ -147,6 +147,9 @@ func (s *Server) routeAndRun(ctx context.Context, req *weftv1.PredictRequest, li
 	version := route.Version
 	*at = place{
 		model: version.Model, version: version.Number, slot: route.Slot, degraded: route.Degraded, failedOver: route.FailedOverFrom,
+	}
+	if s.config.Rollouts != nil && !route.Began.IsZero() {
+		s.config.Rollouts.Begun(version.Model, version.Number, route.Began)
 	}
 	call, came, err := newCall(req, version)
 	if err != nil {

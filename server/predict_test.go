@@ -127,8 +127,8 @@ func TestPredictRefuses(t *testing.T) {
 		{"no model", func(r *weftv1.PredictRequest) { r.Model = nil }, codes.InvalidArgument, "model.name: expected the name of a model, got none"},
 		{"long request id", func(r *weftv1.PredictRequest) { r.RequestId = strings.Repeat("x", 257) }, codes.InvalidArgument, "request_id: expected at most 256 bytes, got 257 bytes"},
 		{"long episode id", func(r *weftv1.PredictRequest) { r.EpisodeId = strings.Repeat("x", 257) }, codes.InvalidArgument, "episode_id: expected at most 256 bytes, got 257 bytes"},
-		{"priority", func(r *weftv1.PredictRequest) { r.Priority = 17 }, codes.InvalidArgument, "priority: expected a known priority, got 17"},
-		{"encoding", func(r *weftv1.PredictRequest) { r.OutputEncoding = -1 }, codes.InvalidArgument, "output_encoding: expected a known encoding, got -1"},
+		{"priority", func(r *weftv1.PredictRequest) { r.Priority = 17 }, codes.InvalidArgument, "priority: expected one of PRIORITY_UNSPECIFIED, PRIORITY_CRITICAL, PRIORITY_CRITICAL_PLUS, PRIORITY_SHEDDABLE, PRIORITY_SHEDDABLE_PLUS, got 17"},
+		{"encoding", func(r *weftv1.PredictRequest) { r.OutputEncoding = -1 }, codes.InvalidArgument, "output_encoding: expected one of OUTPUT_ENCODING_UNSPECIFIED, OUTPUT_ENCODING_MIRROR, OUTPUT_ENCODING_RAW, OUTPUT_ENCODING_TYPED, got -1"},
 		{"negative target", func(r *weftv1.PredictRequest) { r.TargetLatency = durationpb.New(-1) }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 0s -1ns"},
 		{"malformed target", func(r *weftv1.PredictRequest) { r.TargetLatency = &durationpb.Duration{Seconds: 1, Nanos: -1} }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 1s -1ns"},
 		{"no input", func(r *weftv1.PredictRequest) { r.Inputs = nil }, codes.InvalidArgument, `inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name`},
@@ -144,10 +144,12 @@ func TestPredictRefuses(t *testing.T) {
 			r.Inputs["observation"].Dtype = weftv1.DataType_DATA_TYPE_FP64
 		}, codes.InvalidArgument, `inputs["observation"].dtype: expected fp32, got fp64`},
 		{"shape", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{2, 2} }, codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [2,2]`},
+		{"negative dimensions", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, -4} }, codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [-1,-4]`},
+		{"a negative dimension", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, 4} }, codes.InvalidArgument, `inputs["observation"].shape: expected dimensions that are not negative, of less than 2 GiB in all, got [-1,4]`},
 		{"no rows", func(r *weftv1.PredictRequest) {
 			r.Inputs["observation"].Shape, r.Inputs["observation"].FloatValues = []int64{0, 4}, nil
-		}, codes.InvalidArgument, `inputs["observation"].shape: expected at least one row, got none`},
-		{"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = observation("", many...).GetInputs() }, codes.InvalidArgument, "inputs: expected at most 100 rows in one request, got 101 rows"},
+		}, codes.InvalidArgument, `inputs["observation"].shape: expected at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is), got 0 rows in dimension 0 of [0,4]`},
+		{"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = observation("", many...).GetInputs() }, codes.InvalidArgument, `inputs["observation"].shape: expected at most 100 rows in one request (batching.max_request_rows), got 101 rows in dimension 0 of [101,4]`},
 		{"unknown output", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "velue"} }, codes.InvalidArgument, `outputs[1]: expected one of "action", "value", got "velue"`},
 		{"output twice", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "action"} }, codes.InvalidArgument, `outputs[1]: expected each output once, got "action" again`},
 		{"too many outputs", func(r *weftv1.PredictRequest) { r.Outputs = make([]string, 3) }, codes.InvalidArgument, `outputs: expected at most 2 names, each once, got 3 names`},
@@ -267,7 +269,7 @@ func TestVersionTakesOver(t *testing.T) {
 		if call.Version.Number != 5 {
 			next := houseSnapshot()
 			next.Revision = 2
-			next.Models[0].Versions = []*catalog.Version{policyVersion(2, catalog.Unloading), policyVersion(5, catalog.Ready)}
+			next.Model("policy").Versions = []*catalog.Version{policyVersion(2, catalog.Unloading), policyVersion(5, catalog.Ready)}
 			h.snapshot.Store(next)
 			return catalog.ErrNotReady
 		}

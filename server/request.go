@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,10 +28,10 @@ func checkRequest(req *weftv1.PredictRequest) error {
 		}
 	}
 	if _, ok := weftv1.Priority_name[int32(req.GetPriority())]; !ok {
-		return &tensor.FieldError{Field: "priority", Want: "a known priority", Got: strconv.Itoa(int(int32(req.GetPriority())))}
+		return &tensor.FieldError{Field: "priority", Want: "one of " + enumNames(weftv1.Priority_name), Got: strconv.Itoa(int(int32(req.GetPriority())))}
 	}
 	if _, ok := weftv1.OutputEncoding_name[int32(req.GetOutputEncoding())]; !ok {
-		return &tensor.FieldError{Field: "output_encoding", Want: "a known encoding", Got: strconv.Itoa(int(int32(req.GetOutputEncoding())))}
+		return &tensor.FieldError{Field: "output_encoding", Want: "one of " + enumNames(weftv1.OutputEncoding_name), Got: strconv.Itoa(int(int32(req.GetOutputEncoding())))}
 	}
 	if d := req.GetTargetLatency(); d != nil {
 		if err := checkDuration("target_latency", d, 0); err != nil {
@@ -38,6 +39,15 @@ func checkRequest(req *weftv1.PredictRequest) error {
 		}
 	}
 	return checkModelSpec(req.GetModel())
+}
+
+// enumNames lists the values of an enumeration in their order.
+func enumNames(names map[int32]string) string {
+	var all []string
+	for _, value := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, names[value])
+	}
+	return strings.Join(all, ", ")
 }
 
 func checkModelSpec(spec *weftv1.ModelSpec) error {
@@ -94,7 +104,7 @@ func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call
 		// too many dimensions is left to decodeInput, which does not repeat it.
 		if t := req.GetInputs()[spec.Name]; t.GetDtype() == wireDTypes[spec.DType] && len(t.GetShape()) <= maxRank && !spec.Shape.Accepts(t.GetShape()) {
 			return nil, came, &tensor.FieldError{
-				Field: fmt.Sprintf("inputs[%q].shape", spec.Name), Want: spec.Shape.String(), Got: tensor.Shape(t.GetShape()).String(),
+				Field: fmt.Sprintf("inputs[%q].shape", spec.Name), Want: spec.Shape.String(), Got: tensor.Shape(t.GetShape()).Literal(),
 			}
 		}
 		in, how, err := decodeInput(spec.Name, spec.DType, req.GetInputs()[spec.Name])
@@ -107,10 +117,28 @@ func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call
 	if call.Rows, err = v.Signature.Rows(call.Inputs); err != nil {
 		return nil, came, err
 	}
-	if most := v.Batching.MaxRequestRows; most > 0 && call.Rows > most {
-		return nil, came, &tensor.FieldError{Field: "inputs", Want: fmt.Sprintf("at most %d rows in one request", most), Got: fmt.Sprintf("%d rows", call.Rows)}
+	if want := wantedRows(v, call.Rows); want != "" {
+		i := slices.IndexFunc(v.Signature.Inputs, func(s tensor.Spec) bool { return s.BatchDim != tensor.NoBatch })
+		spec := &v.Signature.Inputs[i] // there is one: else the request would be one row
+		return nil, came, &tensor.FieldError{
+			Field: inputField(spec.Name) + ".shape", Want: want,
+			Got: fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
+		}
 	}
 	return call, came, nil
+}
+
+// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one there may also be
+// none: what a model makes of that is its affair.
+func wantedRows(v *catalog.Version, rows int) string {
+	most := v.Batching.MaxRequestRows
+	switch {
+	case rows == 0 && v.Batching.Batched:
+		return "at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is)"
+	case most > 0 && rows > most:
+		return fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most)
+	}
+	return ""
 }
 
 // checkInputNames refuses missing inputs and inputs that the model does not have.

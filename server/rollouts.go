@@ -14,14 +14,17 @@ import (
 
 // Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package rollout.
 type Rollouts interface {
-	// Observe hears of each request that was answered or failed with a fault of the model.
-	Observe(model string, version int64, fault bool, compute time.Duration)
+	// Observe hears of each request that came to a version.
+	Observe(model string, version int64, e rollout.Ending)
+	// Begun hears of each episode whose first request came to a version at some moment.
+	Begun(model string, version int64, at time.Time)
 	// Report hears how an episode went, and returns which of the values it does not keep.
 	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
 
-	Start(rollout.Plan) (rollout.Rollout, error)
-	Advance(model string) (rollout.Rollout, error)
-	Abort(model string) (rollout.Rollout, error)
+	// by is who wants it.
+	Start(p rollout.Plan, by string) (rollout.Rollout, error)
+	Advance(model, by string) (rollout.Rollout, error)
+	Abort(model, by string) (rollout.Rollout, error)
 	// Get returns the latest rollout of a model, false if there was none.
 	Get(model string) (rollout.Rollout, bool)
 }
@@ -48,21 +51,21 @@ func (s *Server) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) 
 func (a *Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutRequest) (*weftv1.StartRolloutResponse, error) {
 	plan := planOf(req.GetRollout())
 	c := &attempt{call: "StartRollout", request: req, model: plan.Model, show: division}
-	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan) })
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan, caller(ctx)) })
 	return &weftv1.StartRolloutResponse{Rollout: r}, err
 }
 
 // AdvanceRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AdvanceRollout(ctx context.Context, req *weftv1.AdvanceRolloutRequest) (*weftv1.AdvanceRolloutResponse, error) {
 	c := &attempt{call: "AdvanceRollout", request: req, model: req.GetModel(), show: division}
-	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel()) })
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel(), caller(ctx)) })
 	return &weftv1.AdvanceRolloutResponse{Rollout: r}, err
 }
 
 // AbortRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest) (*weftv1.AbortRolloutResponse, error) {
 	c := &attempt{call: "AbortRollout", request: req, model: req.GetModel(), show: division}
-	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel()) })
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel(), caller(ctx)) })
 	return &weftv1.AbortRolloutResponse{Rollout: r}, err
 }
 
@@ -94,6 +97,7 @@ func planOf(m *weftv1.Rollout) rollout.Plan {
 			MinRequests: g.GetMinRequests(), MinEpisodes: g.GetMinEpisodes(), MaxErrorRate: g.GetMaxErrorRate(),
 			MaxLatencyRatio: g.GetMaxLatencyRatio(), MinAgreement: g.GetMinAgreement(), Outcome: g.GetOutcome(),
 			LowerIsBetter: g.GetLowerIsBetter(), Margin: g.GetMargin(), Alpha: g.GetAlpha(),
+			MaxFailureIncrease: g.GetMaxFailureIncrease(), MaxLostIncrease: g.GetMaxLostIncrease(),
 		},
 	}
 }
@@ -106,6 +110,7 @@ func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 			MinRequests: r.Gate.MinRequests, MinEpisodes: r.Gate.MinEpisodes, MaxErrorRate: r.Gate.MaxErrorRate,
 			MaxLatencyRatio: r.Gate.MaxLatencyRatio, MinAgreement: r.Gate.MinAgreement, Outcome: r.Gate.Outcome,
 			LowerIsBetter: r.Gate.LowerIsBetter, Margin: r.Gate.Margin, Alpha: r.Gate.Alpha,
+			MaxFailureIncrease: r.Gate.MaxFailureIncrease, MaxLostIncrease: r.Gate.MaxLostIncrease,
 		},
 		State: weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
 		Report: reportMessage(&r.Report),
@@ -114,7 +119,7 @@ func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
 		step := &r.Steps[i]
 		out.Steps = append(out.Steps, &weftv1.RolloutStep{
 			At: timestamppb.New(step.At), Percent: step.Percent, State: weftv1.RolloutState(step.State),
-			Reason: step.Reason, Report: reportMessage(&step.Report),
+			Reason: step.Reason, By: step.By, Report: reportMessage(&step.Report),
 		})
 	}
 	return out
@@ -128,5 +133,15 @@ func reportMessage(r *rollout.Report) *weftv1.GateReport {
 	for _, check := range r.Checks {
 		out.Checks = append(out.Checks, &weftv1.GateCheck{Name: check.Name, Verdict: weftv1.Verdict(check.Verdict), Reason: check.Reason})
 	}
+	for _, c := range r.Codes {
+		out.Codes = append(out.Codes, &weftv1.CodeCount{Code: c.Code, Baseline: c.Baseline, Candidate: c.Candidate})
+	}
+	if r.BaselineEpisodes != (rollout.Episodes{}) || r.CandidateEpisodes != (rollout.Episodes{}) {
+		out.BaselineEpisodes, out.CandidateEpisodes = episodesMessage(r.BaselineEpisodes), episodesMessage(r.CandidateEpisodes)
+	}
 	return out
+}
+
+func episodesMessage(e rollout.Episodes) *weftv1.EpisodeCounts {
+	return &weftv1.EpisodeCounts{Begun: e.Begun, Reported: e.Reported, Waiting: e.Waiting, Unfinished: e.Unfinished, Lost: e.Lost}
 }

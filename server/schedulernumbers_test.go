@@ -49,7 +49,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 			Lead: fairq.Tag(15 * ms), Work: 16 * ms,
 		}},
 		Versions: []sharedsched.VersionState{{
-			ID: 17, Name: "policy/2", Flow: 11, Settings: sharedsched.Settings{MaxQueue: 18}, Queued: 19, Background: 20,
+			ID: 17, Name: "policy/2", Flow: 11, Settings: sharedsched.Settings{MaxQueue: 18}, Queued: 19, Background: 20, Waiting: 105,
 			Queues: []sharedsched.QueueState{{
 				Key: "k", Tasks: 21, Rows: 22, Running: 23, MaxRows: 24, Stage: "demanding", NextCost: 25 * ms, Slack: -26 * ms,
 				MemoryRows: 103, OutOfMemory: 104 * ms,
@@ -82,6 +82,7 @@ func TestEveryNumberHasItsPlace(t *testing.T) {
 		Queues: []*weftv1.SchedulerQueue{{
 			Model: "policy", Version: 2, ShapeKey: key, Requests: 21, Rows: 22, InFlight: 23, MaxBatchRows: 24, MaxQueue: 18,
 			Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING, NextCostMs: 25, SlackMs: -26, BackgroundRequests: 20, MemoryRows: 103, OutOfMemoryMs: 104,
+			WaitingForRoom: 105,
 		}},
 		Costs: []*weftv1.SchedulerCost{{
 			Model: "policy", Version: 2, ShapeKey: shape, BatchSize: 27, DeviceClass: "cuda", MedianUs: 28, MadUs: 29, HighUs: 30,

@@ -42,7 +42,7 @@ func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
 		d := deviceMessage(&v.state.Devices[i])
 		for _, lost := range v.snapshot.Lost {
 			if lost.Name == d.GetName() {
-				d.Lost = strings.ToValidUTF8(lost.Cause, "�")
+				d.Lost = catalog.PublicText(lost.Cause)
 			}
 		}
 		out.Devices = append(out.Devices, d)

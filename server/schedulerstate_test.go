@@ -89,7 +89,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 	busy, idle := schedulerStates(t)
 	h := newHouse(t, server.Config{}, server.Transport{})
 	s := houseSnapshot()
-	s.Models = append(s.Models, &catalog.Model{Name: "text", Versions: []*catalog.Version{textVersion}})
+	s.Models = s.Models.With("text", &catalog.Model{Name: "text", Versions: []*catalog.Version{textVersion}})
 	h.snapshot.Store(s)
 	show := func(state sharedsched.State, req *weftv1.GetSchedulerStateRequest) *weftv1.SchedulerState {
 		t.Helper()

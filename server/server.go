@@ -36,14 +36,22 @@ type SchedulerState interface {
 	State() sharedsched.State
 }
 
-// Observer hears how requests ended, for metrics.
+// Observer hears of requests and how they ended, for metrics.
 type Observer interface {
-	// RequestDone follows every prediction, answered or not. Calls come from any goroutine and must not block.
-	RequestDone(RequestEvent)
+	RequestObserver
 	// OutcomeReported follows every report of how an episode went.
 	OutcomeReported(model string, version int64)
 	// OutcomeNotKept follows for each number of a report that was not kept. The reason is one of few constants.
 	OutcomeNotKept(model string, version int64, reason string)
+}
+
+// RequestObserver hears of predictions, each that reaches the server: one of a stream when it was read. Calls come from any goroutine
+// and must not block.
+type RequestObserver interface {
+	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request cannot be read.
+	RequestOffered(model string, stream bool)
+	// RequestDone follows, answered or not, with the same Model and Stream.
+	RequestDone(RequestEvent)
 }
 
 // Config is what a Server is made with. All of it is fixed for its life.
@@ -54,8 +62,9 @@ type Config struct {
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it. Zero: 64.
 	// Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest answer in bytes, what it takes on a stream included; larger ones become errors
-	// (ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be above what the grpc.Server sends.
+	// MaxMessageBytes is the largest message in bytes, what it takes on a stream and when it is decompressed included. Larger ones become
+	// errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be above what the grpc.Server sends. Too
+	// low refuses big tensors; too high lets one caller claim that much memory per stream.
 	MaxMessageBytes int
 	// Logger hears of panics. Nil: slog.Default().
 	Logger *slog.Logger
@@ -88,6 +97,7 @@ type Server struct {
 	serial    atomic.Uint64 // of requests, for those without ids
 	gate      *gate
 	health    *modelHealth
+	withheld  withheld
 }
 
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until ModelsChanged has
@@ -112,16 +122,26 @@ func New(config Config, models Models, scheduler SchedulerState) *Server {
 		log:       config.Logger,
 		gate:      newGate(config.MaxConcurrentRequests),
 		health:    newModelHealth(health.NewServer()),
+		withheld:  withheld{log: config.Logger},
 	}
 }
 
 // Register adds the services, health and reflection to g, which must have been made with Options.
 func (s *Server) Register(g *grpc.Server) {
-	weftv1.RegisterPredictionServiceServer(g, s)
-	weftv1.RegisterModelServiceServer(g, s)
-	healthgrpc.RegisterHealthServer(g, &drainingHealth{Server: s.health.server, draining: s.gate.closed})
-	reflection.Register(g)
+	services := s.messages(g)
+	weftv1.RegisterPredictionServiceServer(services, s)
+	weftv1.RegisterModelServiceServer(services, s)
+	healthgrpc.RegisterHealthServer(services, &drainingHealth{Server: s.health.server, draining: s.gate.closed})
+	reflection.Register(services)
 }
+
+// messages returns what services are to be registered with in the place of g.
+func (s *Server) messages(g *grpc.Server) messages {
+	return messages{Server: g, limit: s.config.MaxMessageBytes, refused: s.unread}
+}
+
+// SetMaxConcurrentRequests changes how many predictions may be in the server from the next one on; 0: no bound.
+func (s *Server) SetMaxConcurrentRequests(n int) { s.gate.setLimit(n) }
 
 // ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a change
 // without it.
@@ -144,9 +164,10 @@ func (s *Server) Began(model, episode string) (time.Time, bool) {
 	return s.router.Began(model, episode)
 }
 
-// Oldest returns when the oldest of a model's running episodes began, of those that began at since or later.
-func (s *Server) Oldest(model string, since time.Time) (time.Time, bool) {
-	return s.router.Oldest(model, since)
+// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
+// reported how they went.
+func (s *Server) Unfinished(model string, since time.Time) map[int64][]time.Time {
+	return s.router.Unfinished(model, since)
 }
 
 // Busy reports whether an episode is running on a version.

@@ -128,8 +128,14 @@ func TestServerFull(t *testing.T) {
 	wantCode(t, err, codes.ResourceExhausted, "maximum of 2 concurrent requests")
 	s.request("b")
 	s.want("b: ResourceExhausted the server has its maximum of 2 concurrent requests; try again, or raise --max-concurrent-requests")
+	h.SetMaxConcurrentRequests(1)
+	_, err = h.predict.Predict(t.Context(), observation(""))
+	wantCode(t, err, codes.ResourceExhausted, "maximum of 1 concurrent requests")
+	h.SetMaxConcurrentRequests(3)
+	s.request("c")
+	<-gate.entered
 	close(gate.release)
-	s.want("a: version 2")
+	s.want("a: version 2", "c: version 2")
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
@@ -150,9 +156,9 @@ func TestServerHasRoomAgain(t *testing.T) {
 }
 
 func TestMessageLimit(t *testing.T) {
-	h := newHouse(t, server.Config{}, server.Transport{MaxMessageBytes: 1024})
+	h := newHouse(t, server.Config{MaxMessageBytes: 1024}, server.Transport{})
 	_, err := h.predict.Predict(t.Context(), observation("", make([]float32, 1024)...))
-	wantCode(t, err, codes.ResourceExhausted, "larger than max")
+	wantCode(t, err, codes.ResourceExhausted, "--max-message-bytes")
 }
 
 // TestAnswerLimit: an answer as large as a message may be is sent, one of a byte more is an error, on a stream too.
@@ -241,6 +247,7 @@ func TestGetModelMetadata(t *testing.T) {
 		},
 		Batching: &weftv1.BatchingFacts{
 			Batched: true, Reason: "proven", MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int32{8, 64}, MaxRequestRows: 100, MaxQueue: 1000,
+			Proof: weftv1.BatchingProof_BATCHING_PROOF_EXAMPLES, Obstacle: "Loop: why",
 		},
 		ReadyVersions: []int64{1, 2},
 		Labels:        map[string]int64{"stable": 1},
@@ -260,8 +267,8 @@ func TestGetModelMetadata(t *testing.T) {
 func TestModelsAreShown(t *testing.T) {
 	h := newHouse(t, server.Config{}, server.Transport{})
 	s := houseSnapshot()
-	s.Models = append(s.Models, &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
-	first := s.Models[0].Versions[0]
+	s.Models = s.Models.With("torn", &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
+	first := s.Model("policy").Versions[0]
 	first.LoadedAt = time.Unix(1700000000, 0)
 	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9, Memory: func() int64 { return 1 << 30 }}}
 	first.Scarce = "2 of 3 replicas \xff"

@@ -116,7 +116,21 @@ func faultOf(err error) fault {
 			numbers: []string{"bytes", strconv.Itoa(e.bytes), "max_message_bytes", strconv.Itoa(e.limit)},
 		}
 	}
+	if _, ok := errors.AsType[*brokenMessageError](err); ok {
+		return fault{code: codes.InvalidArgument}
+	}
+	if e, ok := errors.AsType[*messageTooLargeError](err); ok {
+		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
+		if !e.inflated {
+			f.numbers = []string{"bytes", strconv.Itoa(e.bytes)}
+		}
+		f.numbers = append(f.numbers, "max_message_bytes", strconv.Itoa(e.limit))
+		return f
+	}
 	if _, ok := errors.AsType[*routing.FailedError](err); ok {
+		return fault{code: codes.FailedPrecondition}
+	}
+	if _, ok := errors.AsType[*routing.RolledBackError](err); ok {
 		return fault{code: codes.FailedPrecondition}
 	}
 	if f, ok := changeFault(err); ok {
@@ -176,6 +190,9 @@ func changeFault(err error) (fault, bool) {
 	}
 	if errors.Is(err, catalog.ErrUnknown) {
 		return fault{code: codes.NotFound}, true
+	}
+	if _, ok := errors.AsType[*catalog.KeepError](err); ok {
+		return fault{code: codes.Unavailable, reason: "NOT_KEPT"}, true
 	}
 	if errors.Is(err, catalog.ErrBusy) {
 		return fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, true
@@ -254,7 +271,7 @@ func (f fault) status(err error, at place) *status.Status {
 	if f.retry > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
 	}
-	text := err.Error()
+	text := f.text(err)
 	if f.unnamed && at.model != "" {
 		text = fmt.Sprintf("model %s version %d: %s", routing.Quote(at.model), at.version, text)
 	}
@@ -267,6 +284,15 @@ func (f fault) status(err error, at place) *status.Status {
 	}
 	// Only text that is not UTF-8 cannot be marshalled. The code matters more than the details.
 	return st
+}
+
+// text returns what the caller may read of an error. What is about the request repeats that as it came, and holds nothing of the
+// machine; all else may have come from files, engines and drivers.
+func (f fault) text(err error) string {
+	if f.code == codes.InvalidArgument || f.code == codes.NotFound {
+		return err.Error()
+	}
+	return catalog.Public(err)
 }
 
 // fail returns the error with which a unary call ends, and tells gRPC's own retries when to try again.
@@ -292,6 +318,18 @@ func codeName(err error) string {
 		return codes.OK.String()
 	}
 	return faultOf(err).code.String()
+}
+
+// isOverload reports whether err says that there was not the capacity to answer, or to answer in time.
+func isOverload(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch faultOf(err).code { //nolint:exhaustive // the others are for other reasons
+	case codes.ResourceExhausted, codes.DeadlineExceeded, codes.Unavailable:
+		return true
+	}
+	return false
 }
 
 // resourceName returns a harmless name as it is and any other as messages quote it.

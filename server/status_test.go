@@ -47,12 +47,12 @@ func TestErrorTable(t *testing.T) {
 	badRequest := func(field, description string) *errdetails.BadRequest {
 		return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: description}}}
 	}
-	table := routing.NewTable(&catalog.Snapshot{Models: []*catalog.Model{{
+	table := routing.NewTable(&catalog.Snapshot{Models: catalog.ByName(&catalog.Model{
 		Name: "policy",
 		Versions: []*catalog.Version{
 			{Model: "policy", Number: 1, State: catalog.Loading}, {Model: "policy", Number: 2, State: catalog.Failed, Cause: "no such operator"},
 		},
-	}}})
+	})})
 	resolve := func(model string, choice routing.Choice) error {
 		_, err := table.Resolve(model, choice)
 		return err
@@ -208,7 +208,40 @@ func TestErrorTable(t *testing.T) {
 			pushback: "100",
 		},
 		{
-			name: "answer too large", err: &answerTooLargeError{bytes: 2000, limit: 1024},
+			name: "message too large", err: &messageTooLargeError{bytes: 2000, limit: 1024},
+			code: codes.ResourceExhausted, message: "the message takes 2000 bytes, of at most 1024; send fewer rows at a time, or raise --max-message-bytes",
+			details: []proto.Message{info("MESSAGE_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")}, pushback: "-1",
+		},
+		{
+			name: "message too large when decompressed", err: &messageTooLargeError{limit: 1024, inflated: true},
+			code:    codes.ResourceExhausted,
+			message: "the message takes more than 1024 bytes when it is decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes",
+			details: []proto.Message{info("MESSAGE_TOO_LARGE", "max_message_bytes", "1024")}, pushback: "-1",
+		},
+		{
+			name: "broken message", err: &brokenMessageError{want: "weft.v1.PredictRequest", why: "it ends within its header"},
+			code:    codes.InvalidArgument,
+			message: "the message is not a weft.v1.PredictRequest: it ends within its header; send what code generated from this server's .proto files encodes",
+		},
+		{
+			name: "an engine's words", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("Add node: /onnxruntime_src/core/add.cc:12 sizes differ, see /tmp/weft/core.1")},
+			code: codes.Internal, message: `model "policy" version 3 failed on this input: Add node: sizes differ, see .../core.1`,
+			details: []proto.Message{info("MODEL_FAILED")},
+		},
+		{
+			name: "a cause that callers are not told of", err: &catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.Hidden{Err: errors.New("weight: secret"), Text: "expected a weight"}},
+			code: codes.FailedPrecondition, message: `load model "policy" version 3: expected a weight`,
+			details: []proto.Message{info("LOAD_FAILED")},
+		},
+		{
+			name: "a path that the request names", err: resolve("/etc/passwd", routing.Choice{}),
+			code: codes.NotFound, message: `no model is named "/etc/passwd"; there is "policy"`,
+			details: []proto.Message{&errdetails.ResourceInfo{
+				ResourceType: "model", ResourceName: "/etc/passwd", Description: `no model is named "/etc/passwd"; there is "policy"`,
+			}},
+		},
+		{
+			name: "answer too large", err: &answerTooLargeError{bytes: 2000, limit: 1024, remedy: "ask for fewer outputs or rows"},
 			code: codes.ResourceExhausted, message: "the answer takes 2000 bytes, of at most 1024; ask for fewer outputs or rows, or raise --max-message-bytes",
 			details:  []proto.Message{info("ANSWER_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")},
 			pushback: "-1",

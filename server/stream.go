@@ -109,6 +109,8 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 		defer cancel(nil)
 		defer func() { <-st.slots }()
 		if err != nil {
+			offered := st.server.offered(m.GetRequest(), true)
+			offered.ended(place{}, codeName(err))
 			st.send(id, nil, place{}, err)
 			return
 		}

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"strconv"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -17,7 +20,18 @@ func (s *Server) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) 
 	if err != nil {
 		return nil, fail(ctx, err, place{})
 	}
-	return &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic), WaitsFor: m.TrafficWaitsFor}, nil
+	out := &weftv1.GetTrafficResponse{Traffic: trafficMessage(m.Traffic), WaitsFor: m.TrafficWaitsFor}
+	out.DecidedBy = out.GetTraffic().GetSource()
+	if t := m.Traffic; t != nil {
+		out.DecidedBy = cmp.Or(t.By, t.Source)
+		if !t.At.IsZero() {
+			out.DecidedAt = timestamppb.New(t.At)
+		}
+	}
+	for _, r := range m.RolledBack {
+		out.RolledBack = append(out.RolledBack, &weftv1.RolledBackVersion{Version: r.Version, At: timestamppb.New(r.At), By: r.By, Reason: r.Why})
+	}
+	return out, nil
 }
 
 // model returns the model that a message names in its field "model".

@@ -27,7 +27,7 @@ import (
 func (h *house) divide(t *catalog.Traffic) {
 	s := houseSnapshot()
 	s.Revision = 2
-	s.Models[0].Traffic = t
+	s.Model("policy").Traffic = t
 	h.snapshot.Store(s)
 }
 
@@ -123,7 +123,7 @@ func TestAnsweredRequestsAreShown(t *testing.T) {
 	}
 	h.run = func(ctx context.Context, call *catalog.Call) error { // the shadow goes while its request is answered
 		s := houseSnapshot()
-		s.Revision, s.Models[0].Versions[1].State = 3, catalog.Unloading
+		s.Revision, s.Model("policy").Versions[1].State = 3, catalog.Unloading
 		h.snapshot.Store(s)
 		return runPolicy(ctx, call)
 	}
@@ -169,7 +169,21 @@ func (r *reports) Report(model, episode string, version int64, values map[string
 	return r.notKept
 }
 
-func (r *reports) Observe(string, int64, bool, time.Duration) {}
+func (r *reports) Observe(string, int64, rollout.Ending) {}
+func (r *reports) Begun(string, int64, time.Time)        {}
+
+// spec names a version of a model; 0: none.
+func spec(model string, version int64) *weftv1.ModelSpec {
+	s := &weftv1.ModelSpec{Name: model}
+	if version > 0 {
+		s.VersionChoice = &weftv1.ModelSpec_Version{Version: version}
+	}
+	return s
+}
+
+func label(model, name string) *weftv1.ModelSpec {
+	return &weftv1.ModelSpec{Name: model, VersionChoice: &weftv1.ModelSpec_Label{Label: name}}
+}
 
 func TestReportOutcome(t *testing.T) {
 	var said reports
@@ -181,26 +195,31 @@ func TestReportOutcome(t *testing.T) {
 		req  *weftv1.ReportOutcomeRequest
 		code codes.Code
 	}{
-		"remembered":       {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Reward: new(1.5), Success: new(true)}, codes.OK},
-		"named":            {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Metrics: map[string]float64{"falls": 2}}, codes.OK},
+		"remembered":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), EpisodeId: "e", Reward: new(1.5), Success: new(true)}, codes.OK},
+		"named":            {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Metrics: map[string]float64{"falls": 2}}, codes.OK},
+		"labelled":         {&weftv1.ReportOutcomeRequest{Model: label("policy", "stable"), EpisodeId: "g", Reward: new(1.0)}, codes.OK},
+		"not ready":        {&weftv1.ReportOutcomeRequest{Model: spec("policy", 4), EpisodeId: "h", Reward: new(1.0)}, codes.OK},
+		"another label":    {&weftv1.ReportOutcomeRequest{Model: label("policy", "nonesuch"), EpisodeId: "g", Reward: new(1.0)}, codes.NotFound},
+		"version zero":     {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{}}, EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
+		"no name":          {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{}, EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
 		"no model":         {&weftv1.ReportOutcomeRequest{EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
-		"another model":    {&weftv1.ReportOutcomeRequest{Model: "nonesuch", EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
-		"another version":  {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Version: 9, Reward: new(1.0)}, codes.NotFound},
-		"no episode":       {&weftv1.ReportOutcomeRequest{Model: "policy", Reward: new(1.0)}, codes.InvalidArgument},
-		"unknown episode":  {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "never", Reward: new(1.0)}, codes.InvalidArgument},
-		"no outcome":       {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1}, codes.InvalidArgument},
-		"a name of ours":   {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Metrics: map[string]float64{"reward": 2}}, codes.InvalidArgument},
-		"no finite number": {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Reward: new(math.Inf(1))}, codes.InvalidArgument},
-		"too large":        {&weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "f", Version: 1, Reward: new(1.01e100)}, codes.InvalidArgument},
+		"another model":    {&weftv1.ReportOutcomeRequest{Model: spec("nonesuch", 0), EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
+		"another version":  {&weftv1.ReportOutcomeRequest{Model: spec("policy", 9), EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
+		"no episode":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), Reward: new(1.0)}, codes.InvalidArgument},
+		"unknown episode":  {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), EpisodeId: "never", Reward: new(1.0)}, codes.InvalidArgument},
+		"no outcome":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f"}, codes.InvalidArgument},
+		"a name of ours":   {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Metrics: map[string]float64{"reward": 2}}, codes.InvalidArgument},
+		"no finite number": {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(math.Inf(1))}, codes.InvalidArgument},
+		"too large":        {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(1.01e100)}, codes.InvalidArgument},
 	} {
 		if _, err := h.predict.ReportOutcome(t.Context(), c.req); status.Code(err) != c.code {
 			t.Errorf("%s: %v, want %v", name, err, c.code)
 		}
 	}
-	if len(said.said) != 2 {
-		t.Errorf("reported %q, want two reports", said.said)
+	if len(said.said) != 4 {
+		t.Errorf("reported %q, want four reports", said.said)
 	}
-	if slices.Sort(h.outcomes); !slices.Equal(h.outcomes, []string{"policy/1", "policy/2"}) {
+	if slices.Sort(h.outcomes); !slices.Equal(h.outcomes, []string{"policy/1", "policy/1", "policy/2", "policy/4"}) {
 		t.Errorf("counted %q", h.outcomes)
 	}
 }
@@ -219,14 +238,14 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 			"expected a number from -1e+100 to 1e+100, got NaN",
 		},
 	} {
-		c.req.Model, c.req.EpisodeId, c.req.Version = "policy", "e", 1
+		c.req.Model, c.req.EpisodeId = spec("policy", 1), "e"
 		_, err := h.predict.ReportOutcome(t.Context(), c.req)
 		field, description := violation(err)
 		if status.Code(err) != codes.InvalidArgument || field != c.field || description != c.description {
 			t.Errorf("%s: %v\nfield %q, %q", name, err, field, description)
 		}
 	}
-	edge := &weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Version: 1, Reward: new(-1e100)}
+	edge := &weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(-1e100)}
 	if _, err := h.predict.ReportOutcome(t.Context(), edge); err != nil {
 		t.Error(err)
 	}
@@ -243,7 +262,7 @@ func TestReportThatIsNotKept(t *testing.T) {
 		{Name: "success", Reason: rollout.VersionGone, Message: "gone"},
 	}}
 	h := newHouse(t, server.Config{Rollouts: &said}, server.Transport{})
-	got, err := h.predict.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{Model: "policy", EpisodeId: "e", Version: 1, Reward: new(1.0)})
+	got, err := h.predict.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(1.0)})
 	if err != nil {
 		t.Fatal(err)
 	}

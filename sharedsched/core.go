@@ -26,10 +26,11 @@ const maxIdleKey = 256
 type Core struct {
 	slab
 	devices  []device
-	lanes    []lane     // by LaneID: the batch threads of all devices
-	flows    []*flow    // by FlowID; nil once removed
-	versions []*version // by VersionID; nil once removed
-	queues   []*queue   // by queue id; nil when free
+	lanes    []lane                 // by LaneID: the batch threads of all devices
+	flows    []*flow                // by FlowID; nil once removed
+	versions []*version             // by VersionID; nil once removed
+	queues   []*queue               // by queue id; nil when free
+	accounts map[[2]string]*Account // by name of a version and device
 
 	freeFlows []FlowID // that may be used again
 	freeIDs   []int32  // of queues, as well
@@ -59,6 +60,7 @@ type device struct {
 	index      int32
 	fair       [2]fairq.Queue // by class
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
+	held       iheap.Heap     // queues held for their batch timeout whose limits or named targets end that, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
 	state      cost.Device    // as far as it changes what executions cost
 	memory     deviceMemory
@@ -71,7 +73,7 @@ type device struct {
 	turn       Time          // before it no batch is started beside those in flight; see setTurn
 	free       Time          // as of the last pick, when what is started has the device to itself
 	busy       time.Duration // time with at least one batch in flight
-	held       uint64        // revision of cap and state as of which held queues were last looked at
+	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
 
 // class separates work that someone waits for from work that uses what is left.
@@ -130,7 +132,8 @@ type version struct {
 	previous map[string]*shape // what is known of another version's costs, to begin with
 	queued   [2]int            // tasks with rows that were not started, by class
 	live     int               // tasks that have not ended
-	proven   int               // rows of the largest execution that ran well: its engine has the memory that it needs
+	account  *Account
+	proven   int // rows of the largest execution that ran well: its engine has the memory that it needs
 	closing  bool
 }
 
@@ -165,10 +168,13 @@ type queue struct {
 	foreground int // tasks of that class in the ring; they come before the others
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
-	// oldest is the earliest arrival in the ring, and soonest the earliest limit. Kept only where there is a batch timeout.
-	oldest, soonest Time
-	idleAt          Time // when it last became empty, to choose what to evict
-	touched         bool // in Core.touched
+	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the earliest time
+	// by which a batch is to end for a target that somebody named, and whether rows of one were started already.
+	oldest, soonest, wanted Time
+	begun                   bool
+	unheld                  bool // by a pick that could not wait for the end of the batch timeout; until a batch is started
+	idleAt                  Time // when it last became empty, to choose what to evict
+	touched                 bool // in Core.touched
 
 	stage  stage
 	class  class         // unless resting
@@ -194,7 +200,9 @@ func NewCore(cfg Config) (*Core, error) {
 	if len(cfg.Devices) == 0 {
 		return nil, fmt.Errorf("sharedsched: no device configured; name at least one")
 	}
-	c := &Core{slab: newSlab(), variant: cfg.Variant, maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, 1<<30)}
+	c := &Core{
+		slab: newSlab(), variant: cfg.Variant, maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, 1<<30), accounts: map[[2]string]*Account{},
+	}
 	for i, d := range cfg.Devices {
 		if d.Lanes < 1 {
 			return nil, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", d.Name, d.Lanes)
@@ -254,7 +262,7 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	}
 	id := VersionID(len(c.versions))
 	c.versions = append(c.versions, &version{
-		id: id, name: name, flow: c.flows[f], settings: s,
+		id: id, name: name, flow: c.flows[f], settings: s, account: c.account(name, c.flows[f].device.Name),
 		queues: map[string]*queue{}, shapes: map[string]*shape{},
 	})
 	return id, nil

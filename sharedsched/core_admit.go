@@ -54,7 +54,7 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	c.fullBatch(q)
-	target := q.target(t)
+	target, named := q.target(t)
 	q.hear(now, t, min(target, limit.Sub(now)))
 	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
@@ -66,7 +66,11 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if victim >= 0 {
 		acts = c.drop(now, q, victim, DropRoom, 0, acts)
 	}
-	return c.enqueue(now, q, t, limit, place, probe), acts, nil
+	wanted := Never
+	if named {
+		wanted = endBy(place.target, now)
+	}
+	return c.enqueue(now, q, t, limit, wanted, place, probe), acts, nil
 }
 
 // limit returns the limit of a task that brings none.
@@ -124,7 +128,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 	if !t.Alone && v.settings.Batched && t.Rows <= q.most && wait+d.work+2*q.full.Cost <= left {
 		return false, nil
 	}
-	own, known := c.serviceTime(q, t)
+	own, known := c.serviceTime(q, t.Alone, t.Rows)
 	if !known {
 		return false, nil
 	}
@@ -135,7 +139,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 		before = 0 // not all that waits goes before it
 	case !t.Alone && v.settings.Batched && rows <= q.most: // all of it fits one batch
 		before = 0
-		own, _ = q.shape.AtLeast(v.settings.padded(rows))
+		own, _ = c.serviceTime(q, false, rows)
 	}
 	reason := RefusedDeadline
 	predicted := wait + before + own
@@ -195,20 +199,21 @@ func (c *Core) freeIn(now Time, d *device) time.Duration {
 	return max(0, least)
 }
 
-// serviceTime is the least time that a task takes which has all lanes of the device to itself. It reports false where that was
-// never measured.
-func (c *Core) serviceTime(q *queue, t *Task) (time.Duration, bool) {
+// serviceTime is the least time that a task of so many rows takes which has all lanes of the device to itself. It reports false where
+// that was never measured.
+func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool) {
 	s := &q.version.settings
-	if t.Alone || !s.Batched {
-		return q.shape.AtLeast(t.Rows)
+	if alone || !s.Batched {
+		return q.shape.AtLeast(rows)
 	}
-	if t.Rows <= q.most {
-		return q.shape.AtLeast(s.padded(t.Rows))
+	each := min(rows, q.most)
+	if each == rows {
+		each = q.piece(rows)
 	}
-	full, known := q.shape.AtLeast(s.padded(q.most))
-	total := full * time.Duration(t.Rows/q.most)
-	if rest := t.Rows % q.most; rest > 0 {
-		last, _ := q.shape.AtLeast(s.padded(rest))
+	full, known := q.shape.AtLeast(s.padded(each))
+	total := full * time.Duration(rows/each)
+	if rest := rows % each; rest > 0 {
+		last, _ := q.shape.AtLeast(s.padded(q.piece(rest)))
 		total += last
 	}
 	return max(full, total/q.device.parallel()), known
@@ -228,7 +233,7 @@ func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
 	return &r
 }
 
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, place order, probe bool) Handle {
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, probe bool) Handle {
 	v := q.version
 	slot, k := c.take()
 	k.state = taskQueued
@@ -236,16 +241,17 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, place order, pro
 	k.queue = q
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
-	k.arrival, k.limit = now, limit
+	k.arrival, k.limit, k.wanted = now, limit, wanted
 
 	if q.ring.n == 0 {
-		q.oldest, q.soonest = now, Never
+		q.oldest, q.soonest, q.wanted, q.begun = now, Never, Never, false
 	}
-	q.soonest = min(q.soonest, limit)
+	q.soonest, q.wanted = min(q.soonest, limit), min(q.wanted, wanted)
 	q.ring.insert(entry{k.order, slot})
 	q.waiting += t.Rows
 	v.queued[classOf(k.order)]++
 	v.live++
+	v.account.Accepted++
 	c.queuedBytes += t.Bytes
 	q.expect(k)
 	if limit != Never {
@@ -259,17 +265,17 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit Time, place order, pro
 	return c.handle(slot)
 }
 
-// target returns how long after its arrival the answer to t is wanted. A target that not even a row of its own could meet orders
-// nothing: it would put the task first each time, and others late, for nothing.
-func (q *queue) target(t *Task) time.Duration {
+// target returns how long after its arrival the answer to t is wanted, and whether the task or the settings named that. A target
+// that not even a row of its own could meet orders nothing: it would put the task first each time, and others late, for nothing.
+func (q *queue) target(t *Task) (d time.Duration, named bool) {
 	s := &q.version.settings
 	switch {
 	case t.Target > 0 && !q.isUnreal(t):
-		return t.Target
+		return t.Target, true
 	case s.TargetLatency > 0:
-		return s.TargetLatency
+		return s.TargetLatency, true
 	}
-	return min(max(targetBatches*q.ownCost, minTarget), maxTarget)
+	return min(max(targetBatches*q.ownCost, minTarget), maxTarget), false
 }
 
 // isUnreal reports whether the task asks for a target that not even a row of its own could meet.

@@ -25,13 +25,15 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 // hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
 func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) {
 	rows := t.rows - t.next
+	each := rows
 	if !t.alone && q.version.settings.Batched {
 		if t.deadline() >= q.device.free.Add(q.fullHigh) {
 			return 0, false
 		}
 		rows = min(rows, q.most)
+		each = q.piece(rows)
 	}
-	cost := q.estimate(q.version.settings.padded(rows)).Cost
+	cost := q.inParts(rows, each)
 	return cost, t.deadline() < q.device.free.Add(cost+cost/margin)
 }
 

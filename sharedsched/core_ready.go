@@ -13,11 +13,16 @@ import (
 
 // refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next pick.
 func (c *Core) refresh(now Time, q *queue) {
+	if q.served || q.ring.n == 0 {
+		q.unheld = false
+	}
 	ready, until := c.readiness(now, q)
 	if until != Never {
 		c.holds.Set(q.id, int64(until)) // Advance looks again then
+		q.device.held.Set(q.id, int64(c.startBy(q)))
 	} else {
 		c.holds.Remove(q.id)
+		q.device.held.Remove(q.id)
 	}
 	if ready && c.classNow(q) == background && c.mayBlock(now, q) == 0 {
 		ready = false // until the guard opens, or what comes meanwhile has been forgotten
@@ -70,8 +75,7 @@ func (c *Core) plan(q *queue) (full bool) {
 		}
 	}
 	q.due = head.target // of its priority nobody is due before it: tasks stand in the order of targets
-	spare := (q.due - c.tasks[head.task].arrival) / margin
-	q.latest = q.due - Time(q.cost) - Time(q.cost)/margin - spare - min(spare, delivery)
+	q.latest = endBy(q.due, c.tasks[head.task].arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
 	}
@@ -84,6 +88,12 @@ const (
 	margin   = 20
 	delivery = Time(time.Millisecond)
 )
+
+// endBy returns when a batch should end that answers a task by its target.
+func endBy(target, arrival Time) Time {
+	spare := (target - arrival) / margin
+	return target - spare - min(spare, delivery)
+}
 
 // block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now have to wait.
 func (d *device) block() time.Duration {
@@ -133,16 +143,24 @@ func (c *Core) tell(f *flow, k class) {
 	}
 }
 
-// promote makes pending queues demanding whose batch must start before the dearest one that could go first would end. It is done at
-// picks only: with nothing to pick, being urgent changes nothing.
+// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending ones, and
+// those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent changes nothing.
 func (c *Core) promote(now Time, d *device) {
 	soon := now.Add(d.block() + d.block()/margin)
 	for {
 		id, latest, ok := d.pending.Min()
 		if !ok || Time(latest) > soon {
-			return
+			break
 		}
 		c.demand(d, c.queues[id])
+	}
+	for {
+		id, latest, ok := d.held.Min()
+		if !ok || Time(latest) > soon {
+			break
+		}
+		c.queues[id].unheld = true
+		c.refresh(now, c.queues[id])
 	}
 }
 
@@ -165,8 +183,8 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 		return false, Never
 	}
 	s := &q.version.settings
-	// Where nothing can join, or nobody will come any more, holding would gain nothing.
-	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || c.tasks[q.ring.at(0).task].alone {
+	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a second time.
+	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || q.begun || q.unheld || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
 	if q.waiting >= most {
@@ -186,16 +204,25 @@ const (
 	timerSlack  = 200 * time.Microsecond
 )
 
-// holdEnd returns when a partial batch stops being held: at the batch timeout, or so early that the task with the soonest limit
-// can still meet it.
+// holdEnd returns when a partial batch stops being held: at the batch timeout, or when it must start.
 func (c *Core) holdEnd(q *queue) Time {
-	end := q.oldest.Add(q.version.settings.BatchTimeout)
-	if q.soonest == Never {
-		return end
+	return min(q.oldest.Add(q.version.settings.BatchTimeout), c.startBy(q))
+}
+
+// startBy returns by when a held batch must start for all of its tasks to meet their limits, and the targets that were named: who
+// asks for batches to be held accepts that answers come later than by the target that each task is given; Never if there are none.
+func (c *Core) startBy(q *queue) Time {
+	most, full, high := c.fullBatch(q)
+	latest := Never
+	if q.wanted != Never {
+		cost := q.estimate(q.version.settings.padded(min(q.waiting, most))).Cost
+		latest = q.wanted - Time(cost+cost/margin)
 	}
-	_, full, high := c.fullBatch(q)
-	kept := min(q.soonest.Sub(q.oldest)/holdShare, maxHoldKept) + timerSlack
-	return min(end, q.soonest-Time(max(full, high)+kept))
+	if q.soonest != Never {
+		kept := min(q.soonest.Sub(q.oldest)/holdShare, maxHoldKept) + timerSlack
+		latest = min(latest, q.soonest-Time(max(full, high)+kept))
+	}
+	return latest
 }
 
 // touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.
@@ -221,8 +248,8 @@ func (c *Core) refreshTouched(now Time) {
 
 // touchHeld has queues refreshed that may be held for a batch timeout, when what batches cost or may cost has changed.
 func (c *Core) touchHeld(d *device) {
-	if now := d.cap.revision + d.state.Revision(); now != d.held {
-		d.held = now
+	if now := d.cap.revision + d.state.Revision(); now != d.looked {
+		d.looked = now
 		for _, v := range c.versions {
 			if v != nil && v.settings.BatchTimeout > 0 && v.flow.device == d {
 				c.touchVersion(v)
@@ -250,15 +277,16 @@ func (c *Core) touchShape(s *shape) {
 	}
 }
 
-// rescan finds the earliest arrival and limit again after tasks left, where a batch timeout makes them matter.
+// rescan finds again what is kept of the tasks of the queue where there is a batch timeout, after some of them left.
 func (c *Core) rescan(q *queue) {
 	if q.version.settings.BatchTimeout == 0 {
 		return
 	}
-	q.oldest, q.soonest = Never, Never
+	q.oldest, q.soonest, q.wanted, q.begun = Never, Never, Never, false
 	for i := range q.ring.n {
 		t := &c.tasks[q.ring.at(i).task]
-		q.oldest, q.soonest = min(q.oldest, t.arrival), min(q.soonest, t.limit)
+		q.oldest, q.soonest, q.wanted = min(q.oldest, t.arrival), min(q.soonest, t.limit), min(q.wanted, t.wanted)
+		q.begun = q.begun || t.next > 0
 	}
 }
 

@@ -152,35 +152,6 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	return acts
 }
 
-// size returns how many rows the next batch takes of those it could have, as the padding policy says. Tasks are not split for
-// it: a smaller size counts only where whole tasks fill it.
-func (c *Core) size(q *queue, most int) int {
-	s := &q.version.settings
-	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
-		return most
-	}
-	rows := min(most, q.waiting)
-	up, down := s.padded(rows), s.trimmed(rows)
-	if down == 0 || down == rows || !c.fills(q, down) {
-		return most
-	}
-	// Compared by cost per row, crosswise: divisions would round.
-	if s.Padding == MinimizeCost &&
-		int64(q.estimate(up).Cost)*int64(down) <= int64(q.estimate(down).Cost)*int64(rows) {
-		return most
-	}
-	return down
-}
-
-// fills reports whether the first tasks have so many rows together.
-func (c *Core) fills(q *queue, rows int) bool {
-	for i := 0; i < q.ring.n && rows > 0; i++ {
-		t := &c.tasks[q.ring.at(i).task]
-		rows -= t.rows - t.next
-	}
-	return rows == 0
-}
-
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
@@ -192,9 +163,10 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 		return FlushFull
 	case q.version.closing || c.draining || c.hurry:
 		return FlushDrain
-	case s.BatchTimeout > 0 && q.oldest.Add(s.BatchTimeout) > now:
+	case s.BatchTimeout == 0 || q.begun:
+	case q.oldest.Add(s.BatchTimeout) > now:
 		return FlushDeadline
-	case s.BatchTimeout > 0:
+	default:
 		return FlushTimeout
 	}
 	return FlushDeviceIdle
@@ -260,6 +232,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 		l.batch.Estimated = l.est.Cost
 	}
 	q.running++
+	q.version.account.Started++
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
 	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
@@ -326,9 +299,14 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 	q.running--
 	for i := range b.Spans {
 		s := &b.Spans[i]
-		ev.Failed = ev.Failed || s.Err != nil
+		ev.Failed = ev.Failed || s.Err != nil || r.Failure != NotFailed
 		acts = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), acts)
 	}
+	if ev.Failed && r.Failure == NotFailed {
+		r.Failure = ModelFailed
+	}
+	v.account.Executions[r.Failure]++
+	v.account.Reruns += uint64(r.Reruns)
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
 		c.touchShape(q.shape)
 	}
@@ -387,6 +365,7 @@ func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
 	v := t.queue.version
 	v.live--
+	v.account.Ended[end]++
 	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
 	c.put(slot)
 	return acts

@@ -29,7 +29,8 @@
 //   - There are two classes of work: what somebody waits for is foreground, and the rest (priority Sheddable) background.
 //   - A batch holds spans: ranges of rows of one or more tasks.
 //   - The limit of a task is when its answer stops being worth anything; only it refuses and drops. The target is when the
-//     answer is wanted; it only orders. Clients set safety deadlines of half a minute, which must not rank a request last.
+//     answer is wanted; it orders, and ends batch timeouts. Clients set safety deadlines of half a minute, which must not rank a
+//     request last.
 //
 // # States
 //
@@ -50,7 +51,8 @@
 //	demanding  its batch is full, or must start before the dearest batch that may go first on the device would end, if its first
 //	           task is to meet its target; or its batch timeout has passed; or it is draining
 //
-// A partial batch is held until its oldest task has waited the timeout, or until its soonest limit could no longer be met. A
+// A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest limit, or for a
+// target that somebody named; not as long if another batch would run until then, and not again once a part of a task was started. A
 // version is open, then closing (no new tasks, no holding), then gone. A flow demands service while one of its queues does.
 //
 // Why the middle state: to serve the most urgent first means to leave queues waiting on purpose, so that nearly every queue has

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 // checker verifies the invariants of the package comment after every event.
 type checker struct {
 	ended   map[Handle]bool
+	ends    [EndRemoved + 1]uint64 // of tasks, by how
 	virtual map[int]fairq.Tag
 	broken  error
 }
@@ -28,6 +30,7 @@ func (k *checker) note(acts []Action) []Action {
 			k.broken = fmt.Errorf("task %x ended twice", a.Task)
 		}
 		k.ended[a.Task] = true
+		k.ends[a.End]++
 	}
 	return acts
 }
@@ -116,7 +119,29 @@ func (k *checker) invariants(c *Core) error {
 				v.name, v.queued, v.live, queued[v], alive[v], len(v.queues))
 		}
 	}
-	return k.devices(c, foregroundTasks)
+	return errors.Join(k.devices(c, foregroundTasks), k.accounts(c))
+}
+
+// accounts adds up what is counted of tasks and executions.
+func (k *checker) accounts(c *Core) error {
+	var ends [EndRemoved + 1]uint64
+	for _, a := range c.accountStates() {
+		tasks, executions := uint64(a.Live), uint64(a.InFlight)
+		for end, n := range a.Ended {
+			tasks += n
+			ends[end] += n
+		}
+		for _, n := range a.Executions {
+			executions += n
+		}
+		if tasks != a.Accepted || executions != a.Started {
+			return fmt.Errorf("the account does not add up to %d tasks and %d executions: %+v", tasks, executions, a)
+		}
+	}
+	if len(k.ended) > 0 && ends != k.ends { // else nobody noted them
+		return fmt.Errorf("the accounts count ends %v, there were %v", ends, k.ends)
+	}
+	return nil
 }
 
 // check returns the tasks whose limits are watched.

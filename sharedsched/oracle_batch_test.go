@@ -1,6 +1,9 @@
 package sharedsched
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // oracleSpan is a range of rows of a task in a batch.
 type oracleSpan struct {
@@ -36,11 +39,10 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 
 // hopeless tells that a task would miss its limit even if it ran alone now.
 func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
-	rows := t.rows - t.next
+	takes := q.takes(t.rows - t.next)
 	if !t.alone && q.version.Batched {
-		rows = min(rows, q.most())
+		takes = q.alone(min(t.rows-t.next, q.most()))
 	}
-	takes := q.shape.Estimate(q.padded(rows)).Cost
 	return t.limit < now.Add(takes+takes/20)
 }
 
@@ -162,25 +164,56 @@ func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
 	return spans
 }
 
-// policy returns how many rows the batch takes of those it could have, as the padding policy says: no task is split for it.
+// policy returns how many rows the batch takes of those it could have, as the padding policy says. Whole tasks may fill the smaller
+// size; if they do not, so that one is cut or the size not filled, all that waits must cost less that way.
 func (q *oracleQueue) policy(most int) int {
-	rows, down := min(most, q.waiting()), 0
+	rows := min(most, q.waiting())
+	down := q.below(rows)
+	if down == 0 || down == rows || q.version.Padding == PadUp {
+		return most
+	}
+	whole, next := 0, 0
+	for _, t := range q.tasks {
+		if next = t.rows - t.next; whole+next > down {
+			break
+		}
+		whole += next
+	}
+	perRow := func(rows int) float64 { return float64(q.takes(rows)) / float64(rows) }
+	switch {
+	case whole == down && q.version.Padding == BatchDown, whole == down && perRow(down) < perRow(rows):
+		return down
+	case whole < down && next > down && q.inParts(rows, down) < q.takes(rows): // cut
+		return down
+	case whole < down && next <= down && q.takes(whole)+q.inParts(rows-whole, down) < q.takes(rows): // left
+		return down
+	}
+	return most
+}
+
+// below returns the largest allowed size of at most so many rows, 0 for none.
+func (q *oracleQueue) below(rows int) (down int) {
 	for _, n := range q.version.AllowedBatchSizes {
 		if n <= rows {
 			down = n
 		}
 	}
-	whole := 0
-	for _, t := range q.tasks {
-		if whole < down {
-			whole += t.rows - t.next
-		}
-	}
-	perRow := func(rows int) float64 { return float64(q.takes(rows)) / float64(rows) }
-	switch {
-	case down == 0 || down == rows || whole != down || q.version.Padding == PadUp,
-		q.version.Padding == MinimizeCost && perRow(rows) <= perRow(down):
-		return most
-	}
 	return down
+}
+
+// inParts is what rows take in executions of at most so many.
+func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
+	for ; rows > 0; rows -= each {
+		cost += q.takes(min(rows, each))
+	}
+	return cost
+}
+
+// alone is what a task of so many rows takes that shares no execution.
+func (q *oracleQueue) alone(rows int) time.Duration {
+	down := q.below(rows)
+	if down == 0 || q.version.Padding == PadUp {
+		return q.takes(rows)
+	}
+	return min(q.takes(rows), q.inParts(rows, down))
 }

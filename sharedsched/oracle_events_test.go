@@ -45,6 +45,7 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 	if asked < q.takes(1) { // not even a row could meet it
 		target = q.version.TargetLatency
 	}
+	t.named = target > 0
 	if target == 0 {
 		roomy := *q
 		roomy.memory, roomy.cap = &oracleMemory{}, 0

@@ -42,6 +42,7 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
+	named         bool // somebody named the target
 	seq           int
 	alone         bool
 }
@@ -61,6 +62,7 @@ type oracleQueue struct {
 	due, latest Time
 	heldTo      Time
 	served      bool // since then
+	unheld      bool // since a pick found that it cannot wait
 }
 
 func (q *oracleQueue) padded(rows int) int {
@@ -116,21 +118,42 @@ func (o *oracle) mayBlock(q *oracleQueue) int {
 
 // holdEnd is when the queue stops waiting for its batch to fill.
 func (o *oracle) holdEnd(q *oracleQueue) Time {
-	if q.version.BatchTimeout == 0 || o.draining || q.whole() || q.waiting() >= q.most() {
+	if q.version.BatchTimeout == 0 || o.draining || q.whole() || q.waiting() >= q.most() || q.unheld {
 		return 0
 	}
-	end, oldest, soonest := Never, Never, Never
-	full := q.takes(q.most())
+	end := Never
 	for _, t := range q.tasks {
+		if t.next > 0 {
+			return 0 // what has begun goes on
+		}
 		end = min(end, t.arrival.Add(q.version.BatchTimeout))
+	}
+	return min(end, q.startBy())
+}
+
+// startBy is by when a batch that is held must start for the sake of limits, and of targets that somebody named.
+func (q *oracleQueue) startBy() Time {
+	by, oldest, soonest := Never, Never, Never
+	takes := q.takes(min(q.waiting(), q.most()))
+	for _, t := range q.tasks {
 		oldest, soonest = min(oldest, t.arrival), min(soonest, t.limit)
+		if t.named {
+			by = min(by, t.latest(takes))
+		}
 	}
 	if soonest == Never {
-		return end
+		return by
 	}
 	// A tenth of the time that there was is kept for late timers and the way of the answer.
 	kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond) + 200*time.Microsecond
-	return min(end, soonest-Time(max(full, q.high(q.most()))+kept))
+	return min(by, soonest-Time(max(q.takes(q.most()), q.high(q.most()))+kept))
+}
+
+// latest is when an execution must start that answers the task by its target. A part of the time to that is kept for batches that
+// grow and for the way of the answer.
+func (t *oracleTask) latest(takes time.Duration) Time {
+	spare := (t.target - t.arrival) / 20
+	return t.target - Time(takes) - Time(takes)/20 - spare - min(spare, Time(time.Millisecond))
 }
 
 // dearest is what the dearest batch takes that may start next.
@@ -146,6 +169,7 @@ func (o *oracle) dearest() (cost time.Duration) {
 // look notices what has become of a queue.
 func (o *oracle) look(now Time, q *oracleQueue) {
 	insist := q.stage == demanding && !q.served
+	q.unheld = q.unheld && !q.served && len(q.tasks) > 0
 	was := q.class
 	q.stage, q.served, q.heldTo = resting, false, Never
 	if len(q.tasks) > 0 {
@@ -171,9 +195,7 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 	if q.whole() {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
-	// A part of the time to the target is kept for batches that grow and for the way of the answer.
-	spare := (head.target - head.arrival) / 20
-	q.stage, q.due, q.latest = pending, head.target, head.target-Time(q.cost)-Time(q.cost)/20-spare-min(spare, Time(time.Millisecond))
+	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
 	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}
@@ -216,9 +238,13 @@ func (o *oracle) leastTag(k class) int64 {
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
 	soon := now.Add(o.dearest() + o.dearest()/20)
 	for _, q := range o.queues {
-		if q.stage == pending && q.latest <= soon {
+		switch {
+		case q.stage == pending && q.latest <= soon:
 			q.stage = demanding
 			o.update(q.flow)
+		case q.heldTo != Never && q.startBy() <= soon:
+			q.unheld = true
+			o.look(now, q)
 		}
 	}
 	demands := func(q *oracleQueue) bool { return q.stage == demanding && q.class == foreground }

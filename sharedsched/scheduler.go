@@ -211,13 +211,15 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 	if !t.Limit.IsZero() {
 		limit = Time(t.Limit.Sub(s.epoch))
 	}
-	for arrival, called := now, false; ; called = true {
+	var r *room // that it was called from
+	for arrival := now; ; {
 		if s.closed {
+			r.answeredLocked(ErrClosed)
 			s.mu.Unlock()
 			return 0, ErrClosed
 		}
 		o.scratch.reset()
-		if !s.mustWaitLocked(v, t, called) {
+		if !s.mustWaitLocked(v, t, r != nil) {
 			var h Handle
 			var err error
 			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
@@ -228,12 +230,13 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			if err == nil {
 				s.wait(h, o, t.Payload)
 			}
+			r.answeredLocked(err)
 			s.afterEventLocked(now, &o.scratch)
 			s.mu.Unlock()
 			o.scratch.answer()
 			return h, err
 		}
-		line := s.lineUpLocked(v, called)
+		line := s.lineUpLocked(v, r != nil)
 		if limit == Never {
 			limit = s.core.limit(v, arrival)
 		}
@@ -244,6 +247,8 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 		read = s.now()
 		s.mu.Lock()
 		now = s.nowLocked(read)
+		r = s.rooms[v]
+		r.called--
 		o.waited = now.Sub(arrival)
 		if t.Target > 0 { // it counts from the arrival
 			late := *t
@@ -337,7 +342,23 @@ func (s *Scheduler) Abandon() {
 func (s *Scheduler) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.State(s.nowLocked(s.now()))
+	state := s.core.State(s.nowLocked(s.now()))
+	for i := range state.Versions {
+		if r := s.rooms[state.Versions[i].ID]; r != nil {
+			state.Versions[i].Waiting = r.waiting()
+		}
+	}
+	return state
+}
+
+// VersionName returns the name that a version was added with, "" for one that is gone.
+func (s *Scheduler) VersionName(v VersionID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.core.version(v); known != nil {
+		return known.name
+	}
+	return ""
 }
 
 func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }

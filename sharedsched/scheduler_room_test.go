@@ -58,6 +58,9 @@ func TestCallersWaitForRoomInOrder(t *testing.T) {
 		if !slices.Equal(exec.seen, want) {
 			t.Errorf("executed %q, want %q", exec.seen, want)
 		}
+		if a := s.State().Accounts[0]; a.Waits != 8 || a.Waiting != 0 || a.WaitsEnded[WaitAdmitted] != 8 {
+			t.Errorf("one ran, one was queued, eight waited and were admitted; the account is %+v", a)
+		}
 		s.Close()
 	})
 }
@@ -85,12 +88,40 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		ask(t.Context(), "expires", 500*time.Microsecond, ErrExpired)
 		ask(gone, "leaves", 0, context.Canceled)
 		ask(t.Context(), "hears of the drain", 0, ErrDraining)
+		if state := s.State(); state.Versions[0].Waiting != 3 || state.Versions[0].Queued != 1 || state.Accounts[0].Waiting != 3 {
+			t.Errorf("three wait for room, one in the queue; the state tells %+v", state)
+		}
 		leave()
 		time.Sleep(600 * time.Microsecond)
 		if err := s.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
+		a := s.State().Accounts[0]
+		if want := [...]uint64{WaitRefused: 1, WaitExpired: 1, WaitCancelled: 1}; a.Waits != 3 || a.Waiting != 0 || a.WaitsEnded != want {
+			t.Errorf("one each was refused, expired and left; the account is %+v", a)
+		}
 		s.Close()
+	})
+}
+
+// TestCloseEndsWaitingForRoom: who waits for room when the scheduler is closed hears so, and is accounted for.
+func TestCloseEndsWaitingForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, v := waitingShell(t, &orderOf{}, Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
+		var wg sync.WaitGroup
+		for _, want := range []error{nil, ErrClosed, ErrClosed} {
+			wg.Go(func() {
+				if _, err := s.Do(t.Context(), v, &Task{Rows: 1, Payload: ""}); !errors.Is(err, want) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		s.Close()
+		wg.Wait()
+		if a := s.State().Accounts[0]; a.Waits != 1 || a.Waiting != 0 || a.WaitsEnded[WaitRefused] != 1 {
+			t.Errorf("one waited until the scheduler was closed; the account is %+v", a)
+		}
 	})
 }

@@ -58,7 +58,7 @@ type Settings struct {
 	MaxBatchSize int
 	// MaxBatchCost is the most device time of one execution. A single row that costs more runs alone. Zero: no bound.
 	MaxBatchCost time.Duration
-	// BatchTimeout holds a partial batch until its oldest task has waited this long. Zero, the default: a free device takes
+	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target presses. Zero, the default: a free device takes
 	// what there is, which wins unless arrivals are about to fill the batch anyway.
 	BatchTimeout time.Duration
 	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of those who wait.
@@ -77,7 +77,8 @@ type Settings struct {
 	Padding PaddingPolicy
 	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue tasks wait.
 	WaitWhenFull bool
-	// TargetLatency orders tasks that bring no target. Zero: five times the cost of a full batch, within 20 ms and 1 s.
+	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and 1 s, which
+	// orders but ends no BatchTimeout.
 	TargetLatency time.Duration
 	// MaxLatency is the limit of tasks that bring none. Zero: none.
 	MaxLatency time.Duration

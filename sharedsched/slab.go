@@ -39,6 +39,7 @@ type task struct {
 	work    time.Duration // it is expected to cost
 	arrival Time
 	limit   Time // Never for none
+	wanted  Time // by when its batch is to end for a target that somebody named; Never if nobody did
 
 	started Time // of the first execution
 	outcome Outcome

@@ -18,6 +18,7 @@ type State struct {
 	Flows       []FlowState
 	Versions    []VersionState // by id
 	Decisions   []Decision     // the newest first
+	Accounts    []Account      // by name and device, of versions that are gone, too
 }
 
 // DeviceState describes a device.
@@ -61,6 +62,7 @@ type VersionState struct {
 	Settings   Settings
 	Queued     int // foreground tasks that wait
 	Background int // background tasks that wait
+	Waiting    int // callers that wait for room, where the queue is full and the settings have them wait
 	Live       int // tasks that wait or run
 	Closing    bool
 	Queues     []QueueState // by key
@@ -90,7 +92,7 @@ type CostState struct {
 
 // State returns a copy of the state.
 func (c *Core) State(now Time) State {
-	s := State{Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest()}
+	s := State{Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(), Accounts: c.accountStates()}
 	for i := range c.devices {
 		d := &c.devices[i]
 		busy := d.busy

@@ -53,7 +53,8 @@ type Task struct {
 	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than run
 	// after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
-	// Target is when the answer is wanted, counted from arrival. It only orders. Zero or less: the version's default.
+	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
+	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration
 	Priority Priority
 	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need. The task
@@ -76,7 +77,7 @@ const (
 	FlushSingleRequestOverBudget             // a lone row costs more than the budget and runs alone
 	FlushFull                                // MaxBatchSize rows, or as many as memory suffices for
 	FlushDeviceIdle                          // the device was free: nothing is gained by waiting
-	FlushDeadline                            // waiting longer would miss a deadline
+	FlushDeadline                            // waiting longer would miss a limit or a target that somebody named
 	FlushDrain                               // the version or the server is draining
 	FlushUnbatched                           // the version or the task runs requests one by one
 )

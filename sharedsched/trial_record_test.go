@@ -198,16 +198,19 @@ func (c *Core) checkIdle(now Time, device int32) error {
 			continue
 		}
 		most, full, high := c.fullBatch(q)
-		rows, oldest, soonest := 0, Never, Never
+		rows, oldest, soonest, wanted, begun := 0, Never, Never, Never, false
 		for i := range q.ring.n {
 			t := &c.tasks[q.ring.at(i).task]
 			rows += t.rows - t.next
-			oldest, soonest = min(oldest, t.arrival), min(soonest, t.limit)
+			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted), begun || t.next > 0
 		}
-		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurry && rows < most &&
+		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurry && rows < most && !begun &&
 			oldest.Add(s.BatchTimeout) > now
 		if kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond); soonest != Never &&
 			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {
+			held = false
+		}
+		if cost := q.shape.Estimate(s.padded(min(rows, most))).Cost; wanted != Never && wanted-Time(cost+cost/20) <= now {
 			held = false
 		}
 		if !held {

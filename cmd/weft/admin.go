@@ -6,7 +6,6 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/server"
@@ -21,7 +20,6 @@ func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption,
 	}
 	g := grpc.NewServer(options...)
 	admin.Register(g)
-	reflection.Register(g)
 	return lifecycle.Part{
 		Name: "admin server",
 		Run:  func() error { return g.Serve(l) },

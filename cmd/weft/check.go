@@ -74,7 +74,7 @@ func (c *checkCommand) load(r *report, listing modelrepo.Listing, present presen
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
 	log := slog.New(slog.DiscardHandler) // the report has what the log would say
 	if c.LogLevel == "debug" {
-		log = newLogger(r.err, &c.Server)
+		log = newLogger(r.err, &c.Server, new(slog.LevelVar))
 	}
 	h, err := newHouse(&c.Server, log, surroundings{tryOnce: true})
 	if err != nil {

@@ -51,6 +51,11 @@ func request(model string, value float32) *weftv1.PredictRequest {
 
 // predictAll sends n requests at once and counts how they end.
 func predictAll(ctx context.Context, conn *grpc.ClientConn, model string, n int) (map[codes.Code]int, []error) {
+	return predictInput(ctx, conn, model, "x", n)
+}
+
+// predictInput is predictAll of a model whose input has another name.
+func predictInput(ctx context.Context, conn *grpc.ClientConn, model, input string, n int) (map[codes.Code]int, []error) {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -59,7 +64,9 @@ func predictAll(ctx context.Context, conn *grpc.ClientConn, model string, n int)
 	)
 	for i := range n {
 		wg.Go(func() {
-			_, err := weftv1.NewPredictionServiceClient(conn).Predict(ctx, request(model, float32(i)))
+			q := request(model, float32(i))
+			q.Inputs = map[string]*weftv1.Tensor{input: q.GetInputs()["x"]}
+			_, err := weftv1.NewPredictionServiceClient(conn).Predict(ctx, q)
 			mu.Lock()
 			defer mu.Unlock()
 			ended[status.Code(err)]++
@@ -79,13 +86,17 @@ func predictCommand() {
 	if err != nil {
 		panic(err)
 	}
+	input := "x"
+	if len(os.Args) > 4 {
+		input = os.Args[4]
+	}
 	conn, err := dial(address)
 	if err != nil {
 		panic(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ended, errs := predictAll(ctx, conn, model, n)
+	ended, errs := predictInput(ctx, conn, model, input, n)
 	for _, code := range slices.Sorted(maps.Keys(ended)) {
 		fmt.Printf("%v: %d\n", code, ended[code])
 	}
@@ -108,7 +119,7 @@ func freePort(ts *testscript.TestScript, _ bool, names []string) {
 }
 
 func sendSignals(ts *testscript.TestScript, _ bool, names []string) {
-	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}
+	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}
 	for _, cmd := range ts.BackgroundCmds() {
 		if filepath.Base(cmd.Path) != "weft" || cmd.ProcessState != nil {
 			continue
@@ -196,6 +207,32 @@ func awaitQueue(ctx context.Context, conn *grpc.ClientConn, model string, n int)
 		case <-again.C:
 		case <-ctx.Done():
 			return fmt.Errorf("%d requests wait, %d are executed; want %d and 1: %w", requests, running, n, ctx.Err())
+		}
+	}
+}
+
+// awaitState waits until a version has a state.
+func awaitState(ts *testscript.TestScript, _ bool, args []string) {
+	conn, err := dial(args[0])
+	ts.Check(err)
+	defer conn.Close()
+	number, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond) // nothing tells but asking
+	defer again.Stop()
+	for {
+		answer, err := weftv1.NewModelServiceClient(conn).GetModel(ctx, &weftv1.GetModelRequest{Name: args[1]})
+		for _, v := range answer.GetModel().GetVersions() {
+			if v.GetVersion() == number && v.GetState().String() == "VERSION_STATE_"+args[3] {
+				return
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			ts.Fatalf("version %d is not %s: %v, %v", number, args[3], answer, err)
 		}
 	}
 }

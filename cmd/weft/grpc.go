@@ -74,6 +74,11 @@ func (o requestObserver) OutcomeNotKept(model string, version int64, reason stri
 	o.measured.OutcomeNotKept(model, version, reason)
 }
 
+// RequestOffered implements server.Observer.
+func (o requestObserver) RequestOffered(model string, stream bool) {
+	o.measured.RequestOffered(model, stream)
+}
+
 // RequestDone implements server.Observer.
 func (o requestObserver) RequestDone(e server.RequestEvent) {
 	o.measured.RequestDone(telemetry.Request(e))

@@ -30,7 +30,9 @@ type surroundings struct {
 	busy     func(model string, version int64) bool
 	onChange func(*catalog.Snapshot)
 	scan     func() modelrepo.Listing
+	keeper   host.Keeper
 	tryOnce  bool
+	audited  func(host.AuditEvent)
 	free     func(device string) (bytes int64, known bool) // FreeMemory
 }
 
@@ -47,7 +49,7 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	engines := newEngines(available, h.library, log)
 	h.models = host.New(host.Config{
 		Open: engines.open, Sites: engines.sites, FreeMemory: around.free, Logger: log, Lanes: lanes, MemoryBudget: int64(s.ModelMemory),
-		OnChange: around.onChange, Busy: around.busy, Scan: around.scan, TryOnce: around.tryOnce,
+		OnChange: around.onChange, Busy: around.busy, Scan: around.scan, Keeper: around.keeper, TryOnce: around.tryOnce, Audited: around.audited,
 	})
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{

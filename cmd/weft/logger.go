@@ -7,12 +7,14 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// newLogger returns a logger that writes as the settings say.
-func newLogger(w io.Writer, s *config.Server) *slog.Logger {
-	levels := map[config.LogLevel]slog.Level{
-		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-	}
-	options := &slog.HandlerOptions{Level: levels[s.LogLevel]}
+var logLevels = map[config.LogLevel]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// newLogger returns a logger that writes as the settings say, from the level on, which may change.
+func newLogger(w io.Writer, s *config.Server, level *slog.LevelVar) *slog.Logger {
+	level.Set(logLevels[s.LogLevel])
+	options := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

@@ -38,11 +38,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // run carries out a command line and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
 	var line commandLine
-	parser, err := kong.New(&line,
-		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Configuration(flagfile.Load), kong.Writers(stdout, stderr),
-		kong.Bind(streams{out: stdout, err: stderr}),
-	)
+	parser, err := newParser(&line, streams{out: stdout, err: stderr, args: args})
 	if err != nil {
 		return fail(stderr, err, statusFailed)
 	}
@@ -69,8 +65,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// streams are where a command writes: what it was asked for, and everything else.
-type streams struct{ out, err io.Writer }
+// newParser returns what reads a command line, and the settings file that it names.
+func newParser(line *commandLine, s streams) (*kong.Kong, error) {
+	return kong.New(line,
+		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Configuration(flagfile.Load), kong.Writers(s.out, s.err), kong.Bind(s),
+	)
+}
+
+// streams are where a command writes, what it was asked for and everything else, and the words that it was called with.
+type streams struct {
+	out, err io.Writer
+	args     []string
+}
 
 func fail(stderr io.Writer, err error, status int) int {
 	fmt.Fprintf(stderr, "weft: %v\n", err)

@@ -33,8 +33,9 @@ func (t tests) Run() int {
 //	serving ADDRESS             waits until the server's health is SERVING
 //	settled ADDRESS             waits until the server has loaded what it can, by its HTTP address
 //	waiting ADDRESS MODEL N     waits until N requests wait in the model's queues and one is being executed
+//	state ADDRESS MODEL N STATE waits until the version has the state, such as READY
 //	signal NAME...              sends the signals to the servers that run in the background
-//	exec predict ADDRESS MODEL N  sends N requests at once and prints how many ended with which code
+//	exec predict ADDRESS MODEL N [INPUT]  sends N requests at once and prints how many ended with which code
 //
 // and the condition [onnxruntime]: the library was fetched. LIBRARY is where it is, CARTPOLE and HOPPER are models.
 func TestScripts(t *testing.T) {
@@ -43,7 +44,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"freeport": freePort, "serving": serving, "settled": settled, "waiting": waiting, "signal": sendSignals,
+			"freeport": freePort, "serving": serving, "settled": settled, "waiting": waiting, "state": awaitState, "signal": sendSignals,
 		},
 		Condition: func(name string) (bool, error) { return name == "onnxruntime" && missing == nil, nil },
 		Setup: func(env *testscript.Env) error {

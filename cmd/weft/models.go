@@ -24,7 +24,7 @@ type failure struct{ name, cause string }
 
 // tally counts the versions that serve and lists what failed.
 func tally(s *catalog.Snapshot) (serving int, failed []failure) {
-	for _, m := range s.Models {
+	for _, m := range s.Models.All() {
 		if m.Cause != "" {
 			failed = append(failed, failure{m.Name, m.Cause})
 		}

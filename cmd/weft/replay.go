@@ -37,19 +37,24 @@ type replayCommand struct {
 
 	Speed       replaySpeed     `default:"recorded" help:"recorded: with the recorded time between them; 2, 0.5, ...: so many times as fast; max: with --concurrency of them in flight."`
 	Concurrency int             `default:"64" help:"Requests in flight at most. What is due later than that allows is sent late, which the report says."`
+	MaxGap      config.Duration `help:"Cut longer recorded times between two requests to this (before --speed), such as hours without traffic; without it, all are kept. What a server does in a pause (queues run empty, clocks fall, episodes expire) is then not replayed, and overload is no proof against the version." placeholder:"DURATION"`
 	Timeout     config.Duration `help:"Limit of each request. Without it: the limit that it was recorded with, else 30s." placeholder:"DURATION"`
 	replayTolerances
 
 	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
 	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
 	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
+	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: of the requests that were answered when recorded, largest part that may fail now, whatever the code but for faults of the model, beyond the part that failed then."`
+	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests that may have nothing to compare with: failed when recorded, recorded without inputs, not recorded, answered in another type or shape."`
 	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0: another policy may well answer otherwise."`
 }
 
 // Help says what the flags do not.
 func (replayCommand) Help() string {
 	return `Recorded requests are sent once more, each when it is due whether or not others were answered, and the
-answers compared with the recorded ones: output by output, in latency, and by code. Then a gate judges.
+answers compared with the recorded ones: output by output, in latency, and by code. Then a gate judges. A
+request that was answered then and fails now speaks against the version whatever its code; but where requests
+were sent faster than they were recorded, refusals and expiries may be the load's fault: then it says HOLD.
 
 The exit status is 0 for PROMOTE, 3 for HOLD, 4 for ROLLBACK; 1 if the recording could not be replayed, 2 for
 a wrong command line. Requests need their whole inputs ("weft serve --record-inputs full"). What came over a
@@ -91,8 +96,12 @@ func (c *replayCommand) check() error {
 	}
 	gate := c.gate()
 	switch {
-	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0): // 0 is the gate's default
-		return errors.New("--min-requests, --max-error-rate and --max-latency-ratio: expected a number above 0")
+	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0) || !(c.MaxFailures > 0): // 0 is the gate's default
+		return errors.New("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase: expected a number above 0")
+	case !(c.MaxUncompared >= 0 && c.MaxUncompared <= 1):
+		return fmt.Errorf("--max-uncompared: expected a number from 0 to 1, found %v", c.MaxUncompared)
+	case c.MaxGap < 0:
+		return fmt.Errorf("--max-gap: expected a duration of at least 0, found %v", time.Duration(c.MaxGap))
 	case c.Concurrency < 1:
 		return fmt.Errorf("--concurrency: expected at least 1, found %d", c.Concurrency)
 	case c.Version < 0 || c.RecordedVersion < 0:
@@ -104,6 +113,7 @@ func (c *replayCommand) check() error {
 func (c *replayCommand) gate() rollout.Gate {
 	return rollout.Gate{
 		MinRequests: c.MinRequests, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatencyRatio, MinAgreement: c.MinAgreement,
+		MaxFailureIncrease: c.MaxFailures,
 	}
 }
 
@@ -126,19 +136,31 @@ func (c *replayCommand) replay(ctx context.Context, s streams, to weftv1.Predict
 		return fmt.Errorf("%s: %w", c.asked(), err)
 	}
 	found := newComparison(facts.GetSignature(), &c.replayTolerances)
+	fmt.Fprintf(s.err, "replaying %d files, speed %v\n", len(reader.Files()), c.Speed)
+	progress := newReplayProgress(s.err)
+	r.complain = progress
 	sender := &replaySender{
-		speed: c.Speed, concurrency: c.Concurrency, timeout: time.Duration(c.Timeout), choose: c.choose, done: found.add,
+		speed: c.Speed, concurrency: c.Concurrency, timeout: time.Duration(c.Timeout), maxGap: time.Duration(c.MaxGap),
+		choose: func(q *weftv1.PredictRequest) {
+			progress.sending()
+			c.choose(q)
+		},
+		done: func(q replayed) {
+			found.add(q)
+			progress.done(q.err != nil)
+		},
 		predict: func(ctx context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
 			return to.Predict(ctx, q)
 		},
 	}
-	fmt.Fprintf(s.err, "replaying %d files, speed %v\n", len(reader.Files()), c.Speed)
 	start := time.Now()
-	if err := sender.run(ctx, inOrder(r.entries(), replayAhead, replayAheadBytes)); err != nil {
+	err = sender.run(ctx, inOrder(progress.reading(reader, r.entries()), replayAhead, replayAheadBytes))
+	progress.close()
+	if err != nil {
 		return err
 	}
 	report := &replayReport{recording: r, comparison: found, sender: sender, took: time.Since(start), asked: c.asked(), target: c.Target}
-	report.verdict = rollout.Judge(c.gate(), found.evidence())
+	report.judge(c.gate(), c.MaxUncompared)
 	if err := report.print(s.out); err != nil {
 		return err
 	}

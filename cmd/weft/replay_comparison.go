@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ type comparison struct {
 
 	mu               sync.Mutex
 	compared, agreed int64                // guarded by mu; requests that were answered then and now
+	mismatched       int64                // guarded by mu; of those: an output is of another type or shape, or missing
+	answeredThen     int64                // guarded by mu
+	lost             map[string]int64     // guarded by mu; how requests end now, by code, that were answered then
 	outputs          shadow.Tally         // guarded by mu
 	recorded, now    timings              // guarded by mu
 	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
@@ -31,7 +35,7 @@ type comparison struct {
 type timings struct{ queue, compute, device, roundTrip durations }
 
 func newComparison(s *weftv1.Signature, tolerances *replayTolerances) *comparison {
-	c := &comparison{tolerances: tolerances, batchDims: map[string]int{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
+	c := &comparison{tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
 	for _, output := range s.GetOutputs() {
 		dim := tensor.NoBatch
 		if output.BatchDim != nil {
@@ -56,6 +60,15 @@ func (c *comparison) add(r replayed) {
 		c.outputs.Add(differences)
 		if allAgree(differences) {
 			c.agreed++
+		}
+		if slices.ContainsFunc(differences, func(d shadow.Difference) bool { return d.Mismatch != "" }) {
+			c.mismatched++
+		}
+	}
+	if r.entry.Response != nil {
+		c.answeredThen++
+		if r.err != nil {
+			c.lost[status.Code(r.err).String()]++
 		}
 	}
 	const then, now = 0, 1
@@ -110,21 +123,66 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 	return all
 }
 
+// endKind is what a code says of who is to blame.
+type endKind int
+
+const (
+	answered endKind = iota
+	fault            // of the model
+	overload
+	otherFailure
+)
+
+func kindOf(code string) endKind {
+	switch code {
+	case codes.OK.String():
+		return answered
+	case codes.Internal.String(), codes.Unknown.String():
+		return fault
+	case codes.ResourceExhausted.String(), codes.DeadlineExceeded.String(), codes.Unavailable.String():
+		return overload
+	}
+	return otherFailure
+}
+
+func countFailures(r *rollout.Requests, code string, n int64) {
+	switch kindOf(code) {
+	case overload:
+		r.Failed += n
+		r.Overload += n
+	case otherFailure:
+		r.Failed += n
+	case answered, fault:
+	}
+}
+
 // evidence is what the gate judges by. Nothing may be added after that.
 func (c *comparison) evidence() rollout.Evidence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := rollout.Evidence{Agreed: c.agreed, Shadowed: c.compared}
+	e.Baseline.Codes, e.Candidate.Codes = map[string]int64{}, c.lost
 	for code, n := range c.codes {
 		for i, requests := range []*rollout.Requests{&e.Baseline, &e.Candidate} {
-			switch code {
-			case codes.OK.String():
+			switch kind := kindOf(code); kind {
+			case answered:
 				requests.Count += n[i]
-			case codes.Internal.String(), codes.Unknown.String():
+			case fault:
 				requests.Count += n[i]
 				requests.Faults += n[i]
+			case overload, otherFailure: // below
 			}
 		}
+		if n[0] > 0 {
+			e.Baseline.Codes[code] = n[0]
+			e.Baseline.Asked += n[0]
+			countFailures(&e.Baseline, code, n[0])
+		}
+	}
+	// What failed when it was recorded may well fail again; what was answered must be.
+	e.Candidate.Asked = c.answeredThen
+	for code, n := range c.lost {
+		countFailures(&e.Candidate, code, n)
 	}
 	e.Baseline.Compute, e.Candidate.Compute = c.recorded.compute.ascending(), c.now.compute.ascending()
 	return e

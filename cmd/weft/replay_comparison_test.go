@@ -30,7 +30,7 @@ func TestComparisonKnowsRows(t *testing.T) {
 	}
 }
 
-// Only answers and faults of the model count for or against a version.
+// Answers and faults of the model count for or against a version; so do other failures, where there was an answer before.
 func TestComparisonEvidence(t *testing.T) {
 	c := newComparison(nil, &replayTolerances{})
 	whole := answerOf(1, 2, 1, 2)
@@ -49,9 +49,15 @@ func TestComparisonEvidence(t *testing.T) {
 	c.add(replayed{entry: then("Internal", 0), err: errors.New("lost")})
 	ms := time.Millisecond
 	want := rollout.Evidence{
-		Baseline:  rollout.Requests{Count: 5, Faults: 2, Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms}},
-		Candidate: rollout.Requests{Count: 5, Faults: 2, Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms}},
-		Agreed:    1, Shadowed: 2,
+		Baseline: rollout.Requests{
+			Count: 5, Faults: 2, Asked: 6, Failed: 1, Overload: 1, Codes: map[string]int64{"OK": 3, "Internal": 2, "Unavailable": 1},
+			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms},
+		},
+		Candidate: rollout.Requests{
+			Count: 5, Faults: 2, Asked: 3, Failed: 1, Overload: 1, Codes: map[string]int64{"ResourceExhausted": 1},
+			Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms},
+		},
+		Agreed: 1, Shadowed: 2,
 	}
 	if diff := cmp.Diff(want, c.evidence()); diff != "" {
 		t.Errorf("evidence (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -27,14 +28,16 @@ type recording struct {
 	version  int64  // 0: all
 	complain io.Writer
 
-	from, to time.Time // arrival of the first and the last entry
-	others   int       // entries of other models and versions
-	damaged  int       // files that could not be read to their end
+	from, to      time.Time // arrival of the first and the last entry
+	others        int       // entries of other models and versions
+	withoutInputs int64     // entries that cannot be sent again
+	damaged       int       // files that could not be read to their end
 }
 
-// first returns the first entry that is to be replayed, and settles the model.
+// first returns the first entry that can be sent, and settles the model: that of the first one that is wanted.
 func (r *recording) first() (*record.Entry, error) {
 	var damage []error
+	var unsendable error // the first reason
 	for e, err := range r.reader.Entries() {
 		if err != nil {
 			damage = append(damage, err)
@@ -43,11 +46,15 @@ func (r *recording) first() (*record.Entry, error) {
 		if !r.wants(e) {
 			continue
 		}
-		if err := r.sendable(e); err != nil {
-			return nil, err
-		}
 		r.model = e.Model
-		return e, nil
+		err := r.sendable(e)
+		if err == nil {
+			return e, nil
+		}
+		unsendable = cmp.Or(unsendable, err)
+	}
+	if unsendable != nil {
+		return nil, unsendable
 	}
 	what := "no request"
 	if r.version != 0 {
@@ -73,7 +80,7 @@ func (r *recording) sendable(e *record.Entry) error {
 	return nil
 }
 
-// entries reads what is to be replayed. Damaged files are told and passed over; an error ends it.
+// entries reads what is to be replayed. Damaged files are told and passed over, requests that cannot be sent are counted.
 func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for e, err := range r.reader.Entries() {
@@ -86,9 +93,9 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 				r.others++
 				continue
 			}
-			if err := r.sendable(e); err != nil {
-				yield(nil, err)
-				return
+			if r.sendable(e) != nil {
+				r.withoutInputs++
+				continue
 			}
 			if r.from.IsZero() || e.At.Before(r.from) {
 				r.from = e.At

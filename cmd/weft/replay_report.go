@@ -23,6 +23,22 @@ type replayReport struct {
 	verdict       rollout.Report
 }
 
+// judge asks the gate. Everything was answered.
+func (r *replayReport) judge(g rollout.Gate, maxUncompared float64) {
+	evidence := r.comparison.evidence()
+	if r.sender.hurried() {
+		evidence.Apart = "the requests came faster than they were recorded; replay them with --speed recorded and without --max-gap to tell"
+	}
+	r.verdict = rollout.Judge(g, evidence)
+	coverage := &replayCoverage{
+		sent: int64(r.sender.sent), withoutInputs: r.recording.withoutInputs, notRecorded: r.recording.reader.Missed(),
+		failedThen: int64(r.sender.sent) - r.comparison.answeredThen, mismatched: r.comparison.mismatched, damaged: r.recording.damaged,
+	}
+	check := coverage.check(maxUncompared)
+	r.verdict.Checks = append(r.verdict.Checks, check)
+	r.verdict.Verdict = max(r.verdict.Verdict, check.Verdict)
+}
+
 // print writes the report. Everything was answered.
 func (r *replayReport) print(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
@@ -43,6 +59,9 @@ func (r *replayReport) head(out io.Writer) {
 	if late := r.sender.late.ascending(); len(late) > 0 {
 		fmt.Fprintf(out, "sent late by %s ms at the 99th percentile, %s ms at most\n", milliseconds(percentile(late, 0.99)), milliseconds(percentile(late, 1)))
 	}
+	if n := r.sender.gaps; n > 0 {
+		fmt.Fprintf(out, "%d pauses were cut short, by %v in all\n", n, r.sender.cut.Round(time.Millisecond))
+	}
 	if sample := rec.reader.Header().Sample; sample < 1 {
 		fmt.Fprintf(out, "the recording is a sample of %.3g %% of the traffic: the load was higher then\n", 100*sample)
 	}
@@ -54,6 +73,9 @@ func (r *replayReport) head(out io.Writer) {
 	}
 	if rec.others > 0 {
 		fmt.Fprintf(out, "%d requests of other models or versions were left out\n", rec.others)
+	}
+	if rec.withoutInputs > 0 {
+		fmt.Fprintf(out, "%d requests were recorded without their inputs, and not sent\n", rec.withoutInputs)
 	}
 	if rec.damaged > 0 {
 		fmt.Fprintf(out, "%d of %d files could not be read to their end\n", rec.damaged, len(rec.reader.Files()))
@@ -123,6 +145,16 @@ func (r *replayReport) codes(out io.Writer) {
 	for _, code := range slices.Sorted(maps.Keys(r.comparison.codes)) {
 		n := r.comparison.codes[code]
 		fmt.Fprintf(out, "%s\t%d\t%d\n", code, n[0], n[1])
+	}
+	if then := r.comparison.answeredThen; len(r.comparison.lost) > 0 {
+		var all []string
+		sum := int64(0)
+		for _, code := range slices.Sorted(maps.Keys(r.comparison.lost)) {
+			n := r.comparison.lost[code]
+			sum += n
+			all = append(all, fmt.Sprintf("%s %d", code, n))
+		}
+		fmt.Fprintf(out, "of %d requests that were answered then, %d fail now: %s\n", then, sum, strings.Join(all, ", "))
 	}
 	if r.comparison.example != nil {
 		fmt.Fprintf(out, "the first failure: %v\n", r.comparison.example)

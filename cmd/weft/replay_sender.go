@@ -18,6 +18,7 @@ type replaySender struct {
 	speed       replaySpeed
 	concurrency int
 	timeout     time.Duration // 0: the recorded one
+	maxGap      time.Duration // longer recorded times between two requests are cut to it; 0: none is
 	// choose makes a request ask for what it is sent to.
 	choose  func(*weftv1.PredictRequest)
 	predict func(context.Context, *weftv1.PredictRequest) (*weftv1.PredictResponse, error)
@@ -26,6 +27,8 @@ type replaySender struct {
 
 	sent int
 	late durations // how much later than due requests were sent
+	gaps int       // that were cut
+	cut  time.Duration
 }
 
 // replayed is one request that was sent again.
@@ -42,17 +45,20 @@ func (r *replaySender) run(ctx context.Context, entries iter.Seq2[*record.Entry,
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	slots := make(chan struct{}, r.concurrency)
-	var first, start time.Time
+	var last, start time.Time // last is when the request before arrived
+	var after time.Duration   // the first one, with the gaps cut
 	for e, err := range entries {
 		if err != nil {
 			return err
 		}
 		due := time.Now()
 		if start.IsZero() {
-			first, start = e.At, due
+			last, start = e.At, due
 		}
+		after += r.gap(e.At.Sub(last))
+		last = e.At
 		if r.speed > 0 {
-			due = start.Add(r.speed.after(e.At.Sub(first)))
+			due = start.Add(r.speed.after(after))
 		}
 		if !sleepUntil(ctx, due) {
 			return nil
@@ -73,6 +79,19 @@ func (r *replaySender) run(ctx context.Context, entries iter.Seq2[*record.Entry,
 	}
 	return nil
 }
+
+// gap returns how much of the time between two requests is kept.
+func (r *replaySender) gap(recorded time.Duration) time.Duration {
+	if r.maxGap == 0 || r.speed == 0 || recorded <= r.maxGap {
+		return recorded
+	}
+	r.gaps++
+	r.cut += recorded - r.maxGap
+	return r.maxGap
+}
+
+// hurried reports whether requests came faster than they were recorded.
+func (r *replaySender) hurried() bool { return r.speed == 0 || r.speed > 1 || r.gaps > 0 }
 
 func (r *replaySender) send(ctx context.Context, e *record.Entry) {
 	limit := r.timeout

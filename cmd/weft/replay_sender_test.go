@@ -36,13 +36,20 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 		takes       time.Duration // each request
 		want        []int         // ms after the first at which requests are sent
 		late        time.Duration
+		maxGap      time.Duration
+		cut         time.Duration
+		hurried     bool
 	}{
 		// Nobody waits for an answer: that is what an open loop means.
-		{"recorded", 1, 64, time.Second, []int{0, 10, 10, 500}, 0},
-		{"twice as fast", 2, 64, time.Second, []int{0, 5, 5, 250}, 0},
-		{"half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 1000}, 0},
-		{"no more at once than allowed", 1, 2, 100 * time.Millisecond, []int{0, 10, 100, 500}, 90 * time.Millisecond},
-		{"max", 0, 1, 100 * time.Millisecond, []int{0, 100, 200, 300}, 0},
+		{"recorded", 1, 64, time.Second, []int{0, 10, 10, 500}, 0, 0, 0, false},
+		{"twice as fast", 2, 64, time.Second, []int{0, 5, 5, 250}, 0, 0, 0, true},
+		{"half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 1000}, 0, 0, 0, false},
+		{"no more at once than allowed", 1, 2, 100 * time.Millisecond, []int{0, 10, 100, 500}, 90 * time.Millisecond, 0, 0, false},
+		{"max", 0, 1, 100 * time.Millisecond, []int{0, 100, 200, 300}, 0, 0, 0, true},
+		{"pauses cut", 1, 64, time.Second, []int{0, 10, 10, 110}, 0, 100 * time.Millisecond, 390 * time.Millisecond, true},
+		{"pauses cut, half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 220}, 0, 100 * time.Millisecond, 390 * time.Millisecond, true},
+		{"no pause is as long", 1, 64, time.Second, []int{0, 10, 10, 500}, 0, 490 * time.Millisecond, 0, false},
+		{"max has no pauses", 0, 1, 100 * time.Millisecond, []int{0, 100, 200, 300}, 0, 100 * time.Millisecond, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +61,7 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 					done int
 				)
 				s := &replaySender{
-					speed: tt.speed, concurrency: tt.concurrency,
+					speed: tt.speed, concurrency: tt.concurrency, maxGap: tt.maxGap,
 					choose: func(*weftv1.PredictRequest) {},
 					done: func(r replayed) {
 						mu.Lock()
@@ -80,6 +87,9 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 				}
 				if done != 4 || s.sent != 4 {
 					t.Errorf("%d done, %d sent; want 4 when run returns", done, s.sent)
+				}
+				if s.cut != tt.cut || (s.gaps > 0) != (tt.cut > 0) || s.hurried() != tt.hurried {
+					t.Errorf("%d pauses cut by %v, hurried: %v; want %v, %v", s.gaps, s.cut, s.hurried(), tt.cut, tt.hurried)
 				}
 				if late := percentile(s.late.ascending(), 1); late != tt.late {
 					t.Errorf("late by %v, want %v", late, tt.late)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/record"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/rollout"
@@ -33,6 +34,7 @@ type doubler struct {
 	compute   time.Duration // claimed
 	failEvery int           // one of so many requests fails; 0: none
 	code      codes.Code    // of those
+	columns   int64         // of its answers; 0: as many as were recorded
 
 	mu       sync.Mutex
 	requests []*weftv1.PredictRequest // guarded by mu
@@ -53,7 +55,12 @@ func (d *doubler) Predict(_ context.Context, q *weftv1.PredictRequest) (*weftv1.
 	if d.failEvery > 0 && n%d.failEvery == 0 {
 		return nil, status.Error(d.code, "it does so now and then")
 	}
-	return doubled(q, d.wrong, d.compute), nil
+	answer := doubled(q, d.wrong, d.compute)
+	if d.columns > 0 {
+		y := answer.GetOutputs()["y"]
+		y.Shape, y.FloatValues = []int64{1, d.columns}, y.GetFloatValues()[:d.columns]
+	}
+	return answer, nil
 }
 
 func doubled(q *weftv1.PredictRequest, wrong float32, compute time.Duration) *weftv1.PredictResponse {
@@ -129,7 +136,7 @@ func recordSome(t *testing.T, c record.Config, n int, models ...string) (dir str
 func asGiven(address string, files ...string) *replayCommand {
 	return &replayCommand{
 		Files: files, Target: address, Version: 2, Concurrency: 8, replayTolerances: replayTolerances{Tolerance: 1e-3},
-		MinRequests: 100, MaxErrorRate: 0.01, MaxLatencyRatio: 1.5,
+		MinRequests: 100, MaxErrorRate: 0.01, MaxLatencyRatio: 1.5, MaxFailures: 0.01, MaxUncompared: 0.1,
 	}
 }
 
@@ -185,8 +192,34 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{`^errors +PROMOTE `, `^PROMOTE$`},
 		},
 		{
-			"overloaded: no fault of the model", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, 0,
-			[]string{`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`, `^PROMOTE$`},
+			"overloaded by a replay that is too quick", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, 3,
+			[]string{
+				`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`,
+				`^of 300 requests that were answered then, 30 fail now: ResourceExhausted 30$`,
+				`^failures +HOLD +30 of 300 requests of the candidate failed .*ResourceExhausted 30.*; 30 of them are overload, .* came faster than they were recorded; replay them with --speed recorded`,
+				`^HOLD$`,
+			},
+		},
+		{
+			"overloaded by the load that was recorded", &doubler{compute: asRecorded, failEvery: 10, code: codes.DeadlineExceeded},
+			func(c *replayCommand) { c.Speed = 1 }, 4,
+			[]string{`^DeadlineExceeded +0 +30$`, `^failures +ROLLBACK `, `^ROLLBACK$`},
+		},
+		{
+			"overloaded, which is allowed", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted},
+			func(c *replayCommand) { c.MaxFailures = 0.1 }, 0,
+			[]string{`^failures +PROMOTE .* and 0\.1 more is allowed`, `^PROMOTE$`},
+		},
+		{
+			"refusing", &doubler{compute: asRecorded, failEvery: 10, code: codes.InvalidArgument}, nil, 4,
+			[]string{`^InvalidArgument +0 +30$`, `^failures +ROLLBACK `, `^ROLLBACK$`},
+		},
+		{
+			"other shapes", &doubler{compute: asRecorded, columns: 2}, nil, 3,
+			[]string{
+				`^y +0 .* +300$`,
+				`^compared +HOLD +300 of 300 requests could not be compared \(300 have outputs of other names, types or shapes now\): a part of 1 against a limit of 0\.1$`,
+			},
 		},
 		{
 			"other answers", &doubler{compute: asRecorded, wrong: 1}, func(c *replayCommand) { c.MinAgreement = 0.9 }, 4,
@@ -377,6 +410,9 @@ func TestReplayCannot(t *testing.T) {
 		"no such file":                         {command: asGiven(address, filepath.Join(whole, "nowhere"))},
 		"expected at least 1, found 0":         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Concurrency = 0 }},
 		"expected a number above 0":            {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxErrorRate = 0 }},
+		"failure-increase: expected a number":  {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxFailures = 0 }},
+		"--max-uncompared: .* to 1, found 2":   {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxUncompared = 2 }},
+		"--max-gap: .* at least 0, found -1s":  {command: asGiven(address, whole), change: func(c *replayCommand) { c.MaxGap = -config.Duration(time.Second) }},
 		`of at least 0, found -1`:              {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerance = -1 }},
 		`tolerances: y: .* at least 0`:         {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerances = map[string]float64{"y": -1} }},
 		`outputs \("y"\), found "nope"`:        {command: asGiven(address, whole), change: func(c *replayCommand) { c.Tolerances = map[string]float64{"y": 1, "nope": 1} }},

@@ -77,6 +77,9 @@ func (r *report) listing(l *modelrepo.Listing) {
 		for _, note := range m.Notes {
 			r.note(note)
 		}
+		for _, note := range m.Manifest.Batching.Notes() {
+			r.note(m.ManifestPath + ": " + note)
+		}
 	}
 }
 
@@ -86,7 +89,7 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 		for _, selected := range m.Selected {
 			v := s.Model(m.Name).Version(selected.Number)
 			if v.State != catalog.Ready {
-				r.fault(fmt.Errorf("model %s version %d: %s", v.Model, v.Number, v.Cause))
+				r.fault(fmt.Errorf("model %s version %d: %w", v.Model, v.Number, faultOf(v)))
 				continue
 			}
 			printVersion(r.out, v)
@@ -154,6 +157,12 @@ func printVersion(w io.Writer, v *catalog.Version) {
 		served = fmt.Sprintf("in batches of up to %d rows", v.Batching.MaxBatchSize)
 	}
 	fmt.Fprintf(w, "served  %s: %s\n", served, v.Batching.Reason)
+	if v.Batching.Proof != "" {
+		fmt.Fprintf(w, "proof   %s\n", v.Batching.Proof)
+	}
+	if v.Batching.Obstacle != "" {
+		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Batching.Obstacle)
+	}
 	for _, note := range v.Signature.Notes {
 		fmt.Fprintf(w, "note    %s\n", note)
 	}
@@ -202,4 +211,12 @@ func describeTensor(s *tensor.Spec) string {
 		text += fmt.Sprintf(", rows in dimension %d", s.BatchDim)
 	}
 	return text
+}
+
+// faultOf returns why a version is not ready.
+func faultOf(v *catalog.Version) error {
+	if v.Fault == nil {
+		return errors.New(v.Cause)
+	}
+	return v.Fault
 }

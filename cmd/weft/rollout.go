@@ -47,7 +47,7 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (*weftv1.
 		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
 	}
 	if r == nil {
-		return fmt.Errorf("model %s has had no rollout since the server started", t.Model)
+		return fmt.Errorf("model %s has had no rollout", t.Model)
 	}
 	return printRollout(out, r)
 }
@@ -75,6 +75,8 @@ type rolloutStart struct {
 	MaxErrorRate  float64 `default:"0.01" help:"Part of the candidate's requests that may fail with a fault of the model."`
 	MaxLatency    float64 `name:"max-latency-ratio" default:"1.5" help:"Largest ratio of the candidate's p95 of compute time to the baseline's."`
 	MinAgreement  float64 `default:"0" help:"Part of the shadowed requests that must agree; 0: not looked at."`
+	MaxFailures   float64 `name:"max-failure-increase" default:"0.01" help:"By so much the part of requests that fail without a fault of the model may exceed the baseline's."`
+	MaxLost       float64 `name:"max-lost-increase" default:"0.05" help:"By so much the part of episodes that end without a report of the outcome may exceed the baseline's."`
 	Outcome       string  `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty: none."`
 	LowerIsBetter bool    `help:"Lower is better for the outcome."`
 	Margin        float64 `default:"0" help:"By so much the candidate's mean outcome may be worse."`
@@ -90,6 +92,7 @@ func (c *rolloutStart) Run(s streams) error {
 			Gate: &weftv1.Gate{
 				MinRequests: c.MinRequests, MinEpisodes: c.MinEpisodes, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatency,
 				MinAgreement: c.MinAgreement, Outcome: c.Outcome, LowerIsBetter: c.LowerIsBetter, Margin: c.Margin, Alpha: c.Alpha,
+				MaxFailureIncrease: c.MaxFailures, MaxLostIncrease: c.MaxLost,
 			},
 		}})
 		return answer.GetRollout(), err
@@ -125,7 +128,7 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	}
 	line("%s: version %d beside %d: %s", r.GetModel(), r.GetCandidateVersion(), r.GetBaselineVersion(), word(r.GetState().String(), "ROLLOUT_STATE_"))
 	for _, step := range r.GetSteps() {
-		line("%s  %5g %%  %s", step.GetAt().AsTime().Local().Format(time.DateTime), step.GetPercent(), step.GetReason())
+		line("%s  %5g %%  %s (%s)", step.GetAt().AsTime().Local().Format(time.DateTime), step.GetPercent(), step.GetReason(), step.GetBy())
 		for _, check := range step.GetReport().GetChecks() {
 			line("                        %-9s %-8s %s", check.GetName(), word(check.GetVerdict().String(), "VERDICT_"), check.GetReason())
 		}

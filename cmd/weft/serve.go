@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
@@ -22,6 +24,11 @@ import (
 type serveCommand struct {
 	settings
 	gpuStandIns gpuStandIns // of a test
+
+	hangups <-chan os.Signal // ask for a reload; nil: nobody does
+	args    []string         // the command line, to be read again
+	level   slog.LevelVar    // of the log
+	drain   atomic.Int64     // nanoseconds; the drain timeout that is in force
 }
 
 // Run serves until a signal, or a part that fails, ends it.
@@ -30,12 +37,15 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	// Before anything else: GPU libraries replace signal handlers while they load.
-	return c.serve(lifecycle.Signals(), newLogger(s.err, &c.Server))
+	signals := lifecycle.Signals()
+	c.hangups, c.args = lifecycle.Hangups(), s.args
+	return c.serve(signals, newLogger(s.err, &c.Server, &c.level))
 }
 
 // serve serves until a signal, or a part that fails, ends it.
 func (c *serveCommand) serve(signals <-chan os.Signal, log *slog.Logger) error {
-	stop := lifecycle.Config{Signals: signals, DrainTimeout: time.Duration(c.DrainTimeout), Logger: log}
+	c.drain.Store(int64(c.DrainTimeout))
+	stop := lifecycle.Config{Signals: signals, DrainTimeout: func() time.Duration { return time.Duration(c.drain.Load()) }, Logger: log}
 	err := lifecycle.Run(stop, func(ctx context.Context, g *lifecycle.Group) error { return c.start(ctx, g, log) })
 	if err == nil {
 		log.Info("stopped")
@@ -77,6 +87,12 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		g.Start(httpPart(httpListener, measured.MetricsHandler(), ready))
 	}
 
+	state, statePart, err := openState(c.StateDir, c.Repositories[0], log)
+	if err != nil {
+		return err
+	}
+	g.Start(statePart)
+
 	// The scheduler, the engines and the host of the models.
 	var edge *server.Server // below, since it serves what the house holds
 	var trace io.Writer
@@ -90,12 +106,13 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 	over := newTakeovers(log)
 	around := surroundings{
-		observer: measured, trace: trace, scan: repository.Scan,
+		observer: measured, trace: trace, scan: repository.Scan, keeper: state,
 		onChange: func(s *catalog.Snapshot) {
 			over.follow(s)
 			edge.ModelsChanged()
 		},
-		busy: func(model string, version int64) bool { return edge.Busy(model, version) }, // not before something was loaded
+		busy:    func(model string, version int64) bool { return edge.Busy(model, version) }, // not before something was loaded
+		audited: func(e host.AuditEvent) { measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 	}
 	var h *house // below, since it looks at the GPUs
 	gpus := watchGPUs(&c.Server, c.gpuStandIns, func(device string, cause error) { h.models.LoseDevice(device, cause) }, log)
@@ -122,14 +139,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 	g.Start(mirrorPart)
 	rollouts := rollout.New(rollout.Config{
-		Traffic: h.models, Agreement: mirror.Agreement, Logger: log,
-		Began:  func(model, episode string) (time.Time, bool) { return edge.Began(model, episode) },
-		Oldest: func(model string, since time.Time) (time.Time, bool) { return edge.Oldest(model, since) },
+		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(state), Logger: log,
+		Began:      func(model, episode string) (time.Time, bool) { return edge.Began(model, episode) },
+		Unfinished: func(model string, since time.Time) map[int64][]time.Time { return edge.Unfinished(model, since) },
 	})
-	g.Start(untilStopped("rollouts", func(ctx context.Context) error {
-		rollouts.Run(ctx)
-		return nil
-	}))
 	settings := server.Config{
 		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
 		Logger: log, Observer: requestObserver{measured, log},
@@ -166,6 +179,10 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		return err
 	}
 	h.models.Follow(listing)
+	g.Start(untilStopped("rollouts", func(ctx context.Context) error { // not before: a model that is not known yet would seem to be gone
+		rollouts.Run(ctx)
+		return nil
+	}))
 	// From here on a caller is told that its model is being loaded. Before, there would seem to be no such model.
 	if adminListener != nil {
 		g.Start(adminPart(adminListener, server.NewAdmin(edge, h.models), grpcOptions(&c.Server, log, measured), log))
@@ -173,14 +190,14 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	}
 	g.Start(grpcPart(grpcListener, edge, transport, ready, h.scheduler.Hurry, h.scheduler.Abandon, log))
 	log.Info("loading; requests are told to wait", "grpc", grpcListener.Addr().String(), "models", len(listing.Models))
-	if c.WatchInterval > 0 {
-		g.Start(watchPart(repository, listing, time.Duration(c.WatchInterval), h, log))
-	}
+	ask := make(chan time.Duration, 1)
+	g.Start(watchPart(repository, listing, time.Duration(c.WatchInterval), ask, h, log))
+	g.Start(c.reloadPart(edge, h.models, ask, log))
 	if err := h.models.Settled(ctx); err != nil {
 		return err // a load that has begun is waited for by the house, as long as there is time
 	}
 	serving, failed := tally(h.models.Snapshot())
-	if serving == 0 {
+	if serving == 0 && len(failed) > 0 { // else everything was unloaded by hand
 		return &nothingLoadedError{failed}
 	}
 	ready.set("ready")

@@ -70,14 +70,14 @@ func serve(t *testing.T, manifests map[string]string) *running {
 }
 
 // addVersion adds a version of a synthetic model to a repository.
-func addVersion(t *testing.T, repository, model string, version int) {
+func addVersion(t testing.TB, repository, model string, version int) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(repository, model, strconv.Itoa(version)), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func setManifest(t *testing.T, repository, model, manifest string) {
+func setManifest(t testing.TB, repository, model, manifest string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(repository, model, "model.yaml"), []byte(manifest), 0o644); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func setManifest(t *testing.T, repository, model, manifest string) {
 }
 
 // serveFrom serves a repository with settings that adjust, if there, has changed, and stops at the end of the test.
-func serveFrom(t *testing.T, repository string, adjust func(*serveCommand)) *running {
+func serveFrom(t testing.TB, repository string, adjust func(*serveCommand)) *running {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
 	c := &serveCommand{settings: settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
@@ -124,7 +124,7 @@ func serveFrom(t *testing.T, repository string, adjust func(*serveCommand)) *run
 	return r
 }
 
-func (r *running) awaitReady(t *testing.T) {
+func (r *running) awaitReady(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -133,7 +133,7 @@ func (r *running) awaitReady(t *testing.T) {
 	}
 }
 
-func (r *running) get(t *testing.T, path string) (int, string) {
+func (r *running) get(t testing.TB, path string) (int, string) {
 	t.Helper()
 	resp, err := http.Get(r.http + path)
 	if err != nil {
@@ -153,7 +153,7 @@ const (
 )
 
 func TestServeAnswersAndCounts(t *testing.T) {
-	r := serve(t, map[string]string{"walker": quick})
+	r := serve(t, map[string]string{"walker": quick + "\nbatching: {audit: 0} # an audit is an execution too"})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -12,9 +12,10 @@ import (
 // takeovers tells of versions that answer instead of others and do not take or return what these did: clients that name no version
 // would fail from then on, and see no cause.
 type takeovers struct {
-	log    *slog.Logger
-	latest map[string]*catalog.Version // by model: what answered requests that name no version
-	told   map[takeover]string         // how the newer differs
+	log      *slog.Logger
+	followed *catalog.Snapshot
+	latest   map[string]*catalog.Version // by model: what answered requests that name no version
+	told     map[takeover]string         // how the newer differs
 }
 
 // takeover is of a version that answers where an older one did.
@@ -24,12 +25,17 @@ type takeover struct {
 }
 
 func newTakeovers(log *slog.Logger) *takeovers {
-	return &takeovers{log: log, latest: map[string]*catalog.Version{}, told: map[takeover]string{}}
+	return &takeovers{log: log, followed: &catalog.Snapshot{}, latest: map[string]*catalog.Version{}, told: map[takeover]string{}}
 }
 
 // follow looks at a snapshot. The next must not come before it returns.
 func (t *takeovers) follow(s *catalog.Snapshot) {
-	for _, m := range s.Models {
+	changed := s.Models.Since(t.followed.Models)
+	t.followed = s
+	for _, m := range changed {
+		if m == nil {
+			continue
+		}
 		v := newestAnswers(m)
 		if v == nil {
 			continue

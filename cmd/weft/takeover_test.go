@@ -42,27 +42,28 @@ func TestTakeovers(t *testing.T) {
 	} {
 		for order, snapshots := range map[string][]*catalog.Snapshot{
 			"the old one first": {
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(2, was)}}}},
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}}}},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was)}})},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
 			},
 			"the new one first": {
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(9, c.now)}}}},
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}}}},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(9, c.now)}})},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
 			},
 			"one instead of the other": {
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(2, was)}}}},
-				{Models: []*catalog.Model{{Name: "kick", Versions: []*catalog.Version{version(9, c.now)}}}},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was)}})},
+				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(9, c.now)}})},
 			},
-			"chosen by name": {{Models: []*catalog.Model{{
+			"chosen by name": {{Models: catalog.ByName(&catalog.Model{
 				Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)},
 				Traffic: &catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}}},
-			}}}},
+			})}},
 		} {
 			var log bytes.Buffer
 			follow := newTakeovers(slog.New(slog.NewTextHandler(&log, nil)))
 			for _, s := range snapshots {
 				follow.follow(s)
-				follow.follow(s) // as when something else of the model changes
+				again := *s.Model("kick") // as when something else of the model changes
+				follow.follow(&catalog.Snapshot{Models: catalog.ByName(&again)})
 			}
 			want := c.want
 			if order == "chosen by name" {

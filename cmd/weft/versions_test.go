@@ -242,7 +242,8 @@ func TestVersionsByHand(t *testing.T) {
 		t.Errorf("loading a version that was added: %v, %v", loaded, err)
 	}
 	setManifest(t, repository, "walker", "synth: {base: soon}")
-	if _, err := load(2); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "soon") {
+	if _, err := load(2); status.Code(err) != codes.FailedPrecondition ||
+		!strings.Contains(err.Error(), "walker/model.yaml:1:9: synth.base: expected a duration") || strings.Contains(err.Error(), "soon") {
 		t.Errorf("loading a version of a model whose manifest is faulty: %v", err)
 	}
 	for version := int64(1); version <= 2; version++ {
@@ -331,7 +332,7 @@ func TestShadowAndOutcomes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{
-			Model: "walker", EpisodeId: episode, Reward: new(reward(answer.GetModel().GetVersion())),
+			Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: episode, Reward: new(reward(answer.GetModel().GetVersion())),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -369,6 +370,14 @@ func TestShadowAndOutcomes(t *testing.T) {
 	if _, err := admin.StartRollout(t.Context(), start); err != nil {
 		t.Fatal(err)
 	}
+	const endless = 4 // episodes that began before all others, and hold nothing
+	for i := range endless {
+		req := request("walker", 1)
+		req.EpisodeId = fmt.Sprintf("endless %d", i)
+		if _, err := client.Predict(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := 0; ; i++ {
 		play(fmt.Sprintf("r%d", i), func(version int64) float64 { return float64(10*version) + float64(i%3) })
 		answer, err := models.GetRollout(ctx, &weftv1.GetRolloutRequest{Model: "walker"})
@@ -379,6 +388,21 @@ func TestShadowAndOutcomes(t *testing.T) {
 		if rollout.GetState() != weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
 			if rollout.GetState() != weftv1.RolloutState_ROLLOUT_STATE_PROMOTED {
 				t.Errorf("the better version was not promoted: %v", rollout)
+			}
+			unfinished := int64(0)
+			for name, e := range map[string]*weftv1.EpisodeCounts{
+				"baseline": rollout.GetReport().GetBaselineEpisodes(), "candidate": rollout.GetReport().GetCandidateEpisodes(),
+			} {
+				unfinished += e.GetUnfinished()
+				if e.GetReported() < 10 || e.GetBegun() != e.GetReported()+e.GetUnfinished() || e.GetLost() != 0 {
+					t.Errorf("episodes of the %s: %v, want at least 10 reported, and none lost", name, e)
+				}
+			}
+			if unfinished != endless {
+				t.Errorf("%d unfinished episodes, want %d", unfinished, endless)
+			}
+			if all := rollout.GetReport().GetCodes(); len(all) != 1 || all[0].GetCode() != "OK" || all[0].GetCandidate() < 10 {
+				t.Errorf("codes of the last stage: %v, want at least 10 of the candidate answered", all)
 			}
 			break
 		}

@@ -9,10 +9,11 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// watchPart keeps what is served in line with the repositories, from the first listing on.
-func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, h *house, log *slog.Logger) lifecycle.Part {
+// watchPart keeps what is served in line with the repositories, from the first listing on. It looks at once when it is asked, by the
+// interval that is to be from then on.
+func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration, h *house, log *slog.Logger) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
-		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Logger: log}, func(l modelrepo.Listing) {
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Ask: ask, Logger: log}, func(l modelrepo.Listing) {
 			tellOddities(l, latest, log)
 			latest = l
 			h.follow(l, log)

@@ -104,7 +104,10 @@ func (c *client) report(ctx context.Context, e *episode) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _ = c.rpc.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{Model: c.model, EpisodeId: e.name, Version: e.served, Reward: new(e.sum)})
+	_, _ = c.rpc.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{
+		Model:     &weftv1.ModelSpec{Name: c.model, VersionChoice: &weftv1.ModelSpec_Version{Version: e.served}},
+		EpisodeId: e.name, Reward: new(e.sum),
+	})
 }
 
 // act asks for one action; the deadline is that of ctx.

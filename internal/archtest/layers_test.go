@@ -73,14 +73,24 @@ var layers = []layer{
 		"reading the repository loads nothing and runs nothing",
 	},
 	{
+		"runtime/decisions",
+		[]string{"runtime/catalog"},
+		"what wins over what is a function of values, and what is kept knows neither engines nor the repository",
+	},
+	{
 		"runtime/host/placement",
 		[]string{},
 		"where a version goes is arithmetic on what is known of the devices",
 	},
 	{
 		"runtime/host",
-		[]string{"runtime/host/placement", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo"},
-		"the host declares the engine interface; which engine stands behind it is cmd's choice",
+		[]string{"runtime/host/placement", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
+		"the host declares the engine interface; which engine stands behind it is cmd's choice; it decides on batching by what a graph proves",
+	},
+	{
+		"runtime/proof/structure",
+		[]string{"proto/gen/onnx", "runtime/tensor"},
+		"what a graph says of its rows is arithmetic on the graph: it runs nothing and knows no host",
 	},
 	{
 		"runtime/ort",

@@ -112,7 +112,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	if err := h.host.Reconcile(tb.Context(), listing); err != nil {
 		tb.Fatal(err)
 	}
-	for _, m := range h.host.Snapshot().Models {
+	for _, m := range h.host.Snapshot().Models.All() {
 		v := m.Newest()
 		if v == nil {
 			tb.Fatalf("%s did not load: %+v", m.Name, m.Versions[0])

@@ -9,12 +9,14 @@ import (
 
 // Fault is one thing wrong in a settings file, or in settings that came from elsewhere.
 type Fault struct {
-	File    string // as the caller named it; "" when the settings did not come from a file
-	Line    int    // 1-based; 0 when no line is to blame (the key is not in the file)
-	Column  int    // 1-based, in characters; 0 with Line
-	Text    string // the line itself, without its line end
-	Key     string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
-	Message string // what is wrong and what was expected
+	File   string // as the caller named it; "" when the settings did not come from a file
+	Line   int    // 1-based; 0 when no line is to blame (the key is not in the file)
+	Column int    // 1-based, in characters; 0 with Line
+	Text   string // the line itself, without its line end
+	Key    string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
+	// Message is what is wrong and what was expected: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT". What stands in
+	// the file is before the semicolon or after ", found", which is how Public leaves it out.
+	Message string
 	// Suggestion is the nearest thing that would have been right; "" when nothing is near.
 	Suggestion string
 }
@@ -41,6 +43,25 @@ func (f Fault) String() string {
 		b.WriteString(snippet(f.Line, f.Column, f.Text))
 	}
 	return b.String()
+}
+
+// Public gives the fault as String does, but for what stands in the file: that is for those who may read it.
+func (f Fault) Public() string {
+	f.Text, f.Message = "", expectation(f.Message)
+	text := f.String()
+	if f.Line > 0 {
+		text = strings.TrimSuffix(text, snippet(f.Line, f.Column, ""))
+	}
+	return text
+}
+
+// expectation returns the part of a message that has nothing of the file.
+func expectation(message string) string {
+	if _, expected, ok := strings.Cut(message, "; "); ok {
+		message = expected
+	}
+	message, _, _ = strings.Cut(message, ", found ")
+	return message
 }
 
 // maxShown bounds how much of a source line an error message repeats, in characters.
@@ -80,6 +101,15 @@ func (fs Faults) Error() string {
 		texts[i] = f.String()
 	}
 	return strings.Join(texts, "\n")
+}
+
+// Public gives one fault after another as callers may be told of them.
+func (fs Faults) Public() string {
+	texts := make([]string, len(fs))
+	for i, f := range fs {
+		texts[i] = f.Public()
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Err returns fs as an error, and nil when there is no fault.

@@ -48,8 +48,8 @@ type Server struct {
 	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
 	// WatchInterval is how often the repositories are looked at, beside what the system tells of changes, at least 100ms; 0: only
-	// when the server starts. Too low reads the disk for nothing; too high finds changes late on file systems that tell of none.
-	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are looked at for changes; 0: never."`
+	// when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds changes late on file systems that tell of none.
+	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are looked at for changes; 0: only at the start and on SIGHUP."`
 	// ModelMemory bounds what resident models are estimated to take together; 0: no bound. Beyond it a version is refused with
 	// the figures. Too low refuses what would fit; too high risks the process being killed for memory.
 	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Memory that resident models may take together, as estimated; 0: no limit."`
@@ -67,6 +67,9 @@ type Server struct {
 	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB: the oldest are
 	// deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted; at least 64MiB. 0: no limit."`
+	// StateDir is a directory for what is decided at run time: traffic, rollouts, labels, versions loaded by hand. auto is .weft-state in
+	// the first repository, where that can be written to. none, or empty: it ends with the server. Each server needs one of its own.
+	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep what is decided at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none: do not."`
 	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
@@ -94,6 +97,12 @@ const (
 func (GPUTelemetry) Choices() (now, later []string) {
 	return []string{string(GPUTelemetryAuto), string(GPUTelemetryOff)}, nil
 }
+
+// What state-dir may say instead of a directory.
+const (
+	StateDirAuto = "auto"
+	StateDirNone = "none"
+)
 
 // RecordInputs is full, hash or none.
 type RecordInputs string
@@ -126,6 +135,7 @@ func DefaultServer() Server {
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
 		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
+		StateDir: StateDirAuto,
 		LogLevel: "info", LogFormat: "text",
 	}
 }

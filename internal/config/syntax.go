@@ -31,7 +31,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 	defer func() {
 		if r := recover(); r != nil {
 			root = nil
-			d.faults.Addf("", "not valid YAML (the parser failed: %v)", r)
+			d.faults.Addf("", "not valid YAML, found to make the parser fail: %v", r)
 		}
 	}()
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -76,12 +76,12 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 
 // refused lists the YAML that is refused, with what to do instead.
 var refused = map[token.Type]string{
-	token.AnchorType:     "anchors (&name) are not supported; write the value out where it is used",
-	token.AliasType:      "aliases (*name) are not supported; write the value out where it is used",
-	token.MergeKeyType:   "merge keys (<<) are not supported; write the keys out",
-	token.TagType:        "tags (!name) are not supported; remove it",
-	token.DirectiveType:  "directives (%NAME) are not supported; remove the line",
-	token.MappingKeyType: `explicit keys ("? key") are not supported; write "key: value"`,
+	token.AnchorType:     "anchors (&name) are not supported: write the value out where it is used",
+	token.AliasType:      "aliases (*name) are not supported: write the value out where it is used",
+	token.MergeKeyType:   "merge keys (<<) are not supported: write the keys out",
+	token.TagType:        "tags (!name) are not supported: remove it",
+	token.DirectiveType:  "directives (%NAME) are not supported: remove the line",
+	token.MappingKeyType: `explicit keys ("? key") are not supported: write "key: value"`,
 }
 
 // vet refuses what settings have no use for, before the parser spends memory on it.
@@ -120,5 +120,5 @@ func (d *decoder) syntaxError(err error) {
 	if strings.Contains(message, "tab character") || strings.Contains(message, "'\t'") {
 		message = "a tab where YAML takes none; use spaces"
 	}
-	d.fault(at, "", "not valid YAML near here: "+message)
+	d.fault(at, "", "not valid YAML near here, found "+message)
 }

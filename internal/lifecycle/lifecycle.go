@@ -18,9 +18,9 @@ type Config struct {
 	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short unless it is the echo of the first. The
 	// [Signals] of the process, or a test's own.
 	Signals <-chan os.Signal
-	// DrainTimeout is how long the orderly stop may take before it is cut short. Zero: it is cut short at once. Too low breaks
-	// off what was promised; too high lets one hanging part delay a restart.
-	DrainTimeout time.Duration
+	// DrainTimeout says, once it has begun, how long the orderly stop may take before it is cut short. Zero: it is cut short at once.
+	// Too low breaks off what was promised; too high lets one hanging part delay a restart.
+	DrainTimeout func() time.Duration
 	// Logger hears why and how the program stops. Nil: slog.Default().
 	Logger *slog.Logger
 }
@@ -44,6 +44,14 @@ func Signals() <-chan os.Signal {
 	return c
 }
 
+// Hangups returns the process's SIGHUP from now on, which does not end it any more: one that comes while another waits to be taken
+// from the channel says nothing new. Call it as early as Signals.
+func Hangups() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP)
+	return c
+}
+
 // Run calls start, which starts the program's parts one after the other with Group.Start, and may block until the program is
 // ready. Then it waits for a signal or for a part that ends by itself, either of which ends start's context, and stops the
 // parts, the last one first. It returns when all parts have ended, or were given up.
@@ -61,7 +69,7 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 		var first os.Signal
 		select {
 		case first = <-cfg.Signals:
-			log.Info("stopping", "signal", first.String(), "drain_timeout", cfg.DrainTimeout)
+			log.Info("stopping", "signal", first.String(), "drain_timeout", cfg.DrainTimeout())
 			stop(&Interrupted{first})
 		case <-ctx.Done():
 		}
@@ -95,9 +103,8 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 		err = errors.Join(err, cause)
 	}
 
-	timer := time.AfterFunc(cfg.DrainTimeout, func() {
-		cut(fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, cfg.DrainTimeout))
-	})
+	drain := cfg.DrainTimeout()
+	timer := time.AfterFunc(drain, func() { cut(fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, drain)) })
 	err = errors.Join(err, g.stop(hurry, log))
 	timer.Stop()
 	close(ended)

@@ -25,7 +25,7 @@ type program struct {
 // run runs a program with the given parts; start, if any, is called once they are started.
 func run(drain time.Duration, start func(context.Context) error, parts ...func(*program) lifecycle.Part) *program {
 	p := &program{signals: make(chan os.Signal), result: make(chan error, 1)}
-	cfg := lifecycle.Config{Signals: p.signals, DrainTimeout: drain, Logger: slog.New(slog.DiscardHandler)}
+	cfg := lifecycle.Config{Signals: p.signals, DrainTimeout: func() time.Duration { return drain }, Logger: slog.New(slog.DiscardHandler)}
 	go func() {
 		p.result <- lifecycle.Run(cfg, func(ctx context.Context, g *lifecycle.Group) error {
 			for _, part := range parts {

@@ -22,6 +22,10 @@ type Reader struct {
 
 	name string // of the file that is read, or was read last
 	head Header // of the last file that has one
+
+	total int64 // bytes of all files when they were listed
+	past  int64 // bytes of the files that were read
+	scan  *scan // of the file that is read; nil between files
 }
 
 // span is what of one recording was read: how many entries were missed before it began and when it ended.
@@ -38,6 +42,7 @@ func Open(paths ...string) (*Reader, error) {
 		}
 		if !info.IsDir() {
 			r.files = append(r.files, path)
+			r.total += info.Size()
 			continue
 		}
 		entries, err := os.ReadDir(path)
@@ -49,6 +54,9 @@ func Open(paths ...string) (*Reader, error) {
 			if strings.HasSuffix(entry.Name(), suffix) {
 				r.files = append(r.files, filepath.Join(path, entry.Name()))
 				none = false
+				if info, err := entry.Info(); err == nil { // else it is gone already
+					r.total += info.Size()
+				}
 			}
 		}
 		if none {
@@ -72,12 +80,23 @@ func (r *Reader) Header() Header { return r.head }
 // file follows.
 func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
+		r.past = 0
 		for _, name := range r.files {
 			if !r.file(name, yield) {
 				return
 			}
 		}
 	}
+}
+
+// Progress returns how many bytes of the files were read since Entries began, and how many there are. Files that were being written
+// when they were listed may hold more.
+func (r *Reader) Progress() (read, total int64) {
+	read = r.past
+	if r.scan != nil {
+		read += r.scan.offset
+	}
+	return min(read, r.total), r.total
 }
 
 // Missed returns how many entries the Writer could not record in the time that the files read so far tell of.
@@ -114,6 +133,12 @@ func (r *Reader) file(name string, yield func(*Entry, error) bool) bool {
 	if err != nil {
 		return yield(nil, &DamageError{File: name, Err: err})
 	}
+	size := s.left
+	r.scan = s
+	defer func() {
+		r.scan = nil
+		r.past += size
+	}()
 	header, err := s.header()
 	if err != nil {
 		return yield(nil, &DamageError{File: name, Offset: s.offset, Err: err})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,4 +132,38 @@ func FuzzReader(f *testing.F) {
 			t.Errorf("%d entries, damage %q; want one or the other", len(entries), damage)
 		}
 	})
+}
+
+// TestProgress counts the bytes of all files, damaged ones whole, and anew with each reading.
+func TestProgress(t *testing.T) {
+	data, begins := recorded(t)
+	dir := t.TempDir()
+	for i, content := range [][]byte{data, data[:len(data)-1], data} {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, suffix)), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := open(t, dir)
+	total, whole := int64(3*len(data)-1), int64(len(data))
+	if read, all := r.Progress(); read != 0 || all != total {
+		t.Errorf("%d of %d bytes before the start, want 0 of %d", read, all, total)
+	}
+	first, second := int64(begins[1]), int64(begins[2])
+	for range 2 {
+		var got []int64
+		for range r.Entries() {
+			read, _ := r.Progress()
+			got = append(got, read)
+		}
+		want := []int64{
+			first, second, whole, whole + first, whole + second, whole + second, // where the damage begins
+			2*whole - 1 + first, 2*whole - 1 + second, 3*whole - 1,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("read %v, want %v", got, want)
+		}
+		if read, all := r.Progress(); read != total || all != total {
+			t.Errorf("%d of %d bytes at the end", read, all)
+		}
+	}
 }

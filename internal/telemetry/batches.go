@@ -3,6 +3,9 @@ package telemetry
 import (
 	"context"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -22,4 +25,9 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	if e.Estimated > 0 && !e.Failed {
 		t.estimateError.Record(ctx, float64(e.DeviceTime)/float64(e.Estimated), s.plain.record...)
 	}
+}
+
+// Audited counts requests by what became of auditing them. The result is one of few constants.
+func (t *Telemetry) Audited(model string, version int64, result string, n int) {
+	t.audited.Add(context.Background(), int64(n), versionOf(model, version), metric.WithAttributes(attribute.String("result", result)))
 }

@@ -28,11 +28,14 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		metric.WithDescription("CUDA graphs of a version that were to be captured and are not used, because they failed, and versions that gave all up."))
 	memory, err7 := meter.Int64ObservableGauge("weft_device_memory_bytes",
 		metric.WithDescription("Memory of a device that a version holds there, as of its latest executions."))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
+	i := &observed{meter: meter}
+	accounts := newAccounts(i)
+	if err := errors.Join(append(i.errs, err1, err2, err3, err4, err5, err6, err7)...); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		state := scheduler.State()
+		accounts.observe(o, state.Accounts)
 		queued := map[sharedsched.VersionID]int{}
 		for i := range state.Versions {
 			v := &state.Versions[i]
@@ -50,7 +53,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			}
 			o.ObserveInt64(lost, is, metric.WithAttributes(attribute.String("device", name)))
 		}
-		for _, m := range snapshot.Models {
+		for _, m := range snapshot.Models.All() {
 			for _, v := range m.Versions {
 				if v.State != catalog.Ready && v.State != catalog.Unloading {
 					continue
@@ -72,7 +75,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
 		}
 		return nil
-	}, depth, graphs, count, lag, lost, failures, memory)
+	}, append(i.all, depth, graphs, count, lag, lost, failures, memory)...)
 	return err
 }
 
@@ -96,7 +99,7 @@ func graphFailures(v *catalog.Version) int64 {
 // countStates counts versions by state. Every state is there, so that a query for one finds 0 rather than nothing.
 func countStates(s *catalog.Snapshot) map[catalog.State]int64 {
 	counts := map[catalog.State]int64{catalog.Loading: 0, catalog.Ready: 0, catalog.Failed: 0, catalog.Unloading: 0}
-	for _, m := range s.Models {
+	for _, m := range s.Models.All() {
 		if m.Cause != "" && len(m.Versions) == 0 {
 			counts[catalog.Failed]++
 		}

@@ -17,8 +17,8 @@ type instruments struct {
 	deviceBusy    metric.Float64Counter
 	queueWait     metric.Float64Histogram
 	rejected      metric.Int64Counter
-	answered      metric.Int64Counter
 	duration      metric.Float64Histogram
+	audited       metric.Int64Counter
 }
 
 // Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take microseconds of
@@ -52,10 +52,10 @@ func newInstruments(m metric.Meter) (instruments, error) {
 		metric.WithDescription("Time that answered requests waited before their first row was executed."))
 	i.rejected, errs[7] = m.Int64Counter("weft_rejected_total",
 		metric.WithDescription("Requests that were refused by the scheduler or left its queue without being executed, by why."))
-	i.answered, errs[8] = m.Int64Counter("weft_requests_total",
-		metric.WithDescription("Predictions, unary or on a stream, by how they ended. The model is empty where none was found."))
-	i.duration, errs[9] = m.Float64Histogram("weft_request_duration_seconds", seconds,
+	i.duration, errs[8] = m.Float64Histogram("weft_request_duration_seconds", seconds,
 		metric.WithDescription("Time from a decoded request to its answer, before it is encoded for the wire."))
+	i.audited, errs[9] = m.Int64Counter("weft_batching_audit_total",
+		metric.WithDescription("Requests that were answered from a batch or in parts, by what became of comparing that with what they give alone."))
 	return i, errors.Join(errs[:]...)
 }
 

@@ -2,8 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,7 +13,8 @@ import (
 
 // Request tells how one prediction ended. It has the fields of server.RequestEvent.
 type Request struct {
-	// Model, Version and Slot are zero when the request could not be routed.
+	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero when the
+	// request could not be routed.
 	Model   string
 	Version int64
 	Slot    string
@@ -28,48 +27,14 @@ type Request struct {
 	FailedOverFrom int64
 }
 
-// requests holds the labels of requests. There are as many as there are versions, times the ways in which a request can end.
-type requests struct {
-	mu     sync.RWMutex
-	labels map[requestKey]labels // guarded by mu
+// RequestOffered counts a request that came. RequestDone must follow with the same model.
+func (t *Telemetry) RequestOffered(model string, stream bool) {
+	t.requests.offer(requestKey{model: model, stream: stream})
 }
 
-type requestKey struct {
-	model   string
-	version int64
-	slot    string
-	code    string
-	stream  bool
-}
-
-func (r *requests) of(k requestKey) labels {
-	r.mu.RLock()
-	l, ok := r.labels[k]
-	r.mu.RUnlock()
-	if ok {
-		return l
-	}
-	version, method := "", "Predict"
-	if k.model != "" {
-		version = strconv.FormatInt(k.version, 10)
-	}
-	if k.stream {
-		method = "PredictStream"
-	}
-	l = newLabels(identity(k.model, version, k.slot), attribute.String("method", method), attribute.String("code", k.code))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.labels == nil {
-		r.labels = map[requestKey]labels{}
-	}
-	r.labels[k] = l
-	return l
-}
-
-// RequestDone counts a request.
+// RequestDone counts a request that ended.
 func (t *Telemetry) RequestDone(r Request) {
-	l := t.requests.of(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
-	t.answered.Add(context.Background(), 1, l.add...)
+	l := t.requests.end(requestKey{r.Model, r.Version, r.Slot, r.Code, r.Stream})
 	t.duration.Record(context.Background(), r.Duration.Seconds(), l.record...)
 	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
 }

@@ -39,6 +39,8 @@ type Models interface {
 type Scheduler interface {
 	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
 	State() sharedsched.State
+	// VersionName returns the name that a version was added with, "" for one that is gone. It may wait for the scheduler's lock.
+	VersionName(sharedsched.VersionID) string
 }
 
 // Config is what a Telemetry is made with.
@@ -122,6 +124,9 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 // Watch names what is observed, once and before the first batch. It returns m with its answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	t.versions.watch(m, s)
+	if err := t.requests.observe(&observed{meter: t.meters.Meter("github.com/weftserve/weft")}); err != nil {
+		return nil, err
+	}
 	if err := t.observe(t.meters.Meter("github.com/weftserve/weft"), m, s, &t.versions); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}

@@ -36,6 +36,15 @@ type house struct {
 
 func (h *house) Snapshot() *catalog.Snapshot { return h.snapshot }
 func (h *house) State() sharedsched.State    { return h.state }
+func (h *house) VersionName(id sharedsched.VersionID) string {
+	for i := range h.state.Versions {
+		if v := &h.state.Versions[i]; v.ID == id {
+			return v.Name
+		}
+	}
+	return ""
+}
+
 func (h *house) Predict(_ context.Context, call *catalog.Call) error {
 	call.Outcome.Queue = 3 * time.Millisecond
 	return h.err
@@ -46,6 +55,12 @@ func newHouse() *house {
 	h := &house{state: sharedsched.State{
 		Devices:  []sharedsched.DeviceState{{Device: sharedsched.Device{Name: "cpu"}, Lag: 2_500_000}, {Device: sharedsched.Device{Name: "synth"}}},
 		Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 3, Background: 2}, {ID: 8, Name: "walker/4"}},
+		Accounts: []sharedsched.Account{{
+			Name: "walker/3", Device: "cpu",
+			Accepted: 9, Ended: [...]uint64{sharedsched.EndDone: 5, sharedsched.EndFailed: 1, sharedsched.EndRemoved: 0}, Live: 3,
+			Started: 4, Executions: [...]uint64{sharedsched.NotFailed: 2, sharedsched.ModelFailed: 1, sharedsched.LostDevice: 0}, InFlight: 1, Reruns: 2,
+			Waits: 7, WaitsEnded: [...]uint64{sharedsched.WaitExpired: 6, sharedsched.WaitCancelled: 0}, Waiting: 1,
+		}},
 	}}
 	h.publish(
 		&catalog.Version{
@@ -60,11 +75,11 @@ func newHouse() *house {
 }
 
 func (h *house) publish(versions ...*catalog.Version) {
-	h.snapshot = &catalog.Snapshot{Models: []*catalog.Model{
-		{Name: "broken", Cause: "model.yaml: no"},
-		{Name: "empty"},
-		{Name: "walker", Versions: versions},
-	}}
+	h.snapshot = &catalog.Snapshot{Models: catalog.ByName(
+		&catalog.Model{Name: "broken", Cause: "model.yaml: no"},
+		&catalog.Model{Name: "empty"},
+		&catalog.Model{Name: "walker", Versions: versions},
+	)}
 }
 
 func slot(m *catalog.Model, v *catalog.Version) string {
@@ -144,6 +159,9 @@ var gpuSample = gpu.Sample{
 func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house) {
 	t.Helper()
 	tel.BatchDone(batch)
+	for range 3 {
+		tel.RequestOffered("walker", false)
+	}
 	tel.RequestDone(telemetry.Request{
 		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true, FailedOverFrom: 2,
 	})
@@ -151,6 +169,8 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
+	tel.Audited("walker", 3, "equal", 1)
+	tel.Audited("walker", 3, "skipped_budget", 99)
 	err := tel.WatchSources(telemetry.Sources{
 		Episodes: func() int { return 12 },
 		Breakers: func() []telemetry.Breaker {
@@ -268,6 +288,20 @@ func TestValues(t *testing.T) {
 		"weft_rejected_total{model=walker,reason=QUEUE_FULL,slot=prod,version=3}":                "1",
 		"weft_requests_total{code=OK,method=Predict,model=walker,slot=prod,version=3}":           "1",
 		"weft_request_duration_seconds{code=OK,method=Predict,model=walker,slot=prod,version=3}": "1, sum 0.025",
+		"weft_requests_offered_total{method=Predict,model=walker}":                               "3",
+		"weft_requests_in_flight{method=Predict,model=walker}":                                   "2",
+		"weft_tasks_accepted_total{device=cpu,model=walker,version=3}":                           "9",
+		"weft_tasks_ended_total{device=cpu,end=done,model=walker,version=3}":                     "5",
+		"weft_tasks_ended_total{device=cpu,end=failed,model=walker,version=3}":                   "1",
+		"weft_tasks_in_flight{device=cpu,model=walker,version=3}":                                "3",
+		"weft_executions_started_total{device=cpu,model=walker,version=3}":                       "4",
+		"weft_executions_ended_total{device=cpu,model=walker,outcome=done,version=3}":            "2",
+		"weft_executions_ended_total{device=cpu,model=walker,outcome=failed,version=3}":          "1",
+		"weft_executions_in_flight{device=cpu,model=walker,version=3}":                           "1",
+		"weft_execution_reruns_total{device=cpu,model=walker,version=3}":                         "2",
+		"weft_room_waits_total{device=cpu,model=walker,version=3}":                               "7",
+		"weft_room_waits_ended_total{device=cpu,end=expired,model=walker,version=3}":             "6",
+		"weft_waiting_for_room{device=cpu,model=walker,version=3}":                               "1",
 		"weft_device_lost{device=cpu}":                                                           "0",
 		"weft_device_lost{device=synth}":                                                         "1",
 		"weft_queue_depth{model=walker,slot=prod,version=3}":                                     "5",
@@ -283,6 +317,8 @@ func TestValues(t *testing.T) {
 		"weft_shadow_compute_ratio{model=walker,version=4}":                                      "1, sum 2",
 		"weft_outcomes_total{model=walker,version=3}":                                            "1",
 		"weft_outcomes_not_kept_total{model=walker,reason=too_many_names,version=3}":             "1",
+		"weft_batching_audit_total{model=walker,result=equal,version=3}":                         "1",
+		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":                "99",
 		"weft_episodes{}":                           "12",
 		"weft_model_loads_total{outcome=ready}":     "4",
 		"weft_model_loads_total{outcome=failed}":    "2",
@@ -331,9 +367,21 @@ func TestValues(t *testing.T) {
 
 func TestUnroutedRequestsHaveNoModel(t *testing.T) {
 	tel, _ := start(t, newHouse())
+	tel.RequestOffered("", true)
 	tel.RequestDone(telemetry.Request{Code: "NotFound", Stream: true})
-	if got := values(t, tel)["weft_requests_total{code=NotFound,method=PredictStream,model=,slot=,version=}"]; got != "1" {
-		t.Errorf("counted %q, want 1", got)
+	tel.RequestOffered("walker", false)
+	tel.RequestDone(telemetry.Request{Model: "walker", Code: "NotFound"})
+	got := values(t, tel)
+	for name, want := range map[string]string{
+		"weft_requests_offered_total{method=PredictStream,model=}":                      "1",
+		"weft_requests_total{code=NotFound,method=PredictStream,model=,slot=,version=}": "1",
+		"weft_requests_in_flight{method=PredictStream,model=}":                          "0",
+		"weft_requests_total{code=NotFound,method=Predict,model=walker,slot=,version=}": "1",
+		"weft_requests_in_flight{method=Predict,model=walker}":                          "0",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
 	}
 }
 
@@ -526,7 +574,7 @@ func TestObservingDoesNotAllocate(t *testing.T) {
 	call := &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}
 	for name, observe := range map[string]func(){
 		"BatchDone":   func() { tel.BatchDone(batch) },
-		"RequestDone": func() { tel.RequestDone(request) },
+		"RequestDone": func() { tel.RequestOffered(request.Model, request.Stream); tel.RequestDone(request) },
 		"Predict":     func() { h.err = nil; _ = models.Predict(t.Context(), call) },
 		"refusal":     func() { h.err = refusal; _ = models.Predict(t.Context(), call) },
 	} {

@@ -1,10 +1,8 @@
 package telemetry
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +27,7 @@ type versions struct {
 // too.
 type versionTable struct {
 	snapshot *catalog.Snapshot
-	byID     map[sharedsched.VersionID]*series
+	byID     catalog.Map[sharedsched.VersionID, *series]
 }
 
 // series are the labels of one version.
@@ -54,7 +52,7 @@ var unknown = &series{}
 // of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not matter.
 func (vs *versions) of(id sharedsched.VersionID, device string) *series {
 	table := vs.table.Load()
-	if s := table.byID[id]; s != nil && table.snapshot == vs.models.Snapshot() {
+	if s := table.byID.Get(id); s != nil && table.snapshot == vs.models.Snapshot() {
 		return s
 	}
 	return vs.refresh(id, device)
@@ -65,11 +63,11 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	old := vs.table.Load()
-	next := &versionTable{snapshot: vs.models.Snapshot(), byID: maps.Clone(old.byID)}
-	if next.byID == nil {
-		next.byID = map[sharedsched.VersionID]*series{}
-	}
-	for _, m := range next.snapshot.Models {
+	next := &versionTable{snapshot: vs.models.Snapshot(), byID: old.byID}
+	for _, m := range next.snapshot.Models.Since(old.snapshot.Models) {
+		if m == nil {
+			continue
+		}
 		for _, v := range m.Versions {
 			if v.State != catalog.Ready && v.State != catalog.Unloading {
 				continue // its number is not known yet
@@ -77,18 +75,18 @@ func (vs *versions) refresh(id sharedsched.VersionID, device string) *series {
 			slot := vs.slot(m, v)
 			for _, r := range replicas(v) {
 				id := sharedsched.VersionID(r.Scheduler)
-				if have := next.byID[id]; have == nil || !have.serving || have.slot != slot {
-					next.byID[id] = newSeries(v.Model, number(v), r.Device, slot, true)
+				if have := next.byID.Get(id); have == nil || !have.serving || have.slot != slot {
+					next.byID = next.byID.With(id, newSeries(v.Model, number(v), r.Device, slot, true))
 				}
 			}
 		}
 	}
-	if next.byID[id] == nil && device != "" {
+	if next.byID.Get(id) == nil && device != "" {
 		model, version := vs.name(id)
-		next.byID[id] = newSeries(model, version, device, "", false)
+		next.byID = next.byID.With(id, newSeries(model, version, device, "", false))
 	}
 	vs.table.Store(next)
-	if s := next.byID[id]; s != nil {
+	if s := next.byID.Get(id); s != nil {
 		return s
 	}
 	return unknown
@@ -104,13 +102,7 @@ func replicas(v *catalog.Version) []catalog.Replica {
 
 // name asks the scheduler for the name of a version that is not published as ready; empty if it is gone already.
 func (vs *versions) name(id sharedsched.VersionID) (model, version string) {
-	for _, v := range vs.scheduler.State().Versions {
-		if v.ID == id {
-			at := max(strings.LastIndexByte(v.Name, '/'), 0)
-			return v.Name[:at], strings.TrimPrefix(v.Name[at:], "/")
-		}
-	}
-	return "", ""
+	return splitName(vs.scheduler.VersionName(id))
 }
 
 // identity returns the labels that most metrics of a version have.

@@ -12,7 +12,8 @@ import (
 // Call is one request to one version, and its answer.
 type Call struct {
 	Version *Version
-	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows. Their data belongs to the caller
+	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows; without a row they are executed as they
+	// are, by themselves. Their data belongs to the caller
 	// and must not change until Predict returned; nothing keeps it after that.
 	Inputs []tensor.Tensor
 	Rows   int

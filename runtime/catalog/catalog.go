@@ -3,7 +3,6 @@ package catalog
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -31,8 +30,10 @@ type Version struct {
 	Number int64
 	State  State
 	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it tells what keeps its newer
-	// files from taking over.
+	// files from taking over. It is for callers, see Public.
 	Cause string
+	// Fault is the whole of Cause, for whoever keeps the repository.
+	Fault error
 	// Path is the model file or, for a synthetic model, its version directory.
 	Path string
 	// Signature is nil until the model was opened.
@@ -75,19 +76,38 @@ type Batching struct {
 	Batched bool
 	// Reason is one sentence: proven harmless, or why not, with the difference seen.
 	Reason string
+	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure: an operator with its clause, or a
+	// clause; "" where none was asked for, or nothing did.
+	Proof    Proof
+	Obstacle string
 	// MaxDifference is the largest deviation that the proof saw, relative to the largest output magnitude.
 	MaxDifference     float64
 	MaxBatchSize      int
 	AllowedBatchSizes []int
 	MaxRequestRows    int
 	MaxQueue          int
+	// AuditShare is the share of its device time in which rows of live batches are run alone and compared, and Audits tells how many were
+	// so far, and how many of them had been given another answer; nil where none was and none will be.
+	AuditShare float64
+	Audits     func() (compared, different uint64)
 }
+
+// Proof is what the claim rests on that the rows of a version do not influence each other.
+type Proof string
+
+// The proofs. The zero value: nothing was to be proven, because the version cannot be batched or is not to be.
+const (
+	ProofStructure Proof = "structure" // the graph: for every value of every input
+	ProofExamples  Proof = "examples"  // made-up rows, at load
+	ProofTrusted   Proof = "trusted"   // batching.mode is on: nothing but that
+	ProofNone      Proof = "none"      // a proof was wanted, and failed
+)
 
 // Model is a name in the repository and its versions.
 type Model struct {
 	Name string
 	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then those that were
-	// resident before, if any.
+	// resident before, if any. It is for callers, see Public.
 	Cause string
 	// Versions ascend by number.
 	Versions []*Version
@@ -95,6 +115,8 @@ type Model struct {
 	Labels map[string]int64
 	// Traffic is how requests are divided. Nil is the same as one without a split: the newest ready version answers.
 	Traffic *Traffic
+	// RolledBack are the versions that do not answer for being the newest, ascending.
+	RolledBack []RolledBack
 	// TrafficWaitsFor are the versions that must become ready before other traffic, which the manifest asks for, is in force, ascending;
 	// none: nothing waits.
 	TrafficWaitsFor []int64
@@ -117,10 +139,15 @@ func (m *Model) Version(number int64) *Version {
 	return m.Versions[i]
 }
 
-// Newest returns the highest version that is ready, or nil.
+// WasRolledBack reports whether a version was rolled back and nobody has given it traffic since.
+func (m *Model) WasRolledBack(number int64) bool {
+	return slices.ContainsFunc(m.RolledBack, func(r RolledBack) bool { return r.Version == number })
+}
+
+// Newest returns the highest version that is ready and was not rolled back, or nil.
 func (m *Model) Newest() *Version {
 	for _, v := range slices.Backward(m.Versions) {
-		if v.State == Ready {
+		if v.State == Ready && !m.WasRolledBack(v.Number) {
 			return v
 		}
 	}
@@ -141,22 +168,24 @@ func (m *Model) Answers() bool {
 	return false
 }
 
-// Snapshot is every known model at one moment, sorted by name. It is immutable.
+// Snapshot is every known model at one moment. It is immutable.
 type Snapshot struct {
 	Revision uint64
-	Models   []*Model
+	Models   Map[string, *Model] // by name
 	// Lost are devices that failed, by name. They are not used again until the server is started anew.
 	Lost []LostDevice
 }
 
-// LostDevice is a device that failed, and what it said.
+// LostDevice is a device that failed, and what it said, as far as callers are told.
 type LostDevice struct{ Name, Cause string }
 
 // Model returns the named model, or nil. The name is compared, never interpreted.
-func (s *Snapshot) Model(name string) *Model {
-	i, ok := slices.BinarySearchFunc(s.Models, name, func(m *Model, n string) int { return strings.Compare(m.Name, n) })
-	if !ok {
-		return nil
+func (s *Snapshot) Model(name string) *Model { return s.Models.Get(name) }
+
+// ByName returns models as a snapshot has them.
+func ByName(models ...*Model) (all Map[string, *Model]) {
+	for _, m := range models {
+		all = all.With(m.Name, m)
 	}
-	return s.Models[i]
+	return all
 }

@@ -5,7 +5,7 @@ import "testing"
 func TestLookUp(t *testing.T) {
 	ready := func(n int64, s State) *Version { return &Version{Model: "b", Number: n, State: s} }
 	b := &Model{Name: "b", Versions: []*Version{ready(1, Ready), ready(3, Ready), ready(20, Loading)}}
-	s := &Snapshot{Models: []*Model{{Name: "a"}, b, {Name: "c"}}}
+	s := &Snapshot{Models: ByName(&Model{Name: "a"}, b, &Model{Name: "c"})}
 	for name, want := range map[string]*Model{"b": b, "": nil, "bb": nil, "../b": nil, "z": nil} {
 		if got := s.Model(name); got != want {
 			t.Errorf("Model(%q) = %v, want %v", name, got, want)
@@ -19,7 +19,7 @@ func TestLookUp(t *testing.T) {
 	if got := b.Newest(); got != b.Versions[1] {
 		t.Errorf("Newest() = %v, want version 3: 20 is not ready", got)
 	}
-	if got := s.Models[0].Newest(); got != nil {
+	if got := s.Model("a").Newest(); got != nil {
 		t.Errorf("Newest() of a model without versions = %v", got)
 	}
 }

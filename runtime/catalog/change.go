@@ -29,6 +29,8 @@ type NotReadyError struct {
 	Version int64
 	// State is 0 where there is no such version.
 	State State
+	// Cause says why it failed, or why nothing of the model can be read; "" for neither. It is for callers, see Public.
+	Cause string
 }
 
 func (e *NotReadyError) Error() string {
@@ -36,7 +38,11 @@ func (e *NotReadyError) Error() string {
 	if e.State == 0 {
 		state = "is not resident"
 	}
-	return fmt.Sprintf("model %q version %d %s; only a version that is ready can be given requests: load it first", e.Model, e.Version, state)
+	remedy := "load it first"
+	if e.Cause != "" {
+		remedy = "mend it first: " + e.Cause
+	}
+	return fmt.Sprintf("model %q version %d %s; only a version that is ready can be given requests: %s", e.Model, e.Version, state, remedy)
 }
 
 // Unwrap returns ErrNotReady.

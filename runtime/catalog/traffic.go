@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -15,20 +16,39 @@ import (
 // Traffic is how the requests of a model that name neither a version nor a label are divided among its versions. It is immutable.
 type Traffic struct {
 	// Revision grows with every change of this model's traffic. A change says which one it is based on.
-	Revision uint64
-	// Split are the parts. Empty: the newest ready version answers.
-	Split []Slot
+	Revision uint64 `json:"revision"`
+	// Split are the parts. Empty: the newest ready version answers that was not rolled back.
+	Split []Slot `json:"split,omitempty"`
 	// Shadow are versions that are shown the same requests and whose answers only count.
-	Shadow []Shadow
-	// Source is who said so: "default", "model.yaml", "SetTraffic" or "rollout".
-	Source string
+	Shadow []Shadow `json:"shadow,omitempty"`
+	// Source is where it is from: "default", "model.yaml", "SetTraffic" or "rollout".
+	Source string `json:"source"`
+	// By is who said so: the address of a caller, "gate" or "weft"; "" where that is the Source.
+	By string `json:"by,omitempty"`
+	// At is when that was; of what model.yaml says, when the server first saw it.
+	At time.Time `json:"at,omitzero"`
+}
+
+// Divides reports whether the traffic divides requests as another one does, whoever said so. Nil divides nothing.
+func (t *Traffic) Divides(like *Traffic) bool {
+	var a, b Traffic
+	if t != nil {
+		a = *t
+	}
+	if like != nil {
+		b = *like
+	}
+	return slices.Equal(a.Split, b.Split) && slices.EqualFunc(a.Shadow, b.Shadow, func(a, b Shadow) bool {
+		return a.Version == b.Version && a.Sample == b.Sample && a.PerRequest == b.PerRequest && a.Tolerance == b.Tolerance &&
+			maps.Equal(a.Tolerances, b.Tolerances)
+	})
 }
 
 // Slot is one part of a split.
 type Slot struct {
-	Name    string // unique within the split
-	Version int64
-	Weight  float64 // relative to the sum of all; 0: new episodes only while no slot with weight is ready
+	Name    string  `json:"slot"` // unique within the split
+	Version int64   `json:"version"`
+	Weight  float64 `json:"weight"` // relative to the sum of all; 0: new episodes only while no slot with weight is ready
 }
 
 func (s Slot) String() string {
@@ -37,15 +57,15 @@ func (s Slot) String() string {
 
 // Shadow is a version in the shadow of the one that answers. It is immutable.
 type Shadow struct {
-	Version int64
-	Sample  float64 // part of the requests, above 0 up to 1
+	Version int64   `json:"version"`
+	Sample  float64 `json:"sample"` // part of the requests, above 0 up to 1
 	// PerRequest samples requests one by one. Else all requests of an episode are shown or none.
-	PerRequest bool
+	PerRequest bool `json:"per_request,omitempty"`
 	// Tolerance is the largest difference between elements with which outputs agree, relative to the output's largest
 	// magnitude; 0: DefaultTolerance.
-	Tolerance float64
+	Tolerance float64 `json:"tolerance,omitempty"`
 	// Tolerances are those of outputs that have one of their own, by name; 0: equal values.
-	Tolerances map[string]float64
+	Tolerances map[string]float64 `json:"tolerances,omitempty"`
 }
 
 // ToleranceOf returns the tolerance of an output.

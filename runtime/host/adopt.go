@@ -3,10 +3,12 @@ package host
 import (
 	"errors"
 	"maps"
-	"reflect"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -14,9 +16,12 @@ import (
 // and traffic. It returns the names of the models that it knows then, sorted; none if the host is closed. gone: models that the
 // listing does not have are given up.
 func (h *Host) adopt(l modelrepo.Listing, gone bool) (names []string) {
-	h.update(func() bool {
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	overruled := map[string]decisions.Model{}
+	h.updateSeveral(func() ([]string, bool) {
 		if h.closed {
-			return false
+			return nil, false
 		}
 		listed := map[string]bool{}
 		for i := range l.Models {
@@ -24,10 +29,12 @@ func (h *Host) adopt(l modelrepo.Listing, gone bool) (names []string) {
 			listed[name] = true
 			m := h.models[name]
 			if m == nil {
-				m = newModel()
+				m = h.recalled(name)
 				h.models[name] = m
 			}
-			m.adopt(&l.Models[i])
+			if m.adopt(&l.Models[i]) {
+				overruled[name] = m.decided
+			}
 		}
 		for name, m := range h.models {
 			if listed[name] || !gone {
@@ -39,25 +46,35 @@ func (h *Host) adopt(l modelrepo.Listing, gone bool) (names []string) {
 			}
 		}
 		names = slices.Sorted(maps.Keys(h.models))
-		return true
+		return names, true
 	})
+	h.keepOverruled(overruled)
 	return names
 }
 
-// adopt takes over what a listing says of the model.
-func (m *model) adopt(listed *modelrepo.Model) {
+// keepOverruled keeps what is left of decisions after manifests spoke. The caller holds Host.deciding.
+func (h *Host) keepOverruled(all map[string]decisions.Model) {
+	for name, after := range all {
+		_ = h.keepDecision(name, after) // it is logged; should the next start not notice the change either, that is the worst of it
+	}
+}
+
+// adopt takes over what a listing says of the model, and reports whether that changed something that is to be kept.
+func (m *model) adopt(listed *modelrepo.Model) (overruled bool) {
 	m.cause = ""
 	if listed.Err != nil {
 		// What was read before holds: a slip in the manifest takes nothing down.
-		m.cause = listed.Err.Error()
-		return
+		m.cause = hide(listed.Err, listed.Dir).Text
+		return false
 	}
-	if m.listed != nil && !reflect.DeepEqual(m.listed.Manifest.Versions.Policy, listed.Manifest.Versions.Policy) {
+	known := m.kept || m.listed != nil // else it is no change, but the first that is heard
+	said := says(&listed.Manifest)
+	if m.decided.Manifest.Policy != said.Policy {
 		clear(m.byHand)
 	}
 	m.listed = m.keepByHand(listed)
-	m.labels.state(listed.Manifest.Versions.Labels)
-	m.traffic.state(listed.Manifest.Traffic)
+	m.decided, overruled = m.decided.Follow(said, time.Now().UTC())
+	m.kept = m.kept || overruled && known
 	for _, v := range m.listed.Versions {
 		if e := m.versions[v.Number]; v.Err != nil && (e == nil || e.public.State == catalog.Failed) {
 			if e != nil {
@@ -71,6 +88,7 @@ func (m *model) adopt(listed *modelrepo.Model) {
 			m.versions[c.version.Number] = &entry{public: c.announced()}
 		}
 	}
+	return overruled && known
 }
 
 // unusable is what is published of a version that cannot be served as it lies in the repository; nil if it can, or is not there.
@@ -79,8 +97,13 @@ func unusable(listed *modelrepo.Model, number int64) *catalog.Version {
 	if v == nil || v.Err == nil {
 		return nil
 	}
-	return &catalog.Version{Model: listed.Name, Number: number, Path: v.Dir, State: catalog.Failed, Cause: v.Err.Error()}
+	fault := hide(v.Err, listed.Dir)
+	return &catalog.Version{Model: listed.Name, Number: number, Path: v.Dir, State: catalog.Failed, Cause: fault.Text, Fault: fault}
 }
+
+// hide returns an error of which callers are told no path of this machine: files of the repository are named from there on. dir is that
+// of the model that the error is of.
+func hide(err error, dir string) *catalog.Hidden { return catalog.Hide(err, filepath.Dir(dir)) }
 
 // announced is what is published of a version before it was opened.
 func (c *candidate) announced() *catalog.Version {

@@ -9,8 +9,8 @@ func (x *execution) assemble(parts []part, size int) {
 	for i := range x.plan.signature.Inputs {
 		dim := x.plan.signature.Inputs[i].BatchDim
 		first := &parts[0].job.inputs[i]
-		if dim == tensor.NoBatch {
-			// Equal in all parts: the key says so.
+		if dim == tensor.NoBatch || first.Shape[dim] == 0 {
+			// Equal in all parts: the key says so. What has no row is alone.
 			copy(x.buf.batch.Input(i, first.DType, first.Shape, len(first.Data)), first.Data)
 			continue
 		}

@@ -159,20 +159,20 @@ func (d *decision) forgetRows() {
 	}
 }
 
-// observe corrects guessed batch dimensions of outputs by what the model returned for one row and for n rows, n at least 2.
-func (d *decision) observe(one, many []tensor.Tensor, n int) {
+// observe corrects guessed batch dimensions of outputs by what the model returned for a few rows and for more of them.
+func (d *decision) observe(few, many []tensor.Tensor, n, m int) {
 	d.signature = d.signature.Clone()
 	for i, guessed := range d.guessed {
 		if !guessed {
 			continue
 		}
-		a, b := one[i].Shape, many[i].Shape
+		a, b := few[i].Shape, many[i].Shape
 		dim := d.signature.Outputs[i].BatchDim
-		if growsAlong(dim, a, b, n) {
+		if growsAlong(dim, a, b, n, m) {
 			continue
 		}
 		for dim = range a {
-			if growsAlong(dim, a, b, n) {
+			if growsAlong(dim, a, b, n, m) {
 				d.signature.Outputs[i].BatchDim = dim
 				break
 			}
@@ -183,7 +183,7 @@ func (d *decision) observe(one, many []tensor.Tensor, n int) {
 	}
 }
 
-// growsAlong reports whether the two shapes are one row and n rows along dim.
-func growsAlong(dim int, one, many tensor.Shape, n int) bool {
-	return dim != tensor.NoBatch && dim < len(one) && one[dim] == 1 && len(many) == len(one) && many[dim] == int64(n) && sameButFor(dim, one, many)
+// growsAlong reports whether the two shapes are n rows and m rows along dim.
+func growsAlong(dim int, few, many tensor.Shape, n, m int) bool {
+	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) && many[dim] == int64(m) && sameButFor(dim, few, many)
 }

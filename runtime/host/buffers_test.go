@@ -46,7 +46,7 @@ func TestPoolGivesItsMemoryBack(t *testing.T) {
 // TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted with.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 	h := New(Config{MemoryBudget: synthMemory})
-	held, err := h.memory.take(candidate{model: "m", manifest: &modelrepo.Manifest{Synth: &modelrepo.Synth{}}})
+	held, err := h.memory.take(candidate{model: "m", manifest: &modelrepo.Manifest{Synth: &modelrepo.Synth{}}}, synthMemory)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -28,6 +30,7 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error
 		h.settleLater(name)
 		err = h.awaitVersion(ctx, name, m, number)
 	}
+	err = errors.Join(err, h.keepByHand(name, number))
 	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
 		return err
 	}
@@ -40,14 +43,19 @@ func (h *Host) demand(name string, number int64) (m *model, _ error) {
 	if err != nil {
 		return nil, err
 	}
-	h.update(func() bool {
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	overruled := map[string]decisions.Model{}
+	h.update(name, func() bool {
 		m = h.models[name]
 		if found != nil {
 			if m == nil {
-				m = newModel()
+				m = h.recalled(name)
 				h.models[name] = m
 			}
-			m.learn(found, number)
+			if m.learn(found, number) {
+				overruled[name] = m.decided
+			}
 		}
 		if err = catalog.ErrUnknown; m != nil {
 			err = m.prefer(number, true)
@@ -57,6 +65,7 @@ func (h *Host) demand(name string, number int64) (m *model, _ error) {
 		}
 		return err == nil
 	})
+	h.keepOverruled(overruled)
 	return m, err
 }
 
@@ -78,13 +87,13 @@ func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
 			continue
 		}
 		if found.Err != nil {
-			return nil, &catalog.LoadError{Model: name, Version: number, Cause: found.Err}
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: hide(found.Err, found.Dir)}
 		}
 		switch v := numbered(&found, number); {
 		case v == nil:
 			return nil, nil
 		case v.Err != nil:
-			return nil, &catalog.LoadError{Model: name, Version: number, Cause: v.Err}
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: hide(v.Err, found.Dir)}
 		}
 		return &found, nil
 	}
@@ -93,12 +102,12 @@ func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
 
 // learn takes over what was found of one version. Everything else is left to listings, which show no half of a change; but a
 // model that no listing had is taken over as it is.
-func (m *model) learn(found *modelrepo.Model, number int64) {
+func (m *model) learn(found *modelrepo.Model, number int64) (overruled bool) {
 	if m.listed == nil {
-		m.adopt(found)
-		return
+		return m.adopt(found)
 	}
 	m.listed = with(m.listed, *numbered(found, number))
+	return false
 }
 
 // keepByHand returns the listing with those versions as they were known before that somebody loaded by hand and that it comes too
@@ -145,7 +154,7 @@ func (h *Host) awaitVersion(ctx context.Context, name string, demanded *model, n
 		if over {
 			demanded.leave(number)
 		}
-		changed := h.changed
+		changed := h.changesLocked(name)
 		h.mu.Unlock()
 		if over {
 			h.settleLater(name) // where only the caller wanted it
@@ -188,7 +197,7 @@ func (h *Host) outcome(name string, number int64) (over bool, _ error) {
 			e.failure.stop()
 		}
 	}
-	return true, &catalog.LoadError{Model: name, Version: number, Cause: e.failure.cause}
+	return true, &catalog.LoadError{Model: name, Version: number, Cause: e.failure.of.hide(e.failure.cause)}
 }
 
 // prefer notes that somebody loads or unloads a version by hand. The error is catalog.ErrUnknown or a *catalog.LoadError.
@@ -198,9 +207,13 @@ func (m *model) prefer(number int64, load bool) error {
 	}
 	switch v := numbered(m.listed, number); {
 	case v == nil:
-		return catalog.ErrUnknown
+		var there []int64
+		for _, v := range m.listed.Versions {
+			there = append(there, v.Number)
+		}
+		return fmt.Errorf("%w; the repository has %d of the model", catalog.ErrUnknown, there)
 	case v.Err != nil && load:
-		return &catalog.LoadError{Model: m.listed.Name, Version: number, Cause: v.Err}
+		return &catalog.LoadError{Model: m.listed.Name, Version: number, Cause: hide(v.Err, m.listed.Dir)}
 	}
 	m.byHand[number] = load // also where the policy says the same now: a later listing may select other versions
 	if e := m.versions[number]; e != nil && e.failure != nil {
@@ -234,5 +247,32 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64) err
 		return nil
 	}, nil)
 	h.settleLater(name) // which waits for the draining if ctx ended, and forgets a model that is gone
-	return err
+	return errors.Join(err, h.keepByHand(name, number))
 }
+
+// keepByHand keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take
+// the process down is not tried again by the next one.
+func (h *Host) keepByHand(name string, number int64) error {
+	err := h.decide(name, false, func(m *model) (decisions.Model, error) {
+		load, said := m.byHand[number]
+		before, was := m.decided.ByHand[number]
+		if said == was && load == before || load && !m.ready(number) {
+			return m.decided, errNothingToKeep
+		}
+		after := m.decided
+		if after.ByHand = maps.Clone(after.ByHand); after.ByHand == nil {
+			after.ByHand = map[int64]bool{}
+		}
+		if after.ByHand[number] = load; !said {
+			delete(after.ByHand, number)
+		}
+		return after, nil
+	})
+	if e, is := errors.AsType[*catalog.KeepError](err); is {
+		return &catalog.KeepError{Model: name, Done: true, Cause: e.Cause}
+	}
+	return nil
+}
+
+// errNothingToKeep says that what was kept still holds.
+var errNothingToKeep = errors.New("nothing is to be kept")

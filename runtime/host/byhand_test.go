@@ -185,7 +185,7 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 		}
 		w.listing = good
 	}
-	if err := load("m", 7); !errors.Is(err, catalog.ErrUnknown) {
+	if err := load("m", 7); !errors.Is(err, catalog.ErrUnknown) || !strings.Contains(err.Error(), "the repository has [1] of the model") {
 		t.Errorf("a version that is not there: %v", err)
 	}
 	w.answers(w.version("m", 1), 15)

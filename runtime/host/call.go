@@ -21,6 +21,7 @@ type job struct {
 	inputs  []tensor.Tensor
 	rows    int
 	wanted  []int // nil: all
+	plan    *plan // of what is to run by itself; nil: that of the replica
 
 	task sharedsched.Task
 
@@ -78,6 +79,9 @@ func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 // taskOf returns the call as a task that has not waited yet.
 func taskOf(call *catalog.Call) sharedsched.Task {
 	t := sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
+	if call.Rows == 0 { // what there is no row of is joined with nothing, and its cost tells nothing
+		t.Alone, t.Unmeasured = true, true
+	}
 	if call.Shadow {
 		t.Priority = sharedsched.Sheddable // fills padding and idle time
 	}
@@ -94,8 +98,35 @@ func limitOf(call *catalog.Call, arrival time.Time) time.Time {
 
 // predict has a replica answer the call.
 func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task) (err error) {
-	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: task}
+	j := &job{replica: r, inputs: call.Inputs, rows: max(1, call.Rows), wanted: call.Wanted, task: task}
+	if call.Rows == 0 {
+		j.plan = r.unjoined() // there is no row to pad or to fill up with
+	}
 	if call.Outcome, err = h.submit(ctx, j); err != nil {
+		return err
+	}
+	if call.Results, err = j.join(); err != nil {
+		return h.predictWhole(ctx, r, call, task, err)
+	}
+	h.observe(r, call)
+	return nil
+}
+
+// predictWhole has a replica answer a call in one execution whose parts could not be joined. Other such calls end so, too, and the version
+// is taken out of batching.
+func (h *Host) predictWhole(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task, cause error) error {
+	if r.plan.Load().batched {
+		if failed, is := errors.AsType[*catalog.ModelError](cause); is {
+			cause = failed.Err
+		}
+		h.demote(r.version, cause.Error())
+	}
+	task.Alone = true
+	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: task, plan: r.unjoined()}
+	before := call.Outcome
+	outcome, err := h.submit(ctx, j)
+	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue, before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
+	if call.Outcome = outcome; err != nil {
 		return err
 	}
 	call.Results, err = j.join()
@@ -105,8 +136,18 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 // submit completes the job's task from its inputs and waits for its end.
 func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) {
 	t, r := &j.task, j.replica
-	t.Key, t.ShapeKey = r.plan.Load().keys(j.inputs)
+	p := j.plan
+	if p == nil {
+		p = r.plan.Load()
+		t.Key, t.ShapeKey = p.keys(j.inputs)
+	} else {
+		_, t.ShapeKey = p.keys(j.inputs)
+		t.Key = aloneKey // they never share an execution, and their rows are not those that a batch waits for
+	}
 	t.Rows = j.rows
+	if p.values != nil && !t.Alone {
+		h.proveFirst(r, p, j)
+	}
 	t.Payload = j
 	t.Bytes = int64(len(t.Key))
 	for i := range j.inputs {
@@ -122,6 +163,9 @@ func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) 
 	return outcome, err
 }
 
+// aloneKey is the queue of what is to run by itself. A request's key may be like it, which does no harm.
+const aloneKey = "alone"
+
 // answer records the outputs for some of the job's rows.
 func (j *job) answer(p piece) {
 	j.mu.Lock()
@@ -129,10 +173,19 @@ func (j *job) answer(p piece) {
 	j.pieces = append(j.pieces, p)
 }
 
+// complete reports whether all rows were answered at once.
+func (j *job) complete() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.pieces, func(p piece) bool { return p.rows == j.rows })
+}
+
 // join returns the wanted outputs of all rows. The task must have ended well, so that the pieces cover all rows once.
 func (j *job) join() ([]tensor.Tensor, error) {
-	if len(j.pieces) == 1 {
-		return j.pieces[0].outputs, nil
+	for _, p := range j.pieces {
+		if p.rows == j.rows {
+			return p.outputs, nil // there may be parts besides that could not be answered for as such
+		}
 	}
 	slices.SortFunc(j.pieces, func(a, b piece) int { return cmp.Compare(a.first, b.first) })
 	specs := j.replica.plan.Load().signature.Outputs

@@ -219,7 +219,8 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 	}
 }
 
-// TestSplitRequestWhosePartsDoNotFitTogether has a model whose output is as wide as the largest value of the batch.
+// TestSplitRequestWhosePartsDoNotFitTogether has a model whose output is as wide as the largest value of the batch. The request is
+// run as a whole.
 func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 	f := &fake{
 		signature: tensor.Signature{
@@ -236,10 +237,19 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.Mode, m.Batching.MaxBatchSize = modelrepo.BatchOn, 2 })
 	v := w.load("m")
-	err := w.Predict(t.Context(), ask(v, 3, 1, 2, 3))
-	failed, is := errors.AsType[*catalog.ModelError](err)
-	if !is || !strings.Contains(failed.Error(), `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`) {
-		t.Errorf("error %v", err)
+	c := ask(v, 3, 1, 2, 3)
+	if err := w.Predict(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if shape := c.Results[0].Shape; !slices.Equal(shape, tensor.Shape{3, 3}) || c.Outcome.Executions != 3 {
+		t.Errorf("the shape is %v after %d executions, want that of the whole request", shape, c.Outcome.Executions)
+	}
+	if err := w.Settled(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`
+	if w.sched.State().Versions[0].Settings.Batched || !strings.Contains(w.logs.said(takenOut, "why"), want) {
+		t.Errorf("it is not taken out of batching because %s", want)
 	}
 }
 

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"path/filepath"
 	"reflect"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -19,6 +21,9 @@ func (c *candidate) path() string {
 	}
 	return c.version.Dir
 }
+
+// hide returns an error of the candidate of which callers are told no path of this machine.
+func (c *candidate) hide(err error) *catalog.Hidden { return hide(err, filepath.Dir(c.version.Dir)) }
 
 // alike reports whether loading the one must end as loading the other.
 func (c *candidate) alike(other candidate) bool {

@@ -43,9 +43,16 @@ func (h *Host) enroll(c candidate, r, replaces *replica) error {
 // take is the best guess for those that warming up will not measure. Only what is on the device counts, unless that is nil. It
 // returns nil if there is none.
 func (h *Host) near(model string, number int64, on *device) *replica {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var best *replica
-	for _, v := range h.residents() {
-		if v.model != model || v.number == number {
+	m := h.models[model]
+	if m == nil {
+		return nil
+	}
+	for n, e := range m.versions {
+		v := e.resident
+		if v == nil || n == number {
 			continue
 		}
 		for _, r := range v.list() {
@@ -68,6 +75,7 @@ func (h *Host) dismiss(r *replica) {
 		h.log.Error("a version that failed to load stays in the scheduler", "model", r.model, "version", r.number, "cause", err)
 		return
 	}
+	r.untune()
 	h.flows.release(r.flow)
 }
 

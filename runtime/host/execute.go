@@ -16,12 +16,14 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
+	host *Host
 	log  *slog.Logger
 	v    *replica
 	plan *plan
 	buf  *buffers
 
 	deviceTime time.Duration // 0 where only the elapsed time is known
+	runs       int           // of the engine, begun
 	failed     bool          // some run failed
 	lost       error         // the device failed, so no further run can help
 }
@@ -40,16 +42,21 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 		for i := range b.Spans {
 			b.Spans[i].Err = sharedsched.ErrRemoved // it was not run here, so that it may be run elsewhere
 		}
-		return sharedsched.Report{Unusable: true}
+		return sharedsched.Report{Unusable: true, Failure: sharedsched.LostDevice}
 	}
 	buf := v.buffers.take()
 	defer v.buffers.give(buf)
-	x := execution{log: h.log, v: v, plan: v.plan.Load(), buf: buf}
+	x := execution{host: h, log: h.log, v: v, plan: v.plan.Load().during(b.Spans), buf: buf}
 	for i := range b.Spans {
 		s := &b.Spans[i]
-		buf.parts = append(buf.parts, part{span: s, job: s.Payload.(*job), first: s.First, rows: s.Rows})
+		if j := s.Payload.(*job); s.Rows == j.rows || !j.complete() {
+			buf.parts = append(buf.parts, part{span: s, job: j, first: s.First, rows: s.Rows})
+		}
 	}
-	err := x.run(buf.parts, b.Padded)
+	if len(buf.parts) == 0 {
+		return sharedsched.Report{Unusable: true}
+	}
+	err := x.run(buf.parts, x.plan.padded(b.Padded)) // what runs alone is not padded yet
 	if err != nil {
 		x.recoverFrom(err, buf.parts)
 		countMates(b.Spans)
@@ -61,7 +68,22 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 	if x.lost != nil {
 		h.lose(v.device, x.lost, v.version)
 	}
-	return sharedsched.Report{DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut}
+	return sharedsched.Report{
+		DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut, Failure: x.failure(err), Reruns: x.runs - 1,
+	}
+}
+
+// failure says why the execution failed, given the error of its first run.
+func (x *execution) failure(err error) sharedsched.Failure {
+	switch {
+	case x.lost != nil:
+		return sharedsched.LostDevice
+	case outOfMemory(err):
+		return sharedsched.OutOfMemory
+	case err != nil:
+		return sharedsched.ModelFailed
+	}
+	return sharedsched.NotFailed
 }
 
 // run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic
@@ -84,6 +106,7 @@ func (x *execution) run(parts []part, size int) (err error) {
 			x.lost = err
 		}
 	}()
+	x.runs++
 	x.assemble(parts, size)
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid

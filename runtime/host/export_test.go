@@ -14,3 +14,18 @@ func (h *Host) Load(device string) float64 {
 	defer h.fleet.mu.Unlock()
 	return d.load
 }
+
+// Demote takes a resident version out of batching.
+func (h *Host) Demote(name string, number int64, why string) {
+	h.mu.Lock()
+	v := h.models[name].versions[number].resident
+	h.mu.Unlock()
+	h.demote(v, why)
+}
+
+// Changed returns a channel that is closed when what is published of a model changes.
+func (h *Host) Changed(name string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changesLocked(name)
+}

@@ -227,6 +227,7 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 		}
 	}
 	m := modelrepo.Model{Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v}}
+	m.Manifest.Batching.Audit = 0 // for tests that count runs
 	if change != nil {
 		change(&m.Manifest)
 	}
@@ -351,4 +352,12 @@ func doubleUnlessNaN(row []float32) error {
 		}
 	}
 	return double(row)
+}
+
+func integersOf(t tensor.Tensor) []int64 {
+	out := make([]int64, len(t.Data)/8)
+	for i := range out {
+		out[i] = int64(binary.LittleEndian.Uint64(t.Data[8*i:]))
+	}
+	return out
 }

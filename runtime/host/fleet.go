@@ -64,7 +64,7 @@ func (f *fleet) lost() (all []catalog.LostDevice) {
 	defer f.mu.Unlock()
 	for _, d := range f.all {
 		if cause := d.lost.Load(); cause != nil {
-			all = append(all, catalog.LostDevice{Name: d.name, Cause: (*cause).Error()})
+			all = append(all, catalog.LostDevice{Name: d.name, Cause: catalog.Public(*cause)})
 		}
 	}
 	return all

@@ -13,8 +13,8 @@
 // order wishes come, or what was interrupted. A model that takes long to load holds up others only where it takes one of the few
 // places for opening or proving one, but it does hold up what else is to be done to itself.
 //
-// Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.manifests while a manifest is
-// written, fleet.placing while a device is chosen; no request takes any of them. Under these, one at a time and never together: Host.mu,
+// Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.deciding from the look at a model
+// until what is decided of it is kept and published, fleet.placing while a device is chosen; no request takes any of them. Under these, one at a time and never together: Host.mu,
 // flows.mu and memory.mu. fleet.mu is a leaf under all of them. The engine and OnChange are never called with any of those four. flows.mu
 // is held across calls of the scheduler, which never calls back with its own lock held.
 package host
@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -71,9 +72,13 @@ type Config struct {
 	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because the latest
 	// listing may be older than that. Nil: nothing is known but what listings say.
 	Scan func() modelrepo.Listing
+	// Keeper keeps what is decided at run time. Nil: it ends with the process.
+	Keeper Keeper
 	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for who only wants to know whether
 	// they can be.
 	TryOnce bool
+	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
+	Audited func(AuditEvent)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other quickly
 	// it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
@@ -93,18 +98,20 @@ type Host struct {
 	reported  map[string]string // guarded by following: the faults in the latest listing, by path
 	opening   chan struct{}     // one element for each version that is being opened
 	proving   chan struct{}     // one element for each version that is being proven and warmed up
-	manifests sync.Mutex        // held while a manifest is written
+	deciding  sync.Mutex        // held while something is decided, or learned from a manifest, until that is kept and published
 	memory    memory
 	fleet     fleet
 	counts    counts
+	auditing  atomic.Int64 // bytes that are kept for audits
 
 	mu       sync.Mutex
-	models   map[string]*model     // guarded by mu
-	changed  chan struct{}         // guarded by mu: closed, and another one in its place, when what is published changes
-	retiring map[*replica]struct{} // guarded by mu: not published any more, and not closed yet
-	watching bool                  // guarded by mu: the load of the devices is looked at
-	closed   bool                  // guarded by mu: nothing is loaded any more
-	loads    sync.WaitGroup        // counts what may load, and what waits for it; Add is guarded by mu
+	models   map[string]*model        // guarded by mu
+	changed  map[string]chan struct{} // guarded by mu: by model, where somebody waits; closed when what is published of it changes
+	short    map[string]struct{}      // guarded by mu: models of which a version failed for want of memory, or did
+	retiring map[*replica]struct{}    // guarded by mu: not published any more, and not closed yet
+	watching bool                     // guarded by mu: the load of the devices is looked at
+	closed   bool                     // guarded by mu: nothing is loaded any more
+	loads    sync.WaitGroup           // counts what may load, and what waits for it; Add is guarded by mu
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -112,9 +119,12 @@ type Host struct {
 
 // New returns a host without models. Attach comes next.
 func New(cfg Config) *Host {
+	if cfg.Keeper == nil {
+		cfg.Keeper = (*decisions.Store)(nil)
+	}
 	h := &Host{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
-		models: map[string]*model{}, changed: make(chan struct{}), retiring: map[*replica]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
+		models: map[string]*model{}, changed: map[string]chan struct{}{}, short: map[string]struct{}{}, retiring: map[*replica]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
 		fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())

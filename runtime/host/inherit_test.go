@@ -1,26 +1,23 @@
 package host
 
-import (
-	"testing"
-
-	"github.com/weftserve/weft/sharedsched"
-)
+import "testing"
 
 // TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest after.
 func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
 	h := New(Config{})
-	resident := func(model string, number int64, device string) *version {
+	resident := func(model string, number int64, device string) {
 		v := &version{model: model, number: number}
 		v.change([]*replica{{version: v, device: h.fleet.get(device)}})
-		return v
+		if h.models[model] == nil {
+			h.models[model] = h.recalled(model)
+		}
+		h.models[model].versions[number] = &entry{resident: v}
 	}
-	byID := map[sharedsched.VersionID]*version{}
-	for i, v := range []*version{
-		resident("m", 2, "cpu"), resident("m", 4, "cpu"), resident("m", 5, "cuda:0"), resident("m", 9, "cpu"), resident("other", 6, "cpu"),
-	} {
-		byID[sharedsched.VersionID(i)] = v
-	}
-	h.published.Store(&published{byID: byID})
+	resident("m", 2, "cpu")
+	resident("m", 4, "cpu")
+	resident("m", 5, "cuda:0")
+	resident("m", 9, "cpu")
+	resident("other", 6, "cpu")
 	for number, want := range map[int64]int64{1: 2, 3: 2, 7: 4, 9: 4, 12: 9} {
 		got := h.near("m", number, h.fleet.get("cpu"))
 		if got == nil || got.number != want {

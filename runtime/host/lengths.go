@@ -78,7 +78,7 @@ func (t *trial) checkBuckets(ctx context.Context, base *baseline) error {
 		if t.spent > trialTime || t.decision.tooLarge(base, step) {
 			return nil
 		}
-		_, _, err := t.run(ctx, t.stretchedSample(base, step, 0), 1, true)
+		_, _, err := t.single(ctx, t.stretchedSample(base, step, 0), true)
 		failed, is := errors.AsType[*catalog.ModelError](err)
 		switch {
 		case is && !outOfMemory(failed):
@@ -99,14 +99,14 @@ func (v *verdict) shrink(most int) {
 
 // stretched compares the rows of a padded baseline in batches.
 func (t *trial) stretched(ctx context.Context, b *baseline) (verdict, error) {
-	compare := t.compare
+	compare := t.compareStrictly
 	if t.batching.Mode == modelrepo.BatchOn {
 		compare = nil
 	}
 	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && b.cost > budget {
 		return verdict{batched: true, most: 1, dear: true, difference: b.difference}, nil
 	}
-	v, err := t.grow(ctx, b, compare)
+	v, err := t.grow(ctx, b, t.sizes(), compare)
 	v.difference = max(v.difference, b.difference)
 	return v, err
 }
@@ -115,7 +115,7 @@ func (t *trial) stretched(ctx context.Context, b *baseline) (verdict, error) {
 // wrong is what speaks against padding.
 func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *baseline, wrong string, err error) {
 	d := t.decision
-	b = &baseline{palette: base.palette, bucket: d.bucket(step)}
+	b = &baseline{palette: base.palette, unit: t.unit, bucket: d.bucket(step)}
 	if d.tooLarge(base, step) {
 		return b, fmt.Sprintf("one row of %s exceeds the memory that a proof may take", b.bucket), nil
 	}
@@ -126,7 +126,7 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 			break
 		}
 		inputs := t.stretchedSample(base, step, k)
-		plain, _, err := t.run(ctx, inputs, 1, true)
+		plain, _, err := t.single(ctx, inputs, true)
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
 			if outOfMemory(failed) {
 				return nil, "the device's memory does not suffice for one row of " + b.bucket, nil
@@ -137,9 +137,8 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 			return nil, "", err
 		}
 		b.sets, b.outputs = append(b.sets, inputs), append(b.outputs, plain)
-		row := []int{len(b.sets) - 1}
-		joined := t.join(b, row)
-		padded, cost, err := t.run(ctx, joined, 1, len(traces) == 0)
+		joined := t.join(b, slices.Repeat([]int{len(b.sets) - 1}, t.unit))
+		padded, cost, err := t.run(ctx, joined, t.unit, len(traces) == 0)
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
 			return nil, fmt.Sprintf("a request that ran alone fails padded to %s: %v", b.bucket, failed.Err), nil
 		}
@@ -149,7 +148,7 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 		if n := len(traces); n == 1 || n > 1 && cost < b.cost {
 			b.cost = cost
 		}
-		size := bytesOf(joined) + bytesOf(padded)
+		size := (bytesOf(joined) + bytesOf(padded)) / t.unit
 		b.bytes, held = max(b.bytes, size), held+2*size
 		traces = append(traces, trace{inputs, plain, padded})
 	}
@@ -168,18 +167,11 @@ func (t *trial) judgeTraces(b *baseline, traces []trace, step int) (wrong string
 		}
 	}
 	d.learnTrims(traces)
-	for o := range d.signature.Outputs {
-		rows := make([]tensor.Tensor, len(b.outputs))
-		for k := range rows {
-			rows[k] = b.outputs[k][o]
-		}
-		b.scale = append(b.scale, scales(rows))
-	}
 	if t.batching.Mode == modelrepo.BatchOn {
 		return ""
 	}
 	for k := range traces {
-		difference, wrong := t.compare(b, []int{k}, traces[k].padded)
+		difference, wrong := t.compareStrictly(b, slices.Repeat([]int{k}, t.unit), traces[k].padded)
 		if wrong != "" {
 			return wrong
 		}

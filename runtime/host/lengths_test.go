@@ -106,7 +106,7 @@ func TestProofOfPadding(t *testing.T) {
 		{name: "only mates of other lengths harm", model: sequence(func(rows [][]float32) ([][]float32, error) {
 			ragged := float32(0)
 			for _, row := range rows {
-				if row[len(row)-1] == 0 {
+				if row[0] != 0 && row[len(row)-1] == 0 {
 					ragged++
 				}
 			}
@@ -229,8 +229,8 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.add("m", 1, test.model, test.change)
-			if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, test.cause) {
-				t.Errorf("state %v: %s\nwant failed: ...%s...", v.State, v.Cause, test.cause)
+			if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Fault.Error(), test.cause) {
+				t.Errorf("state %v: %s\nwant failed: ...%s...", v.State, v.Fault, test.cause)
 			}
 		})
 	}

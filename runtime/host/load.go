@@ -23,6 +23,9 @@ func (h *Host) load(ctx context.Context, c candidate) {
 	before := h.beginLoad(c)
 	h.mu.Lock()
 	v := newVersion(c, before)
+	if d := h.models[c.model].versions[c.version.Number].demotion; d != nil && before == nil && d.covers(c) {
+		v.demoted.Store(&d.why) // its devices were lost, which is no reason to trust it again
+	}
 	h.mu.Unlock()
 	r, err := h.place(ctx, c, v, before)
 	if err != nil {
@@ -65,7 +68,7 @@ func hold(ctx context.Context, slots chan struct{}) (release func()) {
 
 // beginLoad publishes that a version is being loaded, and returns the one that serves under its number; nil if there is none.
 func (h *Host) beginLoad(c candidate) (before *version) {
-	h.update(func() bool {
+	h.update(c.model, func() bool {
 		m := h.models[c.model]
 		e := m.versions[c.version.Number]
 		if e == nil {
@@ -87,17 +90,13 @@ func (h *Host) beginLoad(c candidate) (before *version) {
 // scheduler. It replaces another one on its device, or none.
 func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (err error) {
 	start := time.Now()
-	declared := r.opened.Session.Signature().Clone()
-	declared.Notes = append(declared.Notes, r.opened.Notes...)
-	batching := &c.manifest.Batching
-	d, err := decide(declared, batching)
+	r.said = r.opened.Session.Signature().Clone()
+	r.said.Notes = append(r.said.Notes, r.opened.Notes...)
+	d, err := r.decide(c)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.path(), err)
+		return err
 	}
-	if d.against != "" && !d.certain() {
-		d.forgetRows()
-	}
-	r.plan.Store(newPlan(d.signature, verdict{}, time.Duration(batching.MaxBatchCost)))
+	r.plan.Store(newPlan(d.signature, verdict{}, time.Duration(c.manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, r, replaces); err != nil {
 		return err
 	}
@@ -106,38 +105,17 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 			h.dismiss(r)
 		}
 	}()
-
-	t := h.newTrial(r, d, batching)
-	judged, base, err := t.judge(ctx)
-	if err == nil && len(d.variables) > 0 {
-		judged, err = t.lengths(ctx, judged, base)
-	}
+	t, err := h.prove(ctx, c, r, d)
 	if err != nil {
-		return fmt.Errorf("%s: warm-up: %w", c.path(), err)
-	}
-	forgot := !judged.batched && d.against == "" && !d.certain()
-	if forgot {
-		d.forgetRows()
-	}
-	d.declare(judged.padded)
-	plan := newPlan(d.signature, judged, time.Duration(batching.MaxBatchCost))
-	if judged.padded {
-		plan.trims = d.trims
-	}
-	r.plan.Store(plan)
-	if forgot {
-		if err := t.repeat(ctx, base); err != nil {
-			return fmt.Errorf("%s: warm-up: %w", c.path(), err)
-		}
-	}
-	if err := h.sched.Configure(r.id, settings(c.manifest, judged)); err != nil {
 		return err
 	}
-	d.explain(judged.padded)
+	if err := h.tune(r, r.plan.Load(), settings(c.manifest, r.verdict)); err != nil {
+		return err
+	}
+	judged := r.judged(c.manifest)
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
 	}
-	r.signature, r.verdict = d.signature, judged
 	measure(r.opened.Session)
 	r.seats.Add(1)
 	r.sessions.Add(1)
@@ -146,9 +124,65 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
 	h.log.Log(ctx, level, "a model version is ready", "model", r.model, "version", r.number, "device", r.opened.Device,
-		"provider", r.opened.Provider, "batched", judged.batched, "reason", judged.reason,
+		"provider", r.opened.Provider, "batched", judged.batched && judged.most > 1, "proof", judged.proof, "reason", judged.reason, "obstacle", judged.obstacle,
 		"warm_up", t.spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
+}
+
+// decide returns along which dimensions the manifest has the replica's rows joined.
+func (r *replica) decide(c candidate) (*decision, error) {
+	d, err := decide(r.said.Clone(), &c.manifest.Batching)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.path(), err)
+	}
+	if d.against != "" && !d.certain() {
+		d.forgetRows()
+	}
+	return d, nil
+}
+
+// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
+func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *decision) (*trial, error) {
+	batching := &c.manifest.Batching
+	graph := proveByStructure(c, d)
+	t := h.newTrial(r, d, batching)
+	t.graph = graph
+	judged, base, err := t.judge(ctx)
+	if err == nil && len(d.variables) > 0 {
+		judged, err = t.lengths(ctx, judged, base)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
+	}
+	if base != nil {
+		r.audit.seed(base.outputs)
+	}
+	forgot := !judged.batched && d.against == "" && !d.certain()
+	if forgot {
+		d.forgetRows()
+	}
+	judged.tolerance = batching.Tolerance
+	bare := *d
+	d.declare(judged.padded)
+	plan := newPlan(d.signature, judged, time.Duration(batching.MaxBatchCost))
+	plan.watch = watchOf(batching)
+	if judged.padded {
+		plan.trims = d.trims
+	}
+	d.explain(judged.padded)
+	r.signature, r.bare, r.verdict = d.signature, d.signature, judged
+	if judged.padded {
+		bare.declare(false)
+		bare.explain(false)
+		r.bare = bare.signature
+	}
+	r.plan.Store(plan)
+	if forgot {
+		if err := t.repeat(ctx, base); err != nil {
+			return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
+		}
+	}
+	return t, nil
 }
 
 // publishReady publishes a version that was loaded, in the place of what serves under its number if there is something.
@@ -158,9 +192,12 @@ func (h *Host) publishReady(c candidate, v *version) {
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
 		first := v.list()[0]
 		e.resident, e.loading, e.failure = v, false, nil
-		public.State, public.Cause, public.Path = catalog.Ready, "", c.path()
-		public.Signature = first.signature
-		describe(public, c.manifest, first.verdict)
+		if v.demoted.Load() == nil {
+			e.demotion = nil
+		}
+		public.State, public.Cause, public.Fault, public.Path = catalog.Ready, "", nil, c.path()
+		public.Signature = first.shown()
+		describe(public, c.manifest, first.judged(c.manifest))
 		v.publish(public)
 		public.LoadedAt = time.Now()
 	})

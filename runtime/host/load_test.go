@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -21,7 +22,7 @@ import (
 // states lists what a snapshot has, such as "a/1 ready".
 func states(s *catalog.Snapshot) []string {
 	var all []string
-	for _, m := range s.Models {
+	for _, m := range s.Models.All() {
 		if len(m.Versions) == 0 {
 			all = append(all, m.Name+" "+m.Cause)
 		}
@@ -44,7 +45,7 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 	w.listing.Models = append(w.listing.Models, modelrepo.Model{Name: "c", Dir: "/models/c", Err: errors.New("/models/c/model.yaml:3: unknown key wait")})
 	w.load("a")
 
-	want := []string{"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed", "c /models/c/model.yaml:3: unknown key wait"}
+	want := []string{"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed", "c c/model.yaml:3: unknown key wait"}
 	if diff := cmp.Diff(want, states(w.Snapshot())); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
@@ -54,11 +55,15 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 		want    string
 	}{
 		{"a", 2, "the file is cut short; copy it again"},
-		{"a", 3, "/models/a/3/model.onnx: the engine panicked: parser bug"},
-		{"b", 2, "/models/b/2 has no model.onnx"},
+		{"a", 3, "a/3/model.onnx: the engine panicked: parser bug"},
+		{"b", 2, "b/2 has no model.onnx"},
 	} {
-		if got := w.version(test.model, test.version).Cause; !strings.Contains(got, test.want) {
-			t.Errorf("%s/%d: cause %q, want %q", test.model, test.version, got, test.want)
+		v := w.version(test.model, test.version)
+		if !strings.Contains(v.Cause, test.want) || strings.Contains(v.Cause, "/models/") {
+			t.Errorf("%s/%d: cause %q, want %q and not where the repository is", test.model, test.version, v.Cause, test.want)
+		}
+		if whole := fmt.Sprintf("/models/%s/%d", test.model, test.version); !strings.Contains(v.Fault.Error(), whole) {
+			t.Errorf("%s/%d: fault %q, want it to name %s", test.model, test.version, v.Fault, whole)
 		}
 	}
 	if err := w.Predict(t.Context(), ask(w.version("a", 2), 1, 1)); !errors.Is(err, catalog.ErrNotReady) {

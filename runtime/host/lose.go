@@ -107,7 +107,7 @@ func (h *Host) blamed(c candidate) error {
 func (h *Host) evacuate(d *device) {
 	var out []*replica
 	var affected []string // models
-	h.update(func() bool {
+	h.updateSeveral(func() ([]string, bool) {
 		for name, m := range h.models {
 			gone := false
 			for number, e := range m.versions {
@@ -133,7 +133,7 @@ func (h *Host) evacuate(d *device) {
 				out = append(out, r)
 			}
 		}
-		return true
+		return affected, true // also where nothing was there: that it is lost is news
 	})
 	for _, r := range out {
 		h.memory.give(r.memory)
@@ -177,7 +177,8 @@ func (m *model) bereft(number int64, d *device) *catalog.Version {
 	}
 	public := *m.versions[number].public
 	public.State, public.Replicas = catalog.Failed, nil
-	public.Cause = fmt.Sprintf("the device %s is lost (%v), and the version is not loaded elsewhere because it is not to be resident by versions.policy", d.name, *d.lost.Load())
+	fault := catalog.Hide(fmt.Errorf("the device %s is lost (%w), and the version is not loaded elsewhere because it is not to be resident by versions.policy", d.name, *d.lost.Load()))
+	public.Cause, public.Fault = fault.Text, fault
 	return &public
 }
 
@@ -191,7 +192,7 @@ func (h *Host) awaitReplica(ctx context.Context, call *catalog.Call, limit time.
 	}
 	for {
 		h.mu.Lock()
-		changed := h.changed
+		changed := h.changesLocked(call.Version.Model)
 		h.mu.Unlock()
 		v := h.resident(call.Version)
 		if v != nil && v.pick(call.Rows) != nil {

@@ -18,6 +18,7 @@ type manual struct {
 	host         *host.Host
 	size, padded int // of the next batch: its tasks, and the least rows of the execution
 	arrived      chan struct{}
+	formed       func() // is called between the forming of a batch and its execution; may be nil
 
 	mu      sync.Mutex
 	waiting []*manualTask // guarded by mu
@@ -63,6 +64,9 @@ func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.T
 			b.Rows += w.task.Rows
 		}
 		b.Padded = max(b.Rows, m.padded)
+		if m.formed != nil {
+			m.formed()
+		}
 		m.report = m.host.Execute(&b)
 		for i, w := range m.waiting {
 			w.done <- b.Spans[i].Err

@@ -2,21 +2,22 @@ package host
 
 import (
 	"cmp"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
 // memory keeps count of what resident versions take, by estimate. Its lock is a leaf.
 type memory struct {
-	budget int64 // bytes; 0: no bound
-
-	mu    sync.Mutex
-	held  map[*holding]struct{} // guarded by mu
-	inUse int64                 // guarded by mu; the sum of held
+	mu     sync.Mutex
+	budget int64                 // guarded by mu; bytes; 0: no bound
+	held   map[*holding]struct{} // guarded by mu
+	inUse  int64                 // guarded by mu; the sum of held
 }
 
 // holding is the memory of one version. Immutable.
@@ -38,23 +39,28 @@ func (c *candidate) estimate() int64 {
 	if c.manifest.Synth != nil {
 		return synthMemory
 	}
-	size := sizeOf(c.version.Dir, map[string]bool{})
+	size := sizeOf(c.version.Dir, map[fileID]bool{})
 	return int64(weightsFactor * float64(size))
 }
 
+// fileID tells files apart, however many names they have.
+type fileID struct{ device, inode uint64 }
+
 // sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out those seen,
 // and notes what it counts there.
-func sizeOf(path string, seen map[string]bool) (size int64) {
-	// What cannot be read is for the engine to complain of.
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil || seen[path] {
-		return 0
+func sizeOf(path string, seen map[fileID]bool) (size int64) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0 // what cannot be read is for the engine to complain of
 	}
-	seen[path] = true
-	info, err := os.Lstat(path)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		id := fileID{uint64(stat.Dev), stat.Ino} //nolint:unconvert // not the same type everywhere
+		if seen[id] {
+			return 0
+		}
+		seen[id] = true
+	}
 	switch {
-	case err != nil:
-		return 0
 	case info.Mode().IsRegular():
 		return info.Size()
 	case !info.IsDir():
@@ -68,8 +74,8 @@ func sizeOf(path string, seen map[string]bool) (size int64) {
 }
 
 // take reserves the memory of a version that is to be loaded, for give to give back. The error is a *catalog.MemoryError.
-func (m *memory) take(c candidate) (*holding, error) {
-	h := &holding{c.model, c.version.Number, c.estimate()}
+func (m *memory) take(c candidate, bytes int64) (*holding, error) {
+	h := &holding{c.model, c.version.Number, bytes}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.budget > 0 && m.inUse+h.bytes > m.budget {
@@ -90,11 +96,22 @@ func (m *memory) take(c candidate) (*holding, error) {
 	return h, nil
 }
 
-// free returns how many bytes could be taken now, where there is a budget.
+// free returns how many bytes could be taken now.
 func (m *memory) free() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.budget == 0 {
+		return math.MaxInt64
+	}
 	return m.budget - m.inUse
+}
+
+// SetMemoryBudget changes Config.MemoryBudget. What failed for want of it is tried again if it suffices now; what is resident stays.
+func (h *Host) SetMemoryBudget(bytes int64) {
+	h.memory.mu.Lock()
+	h.memory.budget = bytes
+	h.memory.mu.Unlock()
+	h.retryForMemory()
 }
 
 // give takes memory back.

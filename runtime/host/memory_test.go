@@ -180,6 +180,33 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 	})
 }
 
+// TestMemoryBudgetChanges: what has room by a larger budget is tried again at once, and what is resident stays by a smaller one.
+func TestMemoryBudgetChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
+		for _, name := range []string{"a", "b", "c"} {
+			w.add(name, 1, times(1), nil)
+			w.sized(name, 1, 4<<20)
+			w.Follow(w.listing)
+			synctest.Wait()
+		}
+		w.states("a/1 ready", "b/1 failed", "c/1 failed")
+		w.SetMemoryBudget(12 << 20)
+		synctest.Wait()
+		if n := w.Counts(); n.MemoryInUse != 12<<20 || n.MemoryBudget != 12<<20 {
+			t.Errorf("counted %+v, want 12 MiB in use", n)
+		}
+		w.SetMemoryBudget(1 << 20)
+		synctest.Wait()
+		if n := w.Counts(); n.MemoryInUse != 12<<20 {
+			t.Errorf("counted %+v, want 12 MiB in use still", n)
+		}
+		w.SetMemoryBudget(0)
+		synctest.Wait()
+		w.states("a/1 ready", "b/1 ready", "c/1 ready")
+	})
+}
+
 // TestMemoryOfALostDevice is free at once, for what was there and for what waits, also where nothing there comes to an end. It is given
 // back once, although a version that was moved in the scheduler is there twice.
 func TestMemoryOfALostDevice(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // model is a name and its versions. All of it but turn is guarded by Host.mu.
@@ -25,13 +27,16 @@ type model struct {
 	// byHand are the versions that somebody loaded (true) or unloaded (false) by hand, against the policy.
 	byHand  map[int64]bool
 	waiting map[int64]int // how many callers of LoadVersion wait for each version
-	labels  labels
-	again   bool // a timer will have the model settled once more
-	traffic division
-}
+	again   bool          // a timer will have the model settled once more
+	// published are the numbers in the scheduler that lead to its versions in what is published.
+	published []sharedsched.VersionID
 
-func newModel() *model {
-	return &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}, waiting: map[int64]int{}, traffic: newDivision()}
+	// decided is what the manifest said last and what was decided at run time; kept says that a Keeper has it, but for what the manifest
+	// said later of what nobody decided. Both change with Host.deciding held too.
+	decided decisions.Model
+	kept    bool
+	labels  map[string]int64 // that are published; replaced, never changed
+	traffic division
 }
 
 // entry is a version in whatever state. Guarded by Host.mu.
@@ -43,6 +48,7 @@ type entry struct {
 	loading  bool   // somebody loads it, beside the resident if there is one
 	kept     string // why it stays although it is not selected, as the log says
 	failure  *failure
+	demotion *demotion // of what is resident, or was until its devices were lost; nil for none
 	// broke are devices that were lost in a run of what has the fingerprint, the latest at brokeAt.
 	broke       []string
 	brokeAt     time.Time
@@ -74,12 +80,37 @@ func (m *model) ready(number int64) bool {
 // empty reports whether there is nothing of the model: neither in the repository nor here.
 func (m *model) empty() bool { return m.listed == nil && len(m.versions) == 0 && m.cause == "" }
 
-// selected reports whether the policy selects a version.
+// selected reports whether the policy selects a version. One that was rolled back does not count as one of the latest.
 func (m *model) selected(number int64) bool {
-	return m.listed != nil && slices.ContainsFunc(m.listed.Selected, func(v modelrepo.Version) bool { return v.Number == number })
+	if m.listed == nil {
+		return false
+	}
+	if slices.ContainsFunc(m.listed.Selected, func(v modelrepo.Version) bool { return v.Number == number }) {
+		return true
+	}
+	left := m.listed.Manifest.Versions.Policy.Latest
+	for _, v := range slices.Backward(m.listed.Versions) {
+		if left == 0 || len(m.decided.RolledBack) == 0 {
+			break
+		}
+		if v.Err != nil || m.rolledBack(v.Number) {
+			continue
+		}
+		if v.Number == number {
+			return true
+		}
+		left--
+	}
+	return false
 }
 
-// wanted returns the versions that are to be resident, ascending: what the policy selects, but for what was done by hand.
+// rolledBack reports whether a version was rolled back.
+func (m *model) rolledBack(number int64) bool {
+	return slices.ContainsFunc(m.decided.RolledBack, func(r catalog.RolledBack) bool { return r.Version == number })
+}
+
+// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by name and is not
+// resident, such as after the server was started anew; but for what was done by hand.
 func (m *model) wanted() []candidate {
 	if m.listed == nil {
 		return nil
@@ -90,7 +121,7 @@ func (m *model) wanted() []candidate {
 		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.ready(v.Number)
 		// While the files of a version that serves are being replaced, a lower one is selected in its stead. It is not loaded for
 		// that moment.
-		wanted := m.selected(v.Number) && !(copied && m.versions[v.Number] == nil)
+		wanted := m.selected(v.Number) && !(copied && m.versions[v.Number] == nil) || m.missed(v)
 		if said, ok := m.byHand[v.Number]; ok {
 			wanted = said && v.Err == nil
 		}
@@ -100,6 +131,12 @@ func (m *model) wanted() []candidate {
 	}
 	slices.Reverse(all)
 	return all
+}
+
+// missed reports whether a version is not resident, and could be, that somebody asked for by name at run time.
+func (m *model) missed(v modelrepo.Version) bool {
+	e := m.versions[v.Number]
+	return v.Err == nil && (e == nil || e.resident == nil) && m.decided.Names(v.Number)
 }
 
 // want returns the version if it is to be resident, else nil.
@@ -139,5 +176,5 @@ func (e *entry) current(c candidate) bool {
 
 // namedBy returns who leads requests to the version by its number: labels and parts of the traffic.
 func (m *model) namedBy(number int64) []string {
-	return append(m.labels.naming(number), m.traffic.naming(number)...)
+	return append(m.labelsNaming(number), m.traffic.naming(m.decided.Traffic, number)...)
 }

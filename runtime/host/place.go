@@ -86,7 +86,7 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 	var r *replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
 	if err == nil {
-		r, err = h.open(ctx, c, v, d)
+		r, err = h.open(ctx, c, v, d, reserved)
 	}
 	release()
 	h.fleet.settle(d, reserved) // from here on the device itself shows what it takes
@@ -146,12 +146,12 @@ func (v *version) on(d *device) *replica {
 	return nil
 }
 
-// open opens the model in its engine.
-func (h *Host) open(ctx context.Context, c candidate, v *version, on *device) (r *replica, err error) {
+// open opens the model, which is expected to need so many bytes, in its engine.
+func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, bytes int64) (r *replica, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	memory, err := h.memory.take(c)
+	memory, err := h.memory.take(c, bytes)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ func (x *execution) recoverFrom(err error, parts []part) {
 		x.fail(err, parts, len(parts) > 1)
 	case outOfMemory(err):
 		x.halve(err, parts)
+	case isRowless(err):
+		x.separate(err, parts, time.Now().Add(cmp.Or(x.plan.budget, defaultIsolation)))
 	default:
 		x.isolate(err, parts)
 	}
@@ -71,7 +73,10 @@ func (x *execution) halve(err error, parts []part) {
 		if x.lost == nil {
 			err = x.again(half)
 		}
-		if err != nil {
+		switch {
+		case isRowless(err):
+			x.separate(err, half, time.Now().Add(cmp.Or(x.plan.budget, defaultIsolation)))
+		case err != nil:
 			x.fail(err, half, len(half) > 1)
 		}
 	}
@@ -116,7 +121,11 @@ func (x *execution) isolate(err error, parts []part) {
 		middle := (len(g.parts) + 1) / 2
 		left, right := group{g.parts[:middle], g.err}, group{g.parts[middle:], g.err}
 		runs--
-		if left.err = x.again(left.parts); left.err != nil {
+		if left.err = x.again(left.parts); isRowless(left.err) {
+			x.separate(left.err, left.parts, end)
+			left.err = nil // none of them is the cause
+		}
+		if left.err != nil {
 			todo = append(todo, left)
 		} else if len(right.parts) > 1 {
 			// The cause must be on the right; that needs no run to know.
@@ -128,8 +137,35 @@ func (x *execution) isolate(err error, parts []part) {
 			continue
 		}
 		runs--
-		if right.err = x.again(right.parts); right.err != nil {
+		if right.err = x.again(right.parts); isRowless(right.err) {
+			x.separate(right.err, right.parts, end)
+		} else if right.err != nil {
 			todo = append(todo, right)
+		}
+	}
+}
+
+// isRowless reports whether a run went well but for outputs that cannot be divided among its requests.
+func isRowless(err error) bool {
+	_, is := errors.AsType[*rowsError](err)
+	return is
+}
+
+// separate takes the version out of batching, and runs the requests of such a run one by one, as they came, until the end of the time
+// for that.
+func (x *execution) separate(err error, parts []part, end time.Time) {
+	x.host.demote(x.v.version, fmt.Sprintf("in a batch of requests %v", err))
+	defer func(p *plan) { x.plan = p }(x.plan)
+	x.plan = x.v.unjoined()
+	for i, p := range parts {
+		if i > 0 && !time.Now().Before(end) || x.lost != nil {
+			x.fail(err, parts[i:], true)
+			return
+		}
+		// A part of a request that was split means nothing by itself.
+		whole := []part{{span: p.span, job: p.job, rows: p.job.rows}}
+		if own := x.run(whole, p.job.rows); own != nil {
+			x.fail(own, parts[i:i+1], false)
 		}
 	}
 }

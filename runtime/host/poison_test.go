@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // oneRowCalls returns n calls of one row with the value i+1, but NaN for the poisoned ones.
@@ -75,6 +76,9 @@ func TestOnePoisonedRequest(t *testing.T) {
 			}
 			if !b.sched.report.Unusable {
 				t.Errorf("%d of %d: the failed batch would teach the cost model", at, n)
+			}
+			if r := b.sched.report; r.Failure != sharedsched.ModelFailed || r.Reruns != len(runs)-1 {
+				t.Errorf("%d of %d: reported as %v with %d reruns; runs %v", at, n, r.Failure, r.Reruns, runs)
 			}
 		}
 	}
@@ -210,6 +214,18 @@ func TestFailedRuns(t *testing.T) {
 			}
 			if want := len(test.script) > 0 && errors.Is(test.script[0], full) && slices.Contains(test.want, "ok"); b.sched.report.OutOfMemory != want {
 				t.Errorf("out of memory: %v, want %v", b.sched.report.OutOfMemory, want)
+			}
+			want := sharedsched.NotFailed
+			switch {
+			case slices.Contains(test.script, lost):
+				want = sharedsched.LostDevice
+			case slices.Contains(test.script, error(full)):
+				want = sharedsched.OutOfMemory
+			case len(test.script) > 0:
+				want = sharedsched.ModelFailed
+			}
+			if r := b.sched.report; r.Failure != want || r.Reruns != len(runs)-1 {
+				t.Errorf("reported as %v with %d reruns, want %v with %d", r.Failure, r.Reruns, want, len(runs)-1)
 			}
 			for i, c := range calls {
 				if errs[i] != nil {

@@ -122,8 +122,8 @@ func (h *Host) moveUp(c candidate, v *version, from, to *replica, sites []Site) 
 		if next, above := h.fleet.better(v, sites); next != nil {
 			v.lesser = lesser{why: waitsOn(next.device.name, before.need, above), need: before.need, full: before.full}
 		}
-		public.Signature = all[0].signature // which has the notes of its engine
-		describe(public, v.settings, all[0].verdict.under(&v.settings.Batching))
+		public.Signature = all[0].shown() // which has the notes of its engine
+		describe(public, v.settings, all[0].judged(v.settings))
 		v.publish(public)
 	})
 	if !published {

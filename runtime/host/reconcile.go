@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -87,14 +86,14 @@ func (h *Host) begin(ctx context.Context) (_ context.Context, done func(), _ err
 	}, nil
 }
 
-// take waits for the caller's turn with a model; release ends it. The error is catalog.ErrUnknown, wrapped, or the cause of ctx.
+// take waits for the caller's turn with a model; release ends it. The error is catalog.ErrUnknown or the cause of ctx.
 func (h *Host) take(ctx context.Context, name string) (*model, error) {
 	for {
 		h.mu.Lock()
 		m := h.models[name]
 		h.mu.Unlock()
 		if m == nil {
-			return nil, fmt.Errorf("model %q: %w", name, catalog.ErrUnknown)
+			return nil, catalog.ErrUnknown // the caller says what of
 		}
 		select {
 		case m.turn <- struct{}{}:

@@ -136,7 +136,7 @@ func TestReferenceModels(t *testing.T) {
 		t.Fatalf("no model in %s has a ref.json", root)
 	}
 	h := onnxHost(t, listing)
-	for _, m := range h.Snapshot().Models {
+	for _, m := range h.Snapshot().Models.All() {
 		for _, v := range m.Versions {
 			name := fmt.Sprintf("%s/%d", v.Model, v.Number)
 			t.Run(name, func(t *testing.T) {

@@ -25,9 +25,11 @@ type replica struct {
 	memory  *holding
 	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
 
-	// signature is what it is to be published with, and verdict what its proof said. Set when it is admitted.
-	signature *tensor.Signature
-	verdict   verdict
+	said *tensor.Signature // by its engine
+	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
+	// it is admitted.
+	signature, bare *tensor.Signature
+	verdict         verdict
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
 	seats *atomic.Int32
 	gone  atomic.Bool // what it holds was given back
@@ -86,7 +88,7 @@ func (r *replica) account(t *sharedsched.Task, expected int64, o *sharedsched.Ou
 	took := int64(cmp.Or(o.DeviceTime, o.Compute))
 	r.used.Add(took)
 	r.device.asked.Add(took)
-	if err != nil || t.Unmeasured {
+	if err != nil || t.Unmeasured || t.Payload.(*job).plan != nil {
 		return
 	}
 	now := took / int64(t.Rows)
@@ -122,6 +124,10 @@ func (v *version) publish(public *catalog.Version) {
 	public.Replicas = nil
 	for _, r := range v.list() {
 		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session)})
+	}
+	public.Batching.AuditShare, public.Batching.Audits = 0, nil
+	if b := &v.settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
+		public.Batching.AuditShare, public.Batching.Audits = b.Audit, v.audit.counts
 	}
 	v.graphs.publish(v.list(), public)
 	if len(public.Replicas) > 0 {

@@ -37,7 +37,8 @@ func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 			attempts = e.failure.attempts + 1
 		}
 		f.attempts = attempts
-		text := cause.Error()
+		hidden := c.hide(cause)
+		text := hidden.Text
 		if !h.cfg.TryOnce && !h.closed {
 			wait = backoff(attempts)
 			f.timer = time.AfterFunc(wait, func() { h.retry(c.model, f) })
@@ -45,7 +46,10 @@ func (h *Host) fail(ctx context.Context, c candidate, cause error) {
 				text = fmt.Sprintf("%s (attempt %d, next in %v)", text, attempts, wait.Round(100*time.Millisecond))
 			}
 		}
-		e.loading, e.failure = false, f
+		e.loading, e.failure, public.Fault = false, f, hidden
+		if f.isShort() {
+			h.short[c.model] = struct{}{}
+		}
 		if e.resident != nil {
 			public.Cause = "what lies under its number now cannot be loaded, so that it goes on as it was: " + text
 			return
@@ -107,18 +111,34 @@ func (f *failure) isUnplaced() bool {
 	return is && f.timer != nil
 }
 
+// isShort reports whether the failure is for want of memory, and is tried again by itself.
+func (f *failure) isShort() bool {
+	_, is := errors.AsType[*catalog.MemoryError](f.cause)
+	return is && f.timer != nil || f.isUnplaced()
+}
+
 // retryForMemory makes versions due that failed for want of memory and for which there is enough now, or may be: how
 // much a device has is asked when a version is placed.
 func (h *Host) retryForMemory() {
 	var waiting []string
 	free := h.memory.free()
 	h.mu.Lock()
-	for name, m := range h.models {
-		for _, e := range m.versions {
-			if e.failure != nil && (e.failure.fitsInto(free) || e.failure.isUnplaced()) {
-				e.failure.due = true
-				waiting = append(waiting, name)
+	for name := range h.short {
+		still := false
+		if m := h.models[name]; m != nil {
+			for _, e := range m.versions {
+				if e.failure == nil || !e.failure.isShort() {
+					continue
+				}
+				still = true
+				if e.failure.fitsInto(free) || e.failure.isUnplaced() {
+					e.failure.due = true
+					waiting = append(waiting, name)
+				}
 			}
+		}
+		if !still {
+			delete(h.short, name)
 		}
 	}
 	h.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 // palette is a way to make up input values. Random data may lie outside what a model can take at all, such as an index beyond a
 // table, so there are several, from the most telling to the tamest.
 type palette struct {
-	ints  int64 // integers are drawn from [0, ints)
-	words bool  // strings are words; else empty
-	float func(*rand.Rand) float64
+	least, ints int64 // integers are drawn from [least, least+ints)
+	words       bool  // strings are words; else empty
+	float       func(*rand.Rand) float64
 }
 
 var palettes = []palette{
@@ -103,7 +103,7 @@ func (p palette) tensor(dtype tensor.DType, shape tensor.Shape, rng *rand.Rand) 
 		case tensor.String:
 			data = tensor.AppendString(data, p.word(rng))
 		case tensor.Bool:
-			data = append(data, byte(rng.Int64N(min(p.ints, 2))))
+			data = append(data, byte((p.least+rng.Int64N(min(p.ints, 2)))&1))
 		case tensor.Float16:
 			data = binary.LittleEndian.AppendUint16(data, tensor.Float16Bits(float32(p.float(rng))))
 		case tensor.BFloat16:
@@ -115,7 +115,7 @@ func (p palette) tensor(dtype tensor.DType, shape tensor.Shape, rng *rand.Rand) 
 		default:
 			// Little-endian, so that the first bytes of a small number are the number in any width.
 			var wide [8]byte
-			binary.LittleEndian.PutUint64(wide[:], uint64(rng.Int64N(p.ints)))
+			binary.LittleEndian.PutUint64(wide[:], uint64(p.least+rng.Int64N(p.ints)))
 			data = append(data, wide[:dtype.Size()]...)
 		}
 	}

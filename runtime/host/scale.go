@@ -110,7 +110,7 @@ func (v *version) rescale(f placement.Fare, further bool) (change int, due, over
 // republish publishes a version again after a change of what is known of it, unless it is not resident any more, or change says that
 // there is nothing to publish.
 func (h *Host) republish(v *version, change func() bool) {
-	h.update(func() bool {
+	h.update(v.model, func() bool {
 		m := h.models[v.model]
 		if m == nil || m.versions[v.number] == nil || m.versions[v.number].resident != v {
 			return false
@@ -200,7 +200,7 @@ func (h *Host) grow(ctx context.Context, c candidate) {
 // shrink takes away one of a version's replicas. The caller has the model's turn.
 func (h *Host) shrink(c candidate) {
 	var out *replica
-	h.update(func() bool {
+	h.update(c.model, func() bool {
 		e := h.models[c.model].versions[c.version.Number]
 		if e.resident == nil || len(e.resident.list()) <= e.resident.wants() {
 			return false

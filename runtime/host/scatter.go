@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -17,7 +18,7 @@ func (x *execution) scatter(parts []part, size int) error {
 			return fmt.Errorf("the run left output %q without a value", spec.Name)
 		case whole || dim == tensor.NoBatch:
 		case dim >= len(out.Shape) || out.Shape[dim] != int64(size):
-			return fmt.Errorf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, size, dim)
+			return &rowsError{spec.Name, slices.Clone(out.Shape), size, dim}
 		}
 	}
 	at := 0
@@ -27,6 +28,18 @@ func (x *execution) scatter(parts []part, size int) error {
 		at += p.rows
 	}
 	return nil
+}
+
+// rowsError says that an output of an execution does not have its rows, so that nobody knows whose is what: they were filtered, or the
+// output's batch dimension is another one.
+type rowsError struct {
+	output    string
+	shape     tensor.Shape
+	rows, dim int
+}
+
+func (e *rowsError) Error() string {
+	return fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", e.output, e.shape, e.rows, e.dim)
 }
 
 // take copies what a part wants of the batch's outputs, where its rows begin at row at.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"reflect"
@@ -12,15 +13,27 @@ import (
 )
 
 // needsReload reports whether a resident version cannot go over to the settings of a manifest as it is: the engine would have to
-// be opened in another way, or executions would become possible that its proof has not seen.
+// be opened in another way, or requests would have other rows. What was checked by one set of batch dimensions cannot be run by
+// another, so that callers must see another version in its place.
 func needsReload(v *version, to *modelrepo.Manifest) bool {
 	from := v.from.manifest
 	a, b := &from.Batching, &to.Batching
-	return !reflect.DeepEqual(from.Synth, to.Synth) || !reflect.DeepEqual(from.ONNX, to.ONNX) ||
-		a.Mode != b.Mode || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
+	return v.reload || !sameOpening(from, to) ||
 		!maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) || !maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) ||
 		!slices.Equal(a.Unbatched, b.Unbatched) || !reflect.DeepEqual(a.VariableDims, b.VariableDims) ||
-		slices.ContainsFunc(v.list(), func(r *replica) bool { return !proven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
+		v.proven.Batching.Mode != b.Mode && slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.sameRows(b) })
+}
+
+// sameOpening reports whether an engine opens a model alike under two manifests.
+func sameOpening(a, b *modelrepo.Manifest) bool {
+	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX)
+}
+
+// sameGrouping reports whether two manifests ask for the same batches.
+func sameGrouping(a, b *modelrepo.Batching) bool {
+	return a.Mode == b.Mode && a.Tolerance == b.Tolerance && a.MaxBatchSize == b.MaxBatchSize && a.MaxBatchCost == b.MaxBatchCost && slices.Equal(a.AllowedBatchSizes, b.AllowedBatchSizes) &&
+		maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) && maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) &&
+		slices.Equal(a.Unbatched, b.Unbatched) && reflect.DeepEqual(a.VariableDims, b.VariableDims)
 }
 
 // proven reports whether the sizes that executions may have according to a manifest are among those that the proof has seen.
@@ -54,16 +67,40 @@ func (v verdict) under(b *modelrepo.Batching) verdict {
 
 // reconfigure has a resident version follow the settings of a manifest that does not need a reload. They apply from the next
 // batch on. A change of who owns the share of the device, or of its size, moves the replicas in the scheduler.
-func (h *Host) reconfigure(c candidate, v *version) error {
+func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 	moved := map[*replica]*replica{}
 	var errs []error
-	for _, r := range v.list() {
-		next, err := h.reconfigureReplica(c, r)
+	prove := needsProof(v, c.manifest)
+	if prove {
+		why := v.demoted.Load()
+		var err error
+		if moved, err = h.reprove(ctx, c, v); err == nil {
+			v.lift(why)
+		}
+		switch {
+		case ctx.Err() != nil:
+			h.retireLater(slices.Collect(maps.Values(moved))...)
+			return context.Cause(ctx)
+		case errors.Is(err, errOtherRows):
+			h.mu.Lock()
+			v.reload = true
+			h.mu.Unlock()
+			return nil
+		}
 		errs = append(errs, err)
-		if next != nil {
-			moved[r] = next
+		for _, next := range moved {
+			errs = append(errs, h.tune(next, next.plan.Load(), settings(c.manifest, next.verdict)))
+		}
+	} else {
+		for _, r := range v.list() {
+			next, err := h.reconfigureReplica(c, r)
+			errs = append(errs, err)
+			if next != nil {
+				moved[r] = next
+			}
 		}
 	}
+	var served verdict
 	var unused []*replica // on one side of a move
 	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
 		all := slices.Clone(v.list())
@@ -75,19 +112,29 @@ func (h *Host) reconfigure(c candidate, v *version) error {
 			}
 		}
 		v.settings, v.scarce, v.until = c.manifest, "", time.Time{}
+		if prove && errors.Join(errs...) == nil {
+			v.proven, e.demotion = c.manifest, nil
+		}
 		if e.resident != v {
 			return // its device was lost meanwhile
 		}
 		v.change(all)
+		public.Signature = all[0].shown()
+		served = all[0].judged(c.manifest)
+		describe(public, c.manifest, served)
 		v.publish(public)
-		describe(public, c.manifest, all[0].verdict.under(&c.manifest.Batching))
 		if e.failure == nil {
-			public.Cause = ""
+			public.Cause, public.Fault = "", nil
 		}
 	})
 	h.retireLater(append(unused, slices.Collect(maps.Values(moved))...)...)
 	err := errors.Join(errs...)
-	if err == nil {
+	switch {
+	case err != nil:
+	case prove:
+		h.log.Info("a model version was proven anew for its changed manifest, without being loaded again", "model", v.model, "version", v.number,
+			"batched", served.batched, "reason", served.reason)
+	default:
 		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model, "version", v.number)
 	}
 	return err
@@ -96,14 +143,18 @@ func (h *Host) reconfigure(c candidate, v *version) error {
 // reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.
 func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err error) {
 	judged := r.verdict.under(&c.manifest.Batching)
-	next := *r.plan.Load()
-	next.allowed, next.budget = judged.allowed, time.Duration(c.manifest.Batching.MaxBatchCost)
+	now := r.plan.Load()
+	if now.before != nil {
+		now = now.before
+	}
+	next := *now
+	next.allowed, next.most, next.budget = judged.allowed, judged.most, time.Duration(c.manifest.Batching.MaxBatchCost)
+	next.watch = watchOf(&c.manifest.Batching)
+	if next.values != nil && (next.most > now.most || !slices.Equal(next.allowed, now.allowed)) {
+		next.values = newValues(next.signature, judged) // each was proven for the sizes that there were
+	}
 	if r.flowFor(c) == r.flow {
-		if err := h.sched.Configure(r.id, settings(c.manifest, judged)); err != nil {
-			return nil, err
-		}
-		r.plan.Store(&next)
-		return nil, nil
+		return nil, h.tune(r, &next, settings(c.manifest, judged))
 	}
 	if !r.sit() {
 		return nil, nil // its device was lost meanwhile
@@ -113,16 +164,12 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 			err = errors.Join(err, h.vacate(r))
 		}
 	}()
-	moved = &replica{
-		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory,
-		signature: r.signature, verdict: r.verdict, seats: r.seats,
-	}
-	moved.perRow.Store(r.perRow.Load())
+	moved = r.moved()
 	moved.plan.Store(&next)
 	if err := h.enroll(c, moved, r); err != nil {
 		return nil, err
 	}
-	if err := h.sched.Configure(moved.id, settings(c.manifest, judged)); err != nil {
+	if err := h.tune(moved, &next, settings(c.manifest, judged)); err != nil {
 		h.dismiss(moved)
 		return nil, err
 	}
@@ -133,7 +180,7 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 func describe(public *catalog.Version, m *modelrepo.Manifest, v verdict) {
 	b := &m.Batching
 	public.Batching = catalog.Batching{
-		Batched: v.batched, Reason: v.reason, MaxDifference: v.difference,
+		Batched: v.batched && v.most > 1, Reason: v.reason, Proof: v.proof, Obstacle: v.obstacle, MaxDifference: v.difference,
 		MaxBatchSize: max(v.most, 1), AllowedBatchSizes: v.allowed,
 		MaxRequestRows: requestRows(b, v), MaxQueue: b.MaxQueue,
 	}

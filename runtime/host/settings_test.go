@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,10 +24,10 @@ func (w *world) edit(name string, change func(*modelrepo.Manifest)) {
 	w.change(name, func(m *modelrepo.Model) { change(&m.Manifest) })
 }
 
-// sealed makes every further opening of a model's version 1 fail.
-func (w *world) sealed(name string) {
+// sealed makes every further opening of version 1 of m fail.
+func (w *world) sealed() {
 	w.t.Helper()
-	w.put(name, 1, errors.New("opened again"), "first")
+	w.put("m", 1, errors.New("opened again"), "first")
 }
 
 func TestSettingsChangeWithoutAReload(t *testing.T) {
@@ -41,7 +43,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	}
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 16 })
 	w.reconcile()
-	w.sealed("m")
+	w.sealed()
 	w.edit("m", func(m *modelrepo.Manifest) {
 		m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{1, 4}
 		m.Batching.MaxQueue, m.Batching.OnFull, m.Batching.MaxRequestRows = 7, modelrepo.WaitWhenFull, 9
@@ -81,18 +83,156 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 		t.Errorf("the sizes of a batch and its halves (-want +got):\n%s", diff)
 	}
 
-	// Back to what was proven: no reload either. Beyond it: a reload.
+	// Back to what was proven, and beyond it: no reload either.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 16, nil })
 	w.reconcile()
 	if v := w.version("m", 1); v.Cause != "" || v.Batching.MaxBatchSize != 16 {
 		t.Errorf("at most %d rows, cause %q", v.Batching.MaxBatchSize, v.Cause)
 	}
-	bigger := times(1)
-	w.put("m", 1, bigger, "first")
+	f.forget()
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 })
 	w.reconcile()
-	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || f.closed != 1 || len(bigger.forget()) == 0 {
+	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.closed != 0 || !slices.Contains(f.forget(), 32) {
 		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.closed, v.Cause)
+	}
+}
+
+const provenAnew = "a model version was proven anew for its changed manifest, without being loaded again"
+
+// TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and what the proof finds holds.
+func TestNewSizesAreProvenWhileItServes(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		f       *fake
+		from    func(*modelrepo.Manifest)
+		to      func(*modelrepo.Manifest)
+		batched bool
+		most    int
+		reason  string
+	}{
+		{"larger", times(1), fourRows, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 32, 8 }, true, 32, "proven harmless"},
+		{"larger than rows are independent", crowding(), fourRows, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, false, 1, "not proven harmless"},
+		{"dearer", times(1), func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 1e6 }, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 2e6 }, true, 64, "proven harmless"},
+		{"other sizes", times(1), fourRows, func(m *modelrepo.Manifest) {
+			m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 12, []int{3, 12}
+		}, true, 12, "in batches of 3, 12"},
+		{"off", times(1), fourRows, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, false, 1, "batching.mode is off"},
+		{"on", crowding(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, true, 32, "without proof"},
+		{
+			"auto", crowding(), func(m *modelrepo.Manifest) { fourRows(m); m.Batching.Mode = modelrepo.BatchOff },
+			func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto }, true, 4, "proven harmless",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.add("m", 1, test.f, test.from)
+			w.reconcile()
+			w.sealed()
+			stop := make(chan struct{})
+			var callers sync.WaitGroup
+			for range 3 {
+				callers.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if got, err := w.answer(w.version("m", 1)); err != nil || got != 3 {
+							t.Errorf("%v, %v", got, err)
+							return
+						}
+					}
+				})
+			}
+			w.edit("m", test.to)
+			w.reconcile()
+			close(stop)
+			callers.Wait()
+			v := w.version("m", 1)
+			if b := v.Batching; b.Batched != test.batched || b.MaxBatchSize != test.most || !strings.Contains(b.Reason, test.reason) || v.Cause != "" {
+				t.Errorf("published %+v, cause %q", b, v.Cause)
+			}
+			for _, s := range w.sched.State().Versions { // what was there before may be on its way out
+				if int32(s.ID) == v.Scheduler && (s.Settings.Batched != test.batched || s.Settings.MaxBatchSize != test.most) {
+					t.Errorf("scheduled with %+v", s.Settings)
+				}
+			}
+			if w.logs.logged(provenAnew) != 1 || w.logs.logged("a model version was replaced by what lies under its number now") != 0 || test.f.closed != 0 {
+				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
+			}
+			if err := w.Close(t.Context()); err != nil || test.f.closed != 1 || w.Counts().MemoryInUse != 0 || len(w.sched.State().Versions) != 0 {
+				t.Errorf("closed %d times in the end (%v), %+v", test.f.closed, err, w.Counts())
+			}
+		})
+	}
+}
+
+// fourRows has batches of four rows.
+func fourRows(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 4 }
+
+// crowding is a model whose rows are independent up to eight of them. It answers what times(1) does as long as there are fewer.
+func crowding() *fake {
+	return overRows(1, func(rows [][]float32) error {
+		for i, r := range rows {
+			if len(rows) > 8 {
+				r[0] += rows[(i+1)%len(rows)][0]
+			}
+		}
+		return nil
+	})
+}
+
+// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with.
+func TestOtherRowsNeedAReload(t *testing.T) {
+	two := func() *fake {
+		f := perRow(1, double)
+		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown)) // perhaps with as many rows, perhaps not
+		return f
+	}
+	w := newWorld(t, 1)
+	first, second := two(), two()
+	w.add("m", 1, first, nil)
+	w.reconcile()
+	if b := w.version("m", 1).Batching; !b.Batched {
+		t.Fatal(b.Reason)
+	}
+	w.put("m", 1, second, "first")
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff })
+	w.reconcile()
+	if v := w.version("m", 1); first.closed != 1 || v.Cause != "" || v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
+		t.Errorf("closed %d times, cause %q, batch dimension %d", first.closed, v.Cause, v.Signature.Inputs[0].BatchDim)
+	}
+}
+
+// TestAProofOfNewSizesThatFails leaves the version as it was.
+func TestAProofOfNewSizesThatFails(t *testing.T) {
+	w := newWorld(t, 1)
+	f := times(1)
+	f.signature.Outputs = append(f.signature.Outputs, spec("n", tensor.Float32, 1))
+	run := f.run
+	f.run = func(b *tensor.Batch) error {
+		copy(b.Output(1, tensor.Float32, tensor.Shape{1}, 4), []byte{0, 0, 0, 0})
+		return run(b)
+	}
+	w.add("m", 1, f, fourRows)
+	w.reconcile()
+	w.sealed()
+	before := w.version("m", 1).Batching
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+	w.reconcile()
+	v := w.version("m", 1)
+	if v.Batching.Batched != before.Batched || !strings.Contains(v.Cause, `batching.mode is on, but output "n" has no batch dimension`) {
+		t.Errorf("published %+v, cause %q", v.Batching, v.Cause)
+	}
+	if n := len(w.sched.State().Versions); n != 1 || f.closed != 0 {
+		t.Errorf("%d versions in the scheduler, closed %d times", n, f.closed)
+	}
+	w.answers(v, 3)
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto })
+	w.reconcile()
+	if v := w.version("m", 1); v.Cause != "" {
+		t.Errorf("cause %q after the edit was taken back", v.Cause)
 	}
 }
 
@@ -102,7 +242,7 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	f := times(2)
 	w.add("m", 1, f, nil)
 	w.reconcile()
-	w.sealed("m")
+	w.sealed()
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	for range 4 {

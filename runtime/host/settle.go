@@ -40,7 +40,7 @@ func (h *Host) settle(ctx context.Context, name string, m *model) {
 		h.noteKept(name, m, s.kept)
 		switch {
 		case len(s.settings)+len(s.cured) > 0:
-			h.followManifest(name, m, s)
+			h.followManifest(ctx, name, m, s)
 		case len(s.unload) > 0: // not before what is to come is ready, unless resource says so
 			tried = append(tried, h.unloadSurplus(ctx, name, s.unload)...)
 		case len(s.load) > 0:
@@ -164,11 +164,11 @@ func (m *model) next() (s step) {
 }
 
 // followManifest applies changed settings to versions that stay resident.
-func (h *Host) followManifest(name string, m *model, s step) {
+func (h *Host) followManifest(ctx context.Context, name string, m *model, s step) {
 	for _, n := range s.cured {
 		h.updateVersion(name, n, func(e *entry, public *catalog.Version) {
 			e.failure.stop()
-			e.failure, public.Cause = nil, ""
+			e.failure, public.Cause, public.Fault = nil, "", nil
 		})
 	}
 	for _, c := range s.settings {
@@ -178,10 +178,13 @@ func (h *Host) followManifest(name string, m *model, s step) {
 		if v == nil {
 			continue // its device was lost meanwhile
 		}
-		if err := h.reconfigure(c, v); err != nil {
+		if err := h.reconfigure(ctx, c, v); ctx.Err() != nil {
+			return
+		} else if err != nil {
 			h.log.Error("a model version cannot follow its changed manifest", "model", c.model, "version", c.version.Number, "cause", err)
 			h.updateVersion(c.model, c.version.Number, func(_ *entry, public *catalog.Version) {
-				public.Cause = "model.yaml changed, but its settings cannot be followed: " + err.Error()
+				hidden := c.hide(err)
+				public.Cause, public.Fault = "model.yaml changed, but its settings cannot be followed: "+hidden.Text, hidden
 			})
 		}
 	}

@@ -1,23 +1,25 @@
 package host
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// division is how a model's traffic is divided: what was asked for, and what is published of it.
+// division is what is published of a model's traffic. What was asked for last, the wanted traffic, is model.decided.Traffic.
 type division struct {
-	stated *modelrepo.Traffic // what the manifest said last
-	wanted *catalog.Traffic   // what was asked for last, with the revision that it has once it is published
-	public *catalog.Traffic   // wanted, or what was wanted before while that works and wanted does not yet
-	// waiting is wanted while it waits to be published, else nil; waitsFor are the versions of it that are not ready then.
+	public *catalog.Traffic // what is wanted, or what was wanted before while that works and this does not yet
+	// waiting is what is wanted while it waits to be published, else nil; waitsFor are the versions of it that are not ready then.
 	waiting  *catalog.Traffic
 	waitsFor []int64
+	deciding bool // somebody is dividing anew what is published: it stays as he saw it until he has
 }
 
 // news is a line for the log.
@@ -26,65 +28,55 @@ type news struct {
 	attrs   []any
 }
 
-func newDivision() division {
-	d := division{}
-	d.want(fromManifest(nil))
-	d.public = d.wanted
-	return d
-}
-
-// want makes t the traffic that was asked for last, with a revision of its own.
-func (d *division) want(t *catalog.Traffic) {
-	if d.wanted != nil {
-		t.Revision = d.wanted.Revision
+// says returns what a manifest says of what can be decided at run time.
+func says(m *modelrepo.Manifest) decisions.Manifest {
+	said := decisions.Manifest{Labels: m.Versions.Labels}
+	switch p := m.Versions.Policy; {
+	case p.All:
+		said.Policy = "all"
+	case p.Specific != nil:
+		said.Policy = fmt.Sprint("specific ", p.Specific)
+	default:
+		said.Policy = fmt.Sprint("latest ", p.Latest)
 	}
-	t.Revision++
-	d.wanted = t
-}
-
-// state takes what the manifest says. A change at run time holds until the manifest says something else.
-func (d *division) state(t *modelrepo.Traffic) {
-	if reflect.DeepEqual(d.stated, t) {
-		return
+	if t := m.Traffic; t != nil {
+		said.Traffic = &catalog.Traffic{Source: "model.yaml"}
+		for _, s := range t.Split {
+			said.Traffic.Split = append(said.Traffic.Split, catalog.Slot{Name: s.Slot, Version: s.Version, Weight: s.Weight})
+		}
+		for _, s := range t.Shadow {
+			said.Traffic.Shadow = append(said.Traffic.Shadow, catalog.Shadow{
+				Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance, Tolerances: s.Tolerances,
+			})
+		}
 	}
-	d.stated = t
-	d.want(fromManifest(t))
-}
-
-func fromManifest(t *modelrepo.Traffic) *catalog.Traffic {
-	if t == nil {
-		return &catalog.Traffic{Source: "default"}
-	}
-	c := &catalog.Traffic{Source: "model.yaml"}
-	for _, s := range t.Split {
-		c.Split = append(c.Split, catalog.Slot{Name: s.Slot, Version: s.Version, Weight: s.Weight})
-	}
-	for _, s := range t.Shadow {
-		c.Shadow = append(c.Shadow, catalog.Shadow{Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance, Tolerances: s.Tolerances})
-	}
-	return c
+	return said
 }
 
 // resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is not there
 // yet, or at once where what was published before does not answer either. What is published stays as it is when a version of it
 // stops being ready: routing leads its requests elsewhere and says so. It returns what became of a wish of the manifest.
 func (d *division) resolve(m *model) (all []news) {
-	if d.waiting != nil && d.waiting != d.wanted {
+	wanted := m.decided.Traffic
+	if d.deciding {
+		return nil
+	}
+	if d.waiting != nil && d.waiting != wanted {
 		all = append(all, news{
 			"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
-			[]any{"waited_for", d.waitsFor, "replaced_by", d.wanted.Source},
+			[]any{"waited_for", d.waitsFor, "replaced_by", wanted.Source},
 		})
 	}
 	d.waiting = nil
 	before := d.waitsFor
 	d.waitsFor = nil
 	switch {
-	case d.public == d.wanted:
-	case m.serves(d.wanted, true) || !m.serves(d.public, false):
-		d.public = d.wanted
+	case d.public == wanted:
+	case m.serves(wanted, true) || !m.serves(d.public, false):
+		d.public = wanted
 		all = append(all, news{"traffic is divided as model.yaml says", []any{"split", d.public.Split, "shadow", d.public.Shadow, "revision", d.public.Revision}})
 	default:
-		d.waiting, d.waitsFor = d.wanted, m.unready(d.wanted)
+		d.waiting, d.waitsFor = wanted, m.unready(wanted)
 		if !slices.Equal(before, d.waitsFor) {
 			all = append(all, news{"the traffic that model.yaml asks for waits for versions to become ready", []any{"waits_for", d.waitsFor}})
 		}
@@ -120,9 +112,9 @@ func (m *model) serves(t *catalog.Traffic, all bool) bool {
 }
 
 // naming returns what of the traffic, wanted or published, names the version.
-func (d *division) naming(number int64) []string {
+func (d *division) naming(wanted *catalog.Traffic, number int64) []string {
 	var names []string
-	for _, t := range []*catalog.Traffic{d.wanted, d.public} {
+	for _, t := range []*catalog.Traffic{wanted, d.public} {
 		for _, s := range t.Split {
 			if s.Version == number {
 				names = append(names, fmt.Sprintf("slot %q of the traffic", s.Name))
@@ -139,47 +131,67 @@ func (d *division) naming(number int64) []string {
 }
 
 // SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest ready
-// version for everything. Where expected is not 0, it must be the present revision. The revision of t is not looked at; its
-// Source is "SetTraffic" if it is empty. The change holds until the next one, or until the manifest says something else than
-// before. All versions that it names must be ready, but for shadows that were named before: they come back when they can, and
-// must not keep anybody from moving traffic meanwhile. The error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a
-// *catalog.NotReadyError or a *catalog.RevisionError.
+// version for everything. Otherwise it is as Decide.
 func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (public *catalog.Traffic, err error) {
-	next := &catalog.Traffic{Source: "SetTraffic"}
-	if t != nil {
-		next.Split, next.Shadow = slices.Clone(t.Split), slices.Clone(t.Shadow)
-		if t.Source != "" {
-			next.Source = t.Source
+	if t == nil {
+		t = &catalog.Traffic{}
+	}
+	return h.Decide(name, catalog.Decision{Traffic: t, Expected: expected})
+}
+
+// Decide makes a decision about a model, and returns the traffic that is published then. The traffic's Source is "SetTraffic" if it is
+// empty. It holds until the next one, or until the manifest says something else than before, and it outlives the process where there
+// is a Config.Keeper. All versions that it names must be ready, but for shadows that were named before: they come back when they can, and
+// must not keep anybody from moving traffic meanwhile. The error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a
+// *catalog.NotReadyError, a *catalog.RevisionError or a *catalog.KeepError. A model that is not there may still be told of its rollout.
+func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic, err error) {
+	now := time.Now().UTC()
+	var next *catalog.Traffic
+	if t := d.Traffic; t != nil {
+		next = &catalog.Traffic{Source: cmp.Or(t.Source, "SetTraffic"), Split: slices.Clone(t.Split), Shadow: slices.Clone(t.Shadow), By: t.By, At: now}
+		if err := next.Check(); err != nil {
+			return nil, err
 		}
 	}
-	if err := next.Check(); err != nil {
-		return nil, err
-	}
-	h.update(func() bool {
-		m := h.models[name]
-		if m == nil {
-			err = fmt.Errorf("model %q: %w", name, catalog.ErrUnknown)
-			return false
+	plan := func(m *model) (after decisions.Model, err error) {
+		after = m.decided
+		if next != nil {
+			if err := m.mayDivide(name, next, d.Expected); err != nil {
+				return after, err
+			}
+			after = after.Divide(next)
 		}
-		now := m.traffic.public
-		// First: who did not see the last change may name what that gave up.
-		if expected != 0 && expected != now.Revision {
-			err = &catalog.RevisionError{Model: name, Current: now.Revision, Expected: expected}
-			return false
+		if r := d.RollBack; r != nil {
+			after = after.RollBack(catalog.RolledBack{Version: r.Version, At: now, By: r.By, Why: r.Why})
 		}
-		for _, n := range newVersionsOf(next, now) {
-			if err = m.mustBeReady(name, n); err != nil {
-				return false
+		if d.Rollout != nil {
+			after.Rollout = d.Rollout
+			if next != nil {
+				after.RolloutRevision = next.Revision
 			}
 		}
-		m.traffic.want(next)
-		m.traffic.public, public = next, next
-		return true
-	})
-	if err == nil {
-		h.settleLater(name) // a version that nothing names any more may go
+		return after, nil
 	}
-	return public, err
+	if err := h.decide(name, next == nil, plan); err != nil && !errors.Is(err, decisions.ErrNotLasting) {
+		return nil, err
+	}
+	h.settleLater(name) // a version that nothing names any more may go
+	return next, nil
+}
+
+// mayDivide returns why the traffic may not be divided so.
+func (m *model) mayDivide(name string, next *catalog.Traffic, expected uint64) error {
+	now := m.traffic.public
+	// First: who did not see the last change may name what that gave up.
+	if expected != 0 && expected != now.Revision {
+		return &catalog.RevisionError{Model: name, Current: now.Revision, Expected: expected}
+	}
+	for _, n := range newVersionsOf(next, now) {
+		if err := m.mustBeReady(name, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mustBeReady returns a *catalog.NotReadyError unless the version takes requests.
@@ -188,8 +200,9 @@ func (m *model) mustBeReady(name string, number int64) error {
 		return nil
 	}
 	err := &catalog.NotReadyError{Model: name, Version: number}
+	err.Cause = m.cause
 	if e := m.versions[number]; e != nil {
-		err.State = e.public.State
+		err.State, err.Cause = e.public.State, e.public.Cause
 	}
 	return err
 }

@@ -244,8 +244,8 @@ func TestWhatIsNamedStays(t *testing.T) {
 			func(w *world) error { return errOf(w.SetTraffic("m", nil, 0)) },
 		},
 		"label": {
-			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 1)) },
-			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 0)) },
+			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 1, "me")) },
+			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 0, "me")) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,6 +36,11 @@ type trial struct {
 	batching *modelrepo.Batching
 	rng      *rand.Rand
 	spent    time.Duration // device time so far
+	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the others are copies.
+	unit  int
+	graph graphProof
+	// rounding is the largest difference that denies batching and may be rounding.
+	rounding rounding
 }
 
 // baseline is what rows give alone.
@@ -45,9 +50,12 @@ type baseline struct {
 	// bucket is the lengths that the sets are padded to, for messages; "" where they are not padded.
 	bucket  string
 	sets    [][]tensor.Tensor // inputs, one row each
-	outputs [][]tensor.Tensor
-	scale   [][]float64   // by output; see scales
-	cost    time.Duration // the least device time of a row
+	outputs [][]tensor.Tensor // of as many rows as unit says, which are alike
+	unit    int
+	// kinds tells, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of their kind.
+	kinds []int
+	scale map[[2]int][]float64 // by output and kind; see scales
+	cost  time.Duration        // the least device time of a row
 	// difference is the largest that rows alone in their bucket had; 0 where they are not padded.
 	difference float64
 	bytes      int // inputs and outputs of the largest row
@@ -60,7 +68,11 @@ type baseline struct {
 
 func (h *Host) newTrial(r *replica, d *decision, b *modelrepo.Batching) *trial {
 	// Seeded, so that a model that fails its proof fails it again and can be looked into.
-	return &trial{host: h, replica: r, decision: d, batching: b, rng: rand.New(rand.NewPCG(1, uint64(r.number)))}
+	t := &trial{host: h, replica: r, decision: d, batching: b, rng: rand.New(rand.NewPCG(1, uint64(r.number))), unit: 1}
+	if d.against == "" && len(b.AllowedBatchSizes) > 0 {
+		t.unit = b.AllowedBatchSizes[0]
+	}
+	return t
 }
 
 // alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error when the
@@ -108,23 +120,16 @@ func (t *trial) extents() []int64 {
 
 // baseline runs every set alone.
 func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline, error) {
-	b := &baseline{sets: sets}
+	b := &baseline{sets: sets, unit: t.unit}
 	for k, set := range sets {
-		outputs, cost, err := t.run(ctx, set, 1, k == 0)
+		outputs, cost, err := t.single(ctx, set, k == 0)
 		if err != nil {
 			return nil, err
 		}
 		if k == 1 || k > 1 && cost < b.cost {
 			b.cost = cost
 		}
-		size := 0
-		for _, in := range set {
-			size += len(in.Data)
-		}
-		for _, out := range outputs {
-			size += len(out.Data)
-		}
-		b.bytes = max(b.bytes, size)
+		b.bytes = max(b.bytes, bytesOf(set)+bytesOf(outputs)/t.unit)
 		b.outputs = append(b.outputs, outputs)
 		if budget := time.Duration(t.batching.MaxBatchCost); k+1 >= repeats && budget > 0 && b.cost > budget {
 			// Too slow for batches of any size.
@@ -143,7 +148,6 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 			_, ok := magnitude(rows[k])
 			finite = finite || ok
 		}
-		b.scale = append(b.scale, scales(rows))
 		if !finite {
 			b.against = cmp.Or(b.against, fmt.Sprintf("output %q has no finite number for any made-up input, which shows nothing", t.decision.signature.Outputs[o].Name))
 		}
@@ -152,6 +156,41 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 		b.silent += silent
 	}
 	return b, nil
+}
+
+// answer returns what a row gave alone of output o.
+func (b *baseline) answer(s *tensor.Signature, row, o int) tensor.Tensor {
+	out, dim := b.outputs[row][o], s.Outputs[o].BatchDim
+	if dim == tensor.NoBatch || b.unit == 1 || dim >= len(out.Shape) || out.Shape[dim] != int64(b.unit) {
+		return out
+	}
+	return tensor.RowRange{Tensor: out, Rows: 1}.Copy(dim) // the others are alike
+}
+
+// scaleOf returns the scale of output o of a row: by element, the largest magnitude among the rows of its kind.
+func (b *baseline) scaleOf(s *tensor.Signature, row, o int) []float64 {
+	key := [2]int{o, b.kind(row)}
+	if scale, known := b.scale[key]; known {
+		return scale
+	}
+	var rows []tensor.Tensor
+	for k := range b.outputs {
+		if b.kind(k) == key[1] {
+			rows = append(rows, b.answer(s, k, o))
+		}
+	}
+	if b.scale == nil {
+		b.scale = map[[2]int][]float64{}
+	}
+	b.scale[key] = scales(rows)
+	return b.scale[key]
+}
+
+func (b *baseline) kind(row int) int {
+	if b.kinds == nil {
+		return 0
+	}
+	return b.kinds[row]
 }
 
 // betterThan reports whether b can prove what c cannot.
@@ -168,13 +207,35 @@ func (t *trial) repeat(ctx context.Context, base *baseline) error {
 	if base == nil {
 		return nil
 	}
+	t.unit = 1 // no row is known any more
 	for k, set := range base.sets[:repeats] {
-		_, _, err := t.run(ctx, set, 1, k == 0)
+		_, _, err := t.single(ctx, set, k == 0)
 		if _, is := errors.AsType[*catalog.ModelError](err); err != nil && !is {
 			return err
 		}
 	}
 	return nil
+}
+
+// single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as many rows.
+func (t *trial) single(ctx context.Context, set []tensor.Tensor, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
+	return t.run(ctx, t.copies(set), t.unit, unmeasured)
+}
+
+// copies returns inputs of trial.unit rows, each like that of the set.
+func (t *trial) copies(set []tensor.Tensor) []tensor.Tensor {
+	if t.unit == 1 {
+		return set
+	}
+	inputs := slices.Clone(set)
+	for i, in := range set {
+		if dim := t.decision.signature.Inputs[i].BatchDim; dim != tensor.NoBatch {
+			ranges := slices.Repeat([]tensor.RowRange{{Tensor: in, Rows: 1}}, t.unit)
+			inputs[i] = tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(t.unit)), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
+			tensor.JoinRows(inputs[i].Data, dim, ranges)
+		}
+	}
+	return inputs
 }
 
 // run executes one made-up request and returns its outputs and the device time that it took.
@@ -242,7 +303,7 @@ func (b *baseline) beside(rows int) string {
 	switch {
 	case b.bucket == "":
 		return fmt.Sprintf("among %d rows", rows)
-	case rows == 1:
+	case rows == b.unit:
 		return "padded to " + b.bucket
 	}
 	return fmt.Sprintf("among %d rows padded to %s", rows, b.bucket)

@@ -28,7 +28,7 @@ func (h *Host) unload(ctx context.Context, name string, number int64, may func(*
 		}
 		err = closed
 	}
-	h.update(func() bool {
+	h.update(name, func() bool {
 		m := h.models[name]
 		m.versions[number].failure.stop()
 		delete(m.versions, number)
@@ -45,7 +45,7 @@ func (h *Host) unload(ctx context.Context, name string, number int64, may func(*
 // claim makes the caller the one that unloads a version, and publishes that. It returns nil for a version that failed to load:
 // nothing of it is resident.
 func (h *Host) claim(name string, number int64, may func(*model, *entry) error) (v *version, err error) {
-	h.update(func() bool {
+	h.update(name, func() bool {
 		m := h.models[name]
 		var e *entry
 		if m != nil {
@@ -109,6 +109,7 @@ func (h *Host) release(r *replica) error {
 	if !r.gone.CompareAndSwap(false, true) {
 		return nil
 	}
+	r.untune()
 	h.flows.release(r.flow)
 	return h.vacate(r)
 }
@@ -134,6 +135,7 @@ func (h *Host) vacate(r *replica) error {
 	}
 	closed := h.closeSession(r)
 	if r.sessions.Add(-1) == 0 {
+		h.endAudit(r.version)
 		h.counts.unloads.Add(1)
 	}
 	h.retryForMemory()
@@ -194,7 +196,7 @@ func (h *Host) unloadAll(ctx context.Context) error {
 		mu   sync.Mutex
 		errs []error
 	)
-	for _, m := range h.Snapshot().Models {
+	for _, m := range h.Snapshot().Models.All() {
 		for _, v := range m.Versions {
 			wg.Go(func() {
 				err := h.unload(ctx, v.Model, v.Number, func(*model, *entry) error { return nil }, nil)

@@ -44,8 +44,8 @@ func (d *decision) findVariables(b *modelrepo.Batching, batched bool) error {
 				continue
 			}
 			if !slices.Equal(first.Buckets, v.Buckets) {
-				return fmt.Errorf("model.yaml: batching.variable_dims.%s.buckets are %v, but those of %q are %v, and the model calls both dimensions %q; give both the same",
-					d.name(v), &v.Variable, d.name(&first), &first.Variable, v.symbol)
+				return misfit("model.yaml: batching.variable_dims."+d.name(v)+".buckets", fmt.Sprintf("those of %q, because the model calls both dimensions %q", d.name(&first), v.symbol),
+					" are %v, but those of %q are %v, and the model calls both dimensions %q; give both the same", &v.Variable, d.name(&first), &first.Variable, v.symbol)
 			}
 			v.Like = first.Like
 			break
@@ -58,15 +58,15 @@ func newVariable(s *tensor.Spec, declared modelrepo.VariableDim) (variable, erro
 	dim := declared.Axis
 	switch {
 	case dim >= len(s.Shape):
-		return variable{}, fmt.Errorf("axis is %d, but the shape is %v; dimensions count from 0", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape), " is %d, but the shape is %v; dimensions count from 0", dim, s.Shape)
 	case dim == s.BatchDim:
-		return variable{}, fmt.Errorf("axis is %d, which is the batch dimension of %v; expected another", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape)+", other than that of the batch", " is %d, which is the batch dimension of %v; expected another", dim, s.Shape)
 	case s.Shape[dim] != tensor.Unknown:
-		return variable{}, fmt.Errorf("axis is %d, but the shape is %v; only a dimension whose size is open can have several lengths", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape), " is %d, but the shape is %v; only a dimension whose size is open can have several lengths", dim, s.Shape)
 	}
 	pad, err := tensor.ParseElement(s.DType, string(declared.PadValue))
 	if err != nil {
-		return variable{}, fmt.Errorf("pad_value: %w (the input is %v)", err, s.DType)
+		return variable{}, misfit("pad_value", fmt.Sprintf("an element of %v", s.DType), ": %w (the input is %v)", err, s.DType)
 	}
 	v := variable{Variable: tensor.Variable{Dim: dim, Pad: pad, Most: int64(slices.Max(declared.Buckets))}}
 	for _, b := range declared.Buckets {

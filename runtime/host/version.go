@@ -1,13 +1,16 @@
 package host
 
 import (
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/host/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // version is what is resident of a model under a number, on one device or several.
@@ -17,12 +20,20 @@ type version struct {
 	from   candidate   // what it was loaded from, with the manifest that the proof was made with
 	ready  atomic.Bool // takes requests
 
+	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with tuning held.
+	demoted atomic.Pointer[string]
+	tuning  sync.Mutex                        // held while the settings and the plan of a replica change
+	tuned   map[*replica]sharedsched.Settings // guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
+
+	audit    audit
 	replicas atomic.Pointer[[]*replica] // replaced, never changed, with Host.mu held
 	sessions atomic.Int32               // that are open
 
 	// What follows is guarded by Host.mu once the version is published.
 
 	settings *modelrepo.Manifest // that it follows now
+	proven   *modelrepo.Manifest // that its proof was made for
+	reload   bool                // it cannot follow its manifest otherwise
 	auto     int                 // how many replicas the load asks for
 	scaler   placement.Scaler    // decides that
 	// scarce says why there is no further replica although one is wanted, "" if nothing is in the way; until is when it is tried again,
@@ -35,7 +46,8 @@ type version struct {
 
 // newVersion returns what is to be loaded. before is what it takes the place of, or nil. The caller holds Host.mu.
 func newVersion(c candidate, before *version) *version {
-	v := &version{model: c.model, number: c.version.Number, from: c, settings: c.manifest, auto: 1}
+	v := &version{model: c.model, number: c.version.Number, from: c, settings: c.manifest, proven: c.manifest, auto: 1}
+	v.audit.first, v.audit.rng = auditFirst, rand.New(rand.NewPCG(2, uint64(v.number)))
 	if before != nil {
 		v.auto = before.auto
 	}
@@ -56,16 +68,22 @@ type plan struct {
 	batched   bool
 	// trims are the output dimensions that are cut back to the length of an input; none where inputs are not padded.
 	trims []trim
-	// allowed are the sizes that an execution may have, ascending; empty: any.
+	// allowed are the sizes that an execution may have, ascending; empty: any. most is the largest.
 	allowed []int
+	most    int
 	// budget is the device time that one execution may take; 0: no bound.
 	budget time.Duration
 	// shapeKey is the length of Signature.ShapeKey, which is the same for every request.
 	shapeKey int
+	watch    watch
+	// values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil where none has to be.
+	values *values
+	// before is the plan of a version that was in batching until it was demoted; nil for others.
+	before *plan
 }
 
 func newPlan(s *tensor.Signature, v verdict, budget time.Duration) *plan {
-	p := &plan{signature: s, batched: v.batched, allowed: v.allowed, budget: budget}
+	p := &plan{signature: s, batched: v.batched, allowed: v.allowed, most: v.most, budget: budget, values: newValues(s, v)}
 	for _, in := range s.Inputs {
 		for d, size := range in.Shape {
 			if size == tensor.Unknown && d != in.BatchDim {

@@ -58,6 +58,8 @@ func (b *Batching) check(faults *config.Faults) {
 	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(time.Minute))
 	config.Between(faults, "batching.max_queue", b.MaxQueue, 1, 1_000_000)
 	config.Between(faults, "batching.max_request_rows", b.MaxRequestRows, 1, 1<<20)
+	config.Between(faults, "batching.audit", b.Audit, 0, MostAudit)
+	config.Between(faults, "batching.tolerance", b.Tolerance, 0, 1)
 	b.checkSizes(faults)
 }
 
@@ -81,8 +83,8 @@ func (b *Batching) checkSizes(faults *config.Faults) {
 		largest = max(largest, size)
 	}
 	if largest > 0 && largest < b.MaxBatchSize {
-		faults.Addf("batching.allowed_batch_sizes", "the largest is %d, but batching.max_batch_size is %d; set that to %d, or add the size %d",
-			largest, b.MaxBatchSize, largest, b.MaxBatchSize)
+		faults.Addf("batching.allowed_batch_sizes", "the largest is %d, but batching.max_batch_size is %d (set that to %d, or add the size %d); "+
+			"expected the largest to be batching.max_batch_size", largest, b.MaxBatchSize, largest, b.MaxBatchSize)
 	}
 }
 
@@ -110,7 +112,7 @@ func (m *Manifest) checkNames(faults *config.Faults) {
 			faults.Addf(key, "%q has a batch dimension in batching.batch_dim.inputs; name it in one place only", name)
 		}
 		if slices.Contains(b.Unbatched[:i], name) {
-			faults.Addf(key, "%q is listed twice", name)
+			faults.Addf(key, "%q is listed twice; expected each name once", name)
 		}
 		if m.Synth != nil {
 			m.Synth.checkTensor(faults, key, "inputs", name, 0)
@@ -178,9 +180,9 @@ func (s *Synth) checkTensor(faults *config.Faults, key, side, name string, dim i
 	t, ok := tensors[name]
 	switch {
 	case !ok:
-		faults.Addf(key, "the model has no such tensor; synth.%s has %s", side, list(sortedKeys(tensors)))
+		faults.Addf(key, "the model has no such tensor, only %s; expected the name of one of synth.%s", list(sortedKeys(tensors)), side)
 	case dim > 0 && dim >= len(t.Shape):
-		faults.Addf(key, "dimension %d does not exist; the shape has %d", dim, len(t.Shape))
+		faults.Addf(key, "dimension %d does not exist, the shape has %d; expected one that it has, counted from 0", dim, len(t.Shape))
 	}
 }
 

@@ -20,6 +20,3 @@ func Follow(dirs map[string]string, log *slog.Logger) {
 	n.follow(dirs)
 	n.follow(dirs)
 }
-
-// ReplaceFile is what WriteLabels does last.
-var ReplaceFile = replaceFile

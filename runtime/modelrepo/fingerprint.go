@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// maxDepth and maxFiles bound what is looked at in one version directory; what lies beyond is not noticed.
+	// maxDepth and maxFiles bound what is looked at in one version directory: of further files only the names count, and what lies
+	// deeper is not noticed.
 	maxDepth = 8
 	maxFiles = 10_000
 )
@@ -31,7 +32,7 @@ type prints struct {
 type walk struct {
 	root       *os.Root
 	files, all hash.Hash
-	count      int
+	count      int                                // of what was looked at, or passed over beyond maxFiles
 	above      []fs.FileInfo                      // the directories that lead to where the walk is: a link may lead back to one
 	entered    func(dir string, info fs.FileInfo) // is called with each directory
 }
@@ -48,9 +49,6 @@ func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
 // visit adds one name, and what lies below it.
 func (w *walk) visit(name, below string, info fs.FileInfo, err error) {
-	if w.count++; w.count > maxFiles {
-		return
-	}
 	if err == nil && info.IsDir() {
 		w.enter(name, below, info)
 		return
@@ -68,23 +66,52 @@ func (w *walk) enter(name, below string, info fs.FileInfo) {
 		return
 	}
 	w.entered(name, info)
-	folder, err := w.root.Open(name)
-	var names []string
-	if err == nil {
-		names, err = folder.Readdirnames(-1)
-		_ = folder.Close() // it was only read
-	}
+	folder, entries, err := w.open(name)
 	if err != nil {
 		w.add(below, err.Error())
 		return
 	}
-	slices.Sort(names)
+	defer folder.Close() // it was only read
 	w.above = append(w.above, info)
-	for _, n := range names {
-		info, err := w.root.Stat(path.Join(name, n))
-		w.visit(path.Join(name, n), path.Join(below, n), info, err)
+	for _, e := range entries {
+		name, below := path.Join(name, e.Name()), path.Join(below, e.Name())
+		if w.count++; w.count > maxFiles {
+			w.add(below, "")
+			continue
+		}
+		// A link may lead out of the folder; what is no link is found in it, which is quicker than by its whole path.
+		if e.Type().IsRegular() {
+			info, err = folder.Lstat(e.Name())
+		} else {
+			info, err = w.root.Stat(name)
+		}
+		w.visit(name, below, info, err)
 	}
 	w.above = w.above[:len(w.above)-1]
+}
+
+// open returns a directory and what is in it, in the order in which it is to be looked at: the model first, however many files there
+// are, and the others by name.
+func (w *walk) open(name string) (*os.Root, []fs.DirEntry, error) {
+	folder, err := w.root.OpenRoot(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := entriesOf(folder, ".")
+	if err != nil {
+		_ = folder.Close()
+		return nil, nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int {
+		switch ModelFile {
+		case a.Name():
+			return -1
+		case b.Name():
+			return 1
+		}
+		return byName(a, b)
+	})
+	return folder, entries, nil
 }
 
 func (w *walk) add(below, state string) {

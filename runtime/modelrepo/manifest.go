@@ -23,7 +23,7 @@ type Manifest struct {
 	Weight float64 `yaml:"weight"`
 	// Fairness says who owns the share: every version one of its own, or the model one for all its versions.
 	Fairness Fairness `yaml:"fairness"`
-	// TargetLatency orders requests that bring no target; it refuses nothing. 0: derived from the measured cost of
+	// TargetLatency is the target of requests that bring none: it orders, ends BatchTimeout, and refuses nothing. 0: derived from the measured cost of
 	// a full batch. Too low makes everybody else wait and batches small; too high makes the model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
 	// MaxLatency is the limit of requests that bring no deadline; what cannot meet it is refused or dropped.
@@ -70,6 +70,7 @@ func Defaults() Manifest {
 			MaxRequestRows: 4096,
 			Padding:        PadUp,
 			Adaptive:       true,
+			Audit:          0.01,
 		},
 		Versions: Versions{Policy: Policy{Latest: 1}, Transition: AvailabilityFirst},
 	}

@@ -90,7 +90,7 @@ func (o *ONNX) check(faults *config.Faults, b *Batching) {
 	}
 	for i, p := range o.Providers {
 		if slices.Contains(o.Providers[:i], p) {
-			faults.Addf(fmt.Sprintf("onnx.providers[%d]", i), "%s is listed twice", p)
+			faults.Addf(fmt.Sprintf("onnx.providers[%d]", i), "%s is listed twice; expected each provider once", p)
 		}
 	}
 	if o.Device != "" && !isCUDADevice(o.Device) {

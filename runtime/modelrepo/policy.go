@@ -81,7 +81,7 @@ func (p *Policy) check(faults *config.Faults) {
 			if n < 1 {
 				faults.Addf(at, "version %d; expected a positive number", n)
 			} else if slices.Contains(p.Specific[:i], n) {
-				faults.Addf(at, "version %d is listed twice", n)
+				faults.Addf(at, "version %d is listed twice; expected each version once", n)
 			}
 		}
 	case p.Latest < 1:
@@ -138,7 +138,7 @@ func (m *Manifest) choose(versions []Version) (selected []Version, missing, faul
 		switch specific := m.Versions.Policy.Specific; {
 		case chosen || n.number < 1:
 		case specific != nil && !slices.Contains(specific, n.number): // whether it is there or not, so that removing it mends nothing
-			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; add it there, or name one of these", n.number, listNumbers(specific))
+			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; expected one that versions.policy selects: add it there, or name another", n.number, listNumbers(specific))
 		default:
 			missing.Addf(n.key, "%s", whyMissing(n.number, versions))
 		}
@@ -154,5 +154,5 @@ func whyMissing(n int64, versions []Version) string {
 	if v, ok := find(versions, n); ok {
 		return fmt.Sprintf("version %d cannot be served: %v", n, v.Err)
 	}
-	return fmt.Sprintf("version %d does not exist; the model has %s", n, numbers(versions))
+	return fmt.Sprintf("version %d does not exist; expected one of those that the model has, %s", n, numbers(versions))
 }

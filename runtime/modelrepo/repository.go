@@ -133,7 +133,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: %w", ErrNoRepository, err)}
 	}
 	defer root.Close()
-	entries, err := readDir(root, ".")
+	// Stray files are left out first: there may be very many.
+	entries, err := readDir(root, ".", func(e fs.DirEntry) bool { return !e.Type().IsRegular() })
 	if err != nil {
 		return s.missed(path, nil, keep), []error{fmt.Errorf("%w: read %s: %w", ErrNoRepository, path, err)}
 	}
@@ -143,21 +144,28 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 	}
 	s.enter(path, itself)
 	unclear := map[string]bool{}
-	for _, name := range entries {
+	misnamed := 0
+	for _, entry := range entries {
+		name := entry.Name()
 		info, err := root.Stat(name)
 		full := filepath.Join(path, name)
 		switch {
 		case err == nil && !info.IsDir(), errors.Is(err, fs.ErrNotExist):
-			// A stray file, or a link to nothing: no model either way.
+			// A link to a file, or to nothing: no model either way.
 		case err != nil:
 			unclear[full] = true
 			faults = append(faults, unreadable(full, err))
 		case !ValidName(name):
-			faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", full, nameRule))
+			if misnamed++; misnamed <= maxOdd {
+				faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", full, nameRule))
+			}
 		default:
 			s.enter(full, info)
 			models = append(models, scanModel(s, root, path, name))
 		}
+	}
+	if misnamed > maxOdd {
+		faults = append(faults, fmt.Errorf("%s: %d more directories cannot be models for their names", path, misnamed-maxOdd))
 	}
 	emptied := r.emptied(path, itself, len(models) > 0)
 	models = append(models, s.missed(path, models, func(dir string) bool { return !unclear[dir] })...)
@@ -179,24 +187,8 @@ func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bo
 	return before != nil && os.SameFile(before, itself)
 }
 
-// readDir returns the names in a directory, sorted, without those that are nobody's model: dot files, which
-// editors and Kubernetes volumes leave, and the lost+found of a mounted file system.
-func readDir(root *os.Root, dir string) ([]string, error) {
-	f, err := root.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	names = slices.DeleteFunc(names, func(name string) bool {
-		return strings.HasPrefix(name, ".") || name == "lost+found"
-	})
-	slices.Sort(names)
-	return names, nil
-}
+// maxOdd is how many things of a kind are told of one by one that are passed over; the others are counted.
+const maxOdd = 10
 
 // unreadable words an error of os.Root for whoever keeps the repository.
 func unreadable(path string, err error) error {

@@ -12,8 +12,11 @@ import (
 
 // WatchConfig says how closely a repository is watched.
 type WatchConfig struct {
-	// Interval is the time between scans when no event of the file system calls for one. Default 5s.
+	// Interval is the time between scans when no event of the file system calls for one. 0: the repository is looked at only when
+	// Ask says so, whatever happens in it.
 	Interval time.Duration
+	// Ask asks for a scan at once, and says what the interval is from then on. May be nil.
+	Ask <-chan time.Duration
 	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
 	Settle time.Duration
 	// Logger is told once when directories give no events. Default slog.Default().
@@ -36,7 +39,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 	if w.Interval < 0 || w.Settle < 0 {
 		return fmt.Errorf("modelrepo: watch every %v, settling for %v: expected positive durations", w.Interval, w.Settle)
 	}
-	w.Interval, w.Settle = cmp.Or(w.Interval, 5*time.Second), cmp.Or(w.Settle, time.Second)
+	w.Settle = cmp.Or(w.Settle, time.Second)
 	if w.open == nil {
 		w.open = fsnotify.NewWatcher
 	}
@@ -45,16 +48,27 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 	var (
 		settling = newSettling(w.Settle)
 		last     *Listing
-		due      = time.Now() // of the next scan
-		first    = due.Add(w.Settle)
+		due      = time.Now() // of the next scan; zero: none is
+		first    time.Time    // when something is known to be complete
 		timer    = time.NewTimer(0)
 	)
 	defer timer.Stop()
+	if w.Interval == 0 {
+		timer.Stop()
+	}
 	for {
+		events := n.events()
+		if w.Interval == 0 {
+			events = nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-n.events():
+		case w.Interval = <-w.Ask:
+			due = time.Now()
+			timer.Reset(0)
+			continue
+		case <-events:
 		case err := <-n.errors():
 			n.log.Debug("events of the repository were lost, such as when there are too many; it is scanned instead", "error", err)
 		case <-timer.C:
@@ -63,9 +77,12 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			}
 			listing := r.scan(settling)
 			n.follow(settling.dirs)
-			due = settling.now.Add(w.Interval)
-			if next := settling.next; !next.IsZero() && next.Before(due) {
-				due = next
+			due = settling.next
+			if polled := settling.now.Add(w.Interval); w.Interval > 0 && (due.IsZero() || polled.Before(due)) {
+				due = polled
+			}
+			if first.IsZero() {
+				first = settling.now.Add(w.Settle)
 			}
 			switch {
 			case settling.now.Before(first):
@@ -74,7 +91,9 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 				last = &listing
 				changed(listing)
 			}
-			timer.Reset(time.Until(due))
+			if !due.IsZero() {
+				timer.Reset(time.Until(due))
+			}
 			continue
 		}
 		// Events come in crowds while files are copied. What they tell of cannot be complete before Settle has passed.

@@ -280,7 +280,7 @@ func TestWatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				var log bytes.Buffer
-				w := modelrepo.WatchConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithoutEvents()
+				w := modelrepo.WatchConfig{Interval: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithoutEvents()
 				d := newDiary(t, tmp)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)
@@ -390,4 +390,51 @@ func TestWatchRefusesNegativeTimes(t *testing.T) {
 			t.Errorf("%+v is accepted", w)
 		}
 	}
+}
+
+// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until what is in it is quiet; with
+// the interval that comes with a question, from then on by that.
+func TestWatchWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tmp := t.TempDir()
+		repo := filepath.Join(tmp, "repo")
+		build(t, repo, map[string]string{"m/1/model.onnx": "m"})
+		r, err := modelrepo.Open(repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDiary(t, tmp)
+		ask, done := make(chan time.Duration), make(chan error)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := modelrepo.WatchConfig{Ask: ask, Logger: slog.New(slog.DiscardHandler)}.WithoutEvents()
+		go func() { done <- r.Watch(ctx, w, d.write) }()
+		for _, s := range []step{
+			{100, put("m/2/model.onnx", "m")},
+			{200, func(*testing.T, string) { ask <- 0 }},
+			{300, put("m/3/model.onnx", "m")},
+			{400, func(*testing.T, string) { ask <- 0 }},
+			{400.2, func(*testing.T, string) { ask <- 0 }}, // which does not hold up the first
+			{500, put("m/4/model.onnx", "m")},
+			{600, func(*testing.T, string) { ask <- 5 * time.Second }},
+			{702, put("m/5/model.onnx", "m")},
+			{800, func(*testing.T, string) { ask <- 0 }},
+			{800.5, put("m/6/model.onnx", "m")},
+			{900, func(*testing.T, string) {}},
+		} {
+			time.Sleep(time.Until(d.start.Add(time.Duration(s.at * float64(time.Second)))))
+			s.do(t, repo)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch: %v", err)
+		}
+		half := func(number int) string { return fmt.Sprintf(" %d-(TMP/repo/m/%d %s)", number, number, copying) }
+		want := []string{
+			"201.00: m[2] 1A 2B", "400.00: m[2] 1A 2B" + half(3), "401.00: m[3] 1A 2B 3C",
+			"600.00: m[3] 1A 2B 3C" + half(4), "601.00: m[4] 1A 2B 3C 4D", "706.00: m[4] 1A 2B 3C 4D" + half(5), "707.00: m[5] 1A 2B 3C 4D 5E",
+		}
+		if diff := cmp.Diff(want, d.lines); diff != "" {
+			t.Errorf("listings (-want +got):\n%s", diff)
+		}
+	})
 }

@@ -57,6 +57,9 @@ func Init(path string) error {
 func load(api *C.weft_api, path string) (version string, err error) {
 	runtime.LockOSThread() // the words of a fault are the thread's
 	defer runtime.UnlockOSThread()
+	if err := silence(); err != nil {
+		return "", err
+	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	cVersion := new(*C.char)
@@ -77,6 +80,11 @@ func load(api *C.weft_api, path string) (version string, err error) {
 	}
 	return version, nil
 }
+
+// silence turns telemetry off, whatever the user's environment says. Since 1.29 the library keeps a store in the user's cache and logs in
+// the folder for temporary files, from the moment on at which the environment is created. DisableTelemetryEvents of the C API comes
+// too late, as it takes an environment; this variable is read before anything is written, or sent.
+func silence() error { return os.Setenv("ORT_DISABLE_TELEMETRY", "1") }
 
 // Version returns the version of the loaded library, such as 1.30.0, or "" before Init.
 func Version() string {

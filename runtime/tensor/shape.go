@@ -61,14 +61,19 @@ func (s Shape) With(i int, n int64) Shape {
 }
 
 // String writes [2,3], with ? for an unknown dimension.
-func (s Shape) String() string {
+func (s Shape) String() string { return s.write(true) }
+
+// Literal writes the shape that a request has, each number as it came: -1 is one of them there, and as wrong as -4.
+func (s Shape) Literal() string { return s.write(false) }
+
+func (s Shape) write(open bool) string {
 	var b strings.Builder
 	b.WriteByte('[')
 	for i, d := range s {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if d < 0 {
+		if d < 0 && open {
 			b.WriteByte('?')
 		} else {
 			b.WriteString(strconv.FormatInt(d, 10))

@@ -18,7 +18,7 @@ func (e *FieldError) Error() string {
 }
 
 // Rows checks inputs, given in the signature's order, against the signature and returns how many rows they bring: the common
-// size of the batch dimensions, or 1 where no input has one. Data must already agree with each tensor's own shape (see
+// size of the batch dimensions, which may be 0, or 1 where no input has one. Data must already agree with each tensor's own shape (see
 // Tensor.Check). The error is a *FieldError.
 func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	rows := int64(-1)
@@ -29,7 +29,7 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 			return 0, &FieldError{inputField(spec.Name, "dtype"), spec.DType.String(), in.DType.String()}
 		}
 		if !spec.Shape.Accepts(in.Shape) {
-			return 0, &FieldError{inputField(spec.Name, "shape"), spec.Shape.String(), in.Shape.String()}
+			return 0, &FieldError{inputField(spec.Name, "shape"), spec.Shape.String(), in.Shape.Literal()}
 		}
 		if err := s.checkVariable(i, inputs); err != nil {
 			return 0, err
@@ -52,8 +52,6 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	switch {
 	case rows < 0:
 		return 1, nil
-	case rows == 0:
-		return 0, &FieldError{inputField(from, "shape"), "at least one row", "none"}
 	case rows > maxRows:
 		return 0, &FieldError{inputField(from, "shape"), fmt.Sprintf("at most %d rows", maxRows), strconv.FormatInt(rows, 10)}
 	}

@@ -67,7 +67,10 @@ func TestRowsErrors(t *testing.T) {
 			with(1, func(v *tensor.Tensor) { v.Shape = tensor.Shape{2, 4, 4} }),
 			tensor.FieldError{Field: `inputs["state"].shape`, Want: `3 rows in dimension 1, as input "audio" brings`, Got: "[2,4,4]"},
 		},
-		{request(0, 512, 1), tensor.FieldError{Field: `inputs["audio"].shape`, Want: "at least one row", Got: "none"}},
+		{
+			with(1, func(v *tensor.Tensor) { v.Shape = tensor.Shape{-1, -4, 4} }),
+			tensor.FieldError{Field: `inputs["state"].shape`, Want: "[2,?,4]", Got: "[-1,-4,4]"},
+		},
 		{request(1<<31, 512, 1), tensor.FieldError{Field: `inputs["audio"].shape`, Want: "at most 2147483647 rows", Got: "2147483648"}},
 	}
 	for _, test := range tests {

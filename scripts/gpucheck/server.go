@@ -53,7 +53,7 @@ type announcement struct {
 // serve starts a server of a repository, with its log in dir, and waits until it is ready.
 func (s *suite) serve(ctx context.Context, dir, repository string, flags ...string) (*server, error) {
 	args := append([]string{
-		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--watch-interval", "0s",
+		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--state-dir", "none", "--watch-interval", "0s",
 		"--devices", s.devices(), "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json", "--max-message-bytes", strconv.Itoa(maxMessage),
 	}, flags...)
 	v := &server{dir: dir, cmd: exec.CommandContext(ctx, s.Weft, args...)}

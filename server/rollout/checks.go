@@ -90,9 +90,38 @@ func checkAgreement(g Gate, e Evidence) GateCheck {
 func checkEpisodes(g Gate, e Evidence) GateCheck {
 	b, n := episodes(e.Strata)
 	c := GateCheck{Name: "episodes", Verdict: Promote}
-	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, %d of each needed", g.Outcome, n, b, g.MinEpisodes)
+	waitB, waitN := e.BaselineEpisodes.Waiting, e.CandidateEpisodes.Waiting
+	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, ", g.Outcome, n+waitN, b+waitB)
+	if waitB+waitN > 0 {
+		c.Reason += fmt.Sprintf("of which %d and %d count and the others wait for episodes that began before them (%d and %d are unfinished), %v at most; ",
+			n, b, e.CandidateEpisodes.Unfinished, e.BaselineEpisodes.Unfinished, longest)
+	}
+	c.Reason += fmt.Sprintf("%d of each needed", g.MinEpisodes)
 	if min(b, n) < g.MinEpisodes {
 		c.Verdict = Hold
+	}
+	return c
+}
+
+// checkLost looks at the episodes that ended without a word: a policy that wrecks its robots is not reported of.
+func checkLost(g Gate, e Evidence) GateCheck {
+	b, n := e.BaselineEpisodes, e.CandidateEpisodes
+	c := GateCheck{Name: "lost", Verdict: Promote}
+	c.Reason = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing heard of them for half a minute and no %q reported; %d and %d are unfinished",
+		n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome, n.Unfinished, b.Unfinished)
+	if min(b.Begun, n.Begun) == 0 {
+		return c
+	}
+	c.Reason += fmt.Sprintf("; a part of %s against %s, and %s more is allowed", part(n.Lost, n.Begun), part(b.Lost, b.Begun), number(g.MaxLostIncrease))
+	switch exceed(e.Lost, n.Lost, g.MaxLostIncrease, g.Alpha) {
+	case surely:
+		c.Verdict = Rollback
+	case perhaps:
+		c.Reason += "; the excess may still be chance"
+		if !e.Complete {
+			c.Verdict = Hold
+		}
+	case no:
 	}
 	return c
 }

@@ -2,12 +2,14 @@ package rollout
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Start begins a rollout with its first stage. Errors: *PlanError, *UnknownError, *NotReadyError, ErrRunning, or that of SetTraffic.
-func (m *Manager) Start(p Plan) (Rollout, error) {
+// Start begins a rollout with its first stage; by is who wants it. Errors: *PlanError, *UnknownError, *NotReadyError, ErrRunning, or
+// that of Traffic.Decide.
+func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	p = p.withDefaults()
 	if err := p.Check(); err != nil {
 		return Rollout{}, err
@@ -35,31 +37,41 @@ func (m *Manager) Start(p Plan) (Rollout, error) {
 		r.revision = known.Traffic.Revision
 	}
 	r.agreed, r.shadowed = m.agreement(p.Model, p.CandidateVersion)
-	set, err := m.traffic.SetTraffic(p.Model, r.traffic(p.Stages[0], false, known.Traffic), r.revision)
-	if err != nil {
+	now := m.now()
+	r.enter(0, now)
+	m.assess(r, now)
+	r.StageSince = now
+	r.note(now, p.Stages[0], by, "started by hand")
+	if err := m.decide(r, &r.Rollout, r.traffic(p.Stages[0], false, known.Traffic)); err != nil {
 		return Rollout{}, fmt.Errorf("model %q: the rollout was not started: %w", p.Model, err)
 	}
-	r.revision = set.Revision
-
-	now := m.now()
 	m.mu.Lock()
 	m.runs[p.Model] = r
-	r.enter(0, now)
-	if p.Gate.Outcome != "" {
-		m.windowLocked(version{p.Model, p.BaselineVersion}).reserve(p.Gate.Outcome)
-		m.windowLocked(version{p.Model, p.CandidateVersion}).reserve(p.Gate.Outcome)
-	}
-	r.Report = Judge(p.Gate, r.evidence(r.agreed, r.shadowed))
-	r.Report.At = now
+	r.strata[0].since = m.now() // what began before went where the traffic led then
+	m.reserve(r)
 	m.countLocked()
 	m.mu.Unlock()
-	m.step(r, now, p.Stages[0], "started by hand")
+	m.tell(r)
 	return m.copyOf(r), nil
 }
 
-// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says. If the rollout turns
-// out to have ended the error is ErrEnded and the Rollout says why.
-func (m *Manager) Advance(model string) (Rollout, error) {
+// assess asks the gate of a stage that has just begun.
+func (m *Manager) assess(r *run, now time.Time) {
+	r.Report = Judge(r.Gate, r.evidence(r.agreed, r.shadowed))
+	r.Report.At = now
+}
+
+// reserve makes room for the outcome that decides.
+func (m *Manager) reserve(r *run) {
+	if r.Gate.Outcome != "" {
+		m.windowLocked(version{r.Model, r.BaselineVersion}).reserve(r.Gate.Outcome)
+		m.windowLocked(version{r.Model, r.CandidateVersion}).reserve(r.Gate.Outcome)
+	}
+}
+
+// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by is who wants it. If the rollout
+// turns out to have ended the error is ErrEnded and the Rollout says why.
+func (m *Manager) Advance(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	r, err := m.running(model)
@@ -70,12 +82,12 @@ func (m *Manager) Advance(model string) (Rollout, error) {
 	if m.endIfBroken(r) {
 		return m.copyOf(r), fmt.Errorf("model %q: %w: %s", model, ErrEnded, r.Steps[len(r.Steps)-1].Reason)
 	}
-	err = m.advance(r, "asked for by hand")
+	err = m.advance(r, by, "asked for by hand")
 	return m.copyOf(r), err
 }
 
-// Abort gives all traffic back to the baseline, unless somebody else has changed the traffic.
-func (m *Manager) Abort(model string) (Rollout, error) {
+// Abort gives all traffic back to the baseline, unless somebody else has changed the traffic; by is who wants it.
+func (m *Manager) Abort(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	r, err := m.running(model)
@@ -84,7 +96,7 @@ func (m *Manager) Abort(model string) (Rollout, error) {
 	}
 	m.judge(r)
 	if !m.endIfBroken(r) {
-		err = m.end(r, Aborted, "asked for by hand")
+		err = m.end(r, Aborted, by, "asked for by hand")
 	}
 	return m.copyOf(r), err
 }

@@ -8,14 +8,26 @@ type Evidence struct {
 	Baseline, Candidate Requests
 	// Agreed of Shadowed answers of the candidate agreed with those of the version that answered, since the rollout began.
 	Agreed, Shadowed int64
+	// Apart says why the two versions' requests did not come under the same load, "" if they did. Overload is then no proof against the candidate.
+	Apart string
 	// Strata are the outcomes, since the rollout began.
 	Strata []Stratum
+	// Lost has a 1 for each episode that was lost and a 0 for each other that began, by the same strata.
+	Lost []Stratum
+	// Complete: no stage lasts in which both versions get episodes. To wait for more of them is in vain.
+	Complete bool
+	// BaselineEpisodes and CandidateEpisodes are what became of the episodes, since the rollout began.
+	BaselineEpisodes, CandidateEpisodes Episodes
 }
 
 // Requests is what was counted of one version's requests.
 type Requests struct {
 	// Count of requests that were answered or ended by a fault of the model, and the Faults among them.
 	Count, Faults int64
+	// Of Asked requests Failed were not answered without a fault of the model, Overload of them for want of capacity.
+	Asked, Failed, Overload int64
+	// Codes counts how requests ended, by the names of gRPC codes.
+	Codes map[string]int64
 	// Compute is a sample, drawn evenly, of the compute times of the answered ones, ascending.
 	Compute []time.Duration
 	// Earlier: Compute is of an earlier stage, as this one has given the version too few requests.
@@ -27,6 +39,15 @@ type Requests struct {
 // candidate for the time of day at which it got most of its own.
 type Stratum struct {
 	Baseline, Candidate Moments
+}
+
+// Episodes is what became of one version's episodes, of those that began in stages in which both versions get some.
+type Episodes struct {
+	Begun      int64
+	Reported   int64 // with the outcome that decides
+	Waiting    int64 // reported, but not counted yet: see Config.Unfinished
+	Unfinished int64 // not reported, but somebody may do so still
+	Lost       int64 // the rest
 }
 
 // episodes returns how many episodes each version has.

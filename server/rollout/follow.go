@@ -38,9 +38,9 @@ func (m *Manager) follow(r *run) {
 	var err error
 	switch {
 	case r.Report.Verdict == Rollback:
-		err = m.end(r, RolledBack, "the gate said ROLLBACK: "+reason(r.Report))
+		err = m.end(r, RolledBack, byGate, "the gate said ROLLBACK: "+reason(r.Report))
 	case r.Report.Verdict == Promote && !r.Report.At.Before(r.StageSince.Add(r.StageDuration)):
-		err = m.advance(r, "the gate said PROMOTE")
+		err = m.advance(r, byGate, "the gate said PROMOTE")
 	}
 	if err != nil && err.Error() != r.refusal {
 		r.refusal = err.Error()
@@ -51,13 +51,19 @@ func (m *Manager) follow(r *run) {
 // judge asks the gate.
 func (m *Manager) judge(r *run) {
 	agreed, shadowed := m.agreement(r.Model, r.CandidateVersion)
-	var oldest time.Time
-	running := false
-	if m.oldest != nil && len(r.strata) > 0 {
-		oldest, running = m.oldest(r.Model, r.strata[0].since)
+	m.mu.Lock()
+	for _, s := range r.strata { // first: what begins meanwhile must not seem to be lost
+		for side := range s.episodes {
+			s.episodes[side].seen = s.episodes[side].begun
+		}
+	}
+	m.mu.Unlock()
+	var unfinished map[int64][]time.Time
+	if m.unfinished != nil && len(r.strata) > 0 {
+		unfinished = m.unfinished(r.Model, r.strata[0].since)
 	}
 	m.mu.Lock()
-	r.settle(oldest, running, m.now())
+	r.look(unfinished, m.now())
 	evidence := r.evidence(agreed, shadowed)
 	m.mu.Unlock()
 	report := Judge(r.Gate, evidence)
@@ -82,33 +88,37 @@ func reason(r Report) string {
 }
 
 // advance enters the next stage, or promotes.
-func (m *Manager) advance(r *run, why string) error {
+func (m *Manager) advance(r *run, by, why string) error {
 	if r.Stage == len(r.Stages)-1 {
-		return m.end(r, Promoted, why)
+		return m.end(r, Promoted, by, why)
 	}
-	next := r.Stage + 1
-	if err := m.set(r, r.traffic(r.Stages[next], false, m.present(r))); err != nil {
+	next, now := r.Stage+1, m.now()
+	after := m.copyOf(r)
+	after.Stage, after.StageSince = next, now
+	after.note(now, r.Stages[next], by, why)
+	if err := m.set(r, &after, r.traffic(r.Stages[next], false, m.present(r))); err != nil {
 		return err
 	}
-	now := m.now()
 	m.mu.Lock()
-	r.enter(next, now)
+	r.enter(next, m.now())
+	r.Steps = after.Steps
 	m.countLocked()
 	m.mu.Unlock()
-	m.step(r, now, r.Stages[next], why)
+	m.tell(r)
 	return nil
 }
 
 // end gives all traffic to the candidate if the state is Promoted, else to the baseline, and ends the rollout.
-func (m *Manager) end(r *run, state State, why string) error {
+func (m *Manager) end(r *run, state State, by, why string) error {
 	percent := 0.0
 	if state == Promoted {
 		percent = 100
 	}
-	if err := m.set(r, r.traffic(percent, true, m.present(r))); err != nil {
+	after := m.ended(r, state, percent, by, why)
+	if err := m.set(r, &after, r.traffic(percent, true, m.present(r))); err != nil {
 		return err
 	}
-	m.finish(r, state, percent, why)
+	m.finish(r, after)
 	return nil
 }
 
@@ -119,28 +129,38 @@ func (m *Manager) endIfBroken(r *run) bool {
 	if why == "" {
 		return false
 	}
-	percent := r.Stages[r.Stage]
 	known := snapshot.Model(r.Model)
 	if known != nil && known.Traffic != nil && known.Traffic.Revision == r.revision && !gone(known, r.BaselineVersion) {
-		if err := m.set(r, r.traffic(0, true, known.Traffic)); err != nil {
-			why += fmt.Sprintf("; the baseline could not be given all traffic: %v", err)
-		} else {
-			percent = 0
+		err := m.end(r, Aborted, byServer, why)
+		if err == nil {
+			return true
 		}
+		why += fmt.Sprintf("; the baseline could not be given all traffic: %v", err)
 	} else {
 		why += "; the traffic was left as it is"
 	}
-	m.finish(r, Aborted, percent, why)
+	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
+	if err := m.decide(r, &after, nil); err != nil {
+		m.logger.Warn("that a rollout ended could not be kept", "model", r.Model, "error", err)
+	}
+	m.finish(r, after)
 	return true
 }
 
-func (m *Manager) finish(r *run, state State, percent float64, why string) {
-	now := m.now()
+// ended returns what a rollout is when it has ended.
+func (m *Manager) ended(r *run, state State, percent float64, by, why string) Rollout {
+	after := m.copyOf(r)
+	after.State = state
+	after.note(m.now(), percent, by, why)
+	return after
+}
+
+func (m *Manager) finish(r *run, after Rollout) {
 	m.mu.Lock()
-	r.State = state
+	r.State, r.Steps = after.State, after.Steps
 	m.countLocked()
 	m.mu.Unlock()
-	m.step(r, now, percent, why)
+	m.tell(r)
 }
 
 // present returns the model's traffic now, nil if there is none.
@@ -151,27 +171,23 @@ func (m *Manager) present(r *run) *catalog.Traffic {
 	return nil
 }
 
-// set changes the traffic, provided that it still is the rollout's own.
-func (m *Manager) set(r *run, t *catalog.Traffic) error {
-	set, err := m.traffic.SetTraffic(r.Model, t, r.revision)
-	if err != nil {
+// set changes the traffic, and what is kept of the rollout with it.
+func (m *Manager) set(r *run, after *Rollout, t *catalog.Traffic) error {
+	if err := m.decide(r, after, t); err != nil {
 		return fmt.Errorf("model %q: the rollout could not set the traffic: %w", r.Model, err)
 	}
-	r.revision = set.Revision
 	return nil
 }
 
-// step records a change that was made, with the evidence there is, and logs it.
-func (m *Manager) step(r *run, now time.Time, percent float64, why string) {
-	m.mu.Lock()
-	r.Steps = append(r.Steps, Step{At: now, Percent: percent, State: r.State, Reason: why, Report: r.Report})
-	m.mu.Unlock()
+// tell logs the latest step, with its evidence.
+func (m *Manager) tell(r *run) {
+	step := r.Steps[len(r.Steps)-1]
 	attrs := []slog.Attr{
 		slog.String("model", r.Model), slog.Int64("baseline", r.BaselineVersion), slog.Int64("candidate", r.CandidateVersion),
-		slog.String("state", r.State.String()), slog.Float64("percent", percent), slog.String("reason", why),
-		slog.String("verdict", r.Report.Verdict.String()),
+		slog.String("state", step.State.String()), slog.Float64("percent", step.Percent), slog.String("by", step.By), slog.String("reason", step.Reason),
+		slog.String("verdict", step.Report.Verdict.String()),
 	}
-	for _, c := range r.Report.Checks {
+	for _, c := range step.Report.Checks {
 		attrs = append(attrs, slog.String(c.Name, c.Verdict.String()+": "+c.Reason))
 	}
 	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "rollout", attrs...)

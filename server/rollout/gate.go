@@ -32,6 +32,12 @@ type Gate struct {
 	MaxLatencyRatio float64
 	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
 	MinAgreement float64
+	// MaxFailureIncrease is by how much the part of the candidate's requests that fail without a fault of the model, whatever their code, may
+	// exceed the baseline's; 0: 0.01.
+	MaxFailureIncrease float64
+	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0: 0.05. An episode
+	// is lost if it ended, or nothing was heard of it any more, without a report of Outcome. Not looked at without Outcome.
+	MaxLostIncrease float64
 	// Outcome is the name of the outcome that decides; "": outcomes are not looked at.
 	Outcome string
 	// LowerIsBetter for this outcome, for instance a cost.
@@ -39,7 +45,7 @@ type Gate struct {
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome. With 0 only
 	// a candidate that is surely better is promoted, and one that is as good is held for ever.
 	Margin float64
-	// Alpha is the probability of a wrong verdict on the outcome, on errors and on agreement, each, however often the gate
+	// Alpha is the probability of a wrong verdict on the outcome, on errors, failures, lost episodes and agreement, each, however often the gate
 	// looks; 0: 0.05. Smaller takes more episodes.
 	Alpha float64
 }
@@ -57,6 +63,12 @@ func (g Gate) WithDefaults() Gate {
 	}
 	if g.MaxLatencyRatio == 0 {
 		g.MaxLatencyRatio = 1.5
+	}
+	if g.MaxFailureIncrease == 0 {
+		g.MaxFailureIncrease = 0.01
+	}
+	if g.MaxLostIncrease == 0 {
+		g.MaxLostIncrease = 0.05
 	}
 	if g.Alpha == 0 {
 		g.Alpha = 0.05
@@ -78,6 +90,10 @@ func (g Gate) Check() error {
 		return &PlanError{"gate.max_latency_ratio", "a number of at least 0", fmt.Sprint(g.MaxLatencyRatio)}
 	case !(g.MinAgreement >= 0 && g.MinAgreement <= 1):
 		return &PlanError{"gate.min_agreement", "a number from 0 to 1", fmt.Sprint(g.MinAgreement)}
+	case !(g.MaxFailureIncrease >= 0 && g.MaxFailureIncrease <= 1):
+		return &PlanError{"gate.max_failure_increase", "a number from 0 to 1", fmt.Sprint(g.MaxFailureIncrease)}
+	case !(g.MaxLostIncrease >= 0 && g.MaxLostIncrease <= 1):
+		return &PlanError{"gate.max_lost_increase", "a number from 0 to 1", fmt.Sprint(g.MaxLostIncrease)}
 	case !(g.Margin >= 0) || !finite(g.Margin):
 		return &PlanError{"gate.margin", "a number of at least 0, in units of the outcome", fmt.Sprint(g.Margin)}
 	case !(g.Alpha >= 0 && g.Alpha < 1):
@@ -90,7 +106,7 @@ func (g Gate) Check() error {
 
 // GateCheck is one thing that a gate looked at.
 type GateCheck struct {
-	Name    string // requests, episodes, errors, latency, agreement or outcome
+	Name    string // requests, errors, latency, agreement, episodes, outcome, lost or failures
 	Verdict Verdict
 	Reason  string // one sentence with the numbers
 }
@@ -99,7 +115,17 @@ type GateCheck struct {
 type Report struct {
 	Verdict Verdict
 	Checks  []GateCheck
-	At      time.Time // set by the Manager; Judge knows no time
+	// Codes are how the requests of this stage ended, ascending by name.
+	Codes []CodeCount
+	// BaselineEpisodes and CandidateEpisodes are since the rollout began; zero without an outcome that decides.
+	BaselineEpisodes, CandidateEpisodes Episodes
+	At                                  time.Time // set by the Manager; Judge knows no time
+}
+
+// CodeCount is how many requests ended with one gRPC code.
+type CodeCount struct {
+	Code                string
+	Baseline, Candidate int64
 }
 
 // Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must say Promote
@@ -111,12 +137,16 @@ func Judge(g Gate, e Evidence) Report {
 		checks = append(checks, checkAgreement(g, e))
 	}
 	if g.Outcome != "" {
-		checks = append(checks, checkEpisodes(g, e), checkOutcome(g, e))
+		checks = append(checks, checkEpisodes(g, e), checkOutcome(g, e), checkLost(g, e))
 	}
+	checks = append(checks, checkFailures(g, e))
 	verdict := Promote
 	for _, c := range checks {
 		// The verdicts are ordered by how much they weigh.
 		verdict = max(verdict, c.Verdict)
 	}
-	return Report{Verdict: verdict, Checks: checks}
+	return Report{
+		Verdict: verdict, Checks: checks, Codes: codeCounts(e),
+		BaselineEpisodes: e.BaselineEpisodes, CandidateEpisodes: e.CandidateEpisodes,
+	}
 }

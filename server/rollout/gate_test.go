@@ -21,8 +21,8 @@ func times(n int, longest time.Duration) []time.Duration {
 // fine is evidence that promotes by every default.
 func fine() Evidence {
 	return Evidence{
-		Baseline:  Requests{Count: 1000, Compute: times(1000, 10*time.Millisecond)},
-		Candidate: Requests{Count: 1000, Compute: times(1000, 10*time.Millisecond)},
+		Baseline:  Requests{Count: 1000, Asked: 1000, Compute: times(1000, 10*time.Millisecond)},
+		Candidate: Requests{Count: 1000, Asked: 1000, Compute: times(1000, 10*time.Millisecond)},
 	}
 }
 
@@ -103,22 +103,24 @@ func TestPlanCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*Plan){
-		"model":                  func(p *Plan) { p.Model = "" },
-		"baseline_version":       func(p *Plan) { p.BaselineVersion = 0 },
-		"candidate_version":      func(p *Plan) { p.CandidateVersion = 1 },
-		"stage_duration":         func(p *Plan) { p.StageDuration = -1 },
-		"stages[0]":              func(p *Plan) { p.Stages = []float64{math.NaN(), 100} },
-		"stages[1]":              func(p *Plan) { p.Stages = []float64{50, 50, 100} },
-		"stages[2]":              func(p *Plan) { p.Stages = []float64{1, 2, 99} },
-		"stages":                 func(p *Plan) { p.Stages = []float64{100} },
-		"gate.min_requests":      func(p *Plan) { p.Gate.MinRequests = -1 },
-		"gate.min_episodes":      func(p *Plan) { p.Gate.MinEpisodes = -1 },
-		"gate.max_error_rate":    func(p *Plan) { p.Gate.MaxErrorRate = 1.1 },
-		"gate.max_latency_ratio": func(p *Plan) { p.Gate.MaxLatencyRatio = math.Inf(1) },
-		"gate.min_agreement":     func(p *Plan) { p.Gate.MinAgreement = math.NaN() },
-		"gate.margin":            func(p *Plan) { p.Gate.Margin = -1 },
-		"gate.alpha":             func(p *Plan) { p.Gate.Alpha = 1 },
-		"gate.outcome":           func(p *Plan) { p.Gate.Margin = 1 },
+		"model":                     func(p *Plan) { p.Model = "" },
+		"baseline_version":          func(p *Plan) { p.BaselineVersion = 0 },
+		"candidate_version":         func(p *Plan) { p.CandidateVersion = 1 },
+		"stage_duration":            func(p *Plan) { p.StageDuration = -1 },
+		"stages[0]":                 func(p *Plan) { p.Stages = []float64{math.NaN(), 100} },
+		"stages[1]":                 func(p *Plan) { p.Stages = []float64{50, 50, 100} },
+		"stages[2]":                 func(p *Plan) { p.Stages = []float64{1, 2, 99} },
+		"stages":                    func(p *Plan) { p.Stages = []float64{100} },
+		"gate.min_requests":         func(p *Plan) { p.Gate.MinRequests = -1 },
+		"gate.min_episodes":         func(p *Plan) { p.Gate.MinEpisodes = -1 },
+		"gate.max_error_rate":       func(p *Plan) { p.Gate.MaxErrorRate = 1.1 },
+		"gate.max_latency_ratio":    func(p *Plan) { p.Gate.MaxLatencyRatio = math.Inf(1) },
+		"gate.min_agreement":        func(p *Plan) { p.Gate.MinAgreement = math.NaN() },
+		"gate.max_failure_increase": func(p *Plan) { p.Gate.MaxFailureIncrease = 2 },
+		"gate.max_lost_increase":    func(p *Plan) { p.Gate.MaxLostIncrease = math.NaN() },
+		"gate.margin":               func(p *Plan) { p.Gate.Margin = -1 },
+		"gate.alpha":                func(p *Plan) { p.Gate.Alpha = 1 },
+		"gate.outcome":              func(p *Plan) { p.Gate.Margin = 1 },
 	} {
 		p := valid
 		change(&p)

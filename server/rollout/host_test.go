@@ -16,6 +16,7 @@ type host struct {
 	model   *catalog.Model
 	refuse  error // what SetTraffic returns
 	changes int
+	kept    []catalog.Decision // that were made
 }
 
 func newHost(versions ...int64) *host {
@@ -29,7 +30,7 @@ func newHost(versions ...int64) *host {
 func (h *host) Snapshot() *catalog.Snapshot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &catalog.Snapshot{Models: []*catalog.Model{h.model}}
+	return &catalog.Snapshot{Models: catalog.ByName(h.model)}
 }
 
 func (h *host) SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error) {
@@ -63,6 +64,22 @@ func (h *host) SetTraffic(model string, t *catalog.Traffic, expected uint64) (*c
 	h.model = &changed
 	h.changes++
 	return &set, nil
+}
+
+func (h *host) Decide(model string, d catalog.Decision) (*catalog.Traffic, error) {
+	if d.Traffic == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.kept = append(h.kept, d)
+		return nil, h.refuse
+	}
+	set, err := h.SetTraffic(model, d.Traffic, d.Expected)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		h.kept = append(h.kept, d)
+	}
+	return set, err
 }
 
 // put gives version a state; 0 takes it away.

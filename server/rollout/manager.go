@@ -18,9 +18,9 @@ import (
 type Traffic interface {
 	// Snapshot returns the latest state. It must not block.
 	Snapshot() *catalog.Snapshot
-	// SetTraffic replaces a model's traffic as a whole or not at all, and returns it with its new revision, which the next
-	// Snapshot shows. If expected is not 0 and not the present revision it changes nothing and returns an error.
-	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
+	// Decide makes a decision about a model, as a whole or not at all, and returns its traffic with its new revision, if that is divided
+	// anew, which the next Snapshot shows. If Expected is not 0 and not the present revision it changes nothing and returns an error.
+	Decide(model string, d catalog.Decision) (*catalog.Traffic, error)
 }
 
 // Config is what a Manager needs. Only Traffic is required.
@@ -33,28 +33,32 @@ type Config struct {
 	// began, and not at all if that was before the rollout. Else it counts for the stage in which it is reported; a new
 	// version is then judged by its short episodes first, as they are the first to be reported.
 	Began func(model, episode string) (time.Time, bool)
-	// Oldest returns when the oldest of a model's episodes began that began at since or later and are still running. Outcomes then count
-	// once all episodes that began before theirs have ended. Else those that end early count first, which speaks against a
+	// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
+	// reported how they went. Outcomes then wait until episodes that began before theirs are finished, but for one in twenty of each version's
+	// and for those that began ten minutes ago. Else those that end early count first, which speaks against a
 	// version that keeps its episodes alive for longer. Nil: they count at once.
-	Oldest func(model string, since time.Time) (time.Time, bool)
+	Unfinished func(model string, since time.Time) map[int64][]time.Time
+	// Kept are rollouts that an earlier process was told to keep, by model.
+	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
 	// Tick is how often Run looks. 0: 1 s.
 	Tick time.Duration
 }
 
-// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Nothing of it outlives the process.
+// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a rollout
+// that outlives the process which Config.Traffic keeps.
 //
 // Lock order: changing, mu, counter.mu. Config.Traffic and Config.Agreement may be called with changing held, never with mu.
 type Manager struct {
-	traffic   Traffic
-	agreement func(model string, shadow int64) (agreed, done int64)
-	began     func(model, episode string) (time.Time, bool)
-	oldest    func(model string, since time.Time) (time.Time, bool)
-	now       func() time.Time
-	logger    *slog.Logger
-	tick      time.Duration
-	seed      maphash.Seed
+	traffic    Traffic
+	agreement  func(model string, shadow int64) (agreed, done int64)
+	began      func(model, episode string) (time.Time, bool)
+	unfinished func(model string, since time.Time) map[int64][]time.Time
+	now        func() time.Time
+	logger     *slog.Logger
+	tick       time.Duration
+	seed       maphash.Seed
 
 	// changing is held from the look at the evidence to the end of the change of traffic.
 	changing sync.Mutex
@@ -76,7 +80,7 @@ type version struct {
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
 	m := &Manager{
-		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, oldest: c.Oldest, now: c.Now, logger: c.Logger,
+		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, unfinished: c.Unfinished, now: c.Now, logger: c.Logger,
 		tick: cmp.Or(c.Tick, time.Second), seed: maphash.MakeSeed(),
 		runs: map[string]*run{}, windows: map[version]*window{},
 	}
@@ -92,7 +96,7 @@ func New(c Config) *Manager {
 	if m.logger == nil {
 		m.logger = slog.Default()
 	}
-	m.counters.Store(&map[version]*counter{})
+	m.recall(c.Kept)
 	return m
 }
 
@@ -133,10 +137,9 @@ func (m *Manager) Rollouts() []Rollout {
 	return all
 }
 
-// Observe counts a request that a version answered, or that a fault of the model ended. compute is not looked at after a fault.
-// It costs next to nothing for versions without a running rollout.
-func (m *Manager) Observe(model string, number int64, fault bool, compute time.Duration) {
+// Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.
+func (m *Manager) Observe(model string, number int64, e Ending) {
 	if c := (*m.counters.Load())[version{model, number}]; c != nil {
-		c.observe(fault, compute)
+		c.observe(e)
 	}
 }

@@ -48,15 +48,30 @@ func within(t *testing.T, change func(*Config), f func(t *testing.T, b *bench)) 
 	})
 }
 
-// pass lets virtual time pass, inside within.
-func pass(d time.Duration) { time.Sleep(d) }
+// faulty is how a request ends by a fault of the model.
+var faulty = Ending{Code: "Internal", Fault: true}
+
+func answered(compute time.Duration) Ending { return Ending{Code: Answered, Compute: compute} }
+
+// Start, Advance and Abort are those of the Manager, by somebody.
+
+func (b *bench) Start(p Plan) (Rollout, error) { return b.Manager.Start(p, "somebody") }
+
+func (b *bench) Advance(model string) (Rollout, error) { return b.Manager.Advance(model, "somebody") }
+func (b *bench) Abort(model string) (Rollout, error)   { return b.Manager.Abort(model, "somebody") }
+
+// pass lets virtual time pass, inside within: what the manager does at the end of it is done then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
 
 // serve gives each version n requests, and n episodes whose reward is near the given one.
 func (b *bench) serve(n int, baseline, candidate float64) {
 	for range n {
 		b.episodes++
 		for i, reward := range [...]float64{baseline, candidate} {
-			b.Observe("m", int64(i+1), false, 10*time.Millisecond)
+			b.Observe("m", int64(i+1), answered(10*time.Millisecond))
 			b.Report("m", fmt.Sprint("episode ", b.episodes), int64(i+1), map[string]float64{"reward": reward + float64(b.episodes%2)})
 		}
 	}
@@ -125,7 +140,7 @@ func TestAutomaticPromotes(t *testing.T) {
 			t.Fatalf("without a request in the last stage: %+v", r)
 		}
 		for range 100 {
-			b.Observe("m", 2, false, 11*time.Millisecond)
+			b.Observe("m", 2, answered(11*time.Millisecond))
 		}
 		time.Sleep(2 * time.Second)
 		r := b.state(t)
@@ -134,7 +149,7 @@ func TestAutomaticPromotes(t *testing.T) {
 		var percents []float64
 		for _, s := range r.Steps {
 			percents = append(percents, s.Percent)
-			if len(s.Report.Checks) != 5 || s.Report.At.IsZero() {
+			if len(s.Report.Checks) != 7 || s.Report.At.IsZero() {
 				t.Errorf("a step without its evidence: %+v", s)
 			}
 		}
@@ -347,8 +362,8 @@ func TestStagesCountAnew(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{50, 100} })
 		b.serve(200, 1, 1)
-		b.Observe("m", 2, true, 0)
-		b.Observe("m", 3, true, 0)
+		b.Observe("m", 2, faulty)
+		b.Observe("m", 3, faulty)
 		time.Sleep(2 * time.Second)
 		checks := b.state(t).Report.Checks
 		if !strings.Contains(checks[0].Reason, "201 requests") || !strings.Contains(checks[1].Reason, "1 of 201") {
@@ -358,7 +373,7 @@ func TestStagesCountAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 100 {
-			b.Observe("m", 2, false, time.Second)
+			b.Observe("m", 2, answered(time.Second))
 			b.Report("m", fmt.Sprint("later ", b.episodes), 2, map[string]float64{"reward": -1000})
 			b.episodes++
 		}
@@ -379,7 +394,12 @@ func TestConcurrentUse(t *testing.T) {
 		for i := range 4 {
 			work.Go(func() {
 				for k := range 500 {
-					b.Observe("m", int64(1+k%2), k%100 == 0, time.Millisecond)
+					if k%100 == 0 {
+						b.Observe("m", int64(1+k%2), faulty)
+					} else {
+						b.Observe("m", int64(1+k%2), answered(time.Millisecond))
+					}
+					b.Begun("m", int64(1+k%2), time.Now())
 					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)})
 					if k%50 == i {
 						r, _ := b.Get("m")

@@ -49,8 +49,8 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 		}
 		return all
 	}
-	began, ok := m.began(model, episode)
-	if !ok {
+	began, known := m.began(model, episode)
+	if !known {
 		began = m.now()
 	}
 	id := maphash.String(m.seed, episode)
@@ -66,16 +66,31 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 				"%d names are kept of a version, and version %d has as many: %s", maxNames, number, w.names())})
 			continue
 		}
-		if s.replace(id, values[name]) {
+		in, side := r.stratum(number, began)
+		if in != nil && name != r.Gate.Outcome {
+			in = nil
+		}
+		finished := func() {
+			if in != nil && known {
+				in.episodes[side].reported++
+			}
+		}
+		if old := s.replace(id, values[name]); old != nil {
+			if known && !old.began.Equal(began) { // another episode of the same name
+				old.began = began
+				finished()
+			}
 			continue
 		}
-		switch counts := r.moments(number, name, began); {
-		case counts == nil:
-			s.add(id, values[name])
-		case m.oldest == nil:
-			s.add(id, values[name]).count(counts)
+		switch {
+		case in == nil:
+			s.add(id, values[name], began)
+		case m.unfinished == nil:
+			s.add(id, values[name], began).count(in.moments(side))
+			finished()
 		case len(r.waiting) < maxWaiting:
-			r.waiting = append(r.waiting, waiting{s.add(id, values[name]), began, counts})
+			r.waiting = append(r.waiting, waiting{s.add(id, values[name], began), in.moments(side), side})
+			finished()
 		default:
 			notKept = append(notKept, NotKept{name, TooManyWaiting, fmt.Sprintf(
 				"%d outcomes of the rollout wait for episodes that began before theirs: report it again later", maxWaiting)})

@@ -171,15 +171,16 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 			at, ok := began[episode]
 			return at, ok
 		}
-		c.Oldest = func(_ string, since time.Time) (oldest time.Time, ok bool) {
+		c.Unfinished = func(_ string, since time.Time) map[int64][]time.Time {
 			mu.Lock()
 			defer mu.Unlock()
+			all := map[int64][]time.Time{}
 			for episode := range running {
-				if at := began[episode]; !at.Before(since) && (!ok || at.Before(oldest)) {
-					oldest, ok = at, true
+				if at := began[episode]; !at.Before(since) {
+					all[1] = append(all[1], at)
 				}
 			}
-			return oldest, ok
+			return all
 		}
 	}
 	within(t, known, func(t *testing.T, b *bench) {
@@ -235,10 +236,13 @@ func TestWaitingIsBounded(t *testing.T) {
 	var mu sync.Mutex // the manager asks from a goroutine of its own
 	var held time.Time
 	known := func(c *Config) {
-		c.Oldest = func(string, time.Time) (time.Time, bool) {
+		c.Unfinished = func(string, time.Time) map[int64][]time.Time {
 			mu.Lock()
 			defer mu.Unlock()
-			return held, !held.IsZero()
+			if held.IsZero() {
+				return nil
+			}
+			return map[int64][]time.Time{1: {held}}
 		}
 	}
 	within(t, known, func(t *testing.T, b *bench) {
@@ -284,7 +288,7 @@ func TestSampleOfComputeTimes(t *testing.T) {
 	var c counter
 	const n = 100 * sampleSize
 	for i := range n {
-		c.observe(false, time.Duration(i))
+		c.observe(answered(time.Duration(i)))
 	}
 	r := c.requests()
 	_, mid, _ := p95(r.Compute)
@@ -298,16 +302,16 @@ func BenchmarkObserve(b *testing.B) {
 	h := newHost(1, 2)
 	m := New(Config{Traffic: h})
 	for b.Loop() {
-		m.Observe("m", 1, false, time.Millisecond)
+		m.Observe("m", 1, answered(time.Millisecond))
 	}
 }
 
 func BenchmarkObserveInRollout(b *testing.B) {
 	m := New(Config{Traffic: newHost(1, 2)})
-	if _, err := m.Start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2}); err != nil {
+	if _, err := m.Start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2}, "somebody"); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		m.Observe("m", 1, false, time.Millisecond)
+		m.Observe("m", 1, answered(time.Millisecond))
 	}
 }

@@ -36,6 +36,7 @@ type Step struct {
 	At      time.Time
 	Percent float64 // of the candidate afterwards, as far as the rollout knows
 	State   State
+	By      string // who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
 	Reason  string // one sentence
 	Report  Report // the evidence for it
 }

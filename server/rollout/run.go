@@ -18,72 +18,68 @@ type run struct {
 	waiting []waiting
 	// baseline and candidate count this stage's requests.
 	baseline, candidate *counter
-	// earlier is the baseline's sample of the stages before, if there were requests enough.
-	earlier []time.Duration
+	// earlier is the baseline's sample of the stages before, if there were requests enough, and earlierEnded how its requests ended there.
+	earlier      []time.Duration
+	earlierEnded Requests
 	// agreed and shadowed are what was counted before the rollout began.
 	agreed, shadowed int64
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
 }
 
-// waiting is an outcome that is to count into moments.
-type waiting struct {
-	sample  *sample
-	began   time.Time
-	moments *Moments
-}
-
-// longest is how long an outcome waits at most for episodes that began before its own.
-const longest = 10 * time.Minute
-
-// settle counts outcomes of episodes that began before oldest, all of them if there is no oldest.
-func (r *run) settle(oldest time.Time, running bool, now time.Time) {
-	kept := r.waiting[:0]
-	for _, w := range r.waiting {
-		if running && !w.began.Before(oldest) && now.Sub(w.began) < longest {
-			kept = append(kept, w)
-		} else {
-			w.sample.count(w.moments)
-		}
-	}
-	clear(r.waiting[len(kept):])
-	r.waiting = kept
-}
-
 // stratum is a stage in which both versions get episodes.
 type stratum struct {
 	Stratum
 	since, until time.Time // until is zero while it lasts
+	episodes     [2]fates
 }
 
-// moments returns where an outcome of an episode counts, nil if nowhere. r may be nil.
-func (r *run) moments(number int64, name string, began time.Time) *Moments {
-	if r == nil || r.State != Running || name != r.Gate.Outcome {
-		return nil
+// The versions of a rollout, where numbers of both stand side by side.
+const (
+	baseline = iota
+	candidate
+)
+
+// stratum returns the stage in which an episode began, nil if it is in none, and which version's it is. r may be nil.
+func (r *run) stratum(number int64, began time.Time) (s *stratum, side int) {
+	switch {
+	case r == nil || r.State != Running:
+		return nil, 0
+	case number == r.CandidateVersion:
+		side = candidate
+	case number != r.BaselineVersion:
+		return nil, 0
 	}
 	for _, s := range slices.Backward(r.strata) {
-		if began.Before(s.since) {
-			continue
-		}
 		switch {
+		case began.Before(s.since):
+			continue
 		case !s.until.IsZero() && !began.Before(s.until):
-			return nil
-		case number == r.BaselineVersion:
-			return &s.Baseline
-		case number == r.CandidateVersion:
-			return &s.Candidate
+			return nil, 0
 		}
-		return nil
+		return s, side
 	}
-	return nil
+	return nil, 0
+}
+
+// moments returns where an outcome of an episode counts.
+func (s *stratum) moments(side int) *Moments {
+	if side == candidate {
+		return &s.Candidate
+	}
+	return &s.Baseline
 }
 
 // enter begins a stage. With all traffic at the candidate there is nothing to compare with: what comes of the baseline then are the
 // longest of its episodes, so that the outcomes stay as they were.
 func (r *run) enter(stage int, now time.Time) {
 	if r.baseline != nil {
-		if sample := r.baseline.requests().Compute; int64(len(sample)) >= min(r.Gate.MinRequests, sampleSize) {
-			r.earlier = sample
+		before := r.baseline.requests()
+		if int64(len(before.Compute)) >= min(r.Gate.MinRequests, sampleSize) {
+			r.earlier = before.Compute
+		}
+		if before.Asked >= r.Gate.MinRequests {
+			r.earlierEnded = before
 		}
 	}
 	r.Stage, r.StageSince = stage, now
@@ -102,12 +98,20 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 	if int64(len(e.Baseline.Compute)) < min(r.Gate.MinRequests, sampleSize) && r.earlier != nil {
 		e.Baseline.Compute, e.Baseline.Earlier = r.earlier, true
 	}
+	if e.Baseline.Asked < r.Gate.MinRequests && r.earlierEnded.Asked > 0 {
+		before := &r.earlierEnded
+		e.Baseline.Asked, e.Baseline.Failed, e.Baseline.Overload, e.Baseline.Codes = before.Asked, before.Failed, before.Overload, before.Codes
+		e.Apart = "the baseline's requests are of an earlier stage"
+	}
 	if shadowed < r.shadowed || agreed < r.agreed {
 		r.agreed, r.shadowed = 0, 0 // The counts began anew.
 	}
 	e.Agreed, e.Shadowed = agreed-r.agreed, shadowed-r.shadowed
 	for _, s := range r.strata {
 		e.Strata = append(e.Strata, s.Stratum)
+	}
+	if r.Gate.Outcome != "" {
+		r.tellEpisodes(&e)
 	}
 	return e
 }

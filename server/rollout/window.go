@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
@@ -60,6 +61,7 @@ type series struct {
 type sample struct {
 	episode uint64 // a hash: an episode_id may be long
 	value   float64
+	began   time.Time
 	// counted is where the value went into, nil if nowhere. It stays there when the window moves on.
 	counted *Moments
 }
@@ -70,11 +72,11 @@ func (e *sample) count(moments *Moments) {
 	moments.Add(e.value)
 }
 
-// replace changes the value of an episode that is there, also where it was counted, and reports whether it is there.
-func (s *series) replace(episode uint64, value float64) bool {
+// replace changes the value of an episode that is there, also where it was counted, and returns it; nil if it is not there.
+func (s *series) replace(episode uint64, value float64) *sample {
 	i, ok := s.index[episode]
 	if !ok {
-		return false
+		return nil
 	}
 	old := s.ring[i]
 	if old.counted != nil {
@@ -82,13 +84,13 @@ func (s *series) replace(episode uint64, value float64) bool {
 		old.counted.Add(value)
 	}
 	old.value = value
-	return true
+	return old
 }
 
 // add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample outlives that for whoever
 // is still to count it.
-func (s *series) add(episode uint64, value float64) *sample {
-	entry := &sample{episode: episode, value: value}
+func (s *series) add(episode uint64, value float64, began time.Time) *sample {
+	entry := &sample{episode: episode, value: value, began: began}
 	if len(s.ring) < maxEpisodes {
 		s.index[episode] = len(s.ring)
 		s.ring = append(s.ring, entry)

@@ -91,20 +91,23 @@ func (t *episodes) began(model, episode string, now time.Duration) (time.Duratio
 	return e.began, true
 }
 
-// oldest returns when the oldest of a model's running episodes was pinned that are no older than since and were heard of after
-// heard. It looks at all episodes.
-func (t *episodes) oldest(model string, since, heard time.Duration) (began time.Duration, ok bool) {
+// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard of after
+// heard, and of which nobody reported how they went. It looks at all episodes.
+func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
+	began := map[int64][]time.Duration{}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		for e := s.running.root.prev; e != &s.running.root && e.last >= heard; e = e.prev { // the latest heard of first
-			if e.id.model == model && e.began >= since && (!ok || e.began < began) {
-				began, ok = e.began, true
+		for _, l := range []*list{&s.running, &s.ended} {
+			for e := l.root.prev; e != &l.root && e.last >= heard; e = e.prev { // the latest heard of first
+				if e.id.model == model && e.began >= since && !e.reported {
+					began[e.pin.version] = append(began[e.pin.version], e.began)
+				}
 			}
 		}
 		s.mu.Unlock()
 	}
-	return began, ok
+	return began
 }
 
 // isOn reports whether an episode is running on a model's version that was heard of within ttl.
@@ -146,7 +149,7 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	// A pin that vanished since find is not another request's choice.
 	if e != nil {
 		s.listOf(e).remove(e)
-		e.ended = false
+		e.ended, e.reported = false, false
 	} else {
 		if t.total.Add(1) > t.max {
 			crowded = !s.forgetOneLocked(&t.total)
@@ -160,13 +163,17 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	return true, crowded
 }
 
-// end keeps the pin for peek, not for find.
-func (t *episodes) end(model, episode string, now time.Duration) {
+// end keeps the pin for peek, not for find. reported: by a report of how it went.
+func (t *episodes) end(model, episode string, reported bool, now time.Duration) {
 	s := t.shardOf(episode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byID[episodeID{model, episode}]
-	if e == nil || e.ended || t.expired(e, now) {
+	if e == nil || t.expired(e, now) {
+		return
+	}
+	e.reported = e.reported || reported
+	if e.ended {
 		return
 	}
 	s.running.remove(e)

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/routing"
 )
@@ -76,10 +78,10 @@ func TestEpisodeOfAVersionThatIsGone(t *testing.T) {
 			began = append(began, mustRoute(t, r, s, routing.Request{Episode: episodeName(i)}))
 		}
 		s = serving(2, weights(1, 0, 1))
-		if versions := s.Models[0].Versions; state != 0 {
+		if versions := s.Model("m").Versions; state != 0 {
 			versions[1] = version("m", 2, state)
 		} else {
-			s.Models[0].Versions = slices.Delete(versions, 1, 2)
+			s.Model("m").Versions = slices.Delete(versions, 1, 2)
 		}
 		third := 0
 		for i := range began {
@@ -276,7 +278,7 @@ func TestOneEpisodeOneVersion(t *testing.T) {
 	}
 }
 
-// TestWhenEpisodesBegan asks for the beginning of episodes, and of the oldest that is running.
+// TestWhenEpisodesBegan asks for the beginning of episodes, and of those that are unfinished.
 func TestWhenEpisodesBegan(t *testing.T) {
 	var c clock
 	c.advance(time.Hour)
@@ -294,23 +296,47 @@ func TestWhenEpisodesBegan(t *testing.T) {
 		}
 	}
 	model := mustRoute(t, r, s, routing.Request{Episode: "b"}).Version.Model
-	oldest := func(since time.Time, want string) {
+	unfinished := func(since time.Time, want ...string) {
 		t.Helper()
-		if got, ok := r.Oldest(model, since); ok != (want != "") || ok && !got.Equal(at[want]) {
-			t.Errorf("the oldest since %v began at %v, %v, want %q at %v", since, got, ok, want, at[want])
+		expected := map[int64][]time.Time{}
+		for _, episode := range want {
+			on, _ := r.VersionOf(model, episode)
+			expected[on] = append(expected[on], at[episode])
+		}
+		got := r.Unfinished(model, since)
+		for _, began := range got {
+			slices.SortFunc(began, time.Time.Compare)
+		}
+		if diff := cmp.Diff(expected, got); diff != "" {
+			t.Errorf("unfinished since %v (-want +got):\n%s", since, diff)
 		}
 	}
-	oldest(time.Time{}, "a")
-	oldest(at["b"], "b")
+	unfinished(time.Time{}, "a", "b", "c")
+	unfinished(at["b"], "b", "c")
 	r.End(model, "a")
-	oldest(time.Time{}, "b")
+	unfinished(time.Time{}, "a", "b", "c") // its report may be on the way
+	r.Reported(model, "a")
+	unfinished(time.Time{}, "b", "c")
 	if _, ok := r.Began(model, "a"); !ok {
 		t.Error("an episode that has just ended is forgotten")
 	}
+	r.End(model, "b")
 	c.advance(31 * time.Second)
-	oldest(time.Time{}, "") // nothing was heard of the others for half a minute
+	unfinished(time.Time{}) // nothing was heard of the others for half a minute
 	mustRoute(t, r, s, routing.Request{Episode: "c"})
-	oldest(time.Time{}, "c")
+	unfinished(time.Time{}, "c")
+	c.advance(time.Second)
+	r.Reported(model, "c")
+	again := mustRoute(t, r, s, routing.Request{Episode: "c"})
+	if at["c"] = c.Now(); !again.Began.Equal(at["c"]) {
+		t.Errorf("begun again at %v, want %v", again.Began, at["c"])
+	}
+	unfinished(time.Time{}, "c")
+	for _, q := range []routing.Request{{Episode: "c"}, {}} {
+		if route := mustRoute(t, r, s, q); !route.Began.IsZero() {
+			t.Errorf("the request %+v begins no episode, yet one began at %v", q, route.Began)
+		}
+	}
 	on := mustRoute(t, r, s, routing.Request{Episode: "c"}).Version.Number
 	if !r.Busy(model, on) || r.Busy(model, 7) || r.Busy("another", on) {
 		t.Errorf("busy: version %d %v, 7 %v, another model %v", on, r.Busy(model, on), r.Busy(model, 7), r.Busy("another", on))
@@ -321,7 +347,7 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	if r.Busy(model, on) {
 		t.Errorf("version %d is busy although all of its episodes have ended", on)
 	}
-	if _, ok := r.Oldest("another", time.Time{}); ok {
-		t.Error("another model has a running episode")
+	if got := r.Unfinished("another", time.Time{}); len(got) != 0 {
+		t.Errorf("another model has unfinished episodes: %v", got)
 	}
 }

@@ -1,7 +1,9 @@
 package routing
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,23 +90,36 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("model %s version %d failed to load: %s", Quote(e.Model), e.Version, e.Cause)
 }
 
+// RolledBackError says that every version that is ready was rolled back, and that nobody named one of them since.
+type RolledBackError struct {
+	Model   string
+	Version int64 // the newest of them
+}
+
+func (e *RolledBackError) Error() string {
+	return fmt.Sprintf("model %s version %d was rolled back, and no other version is ready; name it in the request, or give it traffic (SetTraffic)",
+		Quote(e.Model), e.Version)
+}
+
 // List joins items with commas, bounded in length: what does not fit is counted. Of no items it says "none".
-func List(items []string) string {
-	if len(items) == 0 {
-		return "none"
-	}
+func List(items []string) string { return listSome(slices.Values(items), len(items)) }
+
+// listSome is List of so many items. It looks at no more of them than it lists.
+func listSome(items iter.Seq[string], total int) string {
 	var b strings.Builder
-	for i, item := range items {
-		if b.Len()+len(item) > maxListed && i > 0 {
-			fmt.Fprintf(&b, " and %d more", len(items)-i)
+	listed := 0
+	for item := range items {
+		if b.Len()+len(item) > maxListed && listed > 0 {
+			fmt.Fprintf(&b, " and %d more", total-listed)
 			break
 		}
-		if i > 0 {
+		if listed > 0 {
 			b.WriteString(", ")
 		}
 		b.WriteString(item)
+		listed++
 	}
-	return b.String()
+	return cmp.Or(b.String(), "none")
 }
 
 func listVersions(m *catalog.Model) string {

@@ -34,7 +34,7 @@ func TestFailover(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serving(1, weights(60, 30, 10))
 			for i, state := range tt.states {
-				s.Models[0].Versions[i] = version("m", int64(i+1), state)
+				s.Model("m").Versions[i] = version("m", int64(i+1), state)
 			}
 			r := routing.NewRouter(routing.Config{Health: tt.refused})
 			count := map[string]int{}
@@ -115,7 +115,7 @@ func TestNoneOfTheSplitIsReady(t *testing.T) {
 	} {
 		m := model("m", nil, tt.states...)
 		m.Traffic = &catalog.Traffic{Split: tt.split}
-		s := &catalog.Snapshot{Revision: 1, Models: []*catalog.Model{m}}
+		s := &catalog.Snapshot{Revision: 1, Models: catalog.ByName(m)}
 		r := routing.NewRouter(routing.Config{})
 		if route, err := r.Route(s, routing.Request{Model: "m", Episode: "e"}); err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %+v, %v, want %s", tt.name, route, err, tt.want)
@@ -148,9 +148,9 @@ func TestSlotsWithoutWeightAreTheLastResort(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serving(1, weights(tt.weights...))
 			for i, state := range tt.states {
-				s.Models[0].Versions[i] = version("m", int64(i+1), state)
+				s.Model("m").Versions[i] = version("m", int64(i+1), state)
 			}
-			if got := s.Models[0].Answers(); got != (tt.allowed != "") {
+			if got := s.Model("m").Answers(); got != (tt.allowed != "") {
 				t.Errorf("Answers() is %v", got)
 			}
 			if most, err := routing.NewTable(s).Resolve("m", routing.Choice{}); (err == nil) != (tt.allowed != "") {

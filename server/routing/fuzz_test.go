@@ -40,13 +40,13 @@ func FuzzRoute(f *testing.F) {
 			case 0: // states, two bits for each version
 				s = changed(s)
 				bits := next()
-				for i, v := range s.Models[0].Versions {
-					s.Models[0].Versions[i] = version("m", v.Number, catalog.State(1+bits>>(2*i)&3))
+				for i, v := range s.Model("m").Versions {
+					s.Model("m").Versions[i] = version("m", v.Number, catalog.State(1+bits>>(2*i)&3))
 				}
 			case 1: // traffic
 				s = changed(s)
 				slots := weights(float64(next()), float64(next()), float64(op&3))
-				s.Models[0].Traffic = &catalog.Traffic{Split: slots[:next()%4], Shadow: []catalog.Shadow{
+				s.Model("m").Traffic = &catalog.Traffic{Split: slots[:next()%4], Shadow: []catalog.Shadow{
 					{Version: int64(op & 7), Sample: 0.5}, {Version: 2, Sample: 1, PerRequest: true},
 				}}
 			case 2:
@@ -55,7 +55,7 @@ func FuzzRoute(f *testing.F) {
 				runs = runs && c.Now().Sub(was.last) <= ttl
 				route, err := r.Route(s, routing.Request{Model: "m", Episode: e, RequestID: episodeName(len(script))})
 				if err != nil {
-					for _, p := range s.Models[0].Versions {
+					for _, p := range s.Model("m").Versions {
 						if p.State == catalog.Ready && (takesPart(s, p.Number) || runs && was.version == p.Number) {
 							t.Fatalf("%v, but version %d is ready", err, p.Number)
 						}
@@ -65,15 +65,15 @@ func FuzzRoute(f *testing.F) {
 					}
 					continue
 				}
-				if v := s.Models[0].Version(route.Version.Number); v != route.Version || v.State != catalog.Ready {
+				if v := s.Model("m").Version(route.Version.Number); v != route.Version || v.State != catalog.Ready {
 					t.Fatalf("routed to %+v, the catalog has %+v", route.Version, v)
 				}
 				for _, shadow := range route.Shadows {
-					if v := s.Models[0].Version(shadow.Version); v == nil || v.State != catalog.Ready || v == route.Version {
+					if v := s.Model("m").Version(shadow.Version); v == nil || v.State != catalog.Ready || v == route.Version {
 						t.Fatalf("%+v is in the shadow of %+v", v, route.Version)
 					}
 				}
-				if stays := runs && s.Models[0].Version(was.version).State == catalog.Ready; stays != route.Pinned {
+				if stays := runs && s.Model("m").Version(was.version).State == catalog.Ready; stays != route.Pinned {
 					t.Fatalf("pinned is %v, want %v", route.Pinned, stays)
 				}
 				if route.Pinned && route.Version.Number != was.version {
@@ -100,14 +100,14 @@ func FuzzRoute(f *testing.F) {
 
 // changed returns a copy of a snapshot that may be changed, as its successor.
 func changed(s *catalog.Snapshot) *catalog.Snapshot {
-	m := *s.Models[0]
+	m := *s.Model("m")
 	m.Versions = slices.Clone(m.Versions)
-	return &catalog.Snapshot{Revision: s.Revision + 1, Models: []*catalog.Model{&m}}
+	return &catalog.Snapshot{Revision: s.Revision + 1, Models: catalog.ByName(&m)}
 }
 
 // takesPart reports whether new episodes may go to a version: one that has weight, or one that has none if no other is ready.
 func takesPart(s *catalog.Snapshot, number int64) bool {
-	m := s.Models[0]
+	m := s.Model("m")
 	divided, served := false, false
 	for _, slot := range m.Traffic.Split {
 		if slot.Weight > 0 {

@@ -31,11 +31,11 @@ var golden = []struct {
 
 func TestHashIsWhatItEverWas(t *testing.T) {
 	versions := []*catalog.Version{{Number: 1, State: catalog.Ready}, {Number: 3, State: catalog.Ready}, {Number: 4, State: catalog.Ready}}
-	table := NewTable(&catalog.Snapshot{Models: []*catalog.Model{{Name: "policy", Versions: versions, Traffic: &catalog.Traffic{
+	table := NewTable(&catalog.Snapshot{Models: catalog.ByName(&catalog.Model{Name: "policy", Versions: versions, Traffic: &catalog.Traffic{
 		Split:  []catalog.Slot{{Name: "stable", Version: 1, Weight: 60}, {Name: "canary", Version: 1, Weight: 30}, {Name: "next", Version: 1, Weight: 10}},
 		Shadow: []catalog.Shadow{{Version: 3, Sample: 0.25}, {Version: 4, Sample: 0.25}},
-	}}}})
-	e := table.models["policy"]
+	}})})
+	e := table.models.Get("policy")
 	for _, want := range golden {
 		q := Request{Episode: want.episode}
 		key := e.episodeKey(&q)

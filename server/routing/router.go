@@ -56,6 +56,8 @@ type Route struct {
 	Shadows []catalog.Shadow
 	// Pinned: the episode was running, and Version is the one that it is on.
 	Pinned bool
+	// Began is when the request's episode began with it; zero: it did not, or the request is of none.
+	Began time.Time
 }
 
 // Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. The zero value has
@@ -98,7 +100,11 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 		if current != nil && (current.snapshot == s || current.snapshot.Revision > s.Revision) {
 			return current
 		}
-		if next := NewTable(s); r.current.CompareAndSwap(current, next) {
+		next := NewTable
+		if current != nil {
+			next = current.follow
+		}
+		if next := next(s); r.current.CompareAndSwap(current, next) {
 			return next
 		}
 	}
@@ -141,10 +147,11 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 			route.FailedOverFrom = wanted.number
 		}
 		if q.Episode != "" {
-			begun := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom}
-			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, r.now()) {
+			begun, now := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom}, r.now()
+			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, now) {
 				continue // another request of the episode was faster, and decides
 			}
+			route.Began = r.start.Add(now)
 		}
 		route.Shadows = e.shadowsOf(&q, answers.number)
 		return route, nil
@@ -154,7 +161,13 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 // End says that an episode's last request was answered: if more come, a new episode begins.
 func (r *Router) End(model, episode string) {
 	r.init()
-	r.episodes.end(model, episode, r.now())
+	r.episodes.end(model, episode, false, r.now())
+}
+
+// Reported says that somebody told how an episode went, which ends it too.
+func (r *Router) Reported(model, episode string) {
+	r.init()
+	r.episodes.end(model, episode, true, r.now())
 }
 
 // Episodes returns how many episodes are running.
@@ -178,15 +191,22 @@ func (r *Router) Began(model, episode string) (time.Time, bool) {
 	return r.start.Add(began), ok
 }
 
-// silent is after what time an episode of which nothing is heard is taken to have ended without a word.
+// silent is after what time an episode of which nothing is heard is taken to have ended without a word, and one that has ended to have
+// nobody who will report how it went.
 const silent = 30 * time.Second
 
-// Oldest returns when the oldest of a model's episodes began that began at since or later and are still running. Those of which
-// nothing was heard for half a minute do not count. It looks at all episodes: ask it by the second, not by the request.
-func (r *Router) Oldest(model string, since time.Time) (time.Time, bool) {
+// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
+// reported how they went. Those of which nothing was heard for half a minute do not count. It looks at all episodes: ask it by
+// the second, not by the request.
+func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	r.init()
-	began, ok := r.episodes.oldest(model, since.Sub(r.start), r.now()-silent)
-	return r.start.Add(began), ok
+	began := map[int64][]time.Time{}
+	for version, all := range r.episodes.unfinished(model, since.Sub(r.start), r.now()-silent) {
+		for _, at := range all {
+			began[version] = append(began[version], r.start.Add(at))
+		}
+	}
+	return began
 }
 
 // Busy reports whether an episode is running on a version. It may look at all episodes.

@@ -93,7 +93,7 @@ func TestShadowsByRequest(t *testing.T) {
 func TestShadowIsReadyAndAnother(t *testing.T) {
 	all := []catalog.Shadow{{Version: 1, Sample: 1}, {Version: 2, Sample: 1}, {Version: 3, Sample: 1}, {Version: 4, Sample: 1}, {Version: 9, Sample: 1}}
 	s := serving(1, weights(1), all...)
-	s.Models[0].Versions[2] = version("m", 3, catalog.Loading)
+	s.Model("m").Versions[2] = version("m", 3, catalog.Loading)
 	r := routing.NewRouter(routing.Config{})
 	for range 2 { // the second time from the pin
 		route := mustRoute(t, r, s, routing.Request{Episode: "e"})
@@ -102,7 +102,7 @@ func TestShadowIsReadyAndAnother(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]int64{1, 2, 3, 4, 9}, func() (v []int64) {
-		for _, shadow := range s.Models[0].Traffic.Shadow {
+		for _, shadow := range s.Model("m").Traffic.Shadow {
 			v = append(v, shadow.Version)
 		}
 		return v

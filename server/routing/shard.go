@@ -23,6 +23,7 @@ type episode struct {
 	began      time.Duration // when it was pinned
 	last       time.Duration // when it was last heard of
 	ended      bool
+	reported   bool // how it went
 	prev, next *episode
 }
 

@@ -26,7 +26,7 @@ func weights(w ...float64) []catalog.Slot {
 func serving(revision uint64, split []catalog.Slot, shadows ...catalog.Shadow) *catalog.Snapshot {
 	m := model("m", map[string]int64{"stable": 1}, catalog.Ready, catalog.Ready, catalog.Ready, catalog.Ready)
 	m.Traffic = &catalog.Traffic{Revision: revision, Split: split, Shadow: shadows}
-	return &catalog.Snapshot{Revision: revision, Models: []*catalog.Model{m}}
+	return &catalog.Snapshot{Revision: revision, Models: catalog.ByName(m)}
 }
 
 func episodeName(i int) string { return fmt.Sprintf("episode-%d", i) }
@@ -129,9 +129,9 @@ func TestReweightingMovesOnlyWhatMust(t *testing.T) {
 
 func TestModelsDivideIndependently(t *testing.T) {
 	s := serving(1, weights(90, 10))
-	other := *s.Models[0]
+	other := *s.Model("m")
 	other.Name = "n"
-	s.Models = append(s.Models, &other)
+	s.Models = s.Models.With("n", &other)
 	r, both := routing.NewRouter(routing.Config{MaxEpisodes: 2 * manyEpisodes}), 0
 	for i := range manyEpisodes {
 		a := mustRoute(t, r, s, routing.Request{Episode: episodeName(i)})
@@ -178,9 +178,9 @@ func TestChoiceOverridesSplit(t *testing.T) {
 	r := routing.NewRouter(routing.Config{Health: refusing{1, 2, 3, 4}})
 	s := serving(1, weights(1, 0), catalog.Shadow{Version: 3, Sample: 1})
 	for _, choice := range []routing.Choice{{Version: new(int64(2))}, {Label: new("stable")}} {
-		want := routing.Route{Version: s.Models[0].Versions[0]}
+		want := routing.Route{Version: s.Model("m").Versions[0]}
 		if choice.Version != nil {
-			want.Version = s.Models[0].Versions[1]
+			want.Version = s.Model("m").Versions[1]
 		}
 		got := mustRoute(t, r, s, routing.Request{Choice: choice, Episode: "e"})
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -23,8 +23,7 @@ type Choice struct {
 // name that looks like another one, or like a path, is simply absent.
 type Table struct {
 	snapshot *catalog.Snapshot
-	models   map[string]*entry
-	exists   string // the models' names, for the message that a name is not among them
+	models   catalog.Map[string, *entry]
 }
 
 type entry struct {
@@ -36,17 +35,21 @@ type entry struct {
 }
 
 // NewTable returns the table of a snapshot.
-func NewTable(s *catalog.Snapshot) *Table {
-	t := &Table{snapshot: s, models: make(map[string]*entry, len(s.Models))}
-	names := make([]string, 0, len(s.Models))
-	for _, m := range s.Models {
-		e := &entry{model: m, seed: hash(m.Name), shadows: newShadows(m)}
+func NewTable(s *catalog.Snapshot) *Table { return (&Table{snapshot: &catalog.Snapshot{}}).follow(s) }
+
+// follow returns the table of another snapshot. It takes time for the models that differ only.
+func (t *Table) follow(s *catalog.Snapshot) *Table {
+	next := &Table{snapshot: s, models: t.models}
+	for name, m := range s.Models.Since(t.snapshot.Models) {
+		if m == nil {
+			next.models = next.models.Without(name)
+			continue
+		}
+		e := &entry{model: m, seed: hash(name), shadows: newShadows(m)}
 		e.split, e.reserve = newSplit(m)
-		t.models[m.Name] = e
-		names = append(names, Quote(m.Name))
+		next.models = next.models.With(name, e)
 	}
-	t.exists = List(names)
-	return t
+	return next
 }
 
 // Model returns the named model. The error is a *NotFoundError.
@@ -59,11 +62,21 @@ func (t *Table) Model(name string) (*catalog.Model, error) {
 }
 
 func (t *Table) entry(name string) (*entry, error) {
-	e, ok := t.models[name]
-	if !ok {
-		return nil, &NotFoundError{Kind: KindModel, Name: name, exists: t.exists}
+	if e := t.models.Get(name); e != nil {
+		return e, nil
 	}
-	return e, nil
+	return nil, &NotFoundError{Kind: KindModel, Name: name, exists: t.exists()}
+}
+
+// exists returns the models' names, for the message that a name is not among them.
+func (t *Table) exists() string {
+	return listSome(func(yield func(string) bool) {
+		for name := range t.models.All() {
+			if !yield(Quote(name)) {
+				return
+			}
+		}
+	}, t.models.Len())
 }
 
 // Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of those
@@ -169,6 +182,11 @@ func noneReady(m *catalog.Model) error {
 			return &FailedError{Model: m.Name, Cause: m.Cause}
 		}
 		return &NotFoundError{Kind: KindVersion, Model: m.Name}
+	}
+	for _, v := range slices.Backward(m.Versions) {
+		if v.State == catalog.Ready && m.WasRolledBack(v.Number) {
+			return &RolledBackError{Model: m.Name, Version: v.Number}
+		}
 	}
 	for _, state := range []catalog.State{catalog.Loading, catalog.Unloading} {
 		for _, v := range slices.Backward(m.Versions) {

@@ -33,14 +33,14 @@ func house() *catalog.Snapshot {
 	)
 	broken := model("broken", nil)
 	broken.Cause = "model.yaml line 3"
-	return &catalog.Snapshot{Models: []*catalog.Model{
+	return &catalog.Snapshot{Models: catalog.ByName(
 		broken,
 		model("coming", nil, failed, loading),
 		model("empty", nil),
 		model("failed", nil, failed, failed),
 		model("leaving", nil, failed, unloading, failed),
 		model("policy", map[string]int64{"stable": 1, "next": 3, "gone": 9, "bad": 4}, ready, ready, loading, failed),
-	}}
+	)}
 }
 
 func TestResolve(t *testing.T) {
@@ -190,7 +190,8 @@ func FuzzQuote(f *testing.F) {
 func TestListOfManyIsBounded(t *testing.T) {
 	s := &catalog.Snapshot{}
 	for i := range 10_000 {
-		s.Models = append(s.Models, model(fmt.Sprintf("model-%05d", i), nil))
+		name := fmt.Sprintf("model-%05d", i)
+		s.Models = s.Models.With(name, model(name, nil))
 	}
 	_, err := routing.NewTable(s).Model("nope")
 	if err == nil || len(err.Error()) > 600 || !strings.Contains(err.Error(), `"model-00000", "model-00001"`) ||
@@ -209,8 +210,8 @@ func TestRouterFollowsSnapshots(t *testing.T) {
 		}
 		return route.Version.Number
 	}
-	first := &catalog.Snapshot{Revision: 1, Models: []*catalog.Model{model("m", nil, catalog.Ready)}}
-	second := &catalog.Snapshot{Revision: 2, Models: []*catalog.Model{model("m", nil, catalog.Ready, catalog.Ready)}}
+	first := &catalog.Snapshot{Revision: 1, Models: catalog.ByName(model("m", nil, catalog.Ready))}
+	second := &catalog.Snapshot{Revision: 2, Models: catalog.ByName(model("m", nil, catalog.Ready, catalog.Ready))}
 	if got := answers(first); got != 1 {
 		t.Errorf("version %d answers the first snapshot", got)
 	}
@@ -239,7 +240,7 @@ func TestMostOfTheTraffic(t *testing.T) {
 		m := &catalog.Model{Name: "m", Traffic: c.traffic, Versions: []*catalog.Version{
 			{Model: "m", Number: 1, State: catalog.Ready}, {Model: "m", Number: 2, State: catalog.Ready}, {Model: "m", Number: 3, State: catalog.Loading},
 		}}
-		got, err := routing.NewTable(&catalog.Snapshot{Models: []*catalog.Model{m}}).Resolve("m", routing.Choice{})
+		got, err := routing.NewTable(&catalog.Snapshot{Models: catalog.ByName(m)}).Resolve("m", routing.Choice{})
 		if err != nil || got.Version == nil || got.Version.Number != c.want {
 			t.Errorf("%s: %+v, %v, want version %d", name, got.Version, err, c.want)
 		}

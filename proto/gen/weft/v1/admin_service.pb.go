@@ -277,7 +277,7 @@ func (x *SetLabelRequest) GetVersion() int64 {
 type SetLabelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Whether the change was written to the model's manifest and outlives the server.
+	// Whether the change is kept in the server's state directory and outlives it.
 	Persisted bool `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
 	// Why not, if it was not.
 	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`

@@ -23,6 +23,69 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BatchingProof is what batching rests on.
+type BatchingProof int32
+
+const (
+	// Nothing was to be proven: the version cannot be batched, or is not to be.
+	BatchingProof_BATCHING_PROOF_UNSPECIFIED BatchingProof = 0
+	// A proof was wanted and failed, or what was proven was refuted by requests.
+	BatchingProof_BATCHING_PROOF_NONE BatchingProof = 1
+	// The graph gives each row an answer that depends on that row only, whatever
+	// the values of the inputs are.
+	BatchingProof_BATCHING_PROOF_STRUCTURE BatchingProof = 2
+	// Made-up rows of many kinds answered alike alone and in batches, and so do rows
+	// of requests for each value of an input without rows before it is batched.
+	BatchingProof_BATCHING_PROOF_EXAMPLES BatchingProof = 3
+	// `batching.mode: on`: nothing was proven.
+	BatchingProof_BATCHING_PROOF_TRUSTED BatchingProof = 4
+)
+
+// Enum value maps for BatchingProof.
+var (
+	BatchingProof_name = map[int32]string{
+		0: "BATCHING_PROOF_UNSPECIFIED",
+		1: "BATCHING_PROOF_NONE",
+		2: "BATCHING_PROOF_STRUCTURE",
+		3: "BATCHING_PROOF_EXAMPLES",
+		4: "BATCHING_PROOF_TRUSTED",
+	}
+	BatchingProof_value = map[string]int32{
+		"BATCHING_PROOF_UNSPECIFIED": 0,
+		"BATCHING_PROOF_NONE":        1,
+		"BATCHING_PROOF_STRUCTURE":   2,
+		"BATCHING_PROOF_EXAMPLES":    3,
+		"BATCHING_PROOF_TRUSTED":     4,
+	}
+)
+
+func (x BatchingProof) Enum() *BatchingProof {
+	p := new(BatchingProof)
+	*p = x
+	return p
+}
+
+func (x BatchingProof) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BatchingProof) Descriptor() protoreflect.EnumDescriptor {
+	return file_weft_v1_model_proto_enumTypes[0].Descriptor()
+}
+
+func (BatchingProof) Type() protoreflect.EnumType {
+	return &file_weft_v1_model_proto_enumTypes[0]
+}
+
+func (x BatchingProof) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BatchingProof.Descriptor instead.
+func (BatchingProof) EnumDescriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{0}
+}
+
 // VersionState is where a version stands in its life.
 type VersionState int32
 
@@ -67,11 +130,11 @@ func (x VersionState) String() string {
 }
 
 func (VersionState) Descriptor() protoreflect.EnumDescriptor {
-	return file_weft_v1_model_proto_enumTypes[0].Descriptor()
+	return file_weft_v1_model_proto_enumTypes[1].Descriptor()
 }
 
 func (VersionState) Type() protoreflect.EnumType {
-	return &file_weft_v1_model_proto_enumTypes[0]
+	return &file_weft_v1_model_proto_enumTypes[1]
 }
 
 func (x VersionState) Number() protoreflect.EnumNumber {
@@ -80,7 +143,7 @@ func (x VersionState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VersionState.Descriptor instead.
 func (VersionState) EnumDescriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{0}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
 // ModelSpec names a model and, if the caller cares, which version of it.
@@ -350,9 +413,22 @@ type BatchingFacts struct {
 	// `max_batch_size` a request is split over executions and rejoined. 0: no bound.
 	MaxRequestRows int32 `protobuf:"varint,6,opt,name=max_request_rows,json=maxRequestRows,proto3" json:"max_request_rows,omitempty"`
 	// Most requests that wait; beyond it they are refused or held back.
-	MaxQueue      int32 `protobuf:"varint,7,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxQueue int32 `protobuf:"varint,7,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
+	// What the claim rests on that rows do not influence each other.
+	Proof BatchingProof `protobuf:"varint,8,opt,name=proof,proto3,enum=weft.v1.BatchingProof" json:"proof,omitempty"`
+	// What stood in the way of a proof by structure: an operator of the graph and
+	// why, or why alone. Empty: nothing did, or none was asked for.
+	Obstacle string `protobuf:"bytes,9,opt,name=obstacle,proto3" json:"obstacle,omitempty"`
+	// Share of the version's device time in which rows of live batches are run again
+	// by themselves and compared with what their callers were given. 0: none is.
+	AuditShare float64 `protobuf:"fixed64,11,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`
+	// Rows compared so, since the version was loaded.
+	AuditedRows int64 `protobuf:"varint,12,opt,name=audited_rows,json=auditedRows,proto3" json:"audited_rows,omitempty"`
+	// How many of them had been given another answer than they give alone. With
+	// `batching.mode` auto the first ends batching, and `reason` tells of it.
+	AuditDifferences int64 `protobuf:"varint,13,opt,name=audit_differences,json=auditDifferences,proto3" json:"audit_differences,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *BatchingFacts) Reset() {
@@ -430,6 +506,41 @@ func (x *BatchingFacts) GetMaxRequestRows() int32 {
 func (x *BatchingFacts) GetMaxQueue() int32 {
 	if x != nil {
 		return x.MaxQueue
+	}
+	return 0
+}
+
+func (x *BatchingFacts) GetProof() BatchingProof {
+	if x != nil {
+		return x.Proof
+	}
+	return BatchingProof_BATCHING_PROOF_UNSPECIFIED
+}
+
+func (x *BatchingFacts) GetObstacle() string {
+	if x != nil {
+		return x.Obstacle
+	}
+	return ""
+}
+
+func (x *BatchingFacts) GetAuditShare() float64 {
+	if x != nil {
+		return x.AuditShare
+	}
+	return 0
+}
+
+func (x *BatchingFacts) GetAuditedRows() int64 {
+	if x != nil {
+		return x.AuditedRows
+	}
+	return 0
+}
+
+func (x *BatchingFacts) GetAuditDifferences() int64 {
+	if x != nil {
+		return x.AuditDifferences
 	}
 	return 0
 }
@@ -751,7 +862,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\tSignature\x12+\n" +
 	"\x06inputs\x18\x01 \x03(\v2\x13.weft.v1.TensorSpecR\x06inputs\x12-\n" +
 	"\aoutputs\x18\x02 \x03(\v2\x13.weft.v1.TensorSpecR\aoutputs\x12\x14\n" +
-	"\x05notes\x18\x03 \x03(\tR\x05notes\"\x85\x02\n" +
+	"\x05notes\x18\x03 \x03(\tR\x05notes\"\xc0\x03\n" +
 	"\rBatchingFacts\x12\x18\n" +
 	"\abatched\x18\x01 \x01(\bR\abatched\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12%\n" +
@@ -759,7 +870,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x12.\n" +
 	"\x13allowed_batch_sizes\x18\x05 \x03(\x05R\x11allowedBatchSizes\x12(\n" +
 	"\x10max_request_rows\x18\x06 \x01(\x05R\x0emaxRequestRows\x12\x1b\n" +
-	"\tmax_queue\x18\a \x01(\x05R\bmaxQueue\"\xa7\x04\n" +
+	"\tmax_queue\x18\a \x01(\x05R\bmaxQueue\x12,\n" +
+	"\x05proof\x18\b \x01(\x0e2\x16.weft.v1.BatchingProofR\x05proof\x12\x1a\n" +
+	"\bobstacle\x18\t \x01(\tR\bobstacle\x12\x1f\n" +
+	"\vaudit_share\x18\v \x01(\x01R\n" +
+	"auditShare\x12!\n" +
+	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xa7\x04\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -787,7 +904,13 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\afailure\x18\x04 \x01(\tR\afailure\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*\x98\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*\x9f\x01\n" +
+	"\rBatchingProof\x12\x1e\n" +
+	"\x1aBATCHING_PROOF_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13BATCHING_PROOF_NONE\x10\x01\x12\x1c\n" +
+	"\x18BATCHING_PROOF_STRUCTURE\x10\x02\x12\x1b\n" +
+	"\x17BATCHING_PROOF_EXAMPLES\x10\x03\x12\x1a\n" +
+	"\x16BATCHING_PROOF_TRUSTED\x10\x04*\x98\x01\n" +
 	"\fVersionState\x12\x1d\n" +
 	"\x19VERSION_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15VERSION_STATE_LOADING\x10\x01\x12\x17\n" +
@@ -809,40 +932,42 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 	return file_weft_v1_model_proto_rawDescData
 }
 
-var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_weft_v1_model_proto_goTypes = []any{
-	(VersionState)(0),             // 0: weft.v1.VersionState
-	(*ModelSpec)(nil),             // 1: weft.v1.ModelSpec
-	(*TensorSpec)(nil),            // 2: weft.v1.TensorSpec
-	(*Signature)(nil),             // 3: weft.v1.Signature
-	(*BatchingFacts)(nil),         // 4: weft.v1.BatchingFacts
-	(*ModelVersion)(nil),          // 5: weft.v1.ModelVersion
-	(*ModelReplica)(nil),          // 6: weft.v1.ModelReplica
-	(*Model)(nil),                 // 7: weft.v1.Model
-	nil,                           // 8: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 9: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(BatchingProof)(0),            // 0: weft.v1.BatchingProof
+	(VersionState)(0),             // 1: weft.v1.VersionState
+	(*ModelSpec)(nil),             // 2: weft.v1.ModelSpec
+	(*TensorSpec)(nil),            // 3: weft.v1.TensorSpec
+	(*Signature)(nil),             // 4: weft.v1.Signature
+	(*BatchingFacts)(nil),         // 5: weft.v1.BatchingFacts
+	(*ModelVersion)(nil),          // 6: weft.v1.ModelVersion
+	(*ModelReplica)(nil),          // 7: weft.v1.ModelReplica
+	(*Model)(nil),                 // 8: weft.v1.Model
+	nil,                           // 9: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 10: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	9,  // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
-	2,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
-	2,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
-	0,  // 3: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
-	3,  // 4: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
-	4,  // 5: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	10, // 6: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	10, // 7: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	11, // 8: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	6,  // 9: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
-	5,  // 10: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	8,  // 11: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	3,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
+	3,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
+	0,  // 3: weft.v1.BatchingFacts.proof:type_name -> weft.v1.BatchingProof
+	1,  // 4: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
+	4,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
+	5,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
+	11, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	11, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	12, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	7,  // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	6,  // 11: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	9,  // 12: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -861,7 +986,7 @@ func file_weft_v1_model_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,

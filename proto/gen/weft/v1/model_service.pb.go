@@ -9,6 +9,7 @@ package weftv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -341,7 +342,17 @@ type GetTrafficResponse struct {
 	// The model's model.yaml asks for other traffic, which waits for these versions to
 	// become ready; GetModel tells why they are not. Any other change of the traffic
 	// takes its place. Ascending; empty: nothing waits.
-	WaitsFor      []int64 `protobuf:"varint,2,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	WaitsFor []int64 `protobuf:"varint,2,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// Who divided the traffic so: the address of a caller, "gate" for a rollout that
+	// followed its gate, "weft" for one that could not go on, "model.yaml", or
+	// "default" where nobody did.
+	DecidedBy string `protobuf:"bytes,10,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// When; of what model.yaml says, when the server first saw it. Absent: nobody
+	// divided it.
+	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	// Versions that were rolled back, ascending. They do not answer for being the
+	// newest, also after a restart, until the split of a traffic names them.
+	RolledBack    []*RolledBackVersion `protobuf:"bytes,12,rep,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,6 +401,98 @@ func (x *GetTrafficResponse) GetWaitsFor() []int64 {
 	return nil
 }
 
+func (x *GetTrafficResponse) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *GetTrafficResponse) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *GetTrafficResponse) GetRolledBack() []*RolledBackVersion {
+	if x != nil {
+		return x.RolledBack
+	}
+	return nil
+}
+
+// RolledBackVersion is a version from which a rollout took all traffic.
+type RolledBackVersion struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	At      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// As decided_by.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// One sentence.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolledBackVersion) Reset() {
+	*x = RolledBackVersion{}
+	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolledBackVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolledBackVersion) ProtoMessage() {}
+
+func (x *RolledBackVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolledBackVersion.ProtoReflect.Descriptor instead.
+func (*RolledBackVersion) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RolledBackVersion) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RolledBackVersion) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *RolledBackVersion) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *RolledBackVersion) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type GetShadowSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only shadows of this model; empty: of all.
@@ -400,7 +503,7 @@ type GetShadowSummaryRequest struct {
 
 func (x *GetShadowSummaryRequest) Reset() {
 	*x = GetShadowSummaryRequest{}
-	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	mi := &file_weft_v1_model_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +515,7 @@ func (x *GetShadowSummaryRequest) String() string {
 func (*GetShadowSummaryRequest) ProtoMessage() {}
 
 func (x *GetShadowSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_service_proto_msgTypes[8]
+	mi := &file_weft_v1_model_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +528,7 @@ func (x *GetShadowSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetShadowSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetShadowSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{8}
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetShadowSummaryRequest) GetModel() string {
@@ -445,7 +548,7 @@ type GetShadowSummaryResponse struct {
 
 func (x *GetShadowSummaryResponse) Reset() {
 	*x = GetShadowSummaryResponse{}
-	mi := &file_weft_v1_model_service_proto_msgTypes[9]
+	mi := &file_weft_v1_model_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -457,7 +560,7 @@ func (x *GetShadowSummaryResponse) String() string {
 func (*GetShadowSummaryResponse) ProtoMessage() {}
 
 func (x *GetShadowSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_service_proto_msgTypes[9]
+	mi := &file_weft_v1_model_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -470,7 +573,7 @@ func (x *GetShadowSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetShadowSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetShadowSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{9}
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetShadowSummaryResponse) GetSummaries() []*ShadowSummary {
@@ -490,7 +593,7 @@ type GetRolloutRequest struct {
 
 func (x *GetRolloutRequest) Reset() {
 	*x = GetRolloutRequest{}
-	mi := &file_weft_v1_model_service_proto_msgTypes[10]
+	mi := &file_weft_v1_model_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +605,7 @@ func (x *GetRolloutRequest) String() string {
 func (*GetRolloutRequest) ProtoMessage() {}
 
 func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_service_proto_msgTypes[10]
+	mi := &file_weft_v1_model_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +618,7 @@ func (x *GetRolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutRequest.ProtoReflect.Descriptor instead.
 func (*GetRolloutRequest) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{10}
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRolloutRequest) GetModel() string {
@@ -527,7 +630,7 @@ func (x *GetRolloutRequest) GetModel() string {
 
 type GetRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the model has had no rollout since the server started.
+	// Absent: the model has had no rollout.
 	Rollout       *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -535,7 +638,7 @@ type GetRolloutResponse struct {
 
 func (x *GetRolloutResponse) Reset() {
 	*x = GetRolloutResponse{}
-	mi := &file_weft_v1_model_service_proto_msgTypes[11]
+	mi := &file_weft_v1_model_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +650,7 @@ func (x *GetRolloutResponse) String() string {
 func (*GetRolloutResponse) ProtoMessage() {}
 
 func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_service_proto_msgTypes[11]
+	mi := &file_weft_v1_model_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +663,7 @@ func (x *GetRolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRolloutResponse.ProtoReflect.Descriptor instead.
 func (*GetRolloutResponse) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{11}
+	return file_weft_v1_model_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetRolloutResponse) GetRollout() *Rollout {
@@ -574,7 +677,7 @@ var File_weft_v1_model_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
+	"\x1bweft/v1/model_service.proto\x12\aweft.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x17weft/v1/scheduler.proto\x1a\x15weft/v1/traffic.proto\"\x13\n" +
 	"\x11ListModelsRequest\"<\n" +
 	"\x12ListModelsResponse\x12&\n" +
 	"\x06models\x18\x01 \x03(\v2\x0e.weft.v1.ModelR\x06models\"%\n" +
@@ -588,10 +691,22 @@ const file_weft_v1_model_service_proto_rawDesc = "" +
 	"\x19GetSchedulerStateResponse\x12-\n" +
 	"\x05state\x18\x01 \x01(\v2\x17.weft.v1.SchedulerStateR\x05state\")\n" +
 	"\x11GetTrafficRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"]\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\xf4\x01\n" +
 	"\x12GetTrafficResponse\x12*\n" +
 	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\x12\x1b\n" +
-	"\twaits_for\x18\x02 \x03(\x03R\bwaitsFor\"/\n" +
+	"\twaits_for\x18\x02 \x03(\x03R\bwaitsFor\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\n" +
+	" \x01(\tR\tdecidedBy\x129\n" +
+	"\n" +
+	"decided_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12;\n" +
+	"\vrolled_back\x18\f \x03(\v2\x1a.weft.v1.RolledBackVersionR\n" +
+	"rolledBack\"\x81\x01\n" +
+	"\x11RolledBackVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"/\n" +
 	"\x17GetShadowSummaryRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"P\n" +
 	"\x18GetShadowSummaryResponse\x124\n" +
@@ -624,7 +739,7 @@ func file_weft_v1_model_service_proto_rawDescGZIP() []byte {
 	return file_weft_v1_model_service_proto_rawDescData
 }
 
-var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_weft_v1_model_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_weft_v1_model_service_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),         // 0: weft.v1.ListModelsRequest
 	(*ListModelsResponse)(nil),        // 1: weft.v1.ListModelsResponse
@@ -634,40 +749,45 @@ var file_weft_v1_model_service_proto_goTypes = []any{
 	(*GetSchedulerStateResponse)(nil), // 5: weft.v1.GetSchedulerStateResponse
 	(*GetTrafficRequest)(nil),         // 6: weft.v1.GetTrafficRequest
 	(*GetTrafficResponse)(nil),        // 7: weft.v1.GetTrafficResponse
-	(*GetShadowSummaryRequest)(nil),   // 8: weft.v1.GetShadowSummaryRequest
-	(*GetShadowSummaryResponse)(nil),  // 9: weft.v1.GetShadowSummaryResponse
-	(*GetRolloutRequest)(nil),         // 10: weft.v1.GetRolloutRequest
-	(*GetRolloutResponse)(nil),        // 11: weft.v1.GetRolloutResponse
-	(*Model)(nil),                     // 12: weft.v1.Model
-	(*SchedulerState)(nil),            // 13: weft.v1.SchedulerState
-	(*Traffic)(nil),                   // 14: weft.v1.Traffic
-	(*ShadowSummary)(nil),             // 15: weft.v1.ShadowSummary
-	(*Rollout)(nil),                   // 16: weft.v1.Rollout
+	(*RolledBackVersion)(nil),         // 8: weft.v1.RolledBackVersion
+	(*GetShadowSummaryRequest)(nil),   // 9: weft.v1.GetShadowSummaryRequest
+	(*GetShadowSummaryResponse)(nil),  // 10: weft.v1.GetShadowSummaryResponse
+	(*GetRolloutRequest)(nil),         // 11: weft.v1.GetRolloutRequest
+	(*GetRolloutResponse)(nil),        // 12: weft.v1.GetRolloutResponse
+	(*Model)(nil),                     // 13: weft.v1.Model
+	(*SchedulerState)(nil),            // 14: weft.v1.SchedulerState
+	(*Traffic)(nil),                   // 15: weft.v1.Traffic
+	(*timestamppb.Timestamp)(nil),     // 16: google.protobuf.Timestamp
+	(*ShadowSummary)(nil),             // 17: weft.v1.ShadowSummary
+	(*Rollout)(nil),                   // 18: weft.v1.Rollout
 }
 var file_weft_v1_model_service_proto_depIdxs = []int32{
-	12, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
-	12, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
-	13, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
-	14, // 3: weft.v1.GetTrafficResponse.traffic:type_name -> weft.v1.Traffic
-	15, // 4: weft.v1.GetShadowSummaryResponse.summaries:type_name -> weft.v1.ShadowSummary
-	16, // 5: weft.v1.GetRolloutResponse.rollout:type_name -> weft.v1.Rollout
-	0,  // 6: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
-	2,  // 7: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
-	4,  // 8: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
-	6,  // 9: weft.v1.ModelService.GetTraffic:input_type -> weft.v1.GetTrafficRequest
-	8,  // 10: weft.v1.ModelService.GetShadowSummary:input_type -> weft.v1.GetShadowSummaryRequest
-	10, // 11: weft.v1.ModelService.GetRollout:input_type -> weft.v1.GetRolloutRequest
-	1,  // 12: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
-	3,  // 13: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
-	5,  // 14: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
-	7,  // 15: weft.v1.ModelService.GetTraffic:output_type -> weft.v1.GetTrafficResponse
-	9,  // 16: weft.v1.ModelService.GetShadowSummary:output_type -> weft.v1.GetShadowSummaryResponse
-	11, // 17: weft.v1.ModelService.GetRollout:output_type -> weft.v1.GetRolloutResponse
-	12, // [12:18] is the sub-list for method output_type
-	6,  // [6:12] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	13, // 0: weft.v1.ListModelsResponse.models:type_name -> weft.v1.Model
+	13, // 1: weft.v1.GetModelResponse.model:type_name -> weft.v1.Model
+	14, // 2: weft.v1.GetSchedulerStateResponse.state:type_name -> weft.v1.SchedulerState
+	15, // 3: weft.v1.GetTrafficResponse.traffic:type_name -> weft.v1.Traffic
+	16, // 4: weft.v1.GetTrafficResponse.decided_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: weft.v1.GetTrafficResponse.rolled_back:type_name -> weft.v1.RolledBackVersion
+	16, // 6: weft.v1.RolledBackVersion.at:type_name -> google.protobuf.Timestamp
+	17, // 7: weft.v1.GetShadowSummaryResponse.summaries:type_name -> weft.v1.ShadowSummary
+	18, // 8: weft.v1.GetRolloutResponse.rollout:type_name -> weft.v1.Rollout
+	0,  // 9: weft.v1.ModelService.ListModels:input_type -> weft.v1.ListModelsRequest
+	2,  // 10: weft.v1.ModelService.GetModel:input_type -> weft.v1.GetModelRequest
+	4,  // 11: weft.v1.ModelService.GetSchedulerState:input_type -> weft.v1.GetSchedulerStateRequest
+	6,  // 12: weft.v1.ModelService.GetTraffic:input_type -> weft.v1.GetTrafficRequest
+	9,  // 13: weft.v1.ModelService.GetShadowSummary:input_type -> weft.v1.GetShadowSummaryRequest
+	11, // 14: weft.v1.ModelService.GetRollout:input_type -> weft.v1.GetRolloutRequest
+	1,  // 15: weft.v1.ModelService.ListModels:output_type -> weft.v1.ListModelsResponse
+	3,  // 16: weft.v1.ModelService.GetModel:output_type -> weft.v1.GetModelResponse
+	5,  // 17: weft.v1.ModelService.GetSchedulerState:output_type -> weft.v1.GetSchedulerStateResponse
+	7,  // 18: weft.v1.ModelService.GetTraffic:output_type -> weft.v1.GetTrafficResponse
+	10, // 19: weft.v1.ModelService.GetShadowSummary:output_type -> weft.v1.GetShadowSummaryResponse
+	12, // 20: weft.v1.ModelService.GetRollout:output_type -> weft.v1.GetRolloutResponse
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_service_proto_init() }
@@ -685,7 +805,7 @@ func file_weft_v1_model_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_service_proto_rawDesc), len(file_weft_v1_model_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

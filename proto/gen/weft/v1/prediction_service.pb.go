@@ -97,9 +97,11 @@ const (
 	FlushReason_FLUSH_REASON_SINGLE_REQUEST_OVER_BUDGET FlushReason = 3
 	// The batch has its maximum of rows.
 	FlushReason_FLUSH_REASON_FULL FlushReason = 4
-	// The device had nothing else to do.
+	// The device was free and nothing was gained by waiting.
 	FlushReason_FLUSH_REASON_DEVICE_IDLE FlushReason = 5
-	// Waiting longer would have missed a target.
+	// Waiting longer would have missed a limit, or a target that a request or its
+	// model names, although batch_timeout had not ended; or limits made the batch as
+	// small as it is.
 	FlushReason_FLUSH_REASON_DEADLINE FlushReason = 6
 	// The server is draining.
 	FlushReason_FLUSH_REASON_DRAIN FlushReason = 7
@@ -234,7 +236,8 @@ type PredictRequest struct {
 	// bytes: all its requests go to the same version while traffic is split.
 	EpisodeId string   `protobuf:"bytes,5,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
 	Priority  Priority `protobuf:"varint,6,opt,name=priority,proto3,enum=weft.v1.Priority" json:"priority,omitempty"`
-	// When the caller would like the answer, counted from arrival. Orders requests;
+	// When the caller would like the answer, counted from arrival. Orders requests,
+	// and no batch is held for batch_timeout past the latest start that meets it;
 	// never refuses or drops one. Absent: the model's.
 	TargetLatency  *durationpb.Duration `protobuf:"bytes,7,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	OutputEncoding OutputEncoding       `protobuf:"varint,8,opt,name=output_encoding,json=outputEncoding,proto3,enum=weft.v1.OutputEncoding" json:"output_encoding,omitempty"`
@@ -867,13 +870,12 @@ func (x *GetModelMetadataResponse) GetTargetLatency() *durationpb.Duration {
 // at least one. Reported again, an episode's numbers replace the former ones.
 type ReportOutcomeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the model. Required.
-	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The model and the version that served the episode, as the answers gave it; a
+	// label is that of the version which it names at the time of the report. Without a
+	// choice it is the version that the server remembers for the episode. Required.
+	Model *ModelSpec `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// As in the requests of the episode. Required.
 	EpisodeId string `protobuf:"bytes,2,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
-	// The version that served it, as the answers gave it; 0: the one that the server
-	// remembers for the episode.
-	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The sum of the rewards.
 	Reward  *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
 	Success *bool    `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
@@ -913,11 +915,11 @@ func (*ReportOutcomeRequest) Descriptor() ([]byte, []int) {
 	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *ReportOutcomeRequest) GetModel() string {
+func (x *ReportOutcomeRequest) GetModel() *ModelSpec {
 	if x != nil {
 		return x.Model
 	}
-	return ""
+	return nil
 }
 
 func (x *ReportOutcomeRequest) GetEpisodeId() string {
@@ -925,13 +927,6 @@ func (x *ReportOutcomeRequest) GetEpisodeId() string {
 		return x.EpisodeId
 	}
 	return ""
-}
-
-func (x *ReportOutcomeRequest) GetVersion() int64 {
-	if x != nil {
-		return x.Version
-	}
-	return 0
 }
 
 func (x *ReportOutcomeRequest) GetReward() float64 {
@@ -1144,12 +1139,11 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x0etarget_latency\x18\a \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xba\x02\n" +
-	"\x14ReportOutcomeRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc3\x02\n" +
+	"\x14ReportOutcomeRequest\x12(\n" +
+	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x12\x1d\n" +
 	"\n" +
-	"episode_id\x18\x02 \x01(\tR\tepisodeId\x12\x18\n" +
-	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x1b\n" +
+	"episode_id\x18\x02 \x01(\tR\tepisodeId\x12\x1b\n" +
 	"\x06reward\x18\x04 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1d\n" +
 	"\asuccess\x18\x05 \x01(\bH\x01R\asuccess\x88\x01\x01\x12D\n" +
 	"\ametrics\x18\x06 \x03(\v2*.weft.v1.ReportOutcomeRequest.MetricsEntryR\ametrics\x1a:\n" +
@@ -1158,7 +1152,7 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\t\n" +
 	"\a_rewardB\n" +
 	"\n" +
-	"\b_success\"u\n" +
+	"\b_successJ\x04\b\x03\x10\x04R\aversion\"u\n" +
 	"\x15ReportOutcomeResponse\x12(\n" +
 	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x122\n" +
 	"\bnot_kept\x18\x02 \x03(\v2\x17.weft.v1.OutcomeNotKeptR\anotKept\"n\n" +
@@ -1255,25 +1249,26 @@ var file_weft_v1_prediction_service_proto_depIdxs = []int32{
 	15, // 17: weft.v1.GetModelMetadataResponse.labels:type_name -> weft.v1.GetModelMetadataResponse.LabelsEntry
 	18, // 18: weft.v1.GetModelMetadataResponse.max_latency:type_name -> google.protobuf.Duration
 	18, // 19: weft.v1.GetModelMetadataResponse.target_latency:type_name -> google.protobuf.Duration
-	16, // 20: weft.v1.ReportOutcomeRequest.metrics:type_name -> weft.v1.ReportOutcomeRequest.MetricsEntry
-	17, // 21: weft.v1.ReportOutcomeResponse.model:type_name -> weft.v1.ModelSpec
-	12, // 22: weft.v1.ReportOutcomeResponse.not_kept:type_name -> weft.v1.OutcomeNotKept
-	2,  // 23: weft.v1.OutcomeNotKept.reason:type_name -> weft.v1.NotKeptReason
-	23, // 24: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
-	23, // 25: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
-	3,  // 26: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
-	6,  // 27: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
-	8,  // 28: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
-	10, // 29: weft.v1.PredictionService.ReportOutcome:input_type -> weft.v1.ReportOutcomeRequest
-	4,  // 30: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
-	7,  // 31: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
-	9,  // 32: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
-	11, // 33: weft.v1.PredictionService.ReportOutcome:output_type -> weft.v1.ReportOutcomeResponse
-	30, // [30:34] is the sub-list for method output_type
-	26, // [26:30] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	17, // 20: weft.v1.ReportOutcomeRequest.model:type_name -> weft.v1.ModelSpec
+	16, // 21: weft.v1.ReportOutcomeRequest.metrics:type_name -> weft.v1.ReportOutcomeRequest.MetricsEntry
+	17, // 22: weft.v1.ReportOutcomeResponse.model:type_name -> weft.v1.ModelSpec
+	12, // 23: weft.v1.ReportOutcomeResponse.not_kept:type_name -> weft.v1.OutcomeNotKept
+	2,  // 24: weft.v1.OutcomeNotKept.reason:type_name -> weft.v1.NotKeptReason
+	23, // 25: weft.v1.PredictRequest.InputsEntry.value:type_name -> weft.v1.Tensor
+	23, // 26: weft.v1.PredictResponse.OutputsEntry.value:type_name -> weft.v1.Tensor
+	3,  // 27: weft.v1.PredictionService.Predict:input_type -> weft.v1.PredictRequest
+	6,  // 28: weft.v1.PredictionService.PredictStream:input_type -> weft.v1.PredictStreamRequest
+	8,  // 29: weft.v1.PredictionService.GetModelMetadata:input_type -> weft.v1.GetModelMetadataRequest
+	10, // 30: weft.v1.PredictionService.ReportOutcome:input_type -> weft.v1.ReportOutcomeRequest
+	4,  // 31: weft.v1.PredictionService.Predict:output_type -> weft.v1.PredictResponse
+	7,  // 32: weft.v1.PredictionService.PredictStream:output_type -> weft.v1.PredictStreamResponse
+	9,  // 33: weft.v1.PredictionService.GetModelMetadata:output_type -> weft.v1.GetModelMetadataResponse
+	11, // 34: weft.v1.PredictionService.ReportOutcome:output_type -> weft.v1.ReportOutcomeResponse
+	31, // [31:35] is the sub-list for method output_type
+	27, // [27:31] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_prediction_service_proto_init() }

@@ -162,11 +162,18 @@ type Gate struct {
 	// By so much the candidate's mean outcome may be worse and still be promoted, in
 	// units of the outcome.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong verdict on the outcome, on errors and on agreement, each,
-	// however often the gate looks; 0: 0.05.
-	Alpha         float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Probability of a wrong verdict on the outcome, on errors, failures, lost episodes and
+	// agreement, each, however often the gate looks; 0: 0.05.
+	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
+	// By so much the part of the candidate's requests that fail without a fault of the
+	// model, whatever their code, may exceed the baseline's; 0: 0.01.
+	MaxFailureIncrease float64 `protobuf:"fixed64,20,opt,name=max_failure_increase,json=maxFailureIncrease,proto3" json:"max_failure_increase,omitempty"`
+	// By so much the part of the candidate's episodes that are lost may exceed the
+	// baseline's; 0: 0.05. An episode is lost if it ended, or nothing was heard of it for
+	// half a minute, without a report of `outcome`. Not looked at without `outcome`.
+	MaxLostIncrease float64 `protobuf:"fixed64,21,opt,name=max_lost_increase,json=maxLostIncrease,proto3" json:"max_lost_increase,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Gate) Reset() {
@@ -262,10 +269,25 @@ func (x *Gate) GetAlpha() float64 {
 	return 0
 }
 
+func (x *Gate) GetMaxFailureIncrease() float64 {
+	if x != nil {
+		return x.MaxFailureIncrease
+	}
+	return 0
+}
+
+func (x *Gate) GetMaxLostIncrease() float64 {
+	if x != nil {
+		return x.MaxLostIncrease
+	}
+	return 0
+}
+
 // GateCheck is one thing that the gate looked at.
 type GateCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "requests", "episodes", "errors", "latency", "agreement" or "outcome".
+	// "requests", "errors", "latency", "agreement", "episodes", "outcome", "lost" or
+	// "failures".
 	Name    string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Verdict Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
 	// One sentence with the numbers.
@@ -327,12 +349,18 @@ func (x *GateCheck) GetReason() string {
 
 // GateReport is what the gate says now, and why.
 type GateReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdict       Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
-	Checks        []*GateCheck           `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Verdict Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
+	Checks  []*GateCheck           `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"`
+	At      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+	// How the requests of this stage ended, by code.
+	Codes []*CodeCount `protobuf:"bytes,20,rep,name=codes,proto3" json:"codes,omitempty"`
+	// What became of the episodes that began since the rollout did, in stages in which both
+	// versions get some. Absent without an outcome that decides.
+	BaselineEpisodes  *EpisodeCounts `protobuf:"bytes,21,opt,name=baseline_episodes,json=baselineEpisodes,proto3" json:"baseline_episodes,omitempty"`
+	CandidateEpisodes *EpisodeCounts `protobuf:"bytes,22,opt,name=candidate_episodes,json=candidateEpisodes,proto3" json:"candidate_episodes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *GateReport) Reset() {
@@ -386,6 +414,171 @@ func (x *GateReport) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *GateReport) GetCodes() []*CodeCount {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
+func (x *GateReport) GetBaselineEpisodes() *EpisodeCounts {
+	if x != nil {
+		return x.BaselineEpisodes
+	}
+	return nil
+}
+
+func (x *GateReport) GetCandidateEpisodes() *EpisodeCounts {
+	if x != nil {
+		return x.CandidateEpisodes
+	}
+	return nil
+}
+
+// CodeCount is how many requests ended with one gRPC code.
+type CodeCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the metrics, such as OK or DeadlineExceeded.
+	Code          string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Baseline      int64  `protobuf:"varint,2,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	Candidate     int64  `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CodeCount) Reset() {
+	*x = CodeCount{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CodeCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CodeCount) ProtoMessage() {}
+
+func (x *CodeCount) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CodeCount.ProtoReflect.Descriptor instead.
+func (*CodeCount) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CodeCount) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *CodeCount) GetBaseline() int64 {
+	if x != nil {
+		return x.Baseline
+	}
+	return 0
+}
+
+func (x *CodeCount) GetCandidate() int64 {
+	if x != nil {
+		return x.Candidate
+	}
+	return 0
+}
+
+// EpisodeCounts is what became of one version's episodes.
+type EpisodeCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Begun int64                  `protobuf:"varint,1,opt,name=begun,proto3" json:"begun,omitempty"`
+	// With the outcome that decides.
+	Reported int64 `protobuf:"varint,2,opt,name=reported,proto3" json:"reported,omitempty"`
+	// Of those: they do not count yet, because episodes that began before them are
+	// unfinished.
+	Waiting int64 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Not reported, but heard of in the last half minute.
+	Unfinished int64 `protobuf:"varint,4,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
+	// The rest: they ended, or their clients fell silent, without a report.
+	Lost          int64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpisodeCounts) Reset() {
+	*x = EpisodeCounts{}
+	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpisodeCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpisodeCounts) ProtoMessage() {}
+
+func (x *EpisodeCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpisodeCounts.ProtoReflect.Descriptor instead.
+func (*EpisodeCounts) Descriptor() ([]byte, []int) {
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EpisodeCounts) GetBegun() int64 {
+	if x != nil {
+		return x.Begun
+	}
+	return 0
+}
+
+func (x *EpisodeCounts) GetReported() int64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *EpisodeCounts) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *EpisodeCounts) GetUnfinished() int64 {
+	if x != nil {
+		return x.Unfinished
+	}
+	return 0
+}
+
+func (x *EpisodeCounts) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // Rollout leads a candidate through stages of growing traffic.
 type Rollout struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -414,7 +607,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	mi := &file_weft_v1_rollout_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -426,7 +619,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[3]
+	mi := &file_weft_v1_rollout_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -439,7 +632,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{3}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Rollout) GetModel() string {
@@ -534,15 +727,18 @@ type RolloutStep struct {
 	Percent float64      `protobuf:"fixed64,2,opt,name=percent,proto3" json:"percent,omitempty"`
 	State   RolloutState `protobuf:"varint,3,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
 	// One sentence.
-	Reason        string      `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	Report        *GateReport `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
+	Reason string      `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Report *GateReport `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
+	// Who decided: the address of a caller, "gate", or "weft" where what the rollout
+	// stands on changed.
+	By            string `protobuf:"bytes,10,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RolloutStep) Reset() {
 	*x = RolloutStep{}
-	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	mi := &file_weft_v1_rollout_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +750,7 @@ func (x *RolloutStep) String() string {
 func (*RolloutStep) ProtoMessage() {}
 
 func (x *RolloutStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_rollout_proto_msgTypes[4]
+	mi := &file_weft_v1_rollout_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +763,7 @@ func (x *RolloutStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutStep.ProtoReflect.Descriptor instead.
 func (*RolloutStep) Descriptor() ([]byte, []int) {
-	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
+	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RolloutStep) GetAt() *timestamppb.Timestamp {
@@ -605,11 +801,18 @@ func (x *RolloutStep) GetReport() *GateReport {
 	return nil
 }
 
+func (x *RolloutStep) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 var File_weft_v1_rollout_proto protoreflect.FileDescriptor
 
 const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\n" +
-	"\x15weft/v1/rollout.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x02\n" +
+	"\x15weft/v1/rollout.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x03\n" +
 	"\x04Gate\x12!\n" +
 	"\fmin_requests\x18\x01 \x01(\x03R\vminRequests\x12!\n" +
 	"\fmin_episodes\x18\x02 \x01(\x03R\vminEpisodes\x12$\n" +
@@ -619,16 +822,33 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	"\aoutcome\x18\x06 \x01(\tR\aoutcome\x12&\n" +
 	"\x0flower_is_better\x18\a \x01(\bR\rlowerIsBetter\x12\x16\n" +
 	"\x06margin\x18\b \x01(\x01R\x06margin\x12\x14\n" +
-	"\x05alpha\x18\t \x01(\x01R\x05alpha\"c\n" +
+	"\x05alpha\x18\t \x01(\x01R\x05alpha\x120\n" +
+	"\x14max_failure_increase\x18\x14 \x01(\x01R\x12maxFailureIncrease\x12*\n" +
+	"\x11max_lost_increase\x18\x15 \x01(\x01R\x0fmaxLostIncrease\"c\n" +
 	"\tGateCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12*\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x90\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc6\x02\n" +
 	"\n" +
 	"GateReport\x12*\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x10.weft.v1.VerdictR\averdict\x12*\n" +
 	"\x06checks\x18\x02 \x03(\v2\x12.weft.v1.GateCheckR\x06checks\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xeb\x03\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12(\n" +
+	"\x05codes\x18\x14 \x03(\v2\x12.weft.v1.CodeCountR\x05codes\x12C\n" +
+	"\x11baseline_episodes\x18\x15 \x01(\v2\x16.weft.v1.EpisodeCountsR\x10baselineEpisodes\x12E\n" +
+	"\x12candidate_episodes\x18\x16 \x01(\v2\x16.weft.v1.EpisodeCountsR\x11candidateEpisodes\"Y\n" +
+	"\tCodeCount\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1a\n" +
+	"\bbaseline\x18\x02 \x01(\x03R\bbaseline\x12\x1c\n" +
+	"\tcandidate\x18\x03 \x01(\x03R\tcandidate\"\x8f\x01\n" +
+	"\rEpisodeCounts\x12\x14\n" +
+	"\x05begun\x18\x01 \x01(\x03R\x05begun\x12\x1a\n" +
+	"\breported\x18\x02 \x01(\x03R\breported\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x03R\awaiting\x12\x1e\n" +
+	"\n" +
+	"unfinished\x18\x04 \x01(\x03R\n" +
+	"unfinished\x12\x12\n" +
+	"\x04lost\x18\x05 \x01(\x03R\x04lost\"\xeb\x03\n" +
 	"\aRollout\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12)\n" +
 	"\x10baseline_version\x18\x02 \x01(\x03R\x0fbaselineVersion\x12+\n" +
@@ -643,13 +863,15 @@ const file_weft_v1_rollout_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"stageSince\x12+\n" +
 	"\x06report\x18\v \x01(\v2\x13.weft.v1.GateReportR\x06report\x12*\n" +
-	"\x05steps\x18\f \x03(\v2\x14.weft.v1.RolloutStepR\x05steps\"\xc5\x01\n" +
+	"\x05steps\x18\f \x03(\v2\x14.weft.v1.RolloutStepR\x05steps\"\xd5\x01\n" +
 	"\vRolloutStep\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
 	"\apercent\x18\x02 \x01(\x01R\apercent\x12+\n" +
 	"\x05state\x18\x03 \x01(\x0e2\x15.weft.v1.RolloutStateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12+\n" +
-	"\x06report\x18\x05 \x01(\v2\x13.weft.v1.GateReportR\x06report*_\n" +
+	"\x06report\x18\x05 \x01(\v2\x13.weft.v1.GateReportR\x06report\x12\x0e\n" +
+	"\x02by\x18\n" +
+	" \x01(\tR\x02by*_\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fVERDICT_PROMOTE\x10\x01\x12\x10\n" +
@@ -676,37 +898,42 @@ func file_weft_v1_rollout_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_rollout_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_weft_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_weft_v1_rollout_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_weft_v1_rollout_proto_goTypes = []any{
 	(Verdict)(0),                  // 0: weft.v1.Verdict
 	(RolloutState)(0),             // 1: weft.v1.RolloutState
 	(*Gate)(nil),                  // 2: weft.v1.Gate
 	(*GateCheck)(nil),             // 3: weft.v1.GateCheck
 	(*GateReport)(nil),            // 4: weft.v1.GateReport
-	(*Rollout)(nil),               // 5: weft.v1.Rollout
-	(*RolloutStep)(nil),           // 6: weft.v1.RolloutStep
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*CodeCount)(nil),             // 5: weft.v1.CodeCount
+	(*EpisodeCounts)(nil),         // 6: weft.v1.EpisodeCounts
+	(*Rollout)(nil),               // 7: weft.v1.Rollout
+	(*RolloutStep)(nil),           // 8: weft.v1.RolloutStep
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_weft_v1_rollout_proto_depIdxs = []int32{
 	0,  // 0: weft.v1.GateCheck.verdict:type_name -> weft.v1.Verdict
 	0,  // 1: weft.v1.GateReport.verdict:type_name -> weft.v1.Verdict
 	3,  // 2: weft.v1.GateReport.checks:type_name -> weft.v1.GateCheck
-	7,  // 3: weft.v1.GateReport.at:type_name -> google.protobuf.Timestamp
-	8,  // 4: weft.v1.Rollout.stage_duration:type_name -> google.protobuf.Duration
-	2,  // 5: weft.v1.Rollout.gate:type_name -> weft.v1.Gate
-	1,  // 6: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
-	7,  // 7: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
-	4,  // 8: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
-	6,  // 9: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
-	7,  // 10: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
-	1,  // 11: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
-	4,  // 12: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	9,  // 3: weft.v1.GateReport.at:type_name -> google.protobuf.Timestamp
+	5,  // 4: weft.v1.GateReport.codes:type_name -> weft.v1.CodeCount
+	6,  // 5: weft.v1.GateReport.baseline_episodes:type_name -> weft.v1.EpisodeCounts
+	6,  // 6: weft.v1.GateReport.candidate_episodes:type_name -> weft.v1.EpisodeCounts
+	10, // 7: weft.v1.Rollout.stage_duration:type_name -> google.protobuf.Duration
+	2,  // 8: weft.v1.Rollout.gate:type_name -> weft.v1.Gate
+	1,  // 9: weft.v1.Rollout.state:type_name -> weft.v1.RolloutState
+	9,  // 10: weft.v1.Rollout.stage_since:type_name -> google.protobuf.Timestamp
+	4,  // 11: weft.v1.Rollout.report:type_name -> weft.v1.GateReport
+	8,  // 12: weft.v1.Rollout.steps:type_name -> weft.v1.RolloutStep
+	9,  // 13: weft.v1.RolloutStep.at:type_name -> google.protobuf.Timestamp
+	1,  // 14: weft.v1.RolloutStep.state:type_name -> weft.v1.RolloutState
+	4,  // 15: weft.v1.RolloutStep.report:type_name -> weft.v1.GateReport
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_rollout_proto_init() }
@@ -720,7 +947,7 @@ func file_weft_v1_rollout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_rollout_proto_rawDesc), len(file_weft_v1_rollout_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

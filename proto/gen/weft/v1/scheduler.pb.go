@@ -606,8 +606,11 @@ type SchedulerQueue struct {
 	MemoryRows int32 `protobuf:"varint,13,opt,name=memory_rows,json=memoryRows,proto3" json:"memory_rows,omitempty"`
 	// If a batch ran out of memory lately: time until larger ones are tried again; else 0.
 	OutOfMemoryMs float64 `protobuf:"fixed64,14,opt,name=out_of_memory_ms,json=outOfMemoryMs,proto3" json:"out_of_memory_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Requests that wait for room because max_queue requests wait already and
+	// on_full is "wait"; per version over all its queues, and in none of them.
+	WaitingForRoom int32 `protobuf:"varint,30,opt,name=waiting_for_room,json=waitingForRoom,proto3" json:"waiting_for_room,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SchedulerQueue) Reset() {
@@ -734,6 +737,13 @@ func (x *SchedulerQueue) GetMemoryRows() int32 {
 func (x *SchedulerQueue) GetOutOfMemoryMs() float64 {
 	if x != nil {
 		return x.OutOfMemoryMs
+	}
+	return 0
+}
+
+func (x *SchedulerQueue) GetWaitingForRoom() int32 {
+	if x != nil {
+		return x.WaitingForRoom
 	}
 	return 0
 }
@@ -1198,7 +1208,7 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x0fqueued_requests\x18\x06 \x01(\x05R\x0equeuedRequests\x12\x1c\n" +
 	"\tdemanding\x18\a \x01(\bR\tdemanding\x12\x17\n" +
 	"\alead_ms\x18\b \x01(\x01R\x06leadMs\x12\x17\n" +
-	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\xd9\x03\n" +
+	"\awork_ms\x18\t \x01(\x01R\x06workMs\"\x83\x04\n" +
 	"\x0eSchedulerQueue\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +
@@ -1216,7 +1226,8 @@ const file_weft_v1_scheduler_proto_rawDesc = "" +
 	"\x13background_requests\x18\f \x01(\x05R\x12backgroundRequests\x12\x1f\n" +
 	"\vmemory_rows\x18\r \x01(\x05R\n" +
 	"memoryRows\x12'\n" +
-	"\x10out_of_memory_ms\x18\x0e \x01(\x01R\routOfMemoryMs\"\xb5\x02\n" +
+	"\x10out_of_memory_ms\x18\x0e \x01(\x01R\routOfMemoryMs\x12(\n" +
+	"\x10waiting_for_room\x18\x1e \x01(\x05R\x0ewaitingForRoom\"\xb5\x02\n" +
 	"\rSchedulerCost\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1b\n" +

@@ -77,14 +77,15 @@ func (ShadowUnit) EnumDescriptor() ([]byte, []int) {
 // version nor a label, and which versions are shown the same requests in secret.
 type Traffic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Weighted entries; empty: the newest ready version answers, slot "prod".
+	// Weighted entries; empty: the newest ready version that was not
+	// rolled back answers, slot "prod".
 	Split []*TrafficSlot `protobuf:"bytes,1,rep,name=split,proto3" json:"split,omitempty"`
 	// Versions that run in the shadow of the answering one.
 	Shadow []*TrafficShadow `protobuf:"bytes,2,rep,name=shadow,proto3" json:"shadow,omitempty"`
 	// Grows with every change of this model's traffic that somebody makes; a version
-	// that stops being ready, or comes back, is none. It begins anew when the server is
-	// started. In SetTraffic: the revision that the change is based on, read from the
-	// server that is running; 0: whatever is there.
+	// that stops being ready, or comes back, is none. Where the server has a state
+	// directory it goes on after a restart. In SetTraffic: the revision that the change
+	// is based on; 0: whatever is there.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Where it is from: "default", "model.yaml", "SetTraffic" or "rollout". Ignored
 	// in SetTraffic.

@@ -1,0 +1,108 @@
+package catalog
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// TestMapIsAsAMap compares maps with Go's own, and each with those that it came from, which must not change.
+func TestMapIsAsAMap(t *testing.T) {
+	type state struct {
+		now  Map[string, int]
+		want map[string]int
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		states := []state{{want: map[string]int{}}}
+		for range 100 {
+			from := states[random.IntN(len(states))]
+			next := state{from.now, maps.Clone(from.want)}
+			for range random.IntN(5) {
+				key, value := strconv.Itoa(random.IntN(40)), 1+random.IntN(3)
+				if random.IntN(3) == 0 {
+					next.now = next.now.Without(key)
+					delete(next.want, key)
+				} else {
+					next.now = next.now.With(key, value)
+					next.want[key] = value
+				}
+			}
+			states = append(states, next)
+		}
+		for _, s := range states {
+			check(t, s.now, s.want)
+			before := states[random.IntN(len(states))]
+			changes := map[string]int{}
+			for key := range before.want {
+				if s.want[key] == 0 {
+					changes[key] = 0
+				}
+			}
+			for key, value := range s.want {
+				if before.want[key] != value {
+					changes[key] = value
+				}
+			}
+			if got := maps.Collect(s.now.Since(before.now)); !maps.Equal(got, changes) {
+				t.Errorf("from %v to %v it has changed by %v, want %v", before.want, s.want, got, changes)
+			}
+		}
+	}
+}
+
+func check(t *testing.T, m Map[string, int], want map[string]int) {
+	t.Helper()
+	var keys []string
+	for key, value := range m.All() {
+		keys = append(keys, key)
+		if value != want[key] || m.Get(key) != value {
+			t.Errorf("%q has %d and %d, want %d", key, value, m.Get(key), want[key])
+		}
+	}
+	if sorted := slices.Sorted(maps.Keys(want)); !slices.Equal(keys, sorted) || m.Len() != len(want) {
+		t.Errorf("%d keys: %q, want %q", m.Len(), keys, sorted)
+	}
+	for range m.All() {
+		break // must not go on, nor panic
+	}
+}
+
+// TestMapSharesWhatIsTheSame counts the parts that a change of one key makes anew, and those that are looked at for the difference.
+func TestMapSharesWhatIsTheSame(t *testing.T) {
+	var m Map[int, int]
+	const many = 1 << 16
+	for i := range many {
+		m = m.With(i, i)
+	}
+	deepest := 0
+	for i := range 100 {
+		next := m.With(i*601, -1)
+		anew := 0
+		for before, now := m.root, next.root; before != now; anew++ {
+			if i*601 < now.key {
+				before, now = before.left, now.left
+			} else if i*601 > now.key {
+				before, now = before.right, now.right
+			} else if before.left == now.left && before.right == now.right {
+				before, now = nil, nil
+			}
+		}
+		deepest = max(deepest, anew)
+	}
+	if deepest > 60 { // about 40 in a tree of so many; the whole has 65536
+		t.Errorf("a change of one of %d keys makes %d parts anew", many, deepest)
+	}
+	// A NaN is not equal to itself, so that each part that is looked at shows as a difference.
+	var all Map[int, float64]
+	for i := range many {
+		all = all.With(i, math.NaN())
+	}
+	next := all.With(17, 1).Without(40_000).With(many, 1)
+	if looked := len(maps.Collect(next.Since(all))); looked < 3 || looked > 200 {
+		t.Errorf("for three differences %d of %d keys are looked at", looked, many)
+	}
+}

@@ -1,0 +1,87 @@
+package decisions
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// files is what a Store needs of a file system. Tests have others, which stop or fail at any step.
+type files interface {
+	// Mkdir makes a directory unless it is there; what it lies in must be.
+	Mkdir(dir string) error
+	// Lock takes a lock that no other process has until release. The error is errLocked if another has it. The lock ends with the process.
+	Lock(path string) (release func() error, err error)
+	List(dir string) (names []string, err error)
+	Read(path string) ([]byte, error)
+	// Create makes an empty file in the place of what is there.
+	Create(path string) (writer, error)
+	Rename(from, to string) error
+	Remove(path string) error
+	// SyncDir makes lasting which files are in a directory.
+	SyncDir(dir string) error
+}
+
+// writer is a file that is being written. Sync makes its content lasting.
+type writer interface {
+	io.WriteCloser
+	Sync() error
+}
+
+var errLocked = errors.New("another process holds the lock")
+
+// disk is the real file system.
+type disk struct{}
+
+func (disk) Mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o755); !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	return err
+}
+
+func (disk) Lock(path string) (release func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(errLocked, f.Close())
+		}
+		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
+	}
+	return f.Close, nil
+}
+
+func (disk) List(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (disk) Read(path string) ([]byte, error) { return os.ReadFile(filepath.Clean(path)) }
+
+func (disk) Create(path string) (writer, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+}
+
+func (disk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (disk) Remove(path string) error { return os.Remove(path) }
+
+func (disk) SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,65 @@
+package decisions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Format is the number of the files' format. A change that an older server would misread raises it.
+const Format = 1
+
+// file is what is written of a model, as JSON. docs/VERSIONS.md describes it.
+type file struct {
+	Format int    `json:"format"`
+	Name   string `json:"model"`
+	Model
+}
+
+// encode returns the content of a model's file.
+func encode(name string, m Model) ([]byte, error) {
+	text, err := json.MarshalIndent(file{Format, name, m}, "", "  ")
+	return append(text, '\n'), err
+}
+
+// decode reads the content of the file of the named model. The error says what is wrong with it.
+func decode(name string, text []byte) (Model, error) {
+	var head struct{ Format int }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return Model{}, fmt.Errorf("it is no JSON: %w", err)
+	}
+	if head.Format != Format {
+		return Model{}, fmt.Errorf("it has format %d, and this server knows %d", head.Format, Format)
+	}
+	var f file
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return Model{}, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Model{}, errors.New("something follows its end")
+	}
+	if f.Name != name {
+		return Model{}, fmt.Errorf("it is of model %q", f.Name)
+	}
+	return f.Model, f.check()
+}
+
+// check returns what no server would have written.
+func (f *file) check() error {
+	if f.Traffic == nil || f.Traffic.Revision == 0 {
+		return errors.New("it has no revision of the traffic")
+	}
+	if err := f.Traffic.Check(); err != nil {
+		return err
+	}
+	for label, l := range f.Labels {
+		if l.Version < 0 {
+			return fmt.Errorf("label %q names version %d", label, l.Version)
+		}
+	}
+	return nil
+}

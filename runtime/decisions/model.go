@@ -1,0 +1,78 @@
+// Package decisions keeps what operators and rollouts decide of models at run time, so that it outlives the server, and says what
+// wins over what.
+//
+// Nothing here is locked but the Store: a Model is a value that is replaced, never changed.
+package decisions
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Model is what was decided of one model. The zero Model is one of which nothing was.
+type Model struct {
+	// Traffic is what was asked for last, with its revision, be it decided or what model.yaml says. Nil: nobody asked for any.
+	Traffic *catalog.Traffic `json:"traffic,omitempty"`
+	// RolledBack are versions that do not answer for being the newest, ascending.
+	RolledBack []catalog.RolledBack `json:"rolled_back,omitempty"`
+	// Labels were set at run time, by name.
+	Labels map[string]Label `json:"labels,omitempty"`
+	// ByHand are the versions that were loaded (true) or unloaded (false) against versions.policy.
+	ByHand map[int64]bool `json:"loaded_by_hand,omitempty"`
+	// Rollout is the latest one, whose meaning is that of package rollout, and RolloutRevision the traffic that it set last.
+	Rollout         json.RawMessage `json:"rollout,omitempty"`
+	RolloutRevision uint64          `json:"rollout_revision,omitempty"`
+	// Manifest is what model.yaml said when all this was decided.
+	Manifest Manifest `json:"manifest"`
+}
+
+// fromManifest is the source of the traffic that a manifest asks for.
+const fromManifest = "model.yaml"
+
+// Label is a label that was set at run time.
+type Label struct {
+	Version int64     `json:"version"` // 0: it was removed
+	By      string    `json:"by,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// Manifest is what a model's manifest says of matters that can be decided at run time.
+type Manifest struct {
+	Traffic *catalog.Traffic `json:"traffic,omitempty"` // nil: nothing
+	Labels  map[string]int64 `json:"labels,omitempty"`
+	Policy  string           `json:"policy,omitempty"` // versions.policy, in any form that differs where that does
+}
+
+// Labelled returns the labels that were asked for last.
+func (m Model) Labelled() map[string]int64 {
+	all := maps.Clone(m.Manifest.Labels)
+	if all == nil {
+		all = map[string]int64{}
+	}
+	for label, decided := range m.Labels {
+		if all[label] = decided.Version; decided.Version == 0 {
+			delete(all, label)
+		}
+	}
+	return all
+}
+
+// Names reports whether a label or a part of the traffic names the version that was decided at run time: a manifest's policy selects what the
+// manifest names.
+func (m Model) Names(version int64) bool {
+	for _, l := range m.Labels {
+		if l.Version == version {
+			return true
+		}
+	}
+	return m.Traffic != nil && m.Traffic.Source != fromManifest && (names(m.Traffic, version) || slices.ContainsFunc(m.Traffic.Shadow, func(s catalog.Shadow) bool { return s.Version == version }))
+}
+
+// names reports whether the split of a traffic names the version.
+func names(t *catalog.Traffic, version int64) bool {
+	return slices.ContainsFunc(t.Split, func(s catalog.Slot) bool { return s.Version == version })
+}

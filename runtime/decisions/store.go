@@ -1,0 +1,244 @@
+package decisions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The names in a state directory. Everything else in it is left alone.
+const (
+	lockName  = "lock"
+	suffix    = ".json"           // of a model's file
+	temporary = suffix + ".tmp"   // of one that is being written
+	aside     = suffix + ".aside" // of one that could not be read; a number follows
+)
+
+// ErrNotLasting says that what was decided is in force and ends with the server, since nothing is kept.
+var ErrNotLasting = errors.New("the server has no state directory that it can write to (--state-dir)")
+
+// InUseError says that another process has the state directory.
+type InUseError struct{ Dir string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the state directory %s is in use by another server; stop that one, or give this one a directory of its own (--state-dir), or none", e.Dir)
+}
+
+// Store is a state directory: one file for each model of which something was decided. Safe for concurrent use. A nil Store has
+// nothing and keeps nothing.
+type Store struct {
+	files   files
+	dir     string
+	release func() error // of the lock
+	lasting bool         // what is decided from now on is kept
+
+	mu     sync.Mutex
+	models map[string]Model // what was kept last; guarded by mu
+}
+
+// Open opens a state directory, which it makes if it is not there, and locks it until Close. Files that cannot be read are renamed, and
+// logged as errors; remains of writes that a crash cut short are removed. The error is an *InUseError, or why nothing can be written there.
+func Open(dir string, log *slog.Logger) (*Store, error) { return open(disk{}, dir, log) }
+
+// OpenIfWritable is Open, but where nothing can be written there it only says so in the log, and what was kept before is in force.
+func OpenIfWritable(dir string, log *slog.Logger) (*Store, error) {
+	return openIfWritable(disk{}, dir, log)
+}
+
+func open(f files, dir string, log *slog.Logger) (*Store, error) {
+	s := &Store{files: f, dir: dir, models: map[string]Model{}, lasting: true}
+	if err := s.take(); err != nil {
+		return nil, err
+	}
+	if err := s.load(log); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func openIfWritable(f files, dir string, log *slog.Logger) (*Store, error) {
+	s, err := open(f, dir, log)
+	if _, inUse := errors.AsType[*InUseError](err); err == nil || inUse {
+		return s, err
+	}
+	log.Warn("what is decided at run time ends with this server: traffic, rollouts and rollbacks, labels, versions loaded by hand; "+
+		"name a directory for it with --state-dir", "cause", err)
+	s = &Store{files: f, dir: dir, models: map[string]Model{}}
+	if err := s.load(log); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Error("what was decided before cannot be read and is not in force", "cause", err)
+	}
+	return s, nil
+}
+
+// take makes the directory lasting and locks it.
+func (s *Store) take() (err error) {
+	if err := s.files.Mkdir(s.dir); err != nil {
+		return err
+	}
+	s.release, err = s.files.Lock(filepath.Join(s.dir, lockName))
+	if errors.Is(err, errLocked) {
+		return &InUseError{s.dir}
+	}
+	if err != nil {
+		return err
+	}
+	return s.files.SyncDir(filepath.Dir(s.dir))
+}
+
+// load reads what is there.
+func (s *Store) load(log *slog.Logger) error {
+	names, err := s.files.List(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		path := filepath.Join(s.dir, name)
+		if strings.HasSuffix(name, temporary) && s.lasting {
+			if err := s.files.Remove(path); err != nil {
+				return err
+			}
+		}
+		if model, _, is := strings.Cut(name, aside); is && !slices.Contains(names, model+suffix) {
+			log.Warn("what was decided of a model was set aside at an earlier start, and nothing was decided since", "model", model, "file", path)
+		}
+		model, is := strings.CutSuffix(name, suffix)
+		if !is {
+			continue
+		}
+		var m Model
+		text, why := s.files.Read(path)
+		if why == nil {
+			m, why = decode(model, text)
+		}
+		if why == nil {
+			s.models[model] = m
+			continue
+		}
+		if s.lasting {
+			if path, err = s.putAside(path, names); err != nil {
+				return err
+			}
+		}
+		log.Error("DECISIONS ABOUT A MODEL CANNOT BE READ AND ARE NOT IN FORCE: it is served as model.yaml says, and a version that was rolled "+
+			"back may answer; decide again with SetTraffic and SetLabel, or stop the server and put a mended file in place",
+			"model", model, "file", path, "cause", why)
+	}
+	return nil
+}
+
+// putAside gives a file that cannot be read a name that no other has, lest it be written over, and returns that.
+func (s *Store) putAside(path string, taken []string) (string, error) {
+	stem := strings.TrimSuffix(filepath.Base(path), suffix) + aside
+	for n := 1; ; n++ {
+		name := fmt.Sprint(stem, n)
+		if slices.Contains(taken, name) {
+			continue
+		}
+		to := filepath.Join(s.dir, name)
+		return to, errors.Join(s.files.Rename(path, to), s.files.SyncDir(s.dir))
+	}
+}
+
+// Recall returns what was kept of a model, and whether there was anything.
+func (s *Store) Recall(model string) (Model, bool) {
+	if s == nil {
+		return Model{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, ok := s.models[model]
+	return m, ok
+}
+
+// Rollout is what was kept of a model's latest one.
+type Rollout struct {
+	Text     []byte // JSON
+	Revision uint64 // of the traffic that it set last
+}
+
+// Rollouts returns what was kept of rollouts, by model.
+func (s *Store) Rollouts() map[string]Rollout {
+	all := map[string]Rollout{}
+	if s == nil {
+		return all
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, m := range s.models {
+		if m.Rollout != nil {
+			all[name] = Rollout{m.Rollout, m.RolloutRevision}
+		}
+	}
+	return all
+}
+
+// Keep has what was decided of a model outlive the process, and the machine's failing: it returns when that is so. The error is
+// ErrNotLasting, or why it is not kept; what was kept before is, then. It must not be called for one model from two goroutines at once.
+func (s *Store) Keep(model string, m Model) error {
+	if s == nil || !s.lasting {
+		return ErrNotLasting
+	}
+	text, err := encode(model, m)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, model+suffix)
+	if err := s.write(path, text); err != nil {
+		return err
+	}
+	if err := s.files.SyncDir(s.dir); err != nil {
+		return errors.Join(err, s.restore(model, path))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models[model] = m
+	return nil
+}
+
+// write replaces a file, so that a reader sees the old one or the new one, never a part, also after a crash.
+func (s *Store) write(path string, text []byte) (err error) {
+	unfinished := strings.TrimSuffix(path, suffix) + temporary
+	f, err := s.files.Create(unfinished)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.files.Rename(unfinished, path)
+	}
+	if err != nil {
+		_ = s.files.Remove(unfinished) // else the next write or the next start does
+	}
+	return err
+}
+
+// restore puts back what was kept before, after a file was replaced and nobody knows whether for good.
+func (s *Store) restore(model, path string) error {
+	s.mu.Lock()
+	before, was := s.models[model]
+	s.mu.Unlock()
+	if !was {
+		return errors.Join(s.files.Remove(path), s.files.SyncDir(s.dir))
+	}
+	text, err := encode(model, before)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.write(path, text), s.files.SyncDir(s.dir))
+}
+
+// Close gives the directory free.
+func (s *Store) Close() error {
+	if s == nil || s.release == nil {
+		return nil
+	}
+	return s.release()
+}

@@ -1,0 +1,450 @@
+package host_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// audited is a world in virtual time with one model, whose executions take some time per run and per row.
+type audited struct {
+	*world
+	f       *fake
+	v       *catalog.Version
+	results map[host.AuditResult]int // guarded by mu
+	mu      sync.Mutex
+}
+
+// newAudited loads a model of one float per row. perRun and perRow are the device time of an execution.
+func newAudited(t *testing.T, f *fake, perRun, perRow time.Duration, change func(*modelrepo.Manifest)) *audited {
+	t.Helper()
+	a := &audited{f: f, results: map[host.AuditResult]int{}}
+	run := f.run
+	f.run = func(b *tensor.Batch) error {
+		rows := b.Inputs[0].Shape[0]
+		time.Sleep(perRun + time.Duration(rows)*perRow)
+		return run(b)
+	}
+	a.world = newWorldOf(t, 1, func(c *host.Config) {
+		c.Audited = func(e host.AuditEvent) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.results[e.Result] += e.Count
+		}
+	})
+	a.add("m", 1, f, func(m *modelrepo.Manifest) {
+		m.Batching.Audit = 0.01
+		if change != nil {
+			change(m)
+		}
+	})
+	a.v = a.load("m")
+	if !a.v.Batching.Batched {
+		t.Fatal(a.v.Batching.Reason)
+	}
+	f.forget()
+	return a
+}
+
+// wave sends requests of one row at once and returns how many of the answers were not twice the question.
+func (a *audited) wave(xs ...float32) (wrong int) {
+	a.t.Helper()
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	for _, x := range xs {
+		callers.Go(func() {
+			c := ask(a.v, 1, x)
+			if err := a.Predict(a.t.Context(), c); err != nil {
+				a.t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if values(c.Results[0])[0] != 2*x {
+				wrong++
+			}
+		})
+	}
+	callers.Wait()
+	return wrong
+}
+
+func (a *audited) counted(result host.AuditResult) int { return a.told()[result] }
+
+// told returns what audits found so far.
+func (a *audited) told() map[host.AuditResult]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.results)
+}
+
+// magic is a value of a row that no example comes upon.
+const magic = 777
+
+// meeting doubles each row, but rows beside a magic one get something added.
+func meeting() *fake {
+	return overRows(1, func(rows [][]float32) error {
+		met := slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic })
+		for _, r := range rows {
+			if r[0] *= 2; met && r[0] != 2*magic {
+				r[0]++
+			}
+		}
+		return nil
+	})
+}
+
+// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with what the share lets expect: a request is audited with the probability
+// (share · its device time in the batch) / (device time of a row alone), and until one of the wrong ones is, their mean number is one over
+// that. A version is looked at ten times as closely at first.
+func TestHowManyAnswersAreWrongBeforeAnAuditFindsOne(t *testing.T) {
+	const tries = 40
+	wrong, asked := 0, 0
+	for seed := range uint64(tries) {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAudited(t, meeting(), time.Millisecond, 100*time.Microsecond, nil)
+			w, n := a.untilFound(seed)
+			wrong, asked = wrong+w, asked+n
+		})
+	}
+	alone, batch := 1.1, 2.6 // ms; of 16 rows
+	expected := alone / (10 * 0.01 * batch / 16)
+	got := float64(wrong) / tries
+	t.Logf("%.0f wrong answers of %d before one is found, %.0f expected", got, asked/tries, expected)
+	if got > 2*expected || got < expected/2 {
+		t.Errorf("%.0f wrong answers of %d before one is found, want about %.0f", got, asked/tries, expected)
+	}
+}
+
+// untilFound asks in waves, of which one in ten has a magic row, until the version is out of batching.
+func (a *audited) untilFound(seed uint64) (wrong, asked int) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for ; a.version("m", 1).Batching.Batched && asked < 100_000; asked += 16 {
+		xs := make([]float32, 16)
+		for i := range xs {
+			xs[i] = float32(rng.IntN(magic))
+		}
+		if rng.IntN(10) == 0 {
+			xs[rng.IntN(16)] = magic
+		}
+		wrong += a.wave(xs...)
+		time.Sleep(50 * time.Millisecond)
+	}
+	return wrong, asked
+}
+
+// TestAnAuditFindsRowsThatMeet: the version passes its proof, answers wrongly now and then, is found out, and forms no batch any more.
+func TestAnAuditFindsRowsThatMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, meeting(), time.Millisecond, 100*time.Microsecond, nil)
+		wrong, asked := a.untilFound(1)
+		b := a.version("m", 1).Batching
+		if b.Batched {
+			t.Fatalf("%d of %d answers are wrong and nobody noticed: %v", wrong, asked, a.told())
+		}
+		t.Logf("%d of %d answers were wrong before the audit found one: %v; %s", wrong, asked, a.told(), b.Reason)
+		if want := `taken out of batching: an audit of live batches found that output "y" of a row differs by `; !strings.HasPrefix(b.Reason, want) {
+			t.Errorf("the reason is %q, want %q and the numbers", b.Reason, want)
+		}
+		if compared, different := b.Audits(); different != 1 || compared < 1 || a.counted(host.AuditDifferent) != 1 {
+			t.Errorf("%d rows were compared, %d were different, told of %v", compared, different, a.told())
+		}
+		if n := a.logs.logged(takenOut); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+		a.f.forget()
+		for range 20 {
+			if wrong := a.wave(1, 2, 3, magic, 5, 6, 7, 8); wrong > 0 {
+				t.Fatalf("%d wrong answers after the difference was found", wrong)
+			}
+		}
+		if runs := a.f.forget(); slices.Max(runs) > 1 {
+			t.Errorf("batches were formed after the difference was found: %v", runs)
+		}
+	})
+}
+
+// TestAnAuditKeepsItsShare: of the device time of batches under load, with pauses in which it could take all that it likes.
+func TestAnAuditKeepsItsShare(t *testing.T) {
+	for _, share := range []float64{0.01, 0.1} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond, func(m *modelrepo.Manifest) { m.Batching.Audit = share })
+				for range 1000 {
+					xs := make([]float32, 32)
+					for i := range xs {
+						xs[i] = float32(i)
+					}
+					a.wave(xs...)
+					time.Sleep(20 * time.Millisecond)
+				}
+				synctest.Wait()
+				batches, rows, asked := time.Duration(0), 0, 0 // rows that ran beside others, and all rows that ran alone
+				for _, n := range a.f.forget() {
+					if n == 1 {
+						asked++
+						continue
+					}
+					batches += time.Millisecond + time.Duration(n)*100*time.Microsecond
+					rows += n
+				}
+				audits := rows + asked - 1000*32
+				took := time.Duration(audits) * 1100 * time.Microsecond
+				got := float64(took-100*time.Millisecond) / float64(batches)
+				t.Logf("%d audits took %v beside %v of batches: %.4f, of which 100ms were for the first; %v", audits, took, batches, float64(took)/float64(batches), a.told())
+				if got > share+0.0005 || got < 0.8*share {
+					t.Errorf("%.4f of the device time went into audits beyond the first 100ms, want %v", got, share)
+				}
+				if a.told()[host.AuditEqual] != audits || len(a.told()) != 2 {
+					t.Errorf("results %v of %d audits", a.told(), audits)
+				}
+				// The latest are not told of yet: they wait for the next to be chosen.
+				if sum := a.told()[host.AuditEqual] + a.told()[host.AuditBudget]; sum > rows || sum < rows-rows/20 {
+					t.Errorf("%d requests are told of, want nearly %d", sum, rows)
+				}
+			})
+		})
+	}
+}
+
+// TestAnAuditWaitsForIdleTime: it runs no row while others wait, is given up after its time, and says so.
+func TestAnAuditWaitsForIdleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 8 })
+		stop := a.keepAsking(a.v, 64)
+		time.Sleep(30 * time.Second)
+		busy, equal := a.counted(host.AuditBusy), a.counted(host.AuditEqual)
+		stop()
+		if busy < 2 || equal > 1 {
+			t.Errorf("%d rows were given up and %d audited while others waited: %v", busy, equal, a.told())
+		}
+		time.Sleep(time.Minute)
+		if after := a.counted(host.AuditEqual); after <= equal {
+			t.Errorf("%d rows were audited when there was time again", after-equal)
+		}
+	})
+}
+
+// TestWithoutAnAudit nothing is run that nobody asked for.
+func TestWithoutAnAudit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, meeting(), time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Audit = 0 })
+		for range 50 {
+			a.wave(1, magic, 3, 4)
+			time.Sleep(time.Second)
+		}
+		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.Audits != nil {
+			t.Errorf("%d runs for 50 waves: %v", n, a.told())
+		}
+	})
+}
+
+// TestAModelThatIsRandom is not said to mix rows.
+func TestAModelThatIsRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		drawn := float32(0)
+		f := perRow(1, func(row []float32) error {
+			if row[0] *= 2; row[0] > 1000 {
+				drawn++
+				row[0] += drawn
+			}
+			return nil
+		})
+		a := newAudited(t, f, time.Millisecond, 0, nil)
+		for range 20 {
+			a.wave(600, 700, 800, 900)
+			time.Sleep(time.Second)
+		}
+		b := a.version("m", 1).Batching
+		if !b.Batched || !strings.HasSuffix(b.Reason, "; its batches are not audited, because rows give something else each time they are run alone") {
+			t.Errorf("published %+v", b)
+		}
+		if a.counted(host.AuditNondeterministic) != 1 || a.counted(host.AuditDifferent) != 0 {
+			t.Errorf("results %v", a.told())
+		}
+	})
+}
+
+// TestAnOperatorsWordStands: with mode on a difference is counted and told of, and the version goes on in batches.
+func TestAnOperatorsWordStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, meeting(), time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+		for range 200 {
+			a.wave(1, magic, 3, 4)
+			time.Sleep(time.Second)
+		}
+		b := a.version("m", 1).Batching
+		if _, different := b.Audits(); !b.Batched || different < 2 || !strings.Contains(b.Reason, "differs by") {
+			t.Errorf("%d differences, published %+v", different, b)
+		}
+		if n := a.logs.logged("batches change what rows answer, and are formed all the same because batching.mode is on"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+	})
+}
+
+// TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up ones. What depends
+// on the mates is a difference, however small.
+func TestRoundingIsNoDifference(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		more func(rows [][]float32) float32 // is added to large rows of a batch
+		want host.AuditResult
+	}{
+		{"rounding", func(rows [][]float32) float32 { return 0.05 * float32(len(rows)) / 2 }, host.AuditRounding},
+		{"mates", func(rows [][]float32) float32 {
+			return 1e-4 * (slices.MaxFunc(rows, slices.Compare)[0] - slices.MinFunc(rows, slices.Compare)[0])
+		}, host.AuditDifferent},
+		{"too much for rounding", func(rows [][]float32) float32 { return float32(len(rows)) }, host.AuditDifferent},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := overRows(1, func(rows [][]float32) error {
+					more := float32(0)
+					if x := rows[0][0]; len(rows) > 1 && x >= 1000 && x <= 3000 && x == float32(int(x)) { // which no example is
+						more = test.more(rows)
+					}
+					for _, r := range rows {
+						r[0] = 2*r[0] + more
+					}
+					return nil
+				})
+				a := newAudited(t, f, time.Millisecond, 0, nil)
+				for range 20 {
+					a.wave(1000, 3000, 1001, 2999, 1002, 2998)
+					time.Sleep(time.Second)
+				}
+				if a.counted(test.want) == 0 || a.version("m", 1).Batching.Batched != (test.want == host.AuditRounding) {
+					t.Errorf("results %v, batching %+v", a.told(), a.version("m", 1).Batching)
+				}
+			})
+		})
+	}
+}
+
+// TestAuditsChooseEvenly: whatever place in its batch a request has, and whichever row of it.
+func TestAuditsChooseEvenly(t *testing.T) {
+	for _, share := range []float64{0.1, 0.5} { // of what is earned less than a row for each batch, and more
+		t.Run(fmt.Sprint(share), func(t *testing.T) { choosesEvenly(t, share) })
+	}
+}
+
+func choosesEvenly(t *testing.T, share float64) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		chosen := map[float32]int{}
+		f := perRow(1, double)
+		run := f.run
+		f.run = func(b *tensor.Batch) error {
+			if x := values(b.Inputs[0]); len(x) == 1 && x[0] >= 0 {
+				mu.Lock()
+				chosen[x[0]]++
+				mu.Unlock()
+			}
+			return run(b)
+		}
+		a := newAudited(t, f, 0, 10*time.Millisecond, func(m *modelrepo.Manifest) {
+			m.Batching.Audit = share
+			m.Batching.BatchTimeout = 1e6
+		})
+		mu.Lock()
+		clear(chosen)
+		mu.Unlock()
+		for range 1000 {
+			var callers sync.WaitGroup
+			for first := float32(0); first < 8; first += 2 {
+				callers.Go(func() {
+					if err := a.Predict(t.Context(), ask(a.v, 2, first, first+1)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			callers.Wait()
+			time.Sleep(time.Second)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		total := 0
+		for _, n := range chosen {
+			total += n
+		}
+		for x := float32(0); x < 8; x++ {
+			if share := float64(chosen[x]) / float64(total); share < 0.08 || share > 0.18 {
+				t.Errorf("row %v was chosen %d of %d times, want an eighth", x, chosen[x], total)
+			}
+		}
+	})
+}
+
+// TestASplitRequestIsAudited, and one that is padded to its bucket.
+func TestWhatIsAudited(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		f      *fake
+		change func(*modelrepo.Manifest)
+		call   func(v *catalog.Version) *catalog.Call
+		want   map[host.AuditResult]int
+	}{
+		{
+			"split", meetingOfRows(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 },
+			func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, magic, 3) },
+			map[host.AuditResult]int{host.AuditDifferent: 1},
+		},
+		{
+			"padded rows", perRow(1, double), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{4} },
+			func(v *catalog.Version) *catalog.Call { return ask(v, 1, 1) },
+			map[host.AuditResult]int{host.AuditEqual: 1},
+		},
+		{
+			"padded length", eachRow(doubled), buckets(8),
+			func(v *catalog.Version) *catalog.Call { return ask(v, 1, 1, 2, 3) },
+			map[host.AuditResult]int{host.AuditEqual: 1},
+		},
+		{"padded length that tells", eachRow(func(row []float32) []float32 {
+			if doubled(row); row[0] == 2*magic {
+				row[0] += float32(len(row))
+			}
+			return row
+		}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) }, map[host.AuditResult]int{host.AuditDifferent: 1}},
+		{"alone", perRow(1, double), nil, func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, 2, 3) }, map[host.AuditResult]int{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAudited(t, test.f, time.Millisecond, 0, test.change)
+				if err := a.Predict(t.Context(), test.call(a.v)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff(test.want, a.told()); diff != "" {
+					t.Errorf("results (-want +got):\n%s\n%s", diff, a.version("m", 1).Batching.Reason)
+				}
+			})
+		})
+	}
+}
+
+// meetingOfRows doubles, but all rows of an execution with a magic one get something added.
+func meetingOfRows() *fake {
+	return overRows(1, func(rows [][]float32) error {
+		met := len(rows) > 1 && slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic || r[0] == 3 })
+		for _, r := range rows {
+			if r[0] *= 2; met {
+				r[0] += 10
+			}
+		}
+		return nil
+	})
+}

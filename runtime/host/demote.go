@@ -1,0 +1,152 @@
+package host
+
+import (
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until it is loaded anew or
+// its manifest asks for other batches.
+
+// demotion is why a version is out of batching although it was found fit for it.
+type demotion struct {
+	why string
+	of  candidate // with the manifest that was in force
+}
+
+// covers reports whether what is loaded from c is what was demoted.
+func (d *demotion) covers(c candidate) bool {
+	return d.of.version.Fingerprint == c.version.Fingerprint && d.of.version.Dir == c.version.Dir &&
+		sameOpening(d.of.manifest, c.manifest) && sameGrouping(&d.of.manifest.Batching, &c.manifest.Batching)
+}
+
+// demote takes a version out of batching, once; why is a sentence for the log and the metadata, with the numbers. When it returns, no
+// further batch of more than one request of the version is formed. Batches in flight end as they began, and a request of which
+// some rows were run is completed in one more execution. It may be called from a batch thread: what is published follows soon.
+func (h *Host) demote(v *version, why string) {
+	v.tuning.Lock()
+	if !v.demoted.CompareAndSwap(nil, &why) {
+		v.tuning.Unlock()
+		return
+	}
+	for r, settings := range v.tuned {
+		// One that is being removed needs no settings any more.
+		_ = h.tuneLocked(r, r.plan.Load(), settings)
+	}
+	v.tuning.Unlock()
+	h.log.Warn("a model version is taken out of batching", "model", v.model, "version", v.number, "why", why)
+	h.inBackground(func() { h.publishVerdict(v) })
+}
+
+// remark publishes a remark on a version that stays as it is.
+func (h *Host) remark(v *version, text string) {
+	v.audit.held.Store(&text)
+	h.inBackground(func() { h.publishVerdict(v) })
+}
+
+// inBackground does something that Close waits for, unless the host is closed.
+func (h *Host) inBackground(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.loads.Go(do)
+	}
+}
+
+// publishVerdict publishes how a version is served, and why, after that has changed.
+func (h *Host) publishVerdict(v *version) {
+	h.update(v.model, func() bool {
+		m := h.models[v.model]
+		if m == nil || m.versions[v.number] == nil {
+			return false
+		}
+		e := m.versions[v.number]
+		if e.resident != v && e.resident != nil {
+			return false
+		}
+		if why := v.demoted.Load(); why != nil {
+			e.demotion = &demotion{*why, candidate{v.model, v.from.version, v.settings}}
+		}
+		if e.resident == nil || len(v.list()) == 0 {
+			return false // its devices were lost meanwhile
+		}
+		next := *e.public
+		first := v.list()[0]
+		next.Signature = first.shown()
+		describe(&next, v.settings, first.judged(v.settings))
+		v.publish(&next)
+		e.public = &next
+		return true
+	})
+}
+
+// tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs requests one by
+// one.
+func (h *Host) tune(r *replica, p *plan, s sharedsched.Settings) error {
+	r.tuning.Lock()
+	defer r.tuning.Unlock()
+	return h.tuneLocked(r, p, s)
+}
+
+func (h *Host) tuneLocked(r *replica, p *plan, s sharedsched.Settings) error {
+	if r.tuned == nil {
+		r.tuned = map[*replica]sharedsched.Settings{}
+	}
+	r.tuned[r] = s
+	if r.demoted.Load() != nil && s.Batched {
+		s.Batched, s.MaxBatchSize, s.MaxRequestRows, s.AllowedBatchSizes = false, 1, 0, nil
+		p = &plan{signature: r.bare, budget: p.budget, shapeKey: p.shapeKey, before: p}
+	}
+	// The settings first: requests with the keys of a plan that joins none must not be joined.
+	if err := h.sched.Configure(r.id, s); err != nil {
+		return err
+	}
+	r.plan.Store(p)
+	return nil
+}
+
+// untune forgets a replica that is out of the scheduler.
+func (r *replica) untune() {
+	r.tuning.Lock()
+	defer r.tuning.Unlock()
+	delete(r.tuned, r)
+}
+
+// judged is how the replica serves under a manifest whose sizes were proven.
+func (r *replica) judged(m *modelrepo.Manifest) verdict {
+	v := r.verdict.under(&m.Batching)
+	if why := r.demoted.Load(); why != nil && v.batched {
+		return verdict{proof: catalog.ProofNone, obstacle: v.obstacle, reason: "taken out of batching: " + *why, difference: v.difference}
+	}
+	if remark := r.audit.held.Load(); remark != nil {
+		v.reason += "; " + *remark
+	}
+	return v
+}
+
+// shown is the signature to publish.
+func (r *replica) shown() *tensor.Signature {
+	if r.demoted.Load() != nil {
+		return r.bare
+	}
+	return r.signature
+}
+
+// unjoined is the plan of requests that run by themselves, as they came.
+func (r *replica) unjoined() *plan {
+	return &plan{signature: r.bare, shapeKey: r.plan.Load().shapeKey}
+}
+
+// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its request was.
+func (p *plan) during(spans []sharedsched.Span) *plan {
+	first := spans[0].Payload.(*job)
+	switch {
+	case first.plan != nil:
+		return first.plan
+	case p.before != nil && (len(spans) > 1 || spans[0].Rows < first.rows):
+		return p.before
+	}
+	return p
+}

@@ -1,0 +1,248 @@
+package host_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// meetingRequest makes up a row or two for a crossing: values of every kind, so that among 256 each condition holds for some.
+func meetingRequest(s *tensor.Signature, rng *rand.Rand) []tensor.Tensor {
+	inputs := make([]tensor.Tensor, len(s.Inputs))
+	rows := int64(1)
+	if rng.IntN(4) == 0 {
+		rows = 2
+	}
+	for i := range s.Inputs {
+		in := &s.Inputs[i]
+		shape := make(tensor.Shape, len(in.Shape))
+		for d, size := range in.Shape {
+			switch {
+			case size != tensor.Unknown:
+				shape[d] = size
+			case d == 0:
+				shape[d] = rows
+			default:
+				shape[d] = []int64{3, 30}[rng.IntN(2)]
+			}
+		}
+		n, _ := shape.Elements()
+		t := tensor.Tensor{DType: in.DType, Shape: shape}
+		scale := []float64{1, 1, 1, 1, 30, 1e4, 1e33, 1e-15}[rng.IntN(8)]
+		special := rng.IntN(12)
+		for k := range n {
+			switch in.DType {
+			case tensor.Bool:
+				t.Data = append(t.Data, byte(rng.IntN(2)))
+			case tensor.Int64:
+				ints := []int64{-3, -1, 0, 1, 2, 5, 11, 77, 101, 1e6}
+				t.Data = binary.LittleEndian.AppendUint64(t.Data, uint64(ints[rng.IntN(len(ints))]))
+			default:
+				v := rng.NormFloat64() * scale
+				switch {
+				case len(shape) == 0:
+					v = []float64{0, 0.5, -1, 1, 3, 200}[rng.IntN(6)]
+				case special == 0 && k == 0:
+					v = math.NaN()
+				case special == 1 && k == 1:
+					v = math.Inf(1)
+				}
+				t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(v)))
+			}
+		}
+		inputs[i] = t
+	}
+	return inputs
+}
+
+// oracle answers requests one by one, on a session of its own.
+type oracle struct {
+	session *ort.Session
+	batch   *tensor.Batch
+}
+
+func newOracle(t *testing.T, path string) *oracle {
+	t.Helper()
+	s, err := ort.Open(path, ort.Options{IntraOpThreads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &oracle{s, tensor.NewBatch(len(s.Signature().Inputs), len(s.Signature().Outputs))}
+	t.Cleanup(func() {
+		o.batch.Free()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func (o *oracle) ask(inputs []tensor.Tensor) (tensor.Tensor, error) {
+	for i, in := range inputs {
+		copy(o.batch.Input(i, in.DType, in.Shape, len(in.Data)), in.Data)
+	}
+	if err := o.session.Run(o.batch); err != nil {
+		return tensor.Tensor{}, err
+	}
+	out := o.batch.Outputs[0]
+	return tensor.Tensor{DType: out.DType, Shape: out.Shape.With(0, out.Shape[0]), Data: bytes.Clone(out.Data)}, nil
+}
+
+// sameAnswer allows for rounding alone.
+func sameAnswer(got, want tensor.Tensor) bool {
+	if len(got.Data) != len(want.Data) {
+		return false
+	}
+	g, w := values(got), values(want)
+	for k := range w {
+		far := math.Abs(float64(g[k]) - float64(w[k]))
+		switch {
+		case g[k] == w[k], g[k] != g[k] && w[k] != w[k]:
+		case far <= 1e-5*math.Abs(float64(w[k])):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// askMeeting asks n requests at once and returns how many answers are not what the model gives the request alone.
+func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int, rng *rand.Rand) (wrong, shared int) {
+	t.Helper()
+	calls, want, errs := make([]*catalog.Call, n), make([]tensor.Tensor, n), make([]error, n)
+	for i := range calls {
+		inputs := meetingRequest(v.Signature, rng)
+		rows, err := v.Signature.Rows(inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls[i] = &catalog.Call{Version: v, Rows: rows, Inputs: inputs}
+		if want[i], err = o.ask(calls[i].Inputs); err != nil {
+			t.Fatalf("alone: %v", err)
+		}
+	}
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range calls {
+		wg.Go(func() {
+			<-start
+			errs[i] = predict(calls[i])
+		})
+	}
+	close(start)
+	wg.Wait()
+	for i := range calls {
+		if errs[i] != nil {
+			t.Errorf("request %d: %v", i, errs[i])
+			continue
+		}
+		if calls[i].Outcome.BatchRequests > 1 {
+			shared++
+		}
+		if !sameAnswer(calls[i].Results[0], want[i]) {
+			wrong++
+		}
+	}
+	return wrong, shared
+}
+
+// hardToMeet are the conditions that neither the graph nor made-up rows need show: an audit of live batches must.
+var hardToMeet = []string{"id is 77", "one row in a hundred", "one row in a thousand", "all negative", "tiny"}
+
+// TestRowsThatMeet serves models whose rows meet under some condition, with default settings, and asks each 256 times at once.
+// No answer may be another than the request gets alone, but under conditions that only the audit can find; from then on none may.
+func TestRowsThatMeet(t *testing.T) {
+	const waves = 400 // of 256 requests each, at most
+	for _, hidden := range []bool{false, true} {
+		t.Run(map[bool]string{false: "seen", true: "hidden"}[hidden], func(t *testing.T) {
+			graphs := meetings(hidden)
+			if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+				graphs = graphs[:36] // all would take minutes under the race detector, and race no more
+			}
+			h, paths := serveMeetings(t, graphs)
+			late := 0
+			for i, g := range graphs {
+				t.Run(g.name(), func(t *testing.T) {
+					version := func() *catalog.Version { return h.Snapshot().Model(fmt.Sprintf("m%d", i)).Version(1) }
+					v := version()
+					if v.State != catalog.Ready {
+						t.Fatalf("%v: %s", v.State, v.Cause)
+					}
+					rng, o := rand.New(rand.NewPCG(1, uint64(i))), newOracle(t, paths[i])
+					predict := func(c *catalog.Call) error { return h.Predict(t.Context(), c) }
+					wrong, shared := askMeeting(t, predict, v, o, 256, rng)
+					if wrong == 0 {
+						return
+					}
+					late++
+					if !slices.Contains(hardToMeet, g.condition.name) && g.mixing.name != "triangle by a parameter" {
+						t.Errorf("%d of 256 answers are not what the request gets alone: %s", wrong, v.Batching.Reason)
+					}
+					n := 1
+					// Of the wrong answers, each is audited with the chance that any request is.
+					expected := func() int {
+						audited, _ := v.Batching.Audits()
+						return shared / max(int(audited), 1)
+					}
+					for ; version().Batching.Batched && wrong <= 8*expected() && n < waves; n++ {
+						w, s := askMeeting(t, predict, v, o, 256, rng)
+						wrong, shared = wrong+w, shared+s
+					}
+					b := version().Batching
+					switch {
+					case b.Batched && wrong <= 8*expected():
+						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong, 256*n, expected())
+						return
+					case b.Batched:
+						t.Fatalf("%d of %d answers were wrong, where %d were to be expected before one is found, and nobody noticed", wrong, 256*n, expected())
+					}
+					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong, 256*n, expected(), b.Reason)
+					for range 3 {
+						if w, _ := askMeeting(t, predict, version(), o, 256, rng); w > 0 {
+							t.Errorf("%d wrong answers after it was found", w)
+						}
+					}
+				})
+			}
+			t.Logf("%d of %d graphs gave wrong answers before the audit found out", late, len(graphs))
+		})
+	}
+}
+
+// serveMeetings serves each graph as a model of its own, and returns the paths of their files.
+func serveMeetings(t *testing.T, graphs []crossing) (*host.Host, []string) {
+	t.Helper()
+	var listing modelrepo.Listing
+	var paths []string
+	root := t.TempDir()
+	for i, g := range graphs {
+		name := fmt.Sprintf("m%d", i)
+		dir := filepath.Join(root, name, "1")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		v := modelrepo.Version{Number: 1, Dir: dir, Path: filepath.Join(dir, modelrepo.ModelFile)}
+		if err := os.WriteFile(v.Path, g.marshal(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, v.Path)
+		listing.Models = append(listing.Models, modelrepo.Model{
+			Name: name, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v},
+		})
+	}
+	return onnxHost(t, listing), paths
+}

@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that serves is
+// proven anew beside its requests, under another number in the scheduler, and that one takes the place of the first.
+
+// needsProof reports whether a manifest asks for batches that the version's proof does not cover. The caller has the model's turn.
+func needsProof(v *version, to *modelrepo.Manifest) bool {
+	a, b := &v.proven.Batching, &to.Batching
+	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
+		v.demoted.Load() != nil && !sameGrouping(&v.settings.Batching, b) ||
+		slices.ContainsFunc(v.list(), func(r *replica) bool { return !proven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
+}
+
+// sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
+func (r *replica) sameRows(b *modelrepo.Batching) bool {
+	d, err := r.decide(candidate{manifest: &modelrepo.Manifest{Batching: *b}})
+	return err == nil && sameRows(d.signature, r.signature)
+}
+
+func sameRows(a, b *tensor.Signature) bool {
+	return slices.EqualFunc(a.Inputs, b.Inputs, func(x, y tensor.Spec) bool { return x.BatchDim == y.BatchDim })
+}
+
+// reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by place; they are not
+// in batching yet. After an error there are none.
+func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*replica]*replica, error) {
+	moved := map[*replica]*replica{}
+	release := hold(ctx, h.proving)
+	defer release()
+	for _, r := range v.list() {
+		var next *replica // not to be looked at here once it is left behind
+		err := r.device.during(ctx, func(ctx context.Context) (err error) {
+			next, err = h.reproveReplica(ctx, c, r)
+			return err
+		}, func(err error) {
+			if err == nil && next != nil {
+				h.retireLater(next)
+			}
+		})
+		if errors.Is(err, errLeftBehind) {
+			continue // its device was lost, so that it is replaced anyway
+		}
+		if err != nil {
+			for _, next := range moved {
+				h.retireLater(next)
+			}
+			return nil, err
+		}
+		if next != nil {
+			moved[r] = next
+		}
+	}
+	return moved, nil
+}
+
+// errOtherRows says that requests to what was proven anew have other rows than those to what serves, so that it cannot take its place.
+var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
+
+// reproveReplica is reprove for one of them; nil if its device was lost meanwhile.
+func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (moved *replica, err error) {
+	if !r.sit() {
+		return nil, nil
+	}
+	next := r.moved()
+	enrolled := false
+	defer func() {
+		if err == nil {
+			return
+		}
+		if enrolled {
+			h.dismiss(next)
+		}
+		err = errors.Join(err, h.vacate(r))
+	}()
+	d, err := next.decide(c)
+	if err != nil {
+		return nil, err
+	}
+	next.plan.Store(newPlan(d.signature, verdict{}, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	if err := h.enroll(c, next, r); err != nil {
+		return nil, err
+	}
+	enrolled = true
+	if _, err := h.prove(ctx, c, next, d); err != nil {
+		return nil, err
+	}
+	if !sameRows(next.signature, r.signature) {
+		return nil, errOtherRows
+	}
+	return next, nil
+}
+
+// moved returns a replica that uses what r does, in whose place it is to come. The caller has taken a seat for it.
+func (r *replica) moved() *replica {
+	next := &replica{
+		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory, said: r.said,
+		signature: r.signature, bare: r.bare, verdict: r.verdict, seats: r.seats,
+	}
+	next.perRow.Store(r.perRow.Load())
+	return next
+}
+
+// lift ends the demotion of a version that was proven anew since, and has it watched as if it were new.
+func (v *version) lift(why *string) {
+	v.tuning.Lock()
+	defer v.tuning.Unlock()
+	v.demoted.CompareAndSwap(why, nil)
+	v.audit.restart()
+}

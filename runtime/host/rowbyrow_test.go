@@ -1,0 +1,58 @@
+package host_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// TestDearRowsRunOneByOne: where one row takes more than an execution may, a request of several is run row by row, if rows do not influence
+// each other, and else as it comes.
+func TestDearRowsRunOneByOne(t *testing.T) {
+	dear := func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) }
+	for name, test := range map[string]struct {
+		model  *fake
+		change func(*modelrepo.Manifest)
+		sizes  []int // of the executions of a request of five rows
+		proof  catalog.Proof
+		reason string
+	}{
+		"independent":        {slowly(perRow(2, double)), nil, []int{1, 1, 1, 1, 1}, catalog.ProofExamples, "so its rows are run one by one; they are proven independent by examples"},
+		"meddling":           {slowly(overRows(2, func(rows [][]float32) error { rows[0][0] += rows[len(rows)-1][1]; return nil })), nil, []int{5}, catalog.ProofNone, "not proven independent: output \"y\" of a row differs by"},
+		"two are the fewest": {slowly(perRow(2, double)), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{2, 4} }, []int{2, 2, 2}, catalog.ProofExamples, "run one by one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.add("m", 1, test.model, func(m *modelrepo.Manifest) {
+				dear(m)
+				if test.change != nil {
+					test.change(m)
+				}
+			})
+			v := w.load("m")
+			if b := v.Batching; v.State != catalog.Ready || b.Proof != test.proof || !strings.Contains(b.Reason, test.reason) {
+				t.Errorf("state %v %s: by %q: %s", v.State, v.Cause, b.Proof, b.Reason)
+			}
+			test.model.forget()
+			call := ask(v, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+			if err := w.Predict(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			if sizes := test.model.forget(); !slices.Equal(sizes, test.sizes) {
+				t.Errorf("executions of %v rows, want %v", sizes, test.sizes)
+			}
+			want := []float32{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}
+			if test.proof == catalog.ProofNone {
+				want = []float32{11, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+			}
+			if got := values(call.Results[0]); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}

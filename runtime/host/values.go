@@ -1,0 +1,114 @@
+package host
+
+import (
+	lru "container/list"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Bounds of what is remembered of a replica's values: how many there are, the bytes of one, and of all. A larger value is never proven, so
+// that its requests run alone; one that was forgotten is proven again.
+const (
+	mostValues      = 256
+	valueBytes      = 1 << 20
+	allValuesBytes  = 16 << 20
+	valueProofBytes = trialBytes / 16 // of a row that takes part in a proof
+)
+
+// values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the sizes of open
+// dimensions, which is the key of their task. Requests with a value share executions only once rows that came with it were seen to
+// answer alike alone and in batches. Safe for concurrent use.
+type values struct {
+	mu      sync.Mutex
+	known   map[string]*lru.Element // guarded by mu: of *value
+	recent  lru.List                // guarded by mu: the latest in front
+	bytes   int                     // guarded by mu: of all
+	proving bool                    // guarded by mu: one value is being proven, which is as many as are at once
+
+	serial atomic.Int64 // of keys that no other request has
+}
+
+type value struct {
+	key    string
+	proven bool
+	asked  int // how many requests came with it while it could have been proven
+}
+
+// newValues returns nil where no value has to be proven.
+func newValues(s *tensor.Signature, v verdict) *values {
+	if !v.batched || v.anyValue {
+		return nil
+	}
+	if !slices.ContainsFunc(s.Inputs, hasValues) {
+		return nil
+	}
+	return &values{known: map[string]*lru.Element{}}
+}
+
+// hasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of lengths that are padded,
+// all buckets were.
+func hasValues(s tensor.Spec) bool {
+	if s.BatchDim == tensor.NoBatch {
+		return true
+	}
+	for d, size := range s.Shape {
+		padded := s.Variable != nil && s.Variable.Dim == d && len(s.Variable.Buckets) > 0
+		if size == tensor.Unknown && d != s.BatchDim && !padded {
+			return true
+		}
+	}
+	return false
+}
+
+// ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then settle. A value is worth a
+// proof when it comes the second time; where a proof showed nothing, the next follows when it has come twice as often.
+func (v *values) ask(key string) (proven, prove bool) {
+	if len(key) > valueBytes {
+		return false, false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e := v.known[key]
+	if e == nil {
+		v.remember(key)
+		return false, false
+	}
+	v.recent.MoveToFront(e)
+	known := e.Value.(*value)
+	if known.proven {
+		return true, false
+	}
+	if v.proving {
+		return false, false
+	}
+	known.asked++
+	if known.asked&(known.asked-1) != 0 {
+		return false, false
+	}
+	v.proving = true
+	return false, true
+}
+
+// remember adds a value that came for the first time, and forgets the ones that were not asked for the longest. The caller holds mu.
+func (v *values) remember(key string) {
+	v.known[key] = v.recent.PushFront(&value{key: key, asked: 1})
+	v.bytes += len(key)
+	for v.recent.Len() > mostValues || v.bytes > allValuesBytes {
+		last := v.recent.Remove(v.recent.Back()).(*value)
+		delete(v.known, last.key)
+		v.bytes -= len(last.key)
+	}
+}
+
+// settle ends the proof of a value.
+func (v *values) settle(key string, proven bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.proving = false
+	if e := v.known[key]; e != nil {
+		e.Value.(*value).proven = proven
+	}
+}

@@ -1,0 +1,243 @@
+package host_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// moded is scalars with a mode, an integer, whose runs take so long that requests queue up behind them.
+func moded(meet func(mode int64) bool) *fake {
+	return slowly(scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) }))
+}
+
+// answerTo returns what a request gets alone.
+func answerTo(c *catalog.Call, meet func(mode int64) bool) []float32 {
+	x := values(c.Inputs[0])
+	if c.Rows == 1 || !meet(integersOf(c.Inputs[1])[0]) {
+		return x
+	}
+	total := float32(0)
+	for _, v := range x {
+		total += v
+	}
+	for i := range x {
+		x[i] += total
+	}
+	return x
+}
+
+// askMode makes a call of so many rows.
+func askMode(v *catalog.Version, rows int, mode int64, first float32) *catalog.Call {
+	x := make([]float32, 2*rows)
+	for i := range x {
+		x[i] = first + float32(i)
+	}
+	return &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), 2}, x...), int64s(nil, mode)}}
+}
+
+// modes asks from many callers at once, each with one of the modes in turn, and returns how many answers were wrong and how many requests
+// shared an execution, by mode.
+func (w *world) modes(v *catalog.Version, meet func(mode int64) bool, callers, each int, modes ...int64) (wrong int64, shared map[int64]int) {
+	w.t.Helper()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var bad atomic.Int64
+	shared = map[int64]int{}
+	for c := range callers {
+		group.Go(func() {
+			for n := range each {
+				mode := modes[(c+n)%len(modes)]
+				call := askMode(v, 1+c%3, mode, float32(1000*c+n))
+				if err := w.Predict(w.t.Context(), call); err != nil {
+					w.t.Error(err)
+					return
+				}
+				if !slices.Equal(values(call.Results[0]), answerTo(call, meet)) {
+					bad.Add(1)
+				}
+				if call.Outcome.BatchRequests > 1 {
+					mu.Lock()
+					shared[mode]++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	return bad.Load(), shared
+}
+
+// TestValuesAreProvenBeforeTheyAreJoined: requests that bring the same value for an input without rows share executions only once that
+// value was proven with their rows. Modes that no made-up example has meddle with rows: nobody gets a wrong answer, and when that is
+// found the version is out of batching.
+func TestValuesAreProvenBeforeTheyAreJoined(t *testing.T) {
+	meet := func(mode int64) bool { return mode == 4242 }
+	w := newWorld(t, 1)
+	w.add("m", 1, moded(meet), nil)
+	v := w.load("m")
+	if !v.Batching.Batched {
+		t.Fatalf("not batched: %s", v.Batching.Reason)
+	}
+	wrong, shared := w.modes(v, meet, 16, 100, 5, 4, 55)
+	if wrong > 0 {
+		t.Errorf("%d answers are wrong", wrong)
+	}
+	for _, mode := range []int64{5, 4, 55} {
+		if shared[mode] == 0 {
+			t.Errorf("no two requests with the mode %d ever shared an execution", mode)
+		}
+	}
+	wrong, shared = w.modes(v, meet, 16, 100, 5, 4242, 4242)
+	if wrong > 0 || shared[4242] > 0 {
+		t.Fatalf("%d answers are wrong, and %d requests with the mode 4242 shared executions", wrong, shared[4242])
+	}
+	w.until(func() bool { return !w.version("m", 1).Batching.Batched })
+	if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `with what a request brought for "mode", output "y" of a row`) {
+		t.Errorf("it is out of batching because: %s", b.Reason)
+	}
+	if wrong, shared = w.modes(v, meet, 16, 20, 5); wrong > 0 || shared[5] > 0 {
+		t.Errorf("afterwards %d answers are wrong, and %d requests shared executions", wrong, shared[5])
+	}
+}
+
+// until waits for what a background proof brings about.
+func (w *world) until(is func() bool) {
+	w.t.Helper()
+	for !is() {
+		changed := w.Changed("m")
+		if is() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-w.t.Context().Done():
+			w.t.Fatal("it never came to be")
+		}
+	}
+}
+
+// TestValuesThatNeverComeBack are not proven: their requests run alone, and nothing else is run for them.
+func TestValuesThatNeverComeBack(t *testing.T) {
+	f := moded(func(int64) bool { return false })
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	v := w.load("m")
+	f.forget()
+	for mode := range int64(300) {
+		if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.forget()); n != 300 {
+		t.Errorf("300 requests took %d runs", n)
+	}
+	// The first of them was forgotten: it comes for the first time again.
+	if err := w.Predict(t.Context(), askMode(v, 1, 1000, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.forget()); n != 1 {
+		t.Errorf("a request whose value was forgotten took %d runs", n)
+	}
+}
+
+// TestUnprovenValuesKeepToTheAllowedSizes: what runs alone is padded, and what is larger than any allowed size is split.
+func TestUnprovenValuesKeepToTheAllowedSizes(t *testing.T) {
+	f := moded(func(int64) bool { return false })
+	w := newWorld(t, 1)
+	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4, 8}, 8 })
+	v := w.load("m")
+	if !v.Batching.Batched {
+		t.Fatalf("not batched: %s", v.Batching.Reason)
+	}
+	for i, rows := range []int{1, 3, 6, 8, 21} {
+		call := askMode(v, rows, int64(2000+i), 7)
+		if err := w.Predict(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(values(call.Results[0]), values(call.Inputs[0])) {
+			t.Errorf("%d rows: got %v", rows, values(call.Results[0]))
+		}
+	}
+	for _, size := range f.forget() {
+		if size != 4 && size != 8 {
+			t.Errorf("an execution of %d rows was run, at load or later", size)
+		}
+	}
+}
+
+// TestRequestsOfManyModesAtOnce are never joined across values, whatever is being proven meanwhile.
+func TestRequestsOfManyModesAtOnce(t *testing.T) {
+	meet := func(mode int64) bool { return mode >= 3000 && mode%7 == 0 }
+	w := newWorld(t, 3)
+	w.add("m", 1, moded(meet), nil)
+	v := w.load("m")
+	if !v.Batching.Batched {
+		t.Fatal(v.Batching.Reason)
+	}
+	var modes []int64
+	for i := range int64(40) {
+		modes = append(modes, 2990+i)
+	}
+	wrong, shared := w.modes(v, meet, 64, 40, modes...)
+	if wrong > 0 {
+		t.Errorf("%d answers are wrong", wrong)
+	}
+	t.Log(fmt.Sprint("shared executions, by mode: ", shared))
+}
+
+// TestAValueThatMemoryHidesIsNotProven: where no batch of the proof could be run, nothing is known of the value.
+func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
+	meet := func(mode int64) bool { return mode == 777 }
+	f := moded(meet)
+	run := f.run
+	var short atomic.Bool
+	tried := make(chan struct{}, 100)
+	f.run = func(b *tensor.Batch) error {
+		if short.Load() && b.Inputs[0].Shape[0] > 1 {
+			tried <- struct{}{}
+			return memory{}
+		}
+		return run(b)
+	}
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	v := w.load("m")
+	short.Store(true)
+	for range 2 { // the second request begins the proof
+		if err := w.Predict(t.Context(), askMode(v, 1, 777, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 { // its batches
+		<-tried
+	}
+	short.Store(false)
+	if wrong, shared := w.modes(v, meet, 16, 50, 777); wrong > 0 || shared[777] > 0 {
+		t.Errorf("%d answers are wrong, %d requests shared executions", wrong, shared[777])
+	}
+}
+
+// TestRequestsWithoutRowsAreAnswered and say nothing of the version's rows.
+func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
+	w := newWorld(t, 1)
+	w.add("m", 1, perRow(3, double), func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4}, 4 })
+	v := w.load("m")
+	none := &catalog.Call{Version: v, Inputs: []tensor.Tensor{floats(tensor.Shape{0, 3})}}
+	if err := w.Predict(t.Context(), none); err != nil || len(none.Results[0].Data) != 0 {
+		t.Errorf("answered with %v, %v", none.Results, err)
+	}
+	if b := w.version("m", 1).Batching; !b.Batched {
+		t.Errorf("it is out of batching: %s", b.Reason)
+	}
+	if err := w.Predict(t.Context(), ask(v, 1, 1, 2, 3)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,113 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// Who moves a rollout when no person does.
+const (
+	byGate   = "gate"
+	byServer = "weft" // what the rollout stands on changed
+)
+
+// Kept is what outlives the process of a model's latest rollout.
+type Kept struct {
+	Text     []byte // JSON of a Rollout
+	Revision uint64 // of the traffic that it set last
+}
+
+// recall goes on with rollouts of an earlier process. What was counted did not outlive that: evidence begins anew, in the stage that
+// was reached, and the stage lasts as long as if it began now.
+func (m *Manager) recall(kept map[string]Kept) {
+	now := m.now()
+	for model, k := range kept {
+		r, err := decode(model, k)
+		if err != nil {
+			m.logger.Error("A ROLLOUT THAT WAS KEPT CANNOT BE READ AND IS FORGOTTEN: the traffic stays as it is", "model", model, "cause", err)
+			continue
+		}
+		m.runs[model] = r
+		if r.State != Running {
+			continue
+		}
+		r.enter(r.Stage, now)
+		m.reserve(r)
+		m.assess(r, now)
+		r.note(now, r.Stages[r.Stage], byServer, "the server was started again, and the evidence begins anew")
+	}
+	m.countLocked()
+}
+
+func decode(model string, k Kept) (*run, error) {
+	r := &run{revision: k.Revision}
+	if err := json.Unmarshal(k.Text, &r.Rollout); err != nil {
+		return nil, err
+	}
+	if err := r.Plan.Check(); err != nil {
+		return nil, err
+	}
+	if r.Model != model || r.Stage < 0 || r.Stage >= len(r.Stages) || r.State < Running || r.State > Aborted {
+		return nil, fmt.Errorf("it is in stage %d of %d and %v, of model %q", r.Stage, len(r.Stages), r.State, r.Model)
+	}
+	return r, nil
+}
+
+// decide makes a decision, all of it or nothing: what the rollout is afterwards is kept, the traffic is divided so, provided that it
+// still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil is no change of the traffic.
+func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
+	text, err := json.Marshal(after)
+	if err != nil {
+		return err
+	}
+	d := catalog.Decision{Rollout: text, Traffic: t, Expected: r.revision}
+	last := after.Steps[len(after.Steps)-1]
+	if t != nil {
+		t.By = last.By
+		if len(t.Split) == 1 && t.Split[0].Version == r.BaselineVersion {
+			d.RollBack = &catalog.RolledBack{Version: r.CandidateVersion, By: last.By, Why: last.Reason}
+		}
+	}
+	set, err := m.traffic.Decide(r.Model, d)
+	if err == nil && t != nil {
+		r.revision = set.Revision
+	}
+	return err
+}
+
+// MarshalText gives the name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name.
+func (s *State) UnmarshalText(text []byte) error {
+	for *s = Running; *s <= Aborted; *s++ {
+		if s.String() == string(text) {
+			return nil
+		}
+	}
+	return errUnknownName
+}
+
+// MarshalText gives the name.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads the name. UNSPECIFIED is that of a gate which was not asked yet.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for *v = 0; *v <= Rollback; *v++ {
+		if v.String() == string(text) {
+			return nil
+		}
+	}
+	return errUnknownName
+}
+
+var errUnknownName = errors.New("no such state or verdict")
+
+// note adds a step.
+func (r *Rollout) note(at time.Time, percent float64, by, why string) {
+	r.Steps = append(r.Steps, Step{At: at, Percent: percent, State: r.State, By: by, Reason: why, Report: r.Report})
+}

@@ -1,0 +1,169 @@
+package rollout
+
+import (
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// lastKept is what the host was told to keep last, as a later process finds it.
+func (h *host) lastKept() map[string]Kept {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return map[string]Kept{"m": {h.kept[len(h.kept)-1].Rollout, h.model.Traffic.Revision}}
+}
+
+// TestARolloutGoesOnAfterARestart in its stage, with evidence that begins anew, and an ended one is shown as it ended.
+func TestARolloutGoesOnAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan  func(*Plan)
+		until func(b *bench)
+		then  func(t *testing.T, b *bench)
+	}{
+		"on its way": {
+			nil,
+			func(b *bench) {
+				b.serve(150, 1, 2)
+				pass(40 * time.Second)
+			},
+			func(t *testing.T, b *bench) {
+				r := b.state(t)
+				if s, why := last(r); r.State != Running || r.Stage != 1 || s != Running || !strings.Contains(why, "begins anew") || len(r.Steps) != 3 {
+					t.Fatalf("%+v", r)
+				}
+				expectSplit(t, b, "baseline 1: 90, candidate 2: 10, 0 shadows by rollout")
+				pass(time.Minute)
+				if r = b.state(t); r.Stage != 1 || r.Report.Verdict != Hold {
+					t.Errorf("without evidence: %+v", r)
+				}
+				b.serve(150, 1, 2)
+				pass(2 * time.Second)
+				expectSplit(t, b, "baseline 1: 50, candidate 2: 50, 0 shadows by rollout")
+				if by := b.state(t).Steps; by[0].By != "somebody" || by[1].By != "gate" || by[2].By != "weft" || by[3].By != "gate" {
+					t.Errorf("by %+v", by)
+				}
+			},
+		},
+		"rolled back": {
+			nil,
+			func(b *bench) {
+				b.serve(150, 20, 1)
+				pass(2 * time.Second)
+			},
+			func(t *testing.T, b *bench) {
+				expectEnd(t, b.state(t), RolledBack, "ROLLBACK")
+				expectSplit(t, b, "baseline 1: 100, 0 shadows by rollout")
+			},
+		},
+		"aborted": {
+			nil,
+			func(b *bench) { _, _ = b.Abort("m") },
+			func(t *testing.T, b *bench) { expectEnd(t, b.state(t), Aborted, "asked for by hand") },
+		},
+		"somebody else divided the traffic, and no look came between": {
+			func(p *Plan) { p.Automatic = false },
+			func(b *bench) {},
+			func(t *testing.T, b *bench) {
+				if _, err := b.host.SetTraffic("m", &catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}}, 0); err != nil {
+					t.Fatal(err)
+				}
+				pass(2 * time.Second)
+				expectEnd(t, b.state(t), Aborted, "changed by somebody else")
+				expectSplit(t, b, "x 3: 1, 0 shadows by SetTraffic")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before *bench
+			var was Rollout
+			within(t, nil, func(t *testing.T, b *bench) {
+				b.start(t, c.plan)
+				c.until(b)
+				before, was = b, b.state(t)
+			})
+			model := before.host.model
+			within(t, func(config *Config) {
+				config.Kept = before.host.lastKept()
+				config.Traffic.(*host).model = model
+			}, func(t *testing.T, b *bench) {
+				r, _ := b.Get("m")
+				if diff := cmp.Diff(was.Steps, r.Steps[:len(was.Steps)], cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
+					t.Errorf("steps (-before +after):\n%s", diff)
+				}
+				if r.State != was.State || r.Stage != was.Stage || !cmp.Equal(r.Plan, was.Plan) {
+					t.Errorf("%+v, was %+v", r, was)
+				}
+				c.then(t, b)
+			})
+		})
+	}
+}
+
+// TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with what the rollout is afterwards, and giving the baseline
+// everything with the candidate rolled back.
+func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, func(p *Plan) { p.Automatic = false })
+		for range 2 {
+			if _, err := b.Advance("m"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.Abort("m"); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []State{Running, Running, Running, Aborted} {
+			d := b.host.kept[i]
+			r, err := decode("m", Kept{d.Rollout, 0})
+			if err != nil || r.State != want || len(r.Steps) != i+1 || i < 3 && r.Stage != i || d.Traffic == nil || d.Traffic.By != "somebody" {
+				t.Errorf("decision %d: %+v, %v", i+1, d, err)
+			}
+			if back := d.RollBack; (back != nil) != (want == Aborted) || back != nil && (back.Version != 2 || back.By != "somebody" || back.Why == "") {
+				t.Errorf("decision %d rolls back %+v", i+1, back)
+			}
+		}
+		if len(b.host.kept) != 4 {
+			t.Errorf("%d decisions", len(b.host.kept))
+		}
+	})
+}
+
+// TestARolloutThatCannotBeKeptStays where it is, and goes on when it can.
+func TestARolloutThatCannotBeKeptStays(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		b.host.setRefusal(&catalog.KeepError{Model: "m", Cause: syscall.ENOSPC})
+		b.serve(150, 1, 2)
+		pass(40 * time.Second)
+		if r := b.state(t); r.Stage != 0 || len(r.Steps) != 1 || r.State != Running {
+			t.Errorf("with a full disk: %+v", r)
+		}
+		b.host.setRefusal(nil)
+		pass(2 * time.Second)
+		if r := b.state(t); r.Stage != 1 || len(r.Steps) != 2 {
+			t.Errorf("with room again: %+v", r)
+		}
+	})
+}
+
+// TestAKeptRolloutThatCannotBeRead is forgotten, and the log tells.
+func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{
+		"", "[]", `{"Model":"n"}`, `{"Model":"m","BaselineVersion":1,"CandidateVersion":2,"Stages":[1,100],"Stage":2,"State":"RUNNING"}`,
+		`{"Model":"m","BaselineVersion":1,"CandidateVersion":2,"Stages":[1,100],"State":"GONE"}`,
+	} {
+		within(t, func(c *Config) { c.Kept = map[string]Kept{"m": {[]byte(text), 1}} }, func(t *testing.T, b *bench) {
+			synctest.Wait()
+			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "CANNOT BE READ") || !strings.Contains(b.log.String(), slog.LevelError.String()) {
+				t.Errorf("%q: %+v, log %s", text, r, b.log)
+			}
+		})
+	}
+}
