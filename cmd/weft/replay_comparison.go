@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ type comparison struct {
 	recorded, now    timings              // guarded by mu
 	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
 	versions         map[int64]*[2]int64  // guarded by mu; how many a version answered then, and now
-	example          error                // guarded by mu; the first failure
+	example          error                // guarded by mu; the first failure of a request that was answered then
 }
 
 // timings is where the time of answered requests went.
@@ -69,14 +70,12 @@ func (c *comparison) add(r replayed) {
 		c.answeredThen++
 		if r.err != nil {
 			c.lost[status.Code(r.err).String()]++
+			c.example = cmp.Or(c.example, r.err)
 		}
 	}
 	const then, now = 0, 1
 	count(c.codes, r.entry.Code, then)
 	count(c.codes, status.Code(r.err).String(), now)
-	if r.err != nil && c.example == nil {
-		c.example = r.err
-	}
 	if e := r.entry; e.Response != nil {
 		count(c.versions, e.Version, then)
 		c.recorded.add(e.QueueUs, e.ComputeUs, e.DeviceUs)
@@ -145,14 +144,19 @@ func kindOf(code string) endKind {
 	return otherFailure
 }
 
-func countFailures(r *rollout.Requests, code string, n int64) {
+// countEnds counts requests that ended with a code.
+func countEnds(r *rollout.Requests, code string, n int64) {
 	switch kindOf(code) {
+	case answered:
+		r.Count += n
+	case fault:
+		r.Count += n
+		r.Faults += n
 	case overload:
 		r.Failed += n
 		r.Overload += n
 	case otherFailure:
 		r.Failed += n
-	case answered, fault:
 	}
 }
 
@@ -163,26 +167,17 @@ func (c *comparison) evidence() rollout.Evidence {
 	e := rollout.Evidence{Agreed: c.agreed, Shadowed: c.compared}
 	e.Baseline.Codes, e.Candidate.Codes = map[string]int64{}, c.lost
 	for code, n := range c.codes {
-		for i, requests := range []*rollout.Requests{&e.Baseline, &e.Candidate} {
-			switch kind := kindOf(code); kind {
-			case answered:
-				requests.Count += n[i]
-			case fault:
-				requests.Count += n[i]
-				requests.Faults += n[i]
-			case overload, otherFailure: // below
-			}
-		}
 		if n[0] > 0 {
 			e.Baseline.Codes[code] = n[0]
 			e.Baseline.Asked += n[0]
-			countFailures(&e.Baseline, code, n[0])
+			countEnds(&e.Baseline, code, n[0])
 		}
 	}
 	// What failed when it was recorded may well fail again; what was answered must be.
 	e.Candidate.Asked = c.answeredThen
+	countEnds(&e.Candidate, codes.OK.String(), c.compared)
 	for code, n := range c.lost {
-		countFailures(&e.Candidate, code, n)
+		countEnds(&e.Candidate, code, n)
 	}
 	e.Baseline.Compute, e.Candidate.Compute = c.recorded.compute.ascending(), c.now.compute.ascending()
 	return e

@@ -45,16 +45,18 @@ func TestComparisonEvidence(t *testing.T) {
 	c.add(replayed{entry: then("OK", 4000), answer: answerOf(1, 2, 1, 3)})
 	c.add(replayed{entry: then("OK", 6000), err: status.Error(codes.ResourceExhausted, "full")})
 	c.add(replayed{entry: then("Internal", 0), answer: whole})
+	c.add(replayed{entry: then("Internal", 0), err: status.Error(codes.Internal, "NaN, as then")})
+	c.add(replayed{entry: then("OK", 7000), err: status.Error(codes.Internal, "NaN")})
 	c.add(replayed{entry: then("Unavailable", 0), err: status.Error(codes.Internal, "NaN")})
 	c.add(replayed{entry: then("Internal", 0), err: errors.New("lost")})
 	ms := time.Millisecond
 	want := rollout.Evidence{
 		Baseline: rollout.Requests{
-			Count: 5, Faults: 2, Asked: 6, Failed: 1, Overload: 1, Codes: map[string]int64{"OK": 3, "Internal": 2, "Unavailable": 1},
-			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms},
+			Count: 7, Faults: 3, Asked: 8, Failed: 1, Overload: 1, Codes: map[string]int64{"OK": 4, "Internal": 3, "Unavailable": 1},
+			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms, 7 * ms},
 		},
 		Candidate: rollout.Requests{
-			Count: 5, Faults: 2, Asked: 3, Failed: 1, Overload: 1, Codes: map[string]int64{"ResourceExhausted": 1},
+			Count: 3, Faults: 1, Asked: 4, Failed: 1, Overload: 1, Codes: map[string]int64{"ResourceExhausted": 1, "Internal": 1},
 			Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms},
 		},
 		Agreed: 1, Shadowed: 2,

@@ -59,10 +59,12 @@ func checkLatency(g Gate, e Evidence) GateCheck {
 	switch {
 	case ratio <= g.MaxLatencyRatio:
 		check.Verdict = Promote
-	case float64(candidateLow) > g.MaxLatencyRatio*float64(baselineHigh):
-		check.Verdict = Rollback
-	default:
+	case float64(candidateLow) <= g.MaxLatencyRatio*float64(baselineHigh):
 		check.Reason += ", which may still be chance"
+	case e.Apart != "" && !b.Earlier: // more requests at once are larger batches, of which each takes longer
+		check.Reason += "; that need not be the candidate's: " + e.Apart
+	default:
+		check.Verdict = Rollback
 	}
 	return check
 }

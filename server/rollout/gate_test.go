@@ -57,6 +57,10 @@ func TestJudge(t *testing.T) {
 		{"slower by less than the error of its own p95", Gate{}, func(e *Evidence) { e.Candidate.Compute = times(1000, 15600*time.Microsecond) }, Hold, "latency", "chance"},
 		{"slower", Gate{}, func(e *Evidence) { e.Candidate.Compute = times(1000, 20*time.Millisecond) }, Rollback, "latency", "a ratio of 2 against a limit of 1.5"},
 		{"slower than its own limit", Gate{MaxLatencyRatio: 1.1}, func(e *Evidence) { e.Candidate.Compute = times(1000, 14*time.Millisecond) }, Rollback, "latency", "1.1"},
+		{"slower, under another load", Gate{}, func(e *Evidence) { e.Candidate.Compute, e.Apart = times(1000, 20*time.Millisecond), "faster" }, Hold, "latency", "a limit of 1.5; that need not be the candidate's: faster"},
+		{"slower than at an earlier stage", Gate{}, func(e *Evidence) {
+			e.Candidate.Compute, e.Baseline.Earlier, e.Apart = times(1000, 20*time.Millisecond), true, "earlier"
+		}, Rollback, "latency", "earlier stage"},
 		{"nothing of the baseline", Gate{}, func(e *Evidence) { e.Baseline.Compute = nil }, Hold, "latency", "0 of the baseline"},
 		{"of an earlier stage", Gate{}, func(e *Evidence) { e.Baseline.Earlier = true }, Promote, "latency", "earlier stage"},
 		{"never in the shadow", Gate{MinAgreement: 0.9}, func(*Evidence) {}, Hold, "agreement", "must name it"},
