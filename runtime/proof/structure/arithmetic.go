@@ -1,6 +1,10 @@
 package structure
 
-import "github.com/weftserve/weft/proto/gen/onnx"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // arithmetic computes the elements of small tensors of integers, as shapes are computed; nil: they are not followed.
 func (c *call) arithmetic(ins []*value, dims []dim) []elem {
@@ -61,7 +65,11 @@ func (c *call) castElems(elems []elem) []elem {
 	}
 	switch onnx.TensorProto_DataType(to) {
 	case onnx.TensorProto_INT64, onnx.TensorProto_INT32:
-		return elems
+		out := slices.Clone(elems)
+		for i := range out {
+			out[i].far = 0 // it may overflow
+		}
+		return out
 	case onnx.TensorProto_BOOL:
 		out := make([]elem, 0, len(elems))
 		for _, e := range elems {
@@ -102,7 +110,7 @@ func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 		if !ok {
 			return unclear(args...), true
 		}
-		return number(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
+		return computed(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
 	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Sum":
 		e := args[0]
 		for _, arg := range args[1:] {
@@ -169,36 +177,36 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 func binaryNumbers(op string, n, m int64) elem {
 	switch op {
 	case "Add", "Sum":
-		return number(n + m)
+		return computed(n + m)
 	case "Sub":
-		return number(n - m)
+		return computed(n - m)
 	case "Mul":
-		return number(n * m)
+		return computed(n * m)
 	case "Max":
-		return number(max(n, m))
+		return computed(max(n, m))
 	case "Min":
-		return number(min(n, m))
+		return computed(min(n, m))
 	case "Equal":
-		return number(truth(n == m))
+		return computed(truth(n == m))
 	case "Less":
-		return number(truth(n < m))
+		return computed(truth(n < m))
 	case "LessOrEqual":
-		return number(truth(n <= m))
+		return computed(truth(n <= m))
 	case "Greater":
-		return number(truth(n > m))
+		return computed(truth(n > m))
 	case "GreaterOrEqual":
-		return number(truth(n >= m))
+		return computed(truth(n >= m))
 	case "And":
-		return number(truth(n != 0 && m != 0))
+		return computed(truth(n != 0 && m != 0))
 	case "Or":
-		return number(truth(n != 0 || m != 0))
+		return computed(truth(n != 0 || m != 0))
 	case "Div":
 		if n >= 0 && m > 0 {
-			return number(n / m)
+			return computed(n / m)
 		}
 	case "Mod":
 		if n >= 0 && m > 0 {
-			return number(n % m)
+			return computed(n % m)
 		}
 	default:
 	}

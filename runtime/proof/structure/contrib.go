@@ -58,8 +58,8 @@ func skipNormalization(weights int) rule {
 		if !ok {
 			return nil
 		}
-		if v.kind != rows && skip.kind == rows {
-			return c.no("%s has rows and %s has none", c.name(1), c.name(0))
+		if v.kind != skip.kind && (v.kind != rows || v.axis >= v.rank()-2) { // only dimensions before the last two are repeated
+			return c.no("of %s and %s one has rows and the other does not", c.name(0), c.name(1))
 		}
 		statistics := slices.Clone(out.dims)
 		statistics[len(statistics)-1] = one

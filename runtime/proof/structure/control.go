@@ -189,7 +189,7 @@ func (c *call) joined(a, b *value) (*value, bool) {
 			return nil, c.bad("which rows its output has depends on its condition")
 		}
 	}
-	out := &value{kind: max(a.kind, b.kind), ranked: a.ranked && b.ranked && a.rank() == b.rank(), axis: a.axis, outer: a.outer, inner: a.inner}
+	out := &value{kind: max(a.kind, b.kind), ranked: a.ranked && b.ranked && a.rank() == b.rank(), axis: a.axis, outer: a.outer, inner: a.inner, own: a.own || b.own}
 	if !out.ranked {
 		return out, out.kind == shared || c.bad("how many dimensions its output has is not known")
 	}

@@ -10,6 +10,7 @@ var gatherOperators = tableOf(
 	each("", operator{apply: scatterElements}, "ScatterElements"),
 	each("", operator{apply: scatterND}, "ScatterND"),
 	each("", operator{apply: oneHot}, "OneHot"),
+	each("", operator{apply: compress}, "Compress"),
 )
 
 func gather(c *call) []*value {
@@ -229,4 +230,25 @@ func oneHot(c *call) []*value {
 		axis0++
 	}
 	return []*value{like(index, slices.Insert(slices.Clone(index.dims), at, depth), axis0)}
+}
+
+// compress keeps the entries along an axis that a condition chooses.
+func compress(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	if c.attrs["axis"] == nil {
+		return c.no("it takes elements out of all rows together")
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.meets(0, "picks entries of")
+	}
+	dims := slices.Clone(v.dims)
+	dims[at] = c.fresh()
+	return []*value{like(v, dims, v.axis)}
 }

@@ -38,7 +38,15 @@ func loop(c *call) []*value {
 	if !ok {
 		return nil
 	}
-	return c.leave(states, made[1+carried:], nil)
+	outs := c.leave(states, made[1+carried:], nil)
+	if !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() }) {
+		return outs
+	}
+	// Without a turn the engine may give what each turn gives another number of dimensions.
+	for i := carried; i < len(outs); i++ {
+		outs[i] = &value{kind: mixed, why: &cause{operator: operatorName(c.node), reason: "whether it makes a turn at all is not known"}}
+	}
+	return outs
 }
 
 // turns finds what holds of the carried values before every turn and after the last, and returns it with what the graph makes of it. The inputs

@@ -142,7 +142,9 @@ func (p *prover) inputs(g *onnx.GraphProto, s *scope, axes Axes) *cause {
 			return &cause{reason: fmt.Sprintf("input %q has no dimension %d", name, axis)}
 		case hasRows:
 			v.dims[axis] = perRow
+			dtype := v.dtype
 			v = rowsOf(v.dims, axis)
+			v.own, v.dtype = true, dtype
 		}
 		s.set(name, v, "")
 	}
@@ -160,7 +162,7 @@ func (p *prover) declared(info *onnx.ValueInfoProto) *value {
 	if t == nil {
 		return nil
 	}
-	v := &value{}
+	v := &value{dtype: onnx.TensorProto_DataType(t.GetElemType())}
 	if t.GetShape() == nil {
 		return v
 	}

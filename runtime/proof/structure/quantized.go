@@ -38,13 +38,14 @@ func quantize(c *call) []*value {
 	if !ok {
 		return nil
 	}
+	if v.kind == rows && blocks != 0 {
+		return c.no("there is no rule for it in blocks")
+	}
 	if v.kind == rows && (c.input(1) == nil || !c.input(1).single() || c.input(2) != nil && !c.input(2).single()) {
 		place, ok := c.place(at, v.rank())
 		switch {
 		case !ok:
 			return nil
-		case blocks != 0:
-			return c.no("there is no rule for it in blocks")
 		case v.holds(place):
 			return c.meets(0, "has scales along")
 		}

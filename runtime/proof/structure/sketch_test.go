@@ -37,7 +37,8 @@ type sketchInput struct {
 
 var sketchTypes = map[string]onnxgraph.DType{
 	"float": onnxgraph.Float, "f": onnxgraph.Float, "double": onnxgraph.Double, "half": onnxgraph.Float16, "int64": onnxgraph.Int64,
-	"i64": onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
+	"i64": onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u32": onnxgraph.Uint32, "u16": onnxgraph.Uint16,
+	"i16": onnxgraph.Int16, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
 	"bool": onnxgraph.Bool, "b": onnxgraph.Bool, "string": onnxgraph.String,
 }
 

@@ -113,6 +113,17 @@ func FuzzProve(f *testing.F) {
 			f.Add(s.graph.Marshal())
 		}
 	}
+	f.Add(endless())
+	// Each operator with inputs, outputs and attributes that it cannot have.
+	for _, name := range structure.Operators() {
+		dot := strings.LastIndex(name, ".")
+		for _, inputs := range [][]string{{}, {""}, {"x"}, {"", "x"}, {"i", "", "x"}, {"x", "x", "i", "i", "i", "i", "x"}} {
+			g := onnxgraph.New("g").Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
+			g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
+			g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", onnxgraph.New("")))
+			f.Add(g.Marshal())
+		}
+	}
 	f.Fuzz(func(t *testing.T, model []byte) {
 		m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
 		if err != nil {
@@ -120,7 +131,7 @@ func FuzzProve(f *testing.F) {
 		}
 		for _, name := range []string{"x", "i"} {
 			v := m.Prove(structure.Axes{Inputs: map[string]int{name: 0}})
-			if v.Proven != (v.Reason == "") {
+			if v.Proven != (v.Reason == "") || v.Proven && v.Mixes || !v.Proven && v.Outputs != nil {
 				t.Errorf("%+v", v)
 			}
 		}
