@@ -15,7 +15,7 @@ var elementwiseOperators = tableOf(
 		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
 		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 		"Where", "Xor", "StringConcat", "RegexFullMatch"),
-	each("", operator{apply: clip}, "Clip"),
+	each("", operator{apply: unary}, "Clip"),
 	each("", operator{apply: cast, counts: true}, "Cast"),
 	each("", operator{apply: castLike, counts: true}, "CastLike"),
 	each("", operator{apply: dropout, opaque: true}, "Dropout"),
@@ -46,8 +46,8 @@ func elementwise(c *call) []*value {
 	return []*value{out}
 }
 
-// clip has bounds that are scalars.
-func clip(c *call) []*value {
+// unary works on the elements of its first input one by one; all others are the same for all rows.
+func unary(c *call) []*value {
 	v, ok := c.data(0)
 	if !ok || !c.uniform(1) {
 		return nil
@@ -154,7 +154,7 @@ func (c *call) aligned(v, first *value, fromEnd int) bool {
 	case v.kind == rows && v.axis != at:
 		c.mixed("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
 		return false
-	case v.kind == rows && (!v.outer.equal(first.outer) || !v.inner.equal(first.inner)):
+	case v.kind == rows && !v.dealtAs(first):
 		return c.bad("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
 	case v.kind == shared && at >= 0 && !v.dims[at].is(1):
 		return c.bad("%s has, or may have, an entry for each row of %s by its place", c.nameOf(v), c.nameOf(first))

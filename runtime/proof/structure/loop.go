@@ -93,8 +93,7 @@ func (c *call) turns(
 // by being a symbol of its own, which covers every size.
 func (c *call) widened(state, made *value) (*value, bool) {
 	if state.kind == rows || made.kind == rows {
-		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() ||
-			!state.outer.equal(made.outer) || !state.inner.equal(made.inner) {
+		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() || !state.dealtAs(made) {
 			return nil, c.bad("which rows a value has that it hands from turn to turn changes")
 		}
 	}

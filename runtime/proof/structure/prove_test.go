@@ -125,7 +125,7 @@ func TestAxesThatDoNotFit(t *testing.T) {
 		`input "x" has no dimension -1`: {"x": -1},
 		"":                              nil,
 	} {
-		v := m.Prove(structure.Axes{Inputs: axes})
+		v := m.Prove(axes)
 		if axes == nil {
 			if !v.Proven || len(v.Outputs) != 0 {
 				t.Errorf("without rows: %+v", v)
@@ -133,6 +133,10 @@ func TestAxesThatDoNotFit(t *testing.T) {
 		} else if v.Proven || v.Reason != name {
 			t.Errorf("%v: %+v", axes, v)
 		}
+	}
+	unshaped := onnxgraph.New("g").UnshapedInput("x", onnxgraph.Float).Node("Relu", []string{"x"}, []string{"y"}).AnyOutput("y").Marshal()
+	if v := readModel(t, unshaped).Prove(map[string]int{"x": 0}); v.Proven || v.Reason != `input "x" has no dimension 0` {
+		t.Errorf("an input without a shape: %+v", v)
 	}
 }
 
@@ -148,7 +152,7 @@ func TestFunctions(t *testing.T) {
 		g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
 		g.Function("mine", "F", body, []string{"a"}, []string{"b"}, []string{"along"})
 		g.DomainNode("mine", "F", []string{"x"}, []string{"y"}, onnxgraph.IntAttr("along", tt.axis))
-		axes := structure.Axes{Inputs: map[string]int{"x": 0}}
+		axes := map[string]int{"x": 0}
 		v := readModel(t, g.Marshal()).Prove(axes)
 		if v.Proven != tt.proven || v.Nodes != 3 {
 			t.Errorf("along %d: %+v", tt.axis, v)
@@ -178,7 +182,7 @@ func endless() []byte {
 
 // A function that calls itself, and graphs within graphs without end, are given up.
 func TestNoEnd(t *testing.T) {
-	v := readModel(t, endless()).Prove(structure.Axes{Inputs: map[string]int{"x": 0}})
+	v := readModel(t, endless()).Prove(map[string]int{"x": 0})
 	if v.Proven || !strings.Contains(v.Reason, "graphs deep") {
 		t.Errorf("%+v", v)
 	}

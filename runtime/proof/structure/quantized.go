@@ -144,11 +144,10 @@ func quantizedBinary(c *call) []*value {
 }
 
 func quantizedUnary(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) || !c.singles(1, 2, 3, 4) {
+	if !c.singles(1, 2, 3, 4) {
 		return nil
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return unary(c)
 }
 
 func quantizedPool(c *call) []*value {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
-	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
 // A sketch is a model in a line of text, such as
@@ -23,7 +22,7 @@ type sketch struct {
 	inputs []sketchInput
 	graph  *onnxgraph.Graph
 	outs   []string
-	axes   structure.Axes
+	axes   map[string]int
 	nodes  int
 	ops    []string // that were used
 }
@@ -61,7 +60,7 @@ func parseSketch(text string) (s *sketch, err error) {
 			err = fmt.Errorf("%s: %v", text, r)
 		}
 	}()
-	s = &sketch{text: text, opset: 17, axes: structure.Axes{Inputs: map[string]int{}, Outputs: map[string]int{}}}
+	s = &sketch{text: text, opset: 17, axes: map[string]int{}}
 	p := &parser{s: s, rest: text, rng: rand.New(rand.NewPCG(7, 7))}
 	if p.word("opset") {
 		s.opset, _ = strconv.ParseInt(p.token(), 10, 64)
@@ -169,7 +168,7 @@ func (p *parser) input() {
 	for at, d := range in.dims {
 		if d == "N" {
 			in.axis = at
-			p.s.axes.Inputs[in.name] = at
+			p.s.axes[in.name] = at
 		}
 		if n, err := strconv.Atoi(d); err == nil {
 			dims = append(dims, n)

@@ -100,6 +100,9 @@ func rowsOf(dims []dim, axis int) *value {
 // plain tells that the dimension of rows has exactly one entry for each.
 func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
 
+// dealtAs tells that two tensors of rows have as many entries for each, in the same order.
+func (v *value) dealtAs(w *value) bool { return v.outer.equal(w.outer) && v.inner.equal(w.inner) }
+
 func (v *value) rank() int { return len(v.dims) }
 
 // holdsOwn tells that there are rows which hold what the caller gave for each.
