@@ -17,7 +17,7 @@ var controlOperators = tableOf(
 // body reads an attribute that is a graph.
 func (c *call) body(name string) (*onnx.GraphProto, bool) {
 	a := c.attrs[name]
-	if a == nil || a.GetType() != onnx.AttributeProto_GRAPH || a.GetG() == nil {
+	if a.GetType() != onnx.AttributeProto_GRAPH {
 		return nil, c.bad("its attribute %q is no graph", name)
 	}
 	return a.GetG(), true

@@ -30,7 +30,7 @@ func listed(t *testing.T) map[string]string {
 			continue
 		}
 		var names []string
-		for _, name := range strings.Split(m[3], ", ") {
+		for name := range strings.SplitSeq(m[3], ", ") {
 			name = strings.TrimPrefix(m[1]+"."+strings.Trim(name, "`"), ".")
 			if _, twice := said[name]; twice {
 				t.Errorf("%s is listed twice", name)

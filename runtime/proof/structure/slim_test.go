@@ -115,13 +115,19 @@ func FuzzProve(f *testing.F) {
 	}
 	f.Add(endless())
 	// Each operator with inputs, outputs and attributes that it cannot have.
+	body := onnxgraph.New("").UnshapedInput("a", onnxgraph.Int64).UnshapedInput("b", onnxgraph.Bool).UnshapedInput("c", onnxgraph.Float)
+	body.AnyOutput("d").Node("Identity", []string{"b"}, []string{"d"})
 	for _, name := range structure.Operators() {
 		dot := strings.LastIndex(name, ".")
-		for _, inputs := range [][]string{{}, {""}, {"x"}, {"", "x"}, {"i", "", "x"}, {"x", "x", "i", "i", "i", "i", "x"}} {
-			g := onnxgraph.New("g").Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
-			g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
-			g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", onnxgraph.New("")))
-			f.Add(g.Marshal())
+		for _, inputs := range [][]string{{}, {""}, {"x"}, {"", "", "x"}, {"i", "", "x"}, {"x", "x", "i", "i", "i", "i", "x"}} {
+			for _, n := range []int64{-9, 1, 9} {
+				g := onnxgraph.New("g").Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
+				g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
+				g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", body),
+					onnxgraph.GraphAttr("then_branch", body), onnxgraph.GraphAttr("else_branch", body), onnxgraph.IntAttr("num_scan_inputs", n),
+					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n), onnxgraph.IntsAttr("perm", 0, n))
+				f.Add(g.Marshal())
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, model []byte) {
