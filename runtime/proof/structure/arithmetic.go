@@ -64,7 +64,9 @@ func (c *call) castElems(elems []elem) []elem {
 		return nil
 	}
 	switch onnx.TensorProto_DataType(to) {
-	case onnx.TensorProto_INT64, onnx.TensorProto_INT32:
+	case onnx.TensorProto_INT64:
+		return elems
+	case onnx.TensorProto_INT32:
 		out := slices.Clone(elems)
 		for i := range out {
 			out[i].far = 0 // it may overflow
@@ -110,7 +112,7 @@ func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 		if !ok {
 			return unclear(args...), true
 		}
-		return computed(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
+		return number(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
 	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Sum":
 		e := args[0]
 		for _, arg := range args[1:] {
@@ -151,7 +153,9 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 	n, fixedA := a.fixed()
 	m, fixedB := b.fixed()
 	if fixedA && fixedB {
-		return binaryNumbers(op, n, m)
+		e := binaryNumbers(op, n, m)
+		e.far = 0 // where the engine computes with 32 bits, it may have overflowed
+		return e
 	}
 	if !a.known || !b.known {
 		return unclear(a, b)
@@ -177,36 +181,36 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 func binaryNumbers(op string, n, m int64) elem {
 	switch op {
 	case "Add", "Sum":
-		return computed(n + m)
+		return number(n + m)
 	case "Sub":
-		return computed(n - m)
+		return number(n - m)
 	case "Mul":
-		return computed(n * m)
+		return number(n * m)
 	case "Max":
-		return computed(max(n, m))
+		return number(max(n, m))
 	case "Min":
-		return computed(min(n, m))
+		return number(min(n, m))
 	case "Equal":
-		return computed(truth(n == m))
+		return number(truth(n == m))
 	case "Less":
-		return computed(truth(n < m))
+		return number(truth(n < m))
 	case "LessOrEqual":
-		return computed(truth(n <= m))
+		return number(truth(n <= m))
 	case "Greater":
-		return computed(truth(n > m))
+		return number(truth(n > m))
 	case "GreaterOrEqual":
-		return computed(truth(n >= m))
+		return number(truth(n >= m))
 	case "And":
-		return computed(truth(n != 0 && m != 0))
+		return number(truth(n != 0 && m != 0))
 	case "Or":
-		return computed(truth(n != 0 || m != 0))
+		return number(truth(n != 0 || m != 0))
 	case "Div":
 		if n >= 0 && m > 0 {
-			return computed(n / m)
+			return number(n / m)
 		}
 	case "Mod":
 		if n >= 0 && m > 0 {
-			return computed(n % m)
+			return number(n % m)
 		}
 	default:
 	}

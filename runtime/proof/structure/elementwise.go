@@ -55,8 +55,8 @@ func unary(c *call) []*value {
 	return []*value{like(v, v.dims, v.axis)}
 }
 
-// ofUint32 is why a cast to uint32 is not proven. What becomes of NaN and of numbers out of range is not defined, and ONNX Runtime casts the
-// elements of a batch in packets, and the last ones one by one, with another result.
+// ofUint32 is why a cast to uint32 is not proven. ONNX Runtime casts the elements of a batch in packets, and the last ones one by one, which makes
+// something else of NaN and of numbers out of range.
 const ofUint32 = "what a cast to uint32 makes of numbers out of range depends on where a row lies in memory"
 
 func cast(c *call) []*value {

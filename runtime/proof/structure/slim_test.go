@@ -125,7 +125,8 @@ func FuzzProve(f *testing.F) {
 				g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
 				g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", body),
 					onnxgraph.GraphAttr("then_branch", body), onnxgraph.GraphAttr("else_branch", body), onnxgraph.IntAttr("num_scan_inputs", n),
-					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n), onnxgraph.IntsAttr("perm", 0, n))
+					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n), onnxgraph.IntsAttr("perm", 0, n),
+					onnxgraph.IntAttr("to", 12))
 				f.Add(g.Marshal())
 			}
 		}

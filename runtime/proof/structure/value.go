@@ -63,16 +63,8 @@ const maxElems = 1024
 
 // number is a constant. One that is too large to compute with is only known to lie far out, as the end of "all to the end" does.
 func number(n int64) elem {
-	if e := computed(n); e.known {
-		return e
-	}
-	return elem{far: int(sign(n))}
-}
-
-// computed is a number that was computed; a large one may have overflowed.
-func computed(n int64) elem {
 	if !small(n) {
-		return elem{}
+		return elem{far: int(sign(n))}
 	}
 	return elem{dim: size(n), known: true}
 }
