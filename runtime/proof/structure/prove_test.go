@@ -32,6 +32,7 @@ func proveSketch(t testing.TB, text string) structure.Verdict {
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ sketch, operator, reason string }{
 		{"x[N,4]; Relu(Nonsense(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
+		{"x[N,4]; Add(Nonsense(x), Missing(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
 		{"x[N,4]; ReduceMean{axes=[0]}(x)", `ReduceMean "ReduceMean_0"`, `it reduces over dimension 0, which holds the rows of "x"`},
 		{
 			"x[N,4]; ms.DynamicQuantizeMatMul(x, u8<4,3>, 0.1, u8(1))", `com.microsoft.DynamicQuantizeMatMul "DynamicQuantizeMatMul_0"`,
