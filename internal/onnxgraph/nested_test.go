@@ -13,15 +13,15 @@ func TestGraphsWithinGraphs(t *testing.T) {
 	b := onnxgraph.New("g").Node("Loop", nil, nil, onnxgraph.GraphAttr("body", body)).Marshal()
 
 	attr := path(t, b, 7, 1, 5)
-	if kind := path(t, attr.bytes, 20).number; kind != 5 {
-		t.Errorf("attribute type %d, want GRAPH", kind)
+	if name, kind := string(path(t, attr.bytes, 1).bytes), path(t, attr.bytes, 20).number; name != "body" || kind != 5 {
+		t.Errorf("attribute %q of type %d, want body, a GRAPH", name, kind)
 	}
 	inner := path(t, attr.bytes, 6).bytes
 	if got := string(path(t, inner, 2).bytes); got != "body" {
 		t.Errorf("graph %q", got)
 	}
-	if got := path(t, inner, 11, 2, 1, 1).number; got != uint64(onnxgraph.Int64) {
-		t.Errorf("input has element type %d", got)
+	if name, got := string(path(t, inner, 11, 1).bytes), path(t, inner, 11, 2, 1, 1).number; name != "i" || got != uint64(onnxgraph.Int64) {
+		t.Errorf("input %q has element type %d", name, got)
 	}
 	if shape := decode(t, path(t, inner, 11, 2, 1).bytes)[2]; shape != nil {
 		t.Error("input has a shape")
@@ -33,11 +33,11 @@ func TestGraphsWithinGraphs(t *testing.T) {
 
 func TestFunction(t *testing.T) {
 	body := onnxgraph.New("").Opset("", 18).Node("Elu", []string{"a"}, []string{"b"}, onnxgraph.RefAttr("alpha", "slope", 1))
-	b := onnxgraph.New("g").Function("mine", "Soft", body, []string{"a"}, []string{"b"}, []string{"slope"}).Marshal()
+	b := onnxgraph.New("g").Function("mine", "Soft", body, []string{"a", "c"}, []string{"b", "a"}, []string{"slope", "other"}).Marshal()
 
 	f := decode(t, path(t, b, 25).bytes)
-	if diff := cmp.Diff([]string{"Soft", "a", "b", "slope", "mine"},
-		texts([]field{f[1][0], f[4][0], f[5][0], f[6][0], f[10][0]})); diff != "" {
+	if diff := cmp.Diff([][]string{{"Soft"}, {"a", "c"}, {"b", "a"}, {"slope", "other"}, {"mine"}},
+		[][]string{texts(f[1]), texts(f[4]), texts(f[5]), texts(f[6]), texts(f[10])}); diff != "" {
 		t.Errorf("function (-want +got):\n%s", diff)
 	}
 	if got := path(t, f[9][0].bytes, 2).number; got != 18 {
@@ -54,6 +54,9 @@ func TestListAttributes(t *testing.T) {
 		onnxgraph.FloatsAttr("fs", 0.5, 1), onnxgraph.StringsAttr("ss", "a", "b")).Marshal()
 	attrs := decode(t, path(t, b, 7, 1).bytes)[5]
 	floats, strings := decode(t, attrs[0].bytes), decode(t, attrs[1].bytes)
+	if diff := cmp.Diff([]string{"fs", "ss"}, texts([]field{floats[1][0], strings[1][0]})); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
 	if len(floats[7]) != 2 || floats[7][0].number != 0x3f000000 || floats[20][0].number != 6 {
 		t.Errorf("floats %v", floats)
 	}

@@ -45,18 +45,15 @@ func (g *graphProof) obstacle() string {
 	return cmp.Or(g.Operator, g.Reason)
 }
 
-// axes are the dimensions along which the tensors have their rows, as far as is decided.
-func (d *decision) axes() structure.Axes {
-	dims := func(specs []tensor.Spec) map[string]int {
-		named := map[string]int{}
-		for i := range specs {
-			if dim := specs[i].BatchDim; dim != tensor.NoBatch {
-				named[specs[i].Name] = dim
-			}
+// axes are the dimensions along which the inputs have their rows, as far as is decided.
+func (d *decision) axes() map[string]int {
+	axes := map[string]int{}
+	for i := range d.signature.Inputs {
+		if in := &d.signature.Inputs[i]; in.BatchDim != tensor.NoBatch {
+			axes[in.Name] = in.BatchDim
 		}
-		return named
 	}
-	return structure.Axes{Inputs: dims(d.signature.Inputs), Outputs: dims(d.signature.Outputs)}
+	return axes
 }
 
 // adopt takes over where the outputs have their rows. It returns the name of one of which the manifest states something else, and then

@@ -1,6 +1,10 @@
 package structure
 
-import "github.com/weftserve/weft/proto/gen/onnx"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // arithmetic computes the elements of small tensors of integers, as shapes are computed; nil: they are not followed.
 func (c *call) arithmetic(ins []*value, dims []dim) []elem {
@@ -60,8 +64,14 @@ func (c *call) castElems(elems []elem) []elem {
 		return nil
 	}
 	switch onnx.TensorProto_DataType(to) {
-	case onnx.TensorProto_INT64, onnx.TensorProto_INT32:
+	case onnx.TensorProto_INT64:
 		return elems
+	case onnx.TensorProto_INT32:
+		out := slices.Clone(elems)
+		for i := range out {
+			out[i].far = 0 // it may overflow
+		}
+		return out
 	case onnx.TensorProto_BOOL:
 		out := make([]elem, 0, len(elems))
 		for _, e := range elems {
@@ -143,7 +153,9 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 	n, fixedA := a.fixed()
 	m, fixedB := b.fixed()
 	if fixedA && fixedB {
-		return binaryNumbers(op, n, m)
+		e := binaryNumbers(op, n, m)
+		e.far = 0 // where the engine computes with 32 bits, it may have overflowed
+		return e
 	}
 	if !a.known || !b.known {
 		return unclear(a, b)

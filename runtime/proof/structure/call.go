@@ -15,7 +15,7 @@ type call struct {
 	in      []*value // nil: left out; none is mixed
 	attrs   map[string]*onnx.AttributeProto
 	reason  string // why the rule gave nothing
-	mixes   bool   // the reason is that rows meet
+	mixes   bool   // the reason is that what a row holds reaches another
 	why     *cause // the same where it is not for the node itself, but for one inside it
 	refused bool   // the reason is one for the engine to refuse the node
 }
@@ -31,7 +31,7 @@ func (c *call) no(format string, args ...any) []*value {
 	return nil
 }
 
-// mixed is no where rows are sure to meet, rather than not known not to.
+// mixed is no where what a row holds is sure to reach another, rather than not known not to.
 func (c *call) mixed(format string, args ...any) []*value {
 	c.mixes = c.mixes || c.reason == ""
 	return c.no(format, args...)
@@ -102,7 +102,7 @@ func (c *call) outputs(beyond int) bool {
 
 // like is a tensor of these dimensions, with the rows of v along axis if v has rows.
 func like(v *value, dims []dim, axis int) *value {
-	out := &value{kind: v.kind, ranked: true, dims: dims}
+	out := &value{kind: v.kind, ranked: true, dims: dims, own: v.own}
 	if v.kind == rows {
 		out.axis, out.outer, out.inner = axis, v.outer, v.inner
 	}

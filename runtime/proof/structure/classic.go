@@ -1,11 +1,15 @@
 package structure
 
-import "github.com/weftserve/weft/proto/gen/onnx"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators of classical machine learning: [rows, features].
 var classicOperators = tableOf(
 	each(classic, operator{apply: featurewise}, "Scaler", "Imputer", "Normalizer"),
-	each(classic, operator{apply: labelled}, "LabelEncoder", "Binarizer", "CategoryMapper"),
+	each(classic, operator{apply: unary}, "LabelEncoder", "Binarizer", "CategoryMapper"),
 	each(classic, operator{apply: oneHotEncoder}, "OneHotEncoder"),
 	each(classic, operator{apply: classifier}, "LinearClassifier", "TreeEnsembleClassifier", "SVMClassifier"),
 	each(classic, operator{apply: regressor}, "LinearRegressor", "TreeEnsembleRegressor", "SVMRegressor"),
@@ -33,14 +37,6 @@ func featurewise(c *call) []*value {
 	return []*value{like(v, v.dims, 0)}
 }
 
-func labelled(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	return []*value{like(v, v.dims, v.axis)}
-}
-
 func oneHotEncoder(c *call) []*value {
 	v, ok := c.data(0)
 	if !ok {
@@ -53,7 +49,7 @@ func oneHotEncoder(c *call) []*value {
 			categories = size(int64(n))
 		}
 	}
-	return []*value{like(v, append(append([]dim{}, v.dims...), categories), v.axis)}
+	return []*value{like(v, append(slices.Clone(v.dims), categories), v.axis)}
 }
 
 func classifier(c *call) []*value {
@@ -81,7 +77,7 @@ func featureExtractor(c *call) []*value {
 	if v.rank() < 2 || v.holds(v.rank()-1) {
 		return c.no("it picks entries of the last dimension, which may hold rows")
 	}
-	dims := append([]dim{}, v.dims...)
+	dims := slices.Clone(v.dims)
 	dims[len(dims)-1] = c.fresh()
 	return []*value{like(v, dims, v.axis)}
 }

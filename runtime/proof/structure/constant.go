@@ -9,7 +9,7 @@ import (
 
 // constant is what is known of a tensor in the file: its dimensions, and its elements where they may be part of a shape.
 func constant(t *onnx.TensorProto) *value {
-	v := &value{ranked: true}
+	v := &value{ranked: true, dtype: onnx.TensorProto_DataType(t.GetDataType())}
 	count := int64(1)
 	for _, d := range t.GetDims() {
 		if d < 0 || !small(d) {

@@ -5,8 +5,7 @@ import "slices"
 // Operators of ONNX Runtime's own that its tools put into models of language.
 var contribOperators = tableOf(
 	each(microsoft, operator{apply: fusedMatmul}, "FusedMatMul"),
-	each(microsoft, operator{apply: skipNormalization(2)}, "SkipLayerNormalization"),
-	each(microsoft, operator{apply: skipNormalization(2)}, "SkipSimplifiedLayerNormalization"),
+	each(microsoft, operator{apply: skipNormalization}, "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
 	each(microsoft, operator{apply: embed}, "EmbedLayerNormalization"),
 	each(microsoft, operator{apply: attention}, "Attention"),
 )
@@ -35,36 +34,34 @@ func fusedMatmul(c *call) []*value {
 	return c.product(factors[0], factors[1])
 }
 
-// skipNormalization adds inputs 0 and 1 and normalises over the last dimension; from the given input on there are weights.
-func skipNormalization(weights int) rule {
-	return func(c *call) []*value {
-		v, ok := c.data(0)
-		if !ok {
-			return nil
-		}
-		skip, ok := c.data(1)
-		if !ok || !c.uniform(weights) {
-			return nil
-		}
-		if v.rank() < 2 || v.holds(v.rank()-1) {
-			return c.no("it normalises over dimension %d, which may hold rows", v.rank()-1)
-		}
-		for i := weights; i < len(c.in); i++ {
-			if c.in[i] != nil && (!c.in[i].ranked || c.in[i].rank() != 1) {
-				return c.no("%s is not known to have one dimension", c.name(i))
-			}
-		}
-		out, ok := c.broadcast([]*value{v, skip})
-		if !ok {
-			return nil
-		}
-		if v.kind != rows && skip.kind == rows {
-			return c.no("%s has rows and %s has none", c.name(1), c.name(0))
-		}
-		statistics := slices.Clone(out.dims)
-		statistics[len(statistics)-1] = one
-		return []*value{out, like(out, statistics, out.axis), like(out, statistics, out.axis), like(out, out.dims, out.axis)}
+// skipNormalization adds inputs 0 and 1 and normalises over the last dimension; the others are weights.
+func skipNormalization(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
 	}
+	skip, ok := c.data(1)
+	if !ok || !c.uniform(2) {
+		return nil
+	}
+	if v.rank() < 2 || v.holds(v.rank()-1) {
+		return c.no("it normalises over dimension %d, which may hold rows", v.rank()-1)
+	}
+	for i := 2; i < len(c.in); i++ {
+		if c.in[i] != nil && (!c.in[i].ranked || c.in[i].rank() != 1) {
+			return c.no("%s is not known to have one dimension", c.name(i))
+		}
+	}
+	out, ok := c.broadcast([]*value{v, skip})
+	if !ok {
+		return nil
+	}
+	if v.kind != skip.kind && (v.kind != rows || v.axis >= v.rank()-2) { // only dimensions before the last two are repeated
+		return c.no("of %s and %s one has rows and the other does not", c.name(0), c.name(1))
+	}
+	statistics := slices.Clone(out.dims)
+	statistics[len(statistics)-1] = one
+	return []*value{out, like(out, statistics, out.axis), like(out, statistics, out.axis), like(out, out.dims, out.axis)}
 }
 
 // embed looks up words, segments and positions, each [rows, length], adds what it finds and normalises it.

@@ -17,7 +17,7 @@ var controlOperators = tableOf(
 // body reads an attribute that is a graph.
 func (c *call) body(name string) (*onnx.GraphProto, bool) {
 	a := c.attrs[name]
-	if a == nil || a.GetType() != onnx.AttributeProto_GRAPH || a.GetG() == nil {
+	if a.GetType() != onnx.AttributeProto_GRAPH {
 		return nil, c.bad("its attribute %q is no graph", name)
 	}
 	return a.GetG(), true
@@ -185,11 +185,12 @@ func (c *call) decided(then, otherwise []*value) []*value {
 // joined is what is known of a value that is one of two.
 func (c *call) joined(a, b *value) (*value, bool) {
 	if a.kind == rows || b.kind == rows {
-		if a.kind != b.kind || a.axis != b.axis || a.rank() != b.rank() || !a.outer.equal(b.outer) || !a.inner.equal(b.inner) {
+		if a.kind != b.kind || a.axis != b.axis || a.rank() != b.rank() || !a.dealtAs(b) {
 			return nil, c.bad("which rows its output has depends on its condition")
 		}
 	}
-	out := &value{kind: max(a.kind, b.kind), ranked: a.ranked && b.ranked && a.rank() == b.rank(), axis: a.axis, outer: a.outer, inner: a.inner}
+	out := like(a, nil, a.axis)
+	out.kind, out.ranked, out.own = max(a.kind, b.kind), a.ranked && b.ranked && a.rank() == b.rank(), a.own || b.own
 	if !out.ranked {
 		return out, out.kind == shared || c.bad("how many dimensions its output has is not known")
 	}

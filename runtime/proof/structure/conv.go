@@ -22,7 +22,7 @@ func (c *call) images() (*value, bool) {
 		return nil, c.bad("it needs images, with channels in dimension 1")
 	}
 	if v.kind == rows && v.axis != 0 {
-		c.mingles("works across")
+		c.meets(0, "works across")
 		return nil, false
 	}
 	return v, true

@@ -33,7 +33,8 @@
 //     until another turn adds nothing.
 //   - Engines weight with zero what does not count, and zero times infinity is NaN: interpolation between rows mixes them although its weights say
 //     no.
-//   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers.
+//   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers, or casts to uint32.
+//   - A loop may make no turn. What each turn gives then has a shape that no rule tells.
 //   - An operator whose inputs are all shared gives shared outputs, unless it draws random numbers.
 //
 // The rules are compared with ONNX Runtime twice: each with graphs made for it (testdata/rules.txt), and all together with random graphs

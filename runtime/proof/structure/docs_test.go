@@ -10,8 +10,9 @@ import (
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
-// The page lists the operators that have rules: those that can be proven, and those that are known to let rows meet.
-func TestPageListsTheOperators(t *testing.T) {
+// listed reads the table of operators of the page: what it says of each, by name.
+func listed(t *testing.T) map[string]string {
+	t.Helper()
 	raw, err := os.ReadFile("../../../docs/BATCHING.md")
 	if err != nil {
 		t.Fatal(err)
@@ -21,32 +22,48 @@ func TestPageListsTheOperators(t *testing.T) {
 	if !found || !end {
 		t.Fatal("the page has no list of operators")
 	}
-	var listed, never []string
+	said := map[string]string{}
+	head := regexp.MustCompile("^\\| (?:ONNX|`([a-z.]+)`)(?:, ([a-z ]+))? \\| (.*) \\|\n$")
 	for line := range strings.Lines(list) {
-		domain := ""
-		if m := regexp.MustCompile("^\\| (?:ONNX|`([a-z.]+)`)").FindStringSubmatch(line); m != nil && m[1] != "" {
-			domain = m[1] + "."
+		m := head.FindStringSubmatch(line)
+		if m == nil {
+			continue
 		}
-		_, cell, _ := strings.Cut(strings.TrimPrefix(line, "| "), "|")
-		for _, m := range regexp.MustCompile("`([A-Za-z0-9]+)`").FindAllStringSubmatch(cell, -1) {
-			listed = append(listed, domain+m[1])
-			if strings.Contains(line, "rows meet") {
-				never = append(never, domain+m[1])
+		var names []string
+		for name := range strings.SplitSeq(m[3], ", ") {
+			name = strings.TrimPrefix(m[1]+"."+strings.Trim(name, "`"), ".")
+			if _, twice := said[name]; twice {
+				t.Errorf("%s is listed twice", name)
 			}
+			said[name] = m[2]
+			names = append(names, name)
+		}
+		if !slices.IsSorted(names) {
+			t.Errorf("not in order: %s", m[3])
 		}
 	}
-	slices.Sort(listed)
+	return said
+}
+
+// The page lists the operators that have rules, and says which are not proven of rows, and at which of them rows are sure to meet.
+func TestPageListsTheOperators(t *testing.T) {
+	said := listed(t)
 	for _, name := range structure.Operators() {
-		if !slices.Contains(listed, name) {
+		if what, ok := said[name]; !ok {
 			t.Errorf("%s has a rule and is not listed", name)
-		}
-		if structure.NeverProven(name) != slices.Contains(never, name) {
-			t.Errorf("%s is listed as one that lets rows meet: %v", name, slices.Contains(never, name))
+		} else if structure.NeverProven(name) != (what != "") {
+			t.Errorf("%s is listed as %q", name, what)
 		}
 	}
-	for i, name := range listed {
-		if !slices.Contains(structure.Operators(), name) || i > 0 && listed[i-1] == name {
-			t.Errorf("%s is listed, and has no rule or is listed twice", name)
+	for name := range said {
+		if !slices.Contains(structure.Operators(), name) {
+			t.Errorf("%s is listed, and has no rule", name)
+		}
+	}
+	for _, line := range ruleLines(t) {
+		name := line.name()
+		if what := said[name]; what != "" && proveSketch(t, line.sketch).Mixes != (what == "rows meet") {
+			t.Errorf("%s is listed as %q: %s", name, what, line.sketch)
 		}
 	}
 }

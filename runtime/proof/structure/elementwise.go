@@ -1,17 +1,22 @@
 package structure
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // Operators that make each element of their output of the elements at the same place of their inputs, which broadcast.
 var elementwiseOperators = tableOf(
 	each("", operator{apply: elementwise, counts: true},
 		"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
-		"BitwiseXor", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
+		"BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
 		"GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max",
 		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
 		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 		"Where", "Xor", "StringConcat", "RegexFullMatch"),
-	each("", operator{apply: clip}, "Clip"),
+	each("", operator{apply: unary}, "Clip"),
+	each("", operator{apply: cast, counts: true}, "Cast"),
 	each("", operator{apply: castLike, counts: true}, "CastLike"),
 	each("", operator{apply: dropout, opaque: true}, "Dropout"),
 	each(microsoft, operator{apply: elementwise}, "Gelu", "QuickGelu", "FastGelu", "BiasGelu"),
@@ -41,8 +46,8 @@ func elementwise(c *call) []*value {
 	return []*value{out}
 }
 
-// clip has bounds that are scalars.
-func clip(c *call) []*value {
+// unary works on the elements of its first input one by one; all others are the same for all rows.
+func unary(c *call) []*value {
 	v, ok := c.data(0)
 	if !ok || !c.uniform(1) {
 		return nil
@@ -50,11 +55,26 @@ func clip(c *call) []*value {
 	return []*value{like(v, v.dims, v.axis)}
 }
 
+// ofUint32 is why a cast to uint32 is not proven. ONNX Runtime casts the elements of a batch in packets, and the last ones one by one, which makes
+// something else of NaN and of numbers out of range.
+const ofUint32 = "what a cast to uint32 makes of numbers out of range depends on where a row lies in memory"
+
+func cast(c *call) []*value {
+	to, ok := c.integer("to", 0)
+	if v := c.input(0); ok && to == int64(onnx.TensorProto_UINT32) && v != nil && v.kind == rows {
+		return c.no(ofUint32)
+	}
+	return elementwise(c)
+}
+
 // castLike looks at the type of its second input only.
 func castLike(c *call) []*value {
 	v, ok := c.data(0)
 	if !ok {
 		return nil
+	}
+	if to := c.input(1); v.kind == rows && (to == nil || to.dtype == onnx.TensorProto_UNDEFINED || to.dtype == onnx.TensorProto_UINT32) {
+		return c.no(ofUint32)
 	}
 	return []*value{like(v, v.dims, v.axis)}
 }
@@ -130,12 +150,11 @@ func (c *call) aligned(v, first *value, fromEnd int) bool {
 	at := v.rank() + fromEnd
 	switch {
 	case v.kind == counts:
-		c.mixed("it computes with how many rows there are")
-		return false
+		return c.bad("it computes with how many rows there are")
 	case v.kind == rows && v.axis != at:
 		c.mixed("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
 		return false
-	case v.kind == rows && (!v.outer.equal(first.outer) || !v.inner.equal(first.inner)):
+	case v.kind == rows && !v.dealtAs(first):
 		return c.bad("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
 	case v.kind == shared && at >= 0 && !v.dims[at].is(1):
 		return c.bad("%s has, or may have, an entry for each row of %s by its place", c.nameOf(v), c.nameOf(first))

@@ -10,6 +10,7 @@ var gatherOperators = tableOf(
 	each("", operator{apply: scatterElements}, "ScatterElements"),
 	each("", operator{apply: scatterND}, "ScatterND"),
 	each("", operator{apply: oneHot}, "OneHot"),
+	each("", operator{apply: compress}, "Compress"),
 )
 
 func gather(c *call) []*value {
@@ -96,7 +97,7 @@ func gatherElements(c *call) []*value {
 
 // alike demands that two tensors have their rows in the same way along the same dimension.
 func (c *call) alike(v, w *value) bool {
-	if v.kind != rows || w.kind != rows || v.axis != w.axis || !v.outer.equal(w.outer) || !v.inner.equal(w.inner) {
+	if v.kind != rows || w.kind != rows || v.axis != w.axis || !v.dealtAs(w) {
 		return c.bad("%s and %s do not both have their rows along the same dimension", c.nameOf(v), c.nameOf(w))
 	}
 	return true
@@ -198,8 +199,7 @@ func scatterND(c *call) []*value {
 		return c.no("how many dimensions it looks into is not known")
 	case v.kind == rows && int64(v.axis) < depth:
 		return c.meets(0, "writes by place along")
-	case v.kind != rows || updates.kind != rows || updates.axis != last+v.axis-int(depth) ||
-		!v.outer.equal(updates.outer) || !v.inner.equal(updates.inner):
+	case v.kind != rows || updates.kind != rows || updates.axis != last+v.axis-int(depth) || !v.dealtAs(updates):
 		return c.no("%s and %s do not both have their rows along the same dimension", c.name(0), c.name(2))
 	}
 	return []*value{like(v, v.dims, v.axis)}
@@ -229,4 +229,25 @@ func oneHot(c *call) []*value {
 		axis0++
 	}
 	return []*value{like(index, slices.Insert(slices.Clone(index.dims), at, depth), axis0)}
+}
+
+// compress keeps the entries along an axis that a condition chooses.
+func compress(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok || !c.uniform(1) {
+		return nil
+	}
+	if c.attrs["axis"] == nil {
+		return c.no("it takes elements out of all rows together")
+	}
+	at, ok := c.axis(0, v)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.meets(0, "picks entries of")
+	}
+	dims := slices.Clone(v.dims)
+	dims[at] = c.fresh()
+	return []*value{like(v, dims, v.axis)}
 }

@@ -38,7 +38,15 @@ func loop(c *call) []*value {
 	if !ok {
 		return nil
 	}
-	return c.leave(states, made[1+carried:], nil)
+	outs := c.leave(states, made[1+carried:], nil)
+	if !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() }) {
+		return outs
+	}
+	// Without a turn the engine may give what each turn gives another number of dimensions.
+	for i := carried; i < len(outs); i++ {
+		outs[i] = &value{kind: mixed, why: &cause{operator: operatorName(c.node), reason: "whether it makes a turn at all is not known"}}
+	}
+	return outs
 }
 
 // turns finds what holds of the carried values before every turn and after the last, and returns it with what the graph makes of it. The inputs
@@ -85,8 +93,7 @@ func (c *call) turns(
 // by being a symbol of its own, which covers every size.
 func (c *call) widened(state, made *value) (*value, bool) {
 	if state.kind == rows || made.kind == rows {
-		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() ||
-			!state.outer.equal(made.outer) || !state.inner.equal(made.inner) {
+		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() || !state.dealtAs(made) {
 			return nil, c.bad("which rows a value has that it hands from turn to turn changes")
 		}
 	}

@@ -64,12 +64,10 @@ func (c *call) product(a, b *value) []*value {
 		drop(len(out.dims) - 1)
 	}
 	if a.rank() == 1 {
-		drop(len(out.dims) - 1 - truthOf(b.rank() > 1))
+		drop(len(out.dims) - 1 - int(truth(b.rank() > 1)))
 	}
 	return []*value{out}
 }
-
-func truthOf(b bool) int { return int(truth(b)) }
 
 // turned swaps the last two dimensions.
 func turned(v *value) *value {
@@ -158,7 +156,7 @@ func einsum(c *call) []*value {
 				switch {
 				case first == nil:
 					first, row = v, letter
-				case letter != row || !v.outer.equal(first.outer) || !v.inner.equal(first.inner):
+				case letter != row || !v.dealtAs(first):
 					return c.mixed("the rows of %s lie elsewhere than those of %s", c.name(i), c.nameOf(first))
 				}
 			}

@@ -1,6 +1,7 @@
 package structure_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,13 +16,13 @@ import (
 
 // declaredAxes has the rows of a model along dimension 0, or the first open one where dimension 0 is fixed to more than 1; a tensor without
 // open dimensions or with a fixed first one has none.
-func declaredAxes(sig *tensor.Signature) structure.Axes {
-	axes := structure.Axes{Inputs: map[string]int{}}
+func declaredAxes(sig *tensor.Signature) map[string]int {
+	axes := map[string]int{}
 	for _, in := range sig.Inputs {
 		if at := slices.IndexFunc(in.Shape, func(d int64) bool { return d < 0 }); at >= 0 && (at == 0 || in.Shape[0] > 1) {
-			axes.Inputs[in.Name] = at
+			axes[in.Name] = at
 		} else if len(in.Shape) > 0 && in.Shape[0] == 1 {
-			axes.Inputs[in.Name] = 0 // a batch that is fixed to 1: as if it were open
+			axes[in.Name] = 0 // a batch that is fixed to 1: as if it were open
 		}
 	}
 	return axes
@@ -31,7 +32,7 @@ func verdictOf(t *testing.T, path string) structure.Verdict {
 	t.Helper()
 	session, err := ort.Open(path, ort.Options{})
 	if err != nil {
-		return structure.Verdict{Reason: "ONNX Runtime refuses it"}
+		t.Skipf("ONNX Runtime refuses it: %v", err) // as on a machine without the locale that it asks for
 	}
 	defer session.Close()
 	m, err := structure.Read(path)
@@ -52,29 +53,32 @@ func TestExampleModels(t *testing.T) {
 		t.Fatalf("no models: %v", err)
 	}
 	for _, file := range files {
-		if v := verdictOf(t, file); !v.Proven || v.Outputs["action"] != 0 {
+		if v := verdictOf(t, file); !v.Proven || !maps.Equal(v.Outputs, map[string]int{"action": 0}) {
 			t.Errorf("%s: %+v", file, v)
 		}
 	}
 }
 
-// realModels says what is proven of each, and along which dimension an output has its rows then; "": the operator in the way.
-var realModels = map[string]struct {
-	outputs  map[string]int
-	operator string
-}{
-	"go1_joystick_dyn/1":  {outputs: map[string]int{"continuous_actions": 0}},
-	"g1_joystick_dyn/1":   {outputs: map[string]int{"continuous_actions": 0}},
-	"g1_joystick_fp16/1":  {outputs: map[string]int{"continuous_actions": 0}},
-	"g1_kick_dyn/1":       {outputs: map[string]int{"action": 0}},
-	"g1_kick_dyn/2":       {outputs: map[string]int{"action": 0}},
-	"g1_kick_dyn/3":       {outputs: map[string]int{"action": 0}},
-	"squeezenet_fp16/1":   {outputs: map[string]int{"softmaxout_1": 0}},
-	"ppocr_cls/1":         {outputs: map[string]int{"softmax_0.tmp_0": 0}},
-	"silero_vad/1":        {outputs: map[string]int{"output": 0, "stateN": 1}},
-	"titanic_logreg/1":    {outputs: map[string]int{"label": 0, "probabilities": 0}},
-	"tiny_gpt2_kv/1":      {outputs: map[string]int{"logits": 0, "present_0": 1, "present_1": 1, "present_2": 1, "present_3": 1, "present_4": 1}},
-	"text_encoder_rand/1": {outputs: map[string]int{"last_hidden_state": 0}},
+// realModels says along which dimension the outputs of each have their rows.
+var realModels = map[string]map[string]int{
+	"go1_joystick_dyn/1":  {"continuous_actions": 0},
+	"g1_joystick_dyn/1":   {"continuous_actions": 0},
+	"g1_joystick_fp16/1":  {"continuous_actions": 0},
+	"g1_kick_dyn/1":       {"action": 0},
+	"g1_kick_dyn/2":       {"action": 0},
+	"g1_kick_dyn/3":       {"action": 0},
+	"squeezenet_fp16/1":   {"softmaxout_1": 0},
+	"ppocr_cls/1":         {"softmax_0.tmp_0": 0},
+	"silero_vad/1":        {"output": 0, "stateN": 1},
+	"titanic_logreg/1":    {"label": 0, "probabilities": 0},
+	"tiny_gpt2_kv/1":      {"logits": 0, "present_0": 1, "present_1": 1, "present_2": 1, "present_3": 1, "present_4": 1},
+	"text_encoder_rand/1": {"last_hidden_state": 0},
+}
+
+// unprovenModels says which of the small ones are not proven, and what stands in the way.
+var unprovenModels = map[string]string{
+	"edge/fragile.onnx": "Add", "edge/yalue_example_multitype.onnx": "Gather", "edge/yalue_example_strings.onnx": "StringNormalizer",
+	"tfidf_strings/1/model.onnx": "StringNormalizer",
 }
 
 func TestRealModels(t *testing.T) {
@@ -85,23 +89,21 @@ func TestRealModels(t *testing.T) {
 	initialise(t)
 	for name, want := range realModels {
 		t.Run(name, func(t *testing.T) {
-			v := verdictOf(t, filepath.Join(dir, name, "model.onnx"))
-			if !v.Proven || len(v.Outputs) != len(want.outputs) {
-				t.Fatalf("%+v", v)
-			}
-			for out, axis := range want.outputs {
-				if got, ok := v.Outputs[out]; !ok || got != axis {
-					t.Errorf("output %q has its rows along %d (%v), want %d", out, got, ok, axis)
-				}
+			if v := verdictOf(t, filepath.Join(dir, name, "model.onnx")); !v.Proven || !maps.Equal(v.Outputs, want) {
+				t.Errorf("%+v, want %v", v, want)
 			}
 		})
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "edge", "*.onnx"))
 	for _, file := range append(files, filepath.Join(dir, "edge/external_data/model.onnx"), filepath.Join(dir, "tfidf_strings/1/model.onnx")) {
-		v := verdictOf(t, file)
-		if v.Proven != (v.Reason == "") {
-			t.Errorf("%s: %+v", file, v)
-		}
+		name, _ := filepath.Rel(dir, file)
+		t.Run(name, func(t *testing.T) {
+			v := verdictOf(t, file)
+			operator, unproven := unprovenModels[name]
+			if got, _, _ := strings.Cut(v.Operator, " "); v.Proven == unproven || got != operator {
+				t.Errorf("%+v", v)
+			}
+		})
 	}
 }
 

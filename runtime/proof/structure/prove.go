@@ -7,9 +7,6 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// Axes says along which dimension each tensor has its rows, by name; a tensor that is not in it has none.
-type Axes struct{ Inputs, Outputs map[string]int }
-
 // Verdict is what the structure of a graph says about its rows.
 type Verdict struct {
 	Proven   bool           // every output's rows depend on their own rows only, whatever the inputs hold
@@ -20,9 +17,9 @@ type Verdict struct {
 	Nodes    int            // how many nodes the graph has, those of graphs inside it and of the model's own functions included
 }
 
-// Prove carries the rows of the inputs through the graph. Axes.Outputs is not looked at: what the graph gives is in the verdict, and the
-// caller compares. Prove may be called from several goroutines at once.
-func (m *Model) Prove(axes Axes) Verdict {
+// Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its rows; one that is not in it has
+// none. Prove may be called from several goroutines at once.
+func (m *Model) Prove(axes map[string]int) Verdict {
 	p := &prover{operators: operators, functions: m.functions}
 	v := Verdict{Nodes: m.nodes}
 	for {
@@ -102,7 +99,7 @@ func (p *prover) fresh() dim {
 }
 
 // run returns why the rows are not known to be independent; nil: they are, and p.outputs is filled.
-func (p *prover) run(m *onnx.ModelProto, axes Axes) *cause {
+func (p *prover) run(m *onnx.ModelProto, axes map[string]int) *cause {
 	g := m.GetGraph()
 	s, why := newScope(nil, m.GetOpsetImport())
 	if why != nil {
@@ -125,12 +122,12 @@ func (p *prover) run(m *onnx.ModelProto, axes Axes) *cause {
 }
 
 // inputs adds the inputs of a model to its values.
-func (p *prover) inputs(g *onnx.GraphProto, s *scope, axes Axes) *cause {
+func (p *prover) inputs(g *onnx.GraphProto, s *scope, axes map[string]int) *cause {
 	known := map[string]bool{}
 	for _, in := range g.GetInput() {
 		name := in.GetName()
 		known[name] = true
-		axis, hasRows := axes.Inputs[name]
+		axis, hasRows := axes[name]
 		if _, fixed := s.values[name]; fixed && !hasRows {
 			continue // a weight that a caller might replace, and which nobody does
 		}
@@ -138,15 +135,17 @@ func (p *prover) inputs(g *onnx.GraphProto, s *scope, axes Axes) *cause {
 		switch {
 		case v == nil:
 			v = &value{kind: mixed, why: &cause{reason: fmt.Sprintf("input %q is no tensor", name)}}
-		case hasRows && (!v.ranked || axis < 0 || axis >= v.rank()):
+		case hasRows && (axis < 0 || axis >= v.rank()):
 			return &cause{reason: fmt.Sprintf("input %q has no dimension %d", name, axis)}
 		case hasRows:
 			v.dims[axis] = perRow
+			dtype := v.dtype
 			v = rowsOf(v.dims, axis)
+			v.own, v.dtype = true, dtype
 		}
 		s.set(name, v, "")
 	}
-	for name := range axes.Inputs {
+	for name := range axes {
 		if !known[name] {
 			return &cause{reason: fmt.Sprintf("the graph has no input %q", name)}
 		}
@@ -160,7 +159,7 @@ func (p *prover) declared(info *onnx.ValueInfoProto) *value {
 	if t == nil {
 		return nil
 	}
-	v := &value{}
+	v := &value{dtype: onnx.TensorProto_DataType(t.GetElemType())}
 	if t.GetShape() == nil {
 		return v
 	}

@@ -38,13 +38,14 @@ func quantize(c *call) []*value {
 	if !ok {
 		return nil
 	}
+	if v.kind == rows && blocks != 0 {
+		return c.no("there is no rule for it in blocks")
+	}
 	if v.kind == rows && (c.input(1) == nil || !c.input(1).single() || c.input(2) != nil && !c.input(2).single()) {
 		place, ok := c.place(at, v.rank())
 		switch {
 		case !ok:
 			return nil
-		case blocks != 0:
-			return c.no("there is no rule for it in blocks")
 		case v.holds(place):
 			return c.meets(0, "has scales along")
 		}
@@ -143,11 +144,10 @@ func quantizedBinary(c *call) []*value {
 }
 
 func quantizedUnary(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) || !c.singles(1, 2, 3, 4) {
+	if !c.singles(1, 2, 3, 4) {
 		return nil
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return unary(c)
 }
 
 func quantizedPool(c *call) []*value {

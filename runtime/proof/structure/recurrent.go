@@ -33,7 +33,7 @@ func recurrent(c *call) []*value {
 				return nil
 			}
 		case x.kind != rows && v.kind != rows:
-		case x.kind != rows || v.kind != rows || !x.outer.equal(v.outer) || !x.inner.equal(v.inner):
+		case x.kind != rows || v.kind != rows || !x.dealtAs(v):
 			return c.no("%s has, or may have, an entry for each row by its place", c.name(i))
 		case i == 4 && (v.rank() != 1 || v.axis != 0), i > 4 && (v.rank() != 3 || v.axis != 1):
 			return c.no("the rows of %s lie elsewhere than those of %s", c.name(i), c.name(0))

@@ -9,7 +9,7 @@ var reduceOperators = tableOf(
 	each("", operator{apply: reduceSince(13), counts: true}, "ReduceSum"),
 	each("", operator{apply: argMax}, "ArgMax", "ArgMin"),
 	each("", operator{apply: softmax}, "Softmax", "LogSoftmax", "Hardmax"),
-	each("", operator{apply: along("normalises over", -1)}, "LpNormalization"),
+	each("", operator{apply: lpNormalization}, "LpNormalization"),
 	each("", operator{apply: cumSum}, "CumSum"),
 	each("", operator{apply: topK}, "TopK"),
 	each("", operator{apply: meanVariance}, "MeanVarianceNormalization"),
@@ -135,22 +135,19 @@ func softmax(c *call) []*value {
 	return []*value{like(v, v.dims, v.axis)}
 }
 
-// along is the rule of what mixes the entries along one axis and keeps the shape.
-func along(doing string, otherwise int64) rule {
-	return func(c *call) []*value {
-		v, ok := c.data(0)
-		if !ok || !c.uniform(1) {
-			return nil
-		}
-		at, ok := c.axis(otherwise, v)
-		if !ok {
-			return nil
-		}
-		if v.holds(at) {
-			return c.mingles(doing)
-		}
-		return []*value{like(v, v.dims, v.axis)}
+func lpNormalization(c *call) []*value {
+	v, ok := c.data(0)
+	if !ok {
+		return nil
 	}
+	at, ok := c.axis(-1, v)
+	if !ok {
+		return nil
+	}
+	if v.holds(at) {
+		return c.mingles("normalises over")
+	}
+	return []*value{like(v, v.dims, v.axis)}
 }
 
 func cumSum(c *call) []*value {

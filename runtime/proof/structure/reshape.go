@@ -384,7 +384,7 @@ func concat(c *call) []*value {
 			return c.meets(i, "concatenates along")
 		case (v.kind == rows) != (first.kind == rows):
 			return c.no("of its inputs some have rows and some do not")
-		case v.kind == rows && (v.axis != first.axis || !v.outer.equal(first.outer) || !v.inner.equal(first.inner)):
+		case v.kind == rows && (v.axis != first.axis || !v.dealtAs(first)):
 			return c.no("the rows of %s lie elsewhere than those of %s", c.name(i), c.name(0))
 		case v.kind == counts:
 			out.kind = counts

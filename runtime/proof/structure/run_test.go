@@ -47,8 +47,10 @@ func encoded(dtype onnxgraph.DType, number string) []byte {
 		return binary.LittleEndian.AppendUint16(nil, tensor.Float16Bits(float32(f)))
 	case onnxgraph.Int64:
 		return binary.LittleEndian.AppendUint64(nil, uint64(n))
-	case onnxgraph.Int32:
+	case onnxgraph.Int32, onnxgraph.Uint32:
 		return binary.LittleEndian.AppendUint32(nil, uint32(n))
+	case onnxgraph.Int16, onnxgraph.Uint16:
+		return binary.LittleEndian.AppendUint16(nil, uint16(n))
 	default:
 		return []byte{byte(n)}
 	}

@@ -2,6 +2,7 @@ package structure
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
@@ -180,13 +181,19 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 		independent = independent && v.kind == shared
 		if v.kind == counts && !op.counts {
 			c.differs(i)
-			// The numbers of rows are places, with which a row's own entries may be looked up; all else that comes of their count mixes.
-			return nil, &cause{operator: maker, reason: c.reason, mixes: key.name != "Range"}
+			return nil, &cause{operator: maker, reason: c.reason}
 		}
 	}
 	out := op.apply(c)
 	switch {
+	case out != nil && op.opaque: // it may bring rows from outside its inputs
+		return out, nil
 	case out != nil:
+		for _, v := range out {
+			if v != nil {
+				v.own = slices.ContainsFunc(c.in, (*value).holdsOwn)
+			}
+		}
 		return out, nil
 	case c.why != nil:
 		return nil, c.why
@@ -201,5 +208,6 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 	if c.reason == "" {
 		c.reason = "there is no rule for this use of it"
 	}
-	return nil, &cause{operator: maker, reason: c.reason, mixes: c.mixes, refused: c.refused}
+	filled := slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.kind == rows && !v.own })
+	return nil, &cause{operator: maker, reason: c.reason, mixes: c.mixes && !filled, refused: c.refused}
 }

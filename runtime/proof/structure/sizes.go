@@ -283,7 +283,7 @@ func tile(c *call) []*value {
 }
 
 func rangeOf(c *call) []*value {
-	if !c.uniform(0) || len(c.in) != 3 {
+	if !c.uniform(0) || len(c.in) != 3 || slices.Contains(c.in, nil) {
 		return nil
 	}
 	n := c.fresh()

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
-	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
 // A sketch is a model in a line of text, such as
@@ -23,7 +22,7 @@ type sketch struct {
 	inputs []sketchInput
 	graph  *onnxgraph.Graph
 	outs   []string
-	axes   structure.Axes
+	axes   map[string]int
 	nodes  int
 	ops    []string // that were used
 }
@@ -37,7 +36,8 @@ type sketchInput struct {
 
 var sketchTypes = map[string]onnxgraph.DType{
 	"float": onnxgraph.Float, "f": onnxgraph.Float, "double": onnxgraph.Double, "half": onnxgraph.Float16, "int64": onnxgraph.Int64,
-	"i64": onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
+	"i64": onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u32": onnxgraph.Uint32, "u16": onnxgraph.Uint16,
+	"i16": onnxgraph.Int16, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
 	"bool": onnxgraph.Bool, "b": onnxgraph.Bool, "string": onnxgraph.String,
 }
 
@@ -60,7 +60,7 @@ func parseSketch(text string) (s *sketch, err error) {
 			err = fmt.Errorf("%s: %v", text, r)
 		}
 	}()
-	s = &sketch{text: text, opset: 17, axes: structure.Axes{Inputs: map[string]int{}, Outputs: map[string]int{}}}
+	s = &sketch{text: text, opset: 17, axes: map[string]int{}}
 	p := &parser{s: s, rest: text, rng: rand.New(rand.NewPCG(7, 7))}
 	if p.word("opset") {
 		s.opset, _ = strconv.ParseInt(p.token(), 10, 64)
@@ -168,7 +168,7 @@ func (p *parser) input() {
 	for at, d := range in.dims {
 		if d == "N" {
 			in.axis = at
-			p.s.axes.Inputs[in.name] = at
+			p.s.axes[in.name] = at
 		}
 		if n, err := strconv.Atoi(d); err == nil {
 			dims = append(dims, n)

@@ -318,7 +318,7 @@ func reverseSequence(c *call) []*value {
 	switch {
 	case v.kind == rows && int64(v.axis) != batch:
 		return c.no("dimension %d, which holds the rows of %s, is not the one of its sequences", v.axis, c.name(0))
-	case v.kind != rows || lengths.kind != rows || lengths.rank() != 1 || !lengths.outer.equal(v.outer) || !lengths.inner.equal(v.inner):
+	case v.kind != rows || lengths.kind != rows || lengths.rank() != 1 || !lengths.dealtAs(v):
 		return c.no("its sequences and their lengths are not both rows")
 	}
 	return []*value{like(v, v.dims, v.axis)}

@@ -54,7 +54,7 @@ func TestWeightsAreLeftAlone(t *testing.T) {
 	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
 		t.Errorf("reading took %d bytes of memory", took)
 	}
-	if v := m.Prove(structure.Axes{Inputs: map[string]int{"x": 0}}); !v.Proven {
+	if v := m.Prove(map[string]int{"x": 0}); !v.Proven {
 		t.Errorf("%+v", v)
 	}
 	// A byte less than it says is a damaged file.
@@ -70,7 +70,7 @@ func TestWeightsAreLeftAlone(t *testing.T) {
 func TestLongAttributes(t *testing.T) {
 	g := onnxgraph.New("g").Opset("", 11).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
 	g.Node("Squeeze", []string{"x"}, []string{"y"}, onnxgraph.IntsAttr("axes", make([]int64, 100_000)...))
-	v := readModel(t, g.Marshal()).Prove(structure.Axes{Inputs: map[string]int{"x": 0}})
+	v := readModel(t, g.Marshal()).Prove(map[string]int{"x": 0})
 	if v.Proven || v.Reason != `its attribute "axes" is no list of integers` {
 		t.Errorf("%+v", v)
 	}
@@ -95,7 +95,7 @@ func TestDamagedFiles(t *testing.T) {
 		"groups": {0x3b, 0x3c}, "deep": protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), deep),
 	} {
 		if m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model))); err == nil {
-			t.Errorf("%s: read as a model of %d nodes", name, m.Prove(structure.Axes{}).Nodes)
+			t.Errorf("%s: read as a model of %d nodes", name, m.Prove(nil).Nodes)
 		}
 	}
 	if _, err := structure.ReadFrom(failingReader{}, 100); err == nil {
@@ -113,14 +113,32 @@ func FuzzProve(f *testing.F) {
 			f.Add(s.graph.Marshal())
 		}
 	}
+	f.Add(endless())
+	// Each operator with inputs, outputs and attributes that it cannot have.
+	body := onnxgraph.New("").UnshapedInput("a", onnxgraph.Int64).UnshapedInput("b", onnxgraph.Bool).UnshapedInput("c", onnxgraph.Float)
+	body.AnyOutput("d").Node("Identity", []string{"b"}, []string{"d"})
+	for _, name := range structure.Operators() {
+		dot := strings.LastIndex(name, ".")
+		for _, inputs := range [][]string{{}, {""}, {"x"}, {"", "", "x"}, {"i", "", "x"}, {"x", "x", "i", "i", "i", "i", "x"}} {
+			for _, n := range []int64{-9, 1, 9} {
+				g := onnxgraph.New("g").Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
+				g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
+				g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", body),
+					onnxgraph.GraphAttr("then_branch", body), onnxgraph.GraphAttr("else_branch", body), onnxgraph.IntAttr("num_scan_inputs", n),
+					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n), onnxgraph.IntsAttr("perm", 0, n),
+					onnxgraph.IntAttr("to", 12))
+				f.Add(g.Marshal())
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, model []byte) {
 		m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
 		if err != nil {
 			return
 		}
 		for _, name := range []string{"x", "i"} {
-			v := m.Prove(structure.Axes{Inputs: map[string]int{name: 0}})
-			if v.Proven != (v.Reason == "") {
+			v := m.Prove(map[string]int{name: 0})
+			if v.Proven != (v.Reason == "") || v.Proven && v.Mixes || !v.Proven && v.Outputs != nil {
 				t.Errorf("%+v", v)
 			}
 		}

@@ -1,6 +1,10 @@
 package structure
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+)
 
 // kind says what the elements of a tensor depend on. doc.go has the definitions that the rules keep to.
 type kind int
@@ -15,11 +19,13 @@ const (
 // value is what is known of a tensor.
 type value struct {
 	kind   kind
-	ranked bool  // dims is known
-	dims   []dim // of rows: N stands in dims[axis] only; else in none
+	ranked bool                      // dims is known
+	dtype  onnx.TensorProto_DataType // of inputs and constants, where they have one
+	dims   []dim                     // of rows: N stands in dims[axis] only; else in none
 	// of rows: dims[axis] is outer·N·inner, and the element at (o, n, i) there belongs to row n
 	axis         int
 	outer, inner dim
+	own          bool         // of rows: they hold what the caller gave for each, rather than all the same
 	elems        []elem       // the elements in row-major order where they are integers worth knowing; nil: not known
 	floats       []float64    // of a constant of floats
 	loose        map[int]bool // of what a loop hands on: the dimensions that change from turn to turn
@@ -37,7 +43,7 @@ type elem struct {
 // cause is the operator that stands in the way, and why.
 type cause struct {
 	operator, reason string
-	mixes            bool // rows are sure to meet there, whatever follows
+	mixes            bool // what a row holds is sure to reach another there, whatever follows
 	refused          bool // the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
 }
 
@@ -58,11 +64,7 @@ const maxElems = 1024
 // number is a constant. One that is too large to compute with is only known to lie far out, as the end of "all to the end" does.
 func number(n int64) elem {
 	if !small(n) {
-		far := 1
-		if n < 0 {
-			far = -1
-		}
-		return elem{far: far}
+		return elem{far: int(sign(n))}
 	}
 	return elem{dim: size(n), known: true}
 }
@@ -90,7 +92,13 @@ func rowsOf(dims []dim, axis int) *value {
 // plain tells that the dimension of rows has exactly one entry for each.
 func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
 
+// dealtAs tells that two tensors of rows have as many entries for each, in the same order.
+func (v *value) dealtAs(w *value) bool { return v.outer.equal(w.outer) && v.inner.equal(w.inner) }
+
 func (v *value) rank() int { return len(v.dims) }
+
+// holdsOwn tells that there are rows which hold what the caller gave for each.
+func (v *value) holdsOwn() bool { return v != nil && v.kind == rows && v.own }
 
 // single tells that the tensor is known to have exactly one element.
 func (v *value) single() bool {
@@ -99,6 +107,15 @@ func (v *value) single() bool {
 	}
 	p, ok := product(v.dims)
 	return ok && p.is(1)
+}
+
+// positive tells that the tensor is one number, known to be above 0.
+func (v *value) positive() bool {
+	if len(v.elems) != 1 {
+		return false
+	}
+	n, fixed := v.elems[0].fixed()
+	return v.elems[0].far > 0 || fixed && n > 0
 }
 
 // of counts: at least one element has N in it or is not known.
