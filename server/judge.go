@@ -19,7 +19,7 @@ func (s *Server) judge(call *catalog.Call, err error) {
 		outcome = breaker.Slow // the model alone takes longer than is wanted, wherever the request waited
 	}
 	if err != nil {
-		outcome = breaker.Ignored // overload, a caller that went away, an input that only fails itself, or may have been another's fault
+		outcome = breaker.Ignored // overload, a caller that went away, or an input that only fails itself
 		if isFault(err) {
 			outcome = breaker.Fault
 		}
@@ -30,7 +30,7 @@ func (s *Server) judge(call *catalog.Call, err error) {
 // isFault reports whether it is surely the model that failed.
 func isFault(err error) bool {
 	e, ok := errors.AsType[*catalog.ModelError](err)
-	return ok && e.Mates == 0 && !e.Batch
+	return ok && e.Mates == 0
 }
 
 // observe tells a rollout how a request to a version ended.

@@ -147,10 +147,7 @@ func faultOf(err error) fault {
 			return fault{code: codes.Unavailable, retry: retryUnavailable}
 		}
 	}
-	if e, ok := errors.AsType[*catalog.ModelError](err); ok {
-		if e.Batch {
-			return fault{code: codes.Internal, reason: "BATCH_FAILED"}
-		}
+	if _, ok := errors.AsType[*catalog.ModelError](err); ok {
 		return fault{code: codes.Internal, reason: "MODEL_FAILED"}
 	}
 	switch {

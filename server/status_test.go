@@ -250,11 +250,6 @@ func TestErrorTable(t *testing.T) {
 			name: "poisoned", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("NaN")},
 			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`, details: []proto.Message{info("MODEL_FAILED")},
 		},
-		{
-			name: "batch failed", err: &catalog.ModelError{Model: "policy", Version: 3, Batch: true, Err: errors.New("NaN")},
-			code: codes.Internal, message: `model "policy" version 3: the batch failed and this request could not be told from the cause: NaN`,
-			details: []proto.Message{info("BATCH_FAILED")},
-		},
 		{name: "panic", err: errPanic, code: codes.Internal, message: errPanic.Error()},
 		{name: "anything else", err: errors.New("surprise"), code: codes.Internal, message: "surprise"},
 	} {

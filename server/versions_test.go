@@ -51,7 +51,6 @@ func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 	}{
 		"fault":    {&catalog.ModelError{Model: "policy", Version: 2, Err: errModel}, true},
 		"poison":   {&catalog.ModelError{Model: "policy", Version: 2, Mates: 3, Err: errModel}, false},
-		"batch":    {&catalog.ModelError{Model: "policy", Version: 2, Batch: true, Err: errModel}, false},
 		"overload": {catalog.ErrDeviceLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {

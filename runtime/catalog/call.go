@@ -41,17 +41,12 @@ var ErrDeviceLost = errors.New("the device that holds the model is lost")
 type ModelError struct {
 	Model   string
 	Version int64
-	// Batch: the request ran beside others, some request of the batch failed, and the budget for finding out which was spent.
-	Batch bool
 	// Mates is how many requests of the same batch were answered: where there were any, the input is to blame.
 	Mates int
 	Err   error
 }
 
 func (e *ModelError) Error() string {
-	if e.Batch {
-		return fmt.Sprintf("model %q version %d: the batch failed and this request could not be told from the cause: %v", e.Model, e.Version, e.Err)
-	}
 	return fmt.Sprintf("model %q version %d failed on this input: %v", e.Model, e.Version, e.Err)
 }
 

@@ -103,24 +103,31 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 		j.plan = r.unjoined() // there is no row to pad or to fill up with
 	}
 	if call.Outcome, err = h.submit(ctx, j); err != nil {
+		undecided, is := errors.AsType[*undecidedError](err)
+		if !is {
+			return err
+		}
+		err = h.predictAlone(ctx, r, call, task)
+		if failed, is := errors.AsType[*catalog.ModelError](err); is {
+			failed.Mates = undecided.Mates
+		}
 		return err
 	}
 	if call.Results, err = j.join(); err != nil {
-		return h.predictWhole(ctx, r, call, task, err)
+		if r.plan.Load().batched {
+			if failed, is := errors.AsType[*catalog.ModelError](err); is {
+				err = failed.Err
+			}
+			h.demote(r.version, err.Error())
+		}
+		return h.predictAlone(ctx, r, call, task)
 	}
 	h.observe(r, call)
 	return nil
 }
 
-// predictWhole has a replica answer a call in one execution whose parts could not be joined. Other such calls end so, too, and the version
-// is taken out of batching.
-func (h *Host) predictWhole(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task, cause error) error {
-	if r.plan.Load().batched {
-		if failed, is := errors.AsType[*catalog.ModelError](cause); is {
-			cause = failed.Err
-		}
-		h.demote(r.version, cause.Error())
-	}
+// predictAlone has a replica answer a call in one execution of its own, after it could not be answered in company or in parts.
+func (h *Host) predictAlone(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task) error {
 	task.Alone = true
 	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: task, plan: r.unjoined()}
 	before := call.Outcome

@@ -22,7 +22,7 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	case outOfMemory(err):
 		x.halve(err, parts)
 	case isRowless(err):
-		x.separate(err, parts, time.Now().Add(cmp.Or(x.plan.budget, defaultIsolation)))
+		x.separate(err, parts)
 	default:
 		x.isolate(err, parts)
 	}
@@ -31,15 +31,25 @@ func (x *execution) recoverFrom(err error, parts []part) {
 // fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to be the
 // cause.
 func (x *execution) fail(err error, parts []part, together bool) {
-	if x.lost != nil {
+	failed := &catalog.ModelError{Model: x.v.model, Version: x.v.number, Err: err}
+	switch {
+	case x.lost != nil:
 		err = fmt.Errorf("model %q version %d: %w: %w", x.v.model, x.v.number, catalog.ErrDeviceLost, x.lost)
-	} else {
-		err = &catalog.ModelError{Model: x.v.model, Version: x.v.number, Batch: together, Err: err}
+	case together:
+		err = &undecidedError{failed}
+	default:
+		err = failed
 	}
 	for _, p := range parts {
 		p.span.Err = err
 	}
 }
+
+// undecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No caller hears of it: each
+// of them is run once more, by itself.
+type undecidedError struct{ *catalog.ModelError }
+
+func (e *undecidedError) Unwrap() error { return e.ModelError }
 
 // countMates tells the requests that the model failed on how many of their batch it answered.
 func countMates(spans []sharedsched.Span) {
@@ -75,7 +85,7 @@ func (x *execution) halve(err error, parts []part) {
 		}
 		switch {
 		case isRowless(err):
-			x.separate(err, half, time.Now().Add(cmp.Or(x.plan.budget, defaultIsolation)))
+			x.separate(err, half)
 		case err != nil:
 			x.fail(err, half, len(half) > 1)
 		}
@@ -104,8 +114,8 @@ type group struct {
 }
 
 // isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. It makes at most
-// 2·⌈log₂ n⌉ runs for n parts, and starts none once they took the time of one batch; what it could not tell apart by then fails
-// together. It goes breadth first, because a large group that runs well answers many requests at once.
+// 2·⌈log₂ n⌉ runs for n parts, which suffice for one cause, and starts none once they took the time of one batch; what it could not tell
+// apart by then is run again one by one, each when the scheduler has a place for it. It goes breadth first, because a large group that runs well answers many requests at once.
 func (x *execution) isolate(err error, parts []part) {
 	runs := 2 * bits.Len(uint(len(parts)-1))
 	end := time.Now().Add(cmp.Or(x.plan.budget, defaultIsolation))
@@ -122,7 +132,7 @@ func (x *execution) isolate(err error, parts []part) {
 		left, right := group{g.parts[:middle], g.err}, group{g.parts[middle:], g.err}
 		runs--
 		if left.err = x.again(left.parts); isRowless(left.err) {
-			x.separate(left.err, left.parts, end)
+			x.separate(left.err, left.parts)
 			left.err = nil // none of them is the cause
 		}
 		if left.err != nil {
@@ -138,7 +148,7 @@ func (x *execution) isolate(err error, parts []part) {
 		}
 		runs--
 		if right.err = x.again(right.parts); isRowless(right.err) {
-			x.separate(right.err, right.parts, end)
+			x.separate(right.err, right.parts)
 		} else if right.err != nil {
 			todo = append(todo, right)
 		}
@@ -151,23 +161,10 @@ func isRowless(err error) bool {
 	return is
 }
 
-// separate takes the version out of batching, and runs the requests of such a run one by one, as they came, until the end of the time
-// for that.
-func (x *execution) separate(err error, parts []part, end time.Time) {
+// separate takes the version out of batching, and has the requests of such a run run one by one, as they came.
+func (x *execution) separate(err error, parts []part) {
 	x.host.demote(x.v.version, fmt.Sprintf("in a batch of requests %v", err))
-	defer func(p *plan) { x.plan = p }(x.plan)
-	x.plan = x.v.unjoined()
-	for i, p := range parts {
-		if i > 0 && !time.Now().Before(end) || x.lost != nil {
-			x.fail(err, parts[i:], true)
-			return
-		}
-		// A part of a request that was split means nothing by itself.
-		whole := []part{{span: p.span, job: p.job, rows: p.job.rows}}
-		if own := x.run(whole, p.job.rows); own != nil {
-			x.fail(own, parts[i:i+1], false)
-		}
-	}
+	x.fail(err, parts, true)
 }
 
 func rowsOf(parts []part) int {

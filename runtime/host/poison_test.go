@@ -33,7 +33,7 @@ func oneRowCalls(n int, poisoned ...int) []*catalog.Call {
 // patient gives isolation all the time that it may want, so that a slow machine does not change a test.
 func patient(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) }
 
-// outcomes describes each call: "ok", "alone" (it failed on its own), "batch" (it could not be told from the cause) or the error.
+// outcomes describes each call: "ok", "alone" (it failed on its own) or the error.
 func outcomes(calls []*catalog.Call, errs []error) []string {
 	var got []string
 	for i, err := range errs {
@@ -43,8 +43,6 @@ func outcomes(calls []*catalog.Call, errs []error) []string {
 			got = append(got, "ok")
 		case err == nil:
 			got = append(got, fmt.Sprintf("%v for %v", values(calls[i].Results[0]), in))
-		case is && failed.Batch:
-			got = append(got, "batch")
 		case is && failed.Model == "m" && failed.Version == 1:
 			got = append(got, "alone")
 		default:
@@ -84,30 +82,30 @@ func TestOnePoisonedRequest(t *testing.T) {
 	}
 }
 
-// TestTwoPoisonedRequests: the runs do not always suffice for two, but nobody gets another's answer or blame.
-func TestTwoPoisonedRequests(t *testing.T) {
+// TestMorePoisonedRequests: the runs within the batch do not suffice for several, and what is left over is run by itself.
+func TestMorePoisonedRequests(t *testing.T) {
 	const n = 8
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
-	for first := range n {
-		for second := first + 1; second < n; second++ {
-			calls := oneRowCalls(n, first, second)
-			errs, runs := b.together(0, calls)
-			answered := 0
-			for i, got := range outcomes(calls, errs) {
-				poisoned := i == first || i == second
-				switch {
-				case got == "batch", got == "alone" && poisoned:
-				case got == "ok" && !poisoned:
-					answered++
-				default:
-					t.Errorf("poison at %d and %d: request %d: %s", first, second, i, got)
-				}
+	for set := range 1 << n {
+		var poisoned []int
+		want := all(n, "ok")
+		for i := range n {
+			if set>>i&1 == 1 {
+				poisoned = append(poisoned, i)
+				want[i] = "alone"
 			}
-			if answered < 4 {
-				t.Errorf("poison at %d and %d: only %d of 6 others were answered", first, second, answered)
-			}
-			if most := 1 + 2*3; len(runs) > most {
-				t.Errorf("poison at %d and %d: runs %v, want at most %d", first, second, runs, most)
+		}
+		calls := oneRowCalls(n, poisoned...)
+		errs, runs := b.together(0, calls)
+		if diff := cmp.Diff(want, outcomes(calls, errs)); diff != "" {
+			t.Errorf("%d are poisoned (-want +got):\n%s", poisoned, diff)
+		}
+		if most := 1 + 2*bits.Len(uint(n-1)) + n; len(runs) > most {
+			t.Errorf("%d are poisoned: runs %v, want at most %d", poisoned, runs, most)
+		}
+		for i, err := range errs {
+			if failed, is := errors.AsType[*catalog.ModelError](err); is && len(poisoned) < n/2 && failed.Mates == 0 {
+				t.Errorf("%d are poisoned: request %d seems to have failed without others that were answered", poisoned, i)
 			}
 		}
 	}
@@ -117,11 +115,11 @@ func TestEveryRequestPoisoned(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
 	calls := oneRowCalls(4, 0, 1, 2, 3)
 	errs, runs := b.together(0, calls)
-	// All, both halves, then the first half's; that spends the four further runs.
-	if diff := cmp.Diff([]int{4, 2, 2, 1, 1}, runs); diff != "" {
+	// All, both halves, then the first half's; that spends the four further runs. The others run by themselves.
+	if diff := cmp.Diff([]int{4, 2, 2, 1, 1, 1, 1}, runs); diff != "" {
 		t.Errorf("rows of each run (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"alone", "alone", "batch", "batch"}, outcomes(calls, errs)); diff != "" {
+	if diff := cmp.Diff(all(4, "alone"), outcomes(calls, errs)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
@@ -167,7 +165,8 @@ func TestFailedRuns(t *testing.T) {
 		padded int
 		script []error
 		want   []string
-		runs   []int
+		runs   []int // of the batch
+		alone  []int // of what was left over, ascending
 	}{
 		{name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup}, want: all(4, "ok"), runs: []int{4, 2, 1, 1}},
 		{name: "device lost", rows: []int{1, 1, 1}, script: []error{lost}, want: all(3, device), runs: []int{3}},
@@ -175,17 +174,17 @@ func TestFailedRuns(t *testing.T) {
 			name: "device lost while isolating", rows: []int{1, 1, 1, 1}, script: []error{hiccup, nil, lost},
 			want: []string{"ok", "ok", device, device}, runs: []int{4, 2, 1},
 		},
-		{name: "terminated", rows: []int{1, 1}, script: []error{ended}, want: all(2, "batch"), runs: []int{2}},
+		{name: "terminated", rows: []int{1, 1}, script: []error{ended, ended, ended}, want: all(2, "alone"), runs: []int{2}, alone: []int{1, 1}},
 		{name: "terminated alone", rows: []int{1}, script: []error{ended}, want: all(1, "alone"), runs: []int{1}},
 		{name: "out of memory, halves fit", rows: []int{1, 1, 1, 1, 1}, script: []error{full}, want: all(5, "ok"), runs: []int{5, 3, 2}},
 		{
 			name: "out of memory, one half does not fit", rows: []int{1, 1, 1, 1}, script: []error{full, full},
-			want: []string{"batch", "batch", "ok", "ok"}, runs: []int{4, 2, 2},
+			want: all(4, "ok"), runs: []int{4, 2, 2}, alone: []int{1, 1},
 		},
 		{name: "out of memory, cut through a request", rows: []int{1, 6, 1}, script: []error{full}, want: all(3, "ok"), runs: []int{8, 4, 4}},
 		{
 			name: "out of memory, half of a request", rows: []int{1, 6, 1}, script: []error{full, nil, full},
-			want: []string{"ok", "batch", "batch"}, runs: []int{8, 4, 4},
+			want: all(3, "ok"), runs: []int{8, 4, 4}, alone: []int{1, 6},
 		},
 		{name: "out of memory for one row", rows: []int{1}, script: []error{full}, want: all(1, "alone"), runs: []int{1}},
 		{name: "padded", rows: []int{1, 1, 1}, padded: 8, want: all(3, "ok"), runs: []int{8}},
@@ -206,7 +205,8 @@ func TestFailedRuns(t *testing.T) {
 			if diff := cmp.Diff(test.want, outcomes(calls, errs)); diff != "" {
 				t.Errorf("outcomes (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.runs, runs); diff != "" {
+			alone := slices.Sorted(slices.Values(runs[min(len(runs), 1+b.sched.report.Reruns):]))
+			if diff := cmp.Diff(slices.Concat(test.runs, test.alone), slices.Concat(runs[:len(runs)-len(alone)], alone)); diff != "" {
 				t.Errorf("rows of each run (-want +got):\n%s", diff)
 			}
 			if want := len(test.script) > 0; b.sched.report.Unusable != want {
@@ -224,8 +224,8 @@ func TestFailedRuns(t *testing.T) {
 			case len(test.script) > 0:
 				want = sharedsched.ModelFailed
 			}
-			if r := b.sched.report; r.Failure != want || r.Reruns != len(runs)-1 {
-				t.Errorf("reported as %v with %d reruns, want %v with %d", r.Failure, r.Reruns, want, len(runs)-1)
+			if r := b.sched.report; r.Failure != want || r.Reruns != len(test.runs)-1 {
+				t.Errorf("reported as %v with %d reruns, want %v with %d", r.Failure, r.Reruns, want, len(test.runs)-1)
 			}
 			for i, c := range calls {
 				if errs[i] != nil {
@@ -274,13 +274,13 @@ func TestIsolationEndsWithItsTime(t *testing.T) {
 	})
 	calls := oneRowCalls(8, 3)
 	errs, runs := b.together(0, calls)
-	if len(runs) > 2 {
-		t.Errorf("runs %v, want none that began after the time was spent", runs)
+	if diff := cmp.Diff(append([]int{8}, slices.Repeat([]int{1}, 8)...), runs); diff != "" {
+		t.Errorf("rows of each run (-want +got):\n%s", diff)
 	}
-	for i, got := range outcomes(calls, errs) {
-		if got != "batch" {
-			t.Errorf("request %d: %s, want batch", i, got)
-		}
+	want := all(8, "ok")
+	want[3] = "alone"
+	if diff := cmp.Diff(want, outcomes(calls, errs)); diff != "" {
+		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
 
