@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -12,6 +13,8 @@ type decision struct {
 	signature *tensor.Signature // with BatchDim set
 	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
 	guessed []bool
+	// assumed are the inputs that are taken to have as many rows as others although neither the manifest nor the name of the dimension says so.
+	assumed []string
 	// variables are the dimensions of inputs that the manifest brings to common lengths, and trims the dimensions of outputs that
 	// are as long as one of those.
 	variables []variable
@@ -40,6 +43,9 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 	}
 	if batched && b.Mode == modelrepo.BatchAuto {
 		guessStates(d.signature.Inputs, b.Unbatched)
+	}
+	if !d.certain() {
+		d.assumed = d.unnamed(symbol, b.BatchDim.Inputs)
 	}
 	for i := range d.signature.Outputs {
 		out := &d.signature.Outputs[i]
@@ -148,9 +154,21 @@ func (d *decision) certain() bool {
 	return inputs == 1 || len(symbols) == 1 && !symbols[""]
 }
 
+// unnamed returns the inputs with rows whose dimension bears another name than that of the batch, or none, and is not stated.
+func (d *decision) unnamed(symbol string, stated map[string]int) (names []string) {
+	for i := range d.signature.Inputs {
+		in := &d.signature.Inputs[i]
+		_, is := stated[in.Name]
+		if in.BatchDim != tensor.NoBatch && !is && (in.DimNames == nil || in.DimNames[in.BatchDim] != symbol || symbol == "") {
+			names = append(names, strconv.Quote(in.Name))
+		}
+	}
+	return names
+}
+
 // forgetRows declares that no tensor has rows: a request is then one row, whatever its shapes.
 func (d *decision) forgetRows() {
-	d.signature = d.signature.Clone()
+	d.signature, d.assumed = d.signature.Clone(), nil
 	for i := range d.signature.Inputs {
 		d.signature.Inputs[i].BatchDim = tensor.NoBatch
 	}

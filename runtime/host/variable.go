@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -126,9 +127,13 @@ func (d *decision) declare(padded bool) {
 	}
 }
 
-// explain adds to the signature's notes what is done to lengths.
+// explain adds to the signature's notes what is assumed of rows, and what is done to lengths.
 func (d *decision) explain(padded bool) {
 	notes := &d.signature.Notes
+	if d.assumed != nil {
+		*notes = append(*notes, fmt.Sprintf("all inputs with rows are taken to have equally many, although nothing says so of %s: name an input that has none in batching.unbatched",
+			strings.Join(d.assumed, ", ")))
+	}
 	for k := range d.variables {
 		v := &d.variables[k]
 		how := "executed in the length that they have"
