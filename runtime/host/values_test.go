@@ -128,26 +128,32 @@ func (w *world) until(is func() bool) {
 
 // TestValuesThatNeverComeBack are not proven: their requests run alone, and nothing else is run for them.
 func TestValuesThatNeverComeBack(t *testing.T) {
-	f := moded(func(int64) bool { return false })
-	w := newWorld(t, 1)
-	w.add("m", 1, f, nil)
-	v := w.load("m")
-	f.forget()
-	for mode := range int64(300) {
-		if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		f.forget()
+		for mode := range int64(300) {
+			if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := len(f.forget()); n != 300 {
-		t.Errorf("300 requests took %d runs", n)
-	}
-	// The first of them was forgotten: it comes for the first time again.
-	if err := w.Predict(t.Context(), askMode(v, 1, 1000, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(f.forget()); n != 1 {
-		t.Errorf("a request whose value was forgotten took %d runs", n)
-	}
+		synctest.Wait()
+		if n := len(f.forget()); n != 300 {
+			t.Errorf("300 requests took %d runs", n)
+		}
+		// The first of them was forgotten, and comes for the first time again. The last was not.
+		for _, mode := range []int64{1000, 1299} {
+			if err := w.Predict(t.Context(), askMode(v, 1, mode, 1)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := len(f.forget()); (n > 1) != (mode == 1299) {
+				t.Errorf("a request with the mode %d took %d runs", mode, n)
+			}
+		}
+	})
 }
 
 // TestUnprovenValuesRunAsTheyCame: until its value is proven nothing is added to a request and nothing taken away, whatever sizes are
@@ -313,21 +319,62 @@ func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutRowsAreAnswered and say nothing of the version's rows.
-func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m", 1, perRow(3, double), func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4}, 4 })
-	v := w.load("m")
-	none := &catalog.Call{Version: v, Inputs: []tensor.Tensor{floats(tensor.Shape{0, 3})}}
-	if err := w.Predict(t.Context(), none); err != nil || len(none.Results[0].Data) != 0 {
-		t.Errorf("answered with %v, %v", none.Results, err)
-	}
-	if b := w.version("m", 1).Batching; !b.Batched {
-		t.Errorf("it is out of batching: %s", b.Reason)
-	}
-	if err := w.Predict(t.Context(), ask(v, 1, 1, 2, 3)); err != nil {
-		t.Error(err)
-	}
+// TestLengthsAreProvenBeforeTheyAreJoined: the size of an open dimension is a value. Rows that meet in one length only, which no made-up
+// example has, get what they get alone.
+func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := sequence(func(rows [][]float32) ([][]float32, error) {
+			for i, row := range rows {
+				if len(row) == 37 {
+					row[0] += rows[(i+1)%len(rows)][1]
+				}
+			}
+			return rows, nil
+		})
+		run := f.run
+		f.run = func(b *tensor.Batch) error {
+			time.Sleep(time.Millisecond) // so that requests wait for each other
+			return run(b)
+		}
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		if !v.Batching.Batched {
+			t.Fatal(v.Batching.Reason)
+		}
+		for _, length := range []int{38, 37} {
+			shared := 0
+			for range 3 {
+				var calls []*catalog.Call
+				for i := range 8 {
+					x := make([]float32, length)
+					x[0], x[1] = float32(i), float32(i)
+					calls = append(calls, ask(v, 1, x...))
+				}
+				for i, err := range asked(t, w, calls)() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := float32(i)
+					if length == 37 {
+						want *= 2
+					}
+					if got := values(calls[i].Results[0])[0]; got != want {
+						t.Errorf("length %d: got %v, want %v", length, got, want)
+					}
+					shared = max(shared, calls[i].Outcome.BatchRequests)
+				}
+				time.Sleep(time.Second) // for the proof
+				synctest.Wait()
+			}
+			if (shared > 1) != (length == 38) {
+				t.Errorf("length %d: up to %d requests shared an execution", length, shared)
+			}
+		}
+		if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `taken out of batching: with what a request brought for "x"`) {
+			t.Error(b.Reason)
+		}
+	})
 }
 
 // TestProofsOfValuesTakeTheirShareOnly: whatever a client sends, proofs of values take a tenth of the device time of the requests that were
