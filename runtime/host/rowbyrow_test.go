@@ -67,8 +67,10 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 		change func(*modelrepo.Manifest)
 		split  []int
 	}{
-		"one row is too dear": {func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(500 * time.Microsecond) }, []int{1, 1, 1, 1, 1}},
-		"two rows at most":    {func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }, []int{2, 2, 1}},
+		"one row is too dear": {func(m *modelrepo.Manifest) {
+			m.Batching.MaxBatchCost = config.Duration(500 * time.Microsecond)
+		}, []int{1, 1, 1, 1, 1}},
+		"two rows at most": {func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }, []int{2, 2, 1}},
 		"dear, and two fewest": {func(m *modelrepo.Manifest) {
 			m.Batching.MaxBatchCost, m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = config.Duration(500*time.Microsecond), 4, []int{2, 4}
 		}, []int{2, 2, 2}},

@@ -97,7 +97,9 @@ func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wro
 	if most == 1 {
 		most = 3 // rows that are to be run one by one are independent if those of small batches are
 	}
-	batches := [][]int{t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came)}
+	batches := [][]int{
+		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),
+	}
 	f, err := t.batches(ctx, b, batches, most, "what a request brought for "+names(brought))
 	switch {
 	case err != nil:
