@@ -3,13 +3,12 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"testing"
 
 	"google.golang.org/grpc"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weftserve/weft/internal/race"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -121,7 +120,7 @@ func (r *running) end(t testing.TB) {
 // TestManyModelsTakeLinearTime starts, asks and stops servers of some models and of ten times as many, and compares what that
 // allocates, which unlike time is nearly the same in each run: what is done for every pair of models would show a hundredfold.
 func TestManyModelsTakeLinearTime(t *testing.T) {
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if race.Enabled {
 		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")
 	}
 	const few, many = 60, 600

@@ -143,6 +143,11 @@ var layers = []layer{
 		"drawing is a leaf",
 	},
 	{
+		"internal/race",
+		[]string{},
+		"how a test was built is a leaf",
+	},
+	{
 		"internal/record",
 		[]string{"proto/gen/..."},
 		"a recording holds what went over the wire, and is read where there is no server",
@@ -178,6 +183,7 @@ var layers = []layer{
 var exclusive = []struct{ pkg, importers, why string }{
 	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
+	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 }
 

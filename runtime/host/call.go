@@ -122,6 +122,9 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 		}
 		return h.predictAlone(ctx, r, call, task)
 	}
+	if v := r.plan.Load().values; v != nil {
+		v.earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
+	}
 	h.observe(r, call)
 	return nil
 }
@@ -143,19 +146,20 @@ func (h *Host) predictAlone(ctx context.Context, r *replica, call *catalog.Call,
 // submit completes the job's task from its inputs and waits for its end.
 func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) {
 	t, r := &j.task, j.replica
-	p := j.plan
-	if p == nil {
-		p = r.plan.Load()
+	t.Rows, t.Payload = j.rows, j
+	typical := j.plan == nil
+	if typical {
+		p := r.plan.Load()
 		t.Key, t.ShapeKey = p.keys(j.inputs)
-	} else {
-		_, t.ShapeKey = p.keys(j.inputs)
-		t.Key = aloneKey // they never share an execution, and their rows are not those that a batch waits for
+		if p.values != nil && !t.Alone && !h.proveFirst(r, p, j) {
+			t.Alone, j.plan = true, r.unjoined()
+		}
 	}
-	t.Rows = j.rows
-	if p.values != nil && !t.Alone {
-		h.proveFirst(r, p, j)
+	if j.plan != nil {
+		// They never share an execution, and their rows are not those that a batch waits for.
+		_, t.ShapeKey = j.plan.keys(j.inputs)
+		t.Key = aloneKey + t.ShapeKey
 	}
-	t.Payload = j
 	t.Bytes = int64(len(t.Key))
 	for i := range j.inputs {
 		t.Bytes += int64(len(j.inputs[i].Data))
@@ -166,11 +170,11 @@ func (h *Host) submit(ctx context.Context, j *job) (sharedsched.Outcome, error) 
 		defer r.await(-expected)
 	}
 	outcome, err := h.sched.Do(ctx, r.id, t)
-	r.account(t, expected, &outcome, err)
+	r.account(t, expected, typical, &outcome, err)
 	return outcome, err
 }
 
-// aloneKey is the queue of what is to run by itself. A request's key may be like it, which does no harm.
+// aloneKey begins the name of the queues, one per shape, of what is to run by itself. A request's key may be like it, which does no harm.
 const aloneKey = "alone"
 
 // answer records the outputs for some of the job's rows.

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/server/routing"
 )
 
 // keeping has a host keep what is decided in a directory, until the end of the test.
@@ -193,8 +194,21 @@ func TestWhatIsGoneIsStoodInFor(t *testing.T) {
 				}
 			}
 			w.divided(1, 2)
-			if !w.Snapshot().Model("m").Answers() {
-				t.Error("nothing answers")
+			answered := map[float32]bool{}
+			router := routing.NewRouter(routing.Config{})
+			for n := range uint64(50) {
+				route, err := router.Route(w.Snapshot(), routing.Request{Model: "m", Serial: n})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := w.answer(route.Version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answered[got] = true
+			}
+			if !answered[6] || answered[3] != (i == 0) || !w.Snapshot().Model("m").Answers() {
+				t.Errorf("the answers are %v", answered)
 			}
 		})
 	}

@@ -1,6 +1,9 @@
 package host
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Unload unloads a version whoever still wants it.
 func (h *Host) Unload(ctx context.Context, name string, number int64) error {
@@ -13,6 +16,13 @@ func (h *Host) Load(device string) float64 {
 	h.fleet.mu.Lock()
 	defer h.fleet.mu.Unlock()
 	return d.load
+}
+
+// RowCost returns what a row of a resident version took lately, on its first replica.
+func (h *Host) RowCost(name string, number int64) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Duration(h.models[name].versions[number].resident.list()[0].perRow.Load())
 }
 
 // Demote takes a resident version out of batching.

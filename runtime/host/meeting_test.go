@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -170,7 +170,7 @@ func TestRowsThatMeet(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "seen", true: "hidden"}[hidden], func(t *testing.T) {
 			graphs := meetings(hidden)
-			if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+			if race.Enabled {
 				graphs = graphs[:36] // all would take minutes under the race detector, and race no more
 			}
 			h, paths := serveMeetings(t, graphs)

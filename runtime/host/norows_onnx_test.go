@@ -77,3 +77,43 @@ func TestNoRowsRunAsTheModelWould(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestsWithoutRowsAreAnswered as the model answers them, and say nothing of the version's rows, whatever sizes are allowed.
+func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
+	g := onnxgraph.New("g").Input("x", onnxgraph.Float, "batch", 3).Input("words", onnxgraph.String, "batch").
+		Node("Add", []string{"x", "x"}, []string{"y"}).Output("y", onnxgraph.Float, "batch", 3).
+		Node("Identity", []string{"words"}, []string{"same"}).Output("same", onnxgraph.String, "batch")
+	l := onnxModel(t, g.Marshal())
+	b := &l.Models[0].Manifest.Batching
+	b.AllowedBatchSizes, b.MaxBatchSize, b.Audit = []int{4}, 4, 0
+	h := onnxHost(t, l)
+	version := func() *catalog.Version { return h.Snapshot().Model("m").Version(1) }
+	v := version()
+	if v.State != catalog.Ready || !v.Batching.Batched {
+		t.Fatalf("%v %s, batching %+v", v.State, v.Cause, v.Batching)
+	}
+	var all sync.WaitGroup
+	for k := range 32 {
+		all.Go(func() {
+			rows := k % 2
+			x, w := floats(tensor.Shape{int64(rows), 3}), words(tensor.Shape{int64(rows)})
+			if rows == 1 {
+				x, w = floats(tensor.Shape{1, 3}, 1, 2, float32(k)), words(tensor.Shape{1}, "w")
+			}
+			call := &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{x, w}}
+			if err := h.Predict(t.Context(), call); err != nil {
+				t.Errorf("%d rows: %v", rows, err)
+				return
+			}
+			y, same := call.Results[0], call.Results[1]
+			if !slices.Equal(y.Shape, x.Shape) || rows == 1 && !slices.Equal(values(y), []float32{2, 4, float32(2 * k)}) ||
+				!slices.Equal(same.Shape, w.Shape) || !slices.Equal(texts(same), texts(w)) {
+				t.Errorf("%d rows are answered with %+v", rows, call.Results)
+			}
+		})
+	}
+	all.Wait()
+	if b := version().Batching; !b.Batched {
+		t.Errorf("it is out of batching: %s", b.Reason)
+	}
+}

@@ -76,8 +76,8 @@ func (r *replica) await(expected int64) {
 // learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
 const learning = 8
 
-// account notes how a task ended that was expected to take so much device time.
-func (r *replica) account(t *sharedsched.Task, expected int64, o *sharedsched.Outcome, err error) {
+// account notes how a task ended that was expected to take so much device time. typical: requests as they are asked cost as much.
+func (r *replica) account(t *sharedsched.Task, expected int64, typical bool, o *sharedsched.Outcome, err error) {
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {
 			r.refused.Add(1)
@@ -88,7 +88,7 @@ func (r *replica) account(t *sharedsched.Task, expected int64, o *sharedsched.Ou
 	took := int64(cmp.Or(o.DeviceTime, o.Compute))
 	r.used.Add(took)
 	r.device.asked.Add(took)
-	if err != nil || t.Unmeasured || t.Payload.(*job).plan != nil {
+	if err != nil || t.Unmeasured || !typical {
 		return
 	}
 	now := took / int64(t.Rows)

@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // TestDearRowsRunOneByOne: where one row takes more than an execution may, a request of several is run row by row, if rows do not influence
@@ -52,6 +54,61 @@ func TestDearRowsRunOneByOne(t *testing.T) {
 			}
 			if got := values(call.Results[0]); !slices.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestValuesThatRowsAreSplitFor: a request whose value is proven is split where an execution may have fewer rows than it: one, where one
+// takes more than an execution may.
+func TestValuesThatRowsAreSplitFor(t *testing.T) {
+	meet := func(mode int64) bool { return mode == 4242 }
+	for name, test := range map[string]struct {
+		change func(*modelrepo.Manifest)
+		split  []int
+	}{
+		"one row is too dear": {func(m *modelrepo.Manifest) {
+			m.Batching.MaxBatchCost = config.Duration(500 * time.Microsecond)
+		}, []int{1, 1, 1, 1, 1}},
+		"two rows at most": {func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }, []int{2, 2, 1}},
+		"dear, and two fewest": {func(m *modelrepo.Manifest) {
+			m.Batching.MaxBatchCost, m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = config.Duration(500*time.Microsecond), 4, []int{2, 4}
+		}, []int{2, 2, 2}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
+			run := f.run
+			f.run = func(b *tensor.Batch) error {
+				time.Sleep(time.Duration(b.Inputs[0].Shape[0]) * time.Millisecond)
+				return run(b)
+			}
+			w := newWorld(t, 1)
+			w.add("m", 1, f, test.change)
+			v := w.load("m")
+			for _, mode := range []int64{4243, 4242} {
+				runs, want := []int(nil), test.split
+				if meet(mode) {
+					want = []int{5}
+				}
+				for n := range 3 { // the second begins the proof
+					f.forget()
+					call := askMode(v, 5, mode, float32(n))
+					if err := w.Predict(t.Context(), call); err != nil {
+						t.Fatal(err)
+					}
+					if got, want := values(call.Results[0]), answerTo(call, meet); !slices.Equal(got, want) {
+						t.Errorf("%s: mode %d: got %v, want %v", name, mode, got, want)
+					}
+					runs = f.forget()
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+				if !slices.Equal(runs, want) {
+					t.Errorf("%s: mode %d: executions of %v rows, want %v", name, mode, runs, want)
+				}
+			}
+			if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `taken out of batching: with what a request brought for "mode"`) {
+				t.Errorf("%s: %s", name, b.Reason)
 			}
 		})
 	}

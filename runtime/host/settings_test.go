@@ -161,6 +161,12 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 			if w.logs.logged(provenAnew) != 1 || w.logs.logged("a model version was replaced by what lies under its number now") != 0 || test.f.closed != 0 {
 				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
 			}
+			test.f.forget()
+			w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxQueue = 77 })
+			w.reconcile()
+			if runs := test.f.forget(); len(runs) > 0 || w.version("m", 1).Batching.MaxQueue != 77 {
+				t.Errorf("what it was proven for is proven again, in %d runs", len(runs))
+			}
 			if err := w.Close(t.Context()); err != nil || test.f.closed != 1 || w.Counts().MemoryInUse != 0 || len(w.sched.State().Versions) != 0 {
 				t.Errorf("closed %d times in the end (%v), %+v", test.f.closed, err, w.Counts())
 			}
@@ -183,25 +189,41 @@ func crowding() *fake {
 	})
 }
 
-// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with.
+// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with. What the manifest says of
+// them is known at once, what a proof says when it has been made.
 func TestOtherRowsNeedAReload(t *testing.T) {
 	two := func() *fake {
-		f := perRow(1, double)
+		f := crowding()
 		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown)) // perhaps with as many rows, perhaps not
 		return f
 	}
-	w := newWorld(t, 1)
-	first, second := two(), two()
-	w.add("m", 1, first, nil)
-	w.reconcile()
-	if b := w.version("m", 1).Batching; !b.Batched {
-		t.Fatal(b.Reason)
-	}
-	w.put("m", 1, second, "first")
-	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff })
-	w.reconcile()
-	if v := w.version("m", 1); first.closed != 1 || v.Cause != "" || v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
-		t.Errorf("closed %d times, cause %q, batch dimension %d", first.closed, v.Cause, v.Signature.Inputs[0].BatchDim)
+	for name, test := range map[string]struct {
+		change func(*modelrepo.Manifest)
+		proof  bool
+	}{
+		"by the manifest": {func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, false},
+		"by the proof":    {func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, true},
+	} {
+		w := newWorld(t, 1)
+		first, second := two(), two()
+		w.add("m", 1, first, fourRows)
+		w.reconcile()
+		if b := w.version("m", 1).Batching; !b.Batched {
+			t.Fatal(b.Reason)
+		}
+		first.forget()
+		w.put("m", 1, second, "first")
+		w.edit("m", test.change)
+		w.reconcile()
+		if v := w.version("m", 1); first.closed != 1 || v.Cause != "" || v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
+			t.Errorf("%s: closed %d times, cause %q, batch dimension %d", name, first.closed, v.Cause, v.Signature.Inputs[0].BatchDim)
+		}
+		if runs := first.forget(); (len(runs) > 0) != test.proof {
+			t.Errorf("%s: what was replaced was run %d times for a proof", name, len(runs))
+		}
+		if n := len(w.sched.State().Versions); n != 1 {
+			t.Errorf("%s: %d versions in the scheduler", name, n)
+		}
 	}
 }
 
@@ -233,6 +255,9 @@ func TestAProofOfNewSizesThatFails(t *testing.T) {
 	w.reconcile()
 	if v := w.version("m", 1); v.Cause != "" {
 		t.Errorf("cause %q after the edit was taken back", v.Cause)
+	}
+	if err := w.Close(t.Context()); err != nil || f.closed != 1 || len(w.sched.State().Versions) != 0 {
+		t.Errorf("closed %d times in the end (%v)", f.closed, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,14 +135,22 @@ func TestStructureNeedsNoExamples(t *testing.T) {
 // TestStructureFindsTheRowsOfOutputs where no example can: only one size is allowed, and no name tells.
 func TestStructureFindsTheRowsOfOutputs(t *testing.T) {
 	g := onnxgraph.New("turned")
-	g.Input("x", onnxgraph.Float, "batch", 4)
+	g.Input("x", onnxgraph.Float, nil, 4) // a name would be found in the output, too
 	g.Node("Transpose", []string{"x"}, []string{"y"}, onnxgraph.IntsAttr("perm", 1, 0))
 	g.Output("y", onnxgraph.Float, nil, nil)
 	l := onnxModel(t, g.Marshal())
 	b := &l.Models[0].Manifest.Batching
 	b.MaxBatchSize, b.AllowedBatchSizes = 8, []int{8}
-	v := onnxHost(t, l).Snapshot().Model("m").Version(1)
+	h := onnxHost(t, l)
+	v := h.Snapshot().Model("m").Version(1)
 	if v.State != catalog.Ready || v.Batching.Proof != catalog.ProofStructure || v.Signature.Outputs[0].BatchDim != 1 {
-		t.Errorf("state %v %s, rows in dimension %d, %+v", v.State, v.Cause, v.Signature.Outputs[0].BatchDim, v.Batching)
+		t.Fatalf("state %v %s, rows in dimension %d, %+v", v.State, v.Cause, v.Signature.Outputs[0].BatchDim, v.Batching)
+	}
+	call := ask(v, 2, 1, 2, 3, 4, 5, 6, 7, 8)
+	if err := h.Predict(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if got := values(call.Results[0]); !slices.Equal(got, []float32{1, 5, 2, 6, 3, 7, 4, 8}) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -39,6 +39,8 @@ type trial struct {
 	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the others are copies.
 	unit  int
 	graph graphProof
+	// unjoined is the plan by which single rows are run; nil: that of the replica.
+	unjoined *plan
 	// rounding is the largest difference that denies batching and may be rounding.
 	rounding rounding
 }
@@ -219,7 +221,7 @@ func (t *trial) repeat(ctx context.Context, base *baseline) error {
 
 // single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as many rows.
 func (t *trial) single(ctx context.Context, set []tensor.Tensor, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	return t.run(ctx, t.copies(set), t.unit, unmeasured)
+	return t.execute(ctx, &job{replica: t.replica, inputs: t.copies(set), rows: t.unit, plan: t.unjoined}, unmeasured)
 }
 
 // copies returns inputs of trial.unit rows, each like that of the set.
@@ -240,7 +242,10 @@ func (t *trial) copies(set []tensor.Tensor) []tensor.Tensor {
 
 // run executes one made-up request and returns its outputs and the device time that it took.
 func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	j := &job{replica: t.replica, inputs: inputs, rows: rows}
+	return t.execute(ctx, &job{replica: t.replica, inputs: inputs, rows: rows}, unmeasured)
+}
+
+func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
 	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured}
 	for {
 		outcome, err := t.host.submit(ctx, j)

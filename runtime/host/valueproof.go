@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -13,24 +12,15 @@ import (
 // valueRows is how many rows of a request take part in the proof of the value that it brought.
 const valueRows = 4
 
-// proveFirst has a request run alone as long as what it brought, its key, is not proven, and starts the proof if it is time for it.
-func (h *Host) proveFirst(r *replica, p *plan, j *job) {
+// proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split. If not, it starts
+// the proof if it is time for it.
+func (h *Host) proveFirst(r *replica, p *plan, j *job) (proven bool) {
 	key := j.task.Key
 	proven, prove := p.values.ask(key)
-	if proven {
-		return
-	}
 	if prove {
 		h.startValueProof(r, p, key, j)
 	}
-	t := &j.task
-	if n := len(p.allowed); n > 0 && t.Rows > p.allowed[n-1] {
-		// No execution may have so many rows. It is split, and shares no execution all the same, since no other request has its key.
-		t.Key += strconv.FormatInt(p.values.serial.Add(1), 10)
-		return
-	}
-	t.Alone = true
-	t.Unmeasured = p.padded(t.Rows) != t.Rows // which is not what so many rows cost
+	return proven
 }
 
 // startValueProof proves a value in the background, with copies of rows that came with it. The caller was told to prove it.
@@ -39,15 +29,16 @@ func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || bytesOf(sets[0]) > valueProofBytes {
-		p.values.settle(key, false)
+		p.values.settle(key, false, 0)
 		return
 	}
 	h.loads.Go(func() {
-		wrong, shown := h.proveValue(h.stop, r, p, sets)
+		t := h.newValueTrial(r, p)
+		wrong, shown := t.value(h.stop, p, sets)
 		if wrong != "" {
 			h.demote(r.version, wrong)
 		}
-		p.values.settle(key, shown && wrong == "")
+		p.values.settle(key, shown && wrong == "", t.spent)
 	})
 }
 
@@ -70,18 +61,19 @@ func copyRows(s *tensor.Signature, inputs []tensor.Tensor, n int) [][]tensor.Ten
 	return sets
 }
 
-// proveValue compares what rows of a request give alone with what they give in batches, beside each other and made-up rows, all with the
+// newValueTrial returns a trial of values that requests to a plan bring. Its rows run alone as such requests do.
+func (h *Host) newValueTrial(r *replica, p *plan) *trial {
+	return &trial{
+		host: h, replica: r, decision: &decision{signature: p.signature, trims: p.trims},
+		batching: &modelrepo.Batching{Tolerance: r.verdict.tolerance, AllowedBatchSizes: p.allowed},
+		rng:      rand.New(rand.NewPCG(2, uint64(r.number))), unit: 1, unjoined: r.unjoined(),
+	}
+}
+
+// value compares what rows of a request give alone with what they give in batches, beside each other and made-up rows, all with the
 // request's value of the inputs without rows. shown reports whether that showed something; wrong is what speaks against batching.
-func (h *Host) proveValue(ctx context.Context, r *replica, p *plan, sets [][]tensor.Tensor) (wrong string, shown bool) {
-	batching := modelrepo.Batching{Tolerance: r.verdict.tolerance, AllowedBatchSizes: p.allowed}
-	t := &trial{
-		host: h, replica: r, decision: &decision{signature: p.signature, trims: p.trims}, batching: &batching,
-		rng: rand.New(rand.NewPCG(2, uint64(r.number))), unit: p.padded(1),
-	}
+func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wrong string, shown bool) {
 	b := &baseline{unit: t.unit}
-	if p.most < 2 {
-		return "", false
-	}
 	came, _, err := t.add(ctx, b, sets, 0)
 	if err != nil || came == 0 {
 		return "", false
@@ -101,8 +93,14 @@ func (h *Host) proveValue(ctx context.Context, r *replica, p *plan, sets [][]ten
 	}
 	brought := slices.DeleteFunc(slices.Clone(p.signature.Inputs), func(in tensor.Spec) bool { return !hasValues(in) })
 	all := len(b.sets)
-	batches := [][]int{t.mix(2, 0, 0, came), t.mix(3, 0, 0, all), t.mix(2, 0, came-1, all), t.mix(p.most, 0, 0, all), t.mix(p.most, 0, 0, came)}
-	f, err := t.batches(ctx, b, batches, p.most, "what a request brought for "+names(brought))
+	most := p.most
+	if most == 1 {
+		most = 3 // rows that are to be run one by one are independent if those of small batches are
+	}
+	batches := [][]int{
+		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),
+	}
+	f, err := t.batches(ctx, b, batches, most, "what a request brought for "+names(brought))
 	switch {
 	case err != nil:
 		return "", false
@@ -114,7 +112,8 @@ func (h *Host) proveValue(ctx context.Context, r *replica, p *plan, sets [][]ten
 	return "", !f.less && tells(b.outputs)
 }
 
-// tells reports whether an element of an output differs from row to row: rows that are answered alike show nothing.
+// tells reports whether an element of an output differs from row to row: rows that are answered alike show nothing. Not every output must
+// vary, since a value may switch one off, and requests with it would never be joined.
 func tells(answers [][]tensor.Tensor) bool {
 	for o := range answers[0] {
 		rows := make([]tensor.Tensor, len(answers))

@@ -4,7 +4,7 @@ import (
 	lru "container/list"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -18,17 +18,23 @@ const (
 	valueProofBytes = trialBytes / 16 // of a row that takes part in a proof
 )
 
+// Proofs of a replica's values take a part of the device time that its answered requests took, which is earned as those are answered.
+// valueTime more is there at first, and can be saved up again. The proof that uses up what there is may take more, which is owed then.
+const (
+	valueTime = time.Second
+	valuePart = 10 // one in so many
+)
+
 // values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the sizes of open
-// dimensions, which is the key of their task. Requests with a value share executions only once rows that came with it were seen to
-// answer alike alone and in batches. Safe for concurrent use.
+// dimensions, which is the key of their task. Until rows that came with a value were seen to answer alike alone and in batches, its
+// requests run by themselves, as they came. Safe for concurrent use.
 type values struct {
 	mu      sync.Mutex
 	known   map[string]*lru.Element // guarded by mu: of *value
 	recent  lru.List                // guarded by mu: the latest in front
 	bytes   int                     // guarded by mu: of all
 	proving bool                    // guarded by mu: one value is being proven, which is as many as are at once
-
-	serial atomic.Int64 // of keys that no other request has
+	used    time.Duration           // guarded by mu: device time that proofs took and answered requests have not earned yet
 }
 
 type value struct {
@@ -81,7 +87,7 @@ func (v *values) ask(key string) (proven, prove bool) {
 	if known.proven {
 		return true, false
 	}
-	if v.proving {
+	if v.proving || v.used >= valueTime {
 		return false, false
 	}
 	known.asked++
@@ -103,11 +109,19 @@ func (v *values) remember(key string) {
 	}
 }
 
-// settle ends the proof of a value.
-func (v *values) settle(key string, proven bool) {
+// earn takes in the device time of an answered request.
+func (v *values) earn(took time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.used = max(0, v.used-took/valuePart)
+}
+
+// settle ends the proof of a value, which took so much device time.
+func (v *values) settle(key string, proven bool, took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.proving = false
+	v.used += took
 	if e := v.known[key]; e != nil {
 		e.Value.(*value).proven = proven
 	}

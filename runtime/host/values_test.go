@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -126,51 +128,143 @@ func (w *world) until(is func() bool) {
 
 // TestValuesThatNeverComeBack are not proven: their requests run alone, and nothing else is run for them.
 func TestValuesThatNeverComeBack(t *testing.T) {
-	f := moded(func(int64) bool { return false })
-	w := newWorld(t, 1)
-	w.add("m", 1, f, nil)
-	v := w.load("m")
-	f.forget()
-	for mode := range int64(300) {
-		if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		f.forget()
+		for mode := range int64(300) {
+			if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := len(f.forget()); n != 300 {
-		t.Errorf("300 requests took %d runs", n)
-	}
-	// The first of them was forgotten: it comes for the first time again.
-	if err := w.Predict(t.Context(), askMode(v, 1, 1000, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(f.forget()); n != 1 {
-		t.Errorf("a request whose value was forgotten took %d runs", n)
+		synctest.Wait()
+		if n := len(f.forget()); n != 300 {
+			t.Errorf("300 requests took %d runs", n)
+		}
+		// The first of them was forgotten, and comes for the first time again. The last was not.
+		for _, mode := range []int64{1000, 1299} {
+			if err := w.Predict(t.Context(), askMode(v, 1, mode, 1)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if n := len(f.forget()); (n > 1) != (mode == 1299) {
+				t.Errorf("a request with the mode %d took %d runs", mode, n)
+			}
+		}
+	})
+}
+
+// TestUnprovenValuesRunAsTheyCame: until its value is proven nothing is added to a request and nothing taken away, whatever sizes are
+// allowed; then it is filled up and split.
+func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
+	const meets, harmless = 4242, 4243
+	meet := func(mode int64) bool { return mode == meets }
+	for _, rows := range []int{1, 3, 8, 21} {
+		synctest.Test(t, func(t *testing.T) {
+			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
+			w := newWorld(t, 1)
+			w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4, 8}, 8 })
+			v := w.load("m")
+			if !v.Batching.Batched {
+				t.Fatalf("not batched: %s", v.Batching.Reason)
+			}
+			f.forget()
+			asks := func(mode int64, first float32) (runs []int) {
+				t.Helper()
+				call := askMode(v, rows, mode, first)
+				if err := w.Predict(t.Context(), call); err != nil {
+					t.Fatal(err)
+				}
+				if got, right := values(call.Results[0]), answerTo(call, meet); !slices.Equal(got, right) {
+					t.Errorf("%d rows with the mode %d: got %v, want %v", rows, mode, got, right)
+				}
+				return f.forget()
+			}
+			for _, mode := range []int64{harmless, meets} {
+				if runs := asks(mode, 1); !slices.Equal(runs, []int{rows}) {
+					t.Errorf("%d rows with the mode %d: executions of %v rows", rows, mode, runs)
+				}
+				if runs := asks(mode, 2); !slices.Contains(runs, rows) { // besides those of the proof that it begins
+					t.Errorf("%d rows with the mode %d: executions of %v rows", rows, mode, runs)
+				}
+				synctest.Wait()
+				f.forget()
+				runs := asks(mode, 3)
+				if padded := !slices.ContainsFunc(runs, func(size int) bool { return size != 4 && size != 8 }); mode == harmless && !padded {
+					t.Errorf("%d rows with a mode that is proven: executions of %v rows", rows, runs)
+				}
+			}
+			if w.version("m", 1).Batching.Batched {
+				t.Errorf("%d rows: it is still batched", rows)
+			}
+		})
 	}
 }
 
-// TestUnprovenValuesKeepToTheAllowedSizes: what runs alone is padded, and what is larger than any allowed size is split.
-func TestUnprovenValuesKeepToTheAllowedSizes(t *testing.T) {
-	f := moded(func(int64) bool { return false })
-	w := newWorld(t, 1)
-	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4, 8}, 8 })
-	v := w.load("m")
-	if !v.Batching.Batched {
-		t.Fatalf("not batched: %s", v.Batching.Reason)
-	}
-	for i, rows := range []int{1, 3, 6, 8, 21} {
-		call := askMode(v, rows, int64(2000+i), 7)
-		if err := w.Predict(t.Context(), call); err != nil {
-			t.Fatal(err)
+// TestUnprovenValuesAreNotPadded: padding may change an answer under one value and under no other.
+func TestUnprovenValuesAreNotPadded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mode := int64(0)
+		f := eachRow(func(row []float32) []float32 {
+			for i := range row {
+				row[i] *= 2
+				if mode == 4242 {
+					row[i] += float32(len(row))
+				}
+			}
+			return row
+		})
+		f.signature.Inputs = append(f.signature.Inputs, spec("mode", tensor.Int64))
+		run := f.run
+		f.run = func(b *tensor.Batch) error {
+			mode = integersOf(b.Inputs[1])[0]
+			return run(b)
 		}
-		if !slices.Equal(values(call.Results[0]), values(call.Inputs[0])) {
-			t.Errorf("%d rows: got %v", rows, values(call.Results[0]))
+		w := newWorld(t, 1)
+		w.add("m", 1, f, buckets(4, 8))
+		v := w.load("m")
+		if b := v.Batching; !b.Batched || !strings.Contains(b.Reason, "so is padding to") {
+			t.Fatalf("%+v", b)
 		}
-	}
-	for _, size := range f.forget() {
-		if size != 4 && size != 8 {
-			t.Errorf("an execution of %d rows was run, at load or later", size)
+		for range 3 { // the second begins the proof
+			call := &catalog.Call{Version: v, Rows: 2, Inputs: []tensor.Tensor{floats(tensor.Shape{2, 3}, 1, 2, 3, 4, 5, 6), int64s(nil, 4242)}}
+			if err := w.Predict(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := values(call.Results[0]), []float32{5, 7, 9, 11, 13, 15}; !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			synctest.Wait()
 		}
-	}
+		if b := w.version("m", 1).Batching; b.Batched {
+			t.Errorf("still batched: %s", b.Reason)
+		}
+	})
+}
+
+// TestUnprovenValuesTellWhatARowTakes: what is expected of a version follows them, too.
+func TestUnprovenValuesTellWhatARowTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		run := f.run
+		f.run = func(b *tensor.Batch) error {
+			time.Sleep(8 * time.Millisecond)
+			return run(b)
+		}
+		for mode := range int64(100) {
+			if err := w.Predict(t.Context(), askMode(v, 2, 1000+mode, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := w.RowCost("m", 1); took < 3*time.Millisecond || took > 5*time.Millisecond {
+			t.Errorf("a row is expected to take %v", took)
+		}
+	})
 }
 
 // TestRequestsOfManyModesAtOnce are never joined across values, whatever is being proven meanwhile.
@@ -225,19 +319,126 @@ func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutRowsAreAnswered and say nothing of the version's rows.
-func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m", 1, perRow(3, double), func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4}, 4 })
-	v := w.load("m")
-	none := &catalog.Call{Version: v, Inputs: []tensor.Tensor{floats(tensor.Shape{0, 3})}}
-	if err := w.Predict(t.Context(), none); err != nil || len(none.Results[0].Data) != 0 {
-		t.Errorf("answered with %v, %v", none.Results, err)
-	}
-	if b := w.version("m", 1).Batching; !b.Batched {
-		t.Errorf("it is out of batching: %s", b.Reason)
-	}
-	if err := w.Predict(t.Context(), ask(v, 1, 1, 2, 3)); err != nil {
-		t.Error(err)
-	}
+// TestLengthsAreProvenBeforeTheyAreJoined: the size of an open dimension is a value. Rows that meet in one length only, which no made-up
+// example has, get what they get alone.
+func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := sequence(func(rows [][]float32) ([][]float32, error) {
+			for i, row := range rows {
+				if len(row) == 37 {
+					row[0] += rows[(i+1)%len(rows)][1]
+				}
+			}
+			return rows, nil
+		})
+		run := f.run
+		f.run = func(b *tensor.Batch) error {
+			time.Sleep(time.Millisecond) // so that requests wait for each other
+			return run(b)
+		}
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		if !v.Batching.Batched {
+			t.Fatal(v.Batching.Reason)
+		}
+		for _, length := range []int{38, 37} {
+			shared := 0
+			for range 3 {
+				var calls []*catalog.Call
+				for i := range 8 {
+					x := make([]float32, length)
+					x[0], x[1] = float32(i), float32(i)
+					calls = append(calls, ask(v, 1, x...))
+				}
+				for i, err := range asked(t, w, calls)() {
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := float32(i)
+					if length == 37 {
+						want *= 2
+					}
+					if got := values(calls[i].Results[0])[0]; got != want {
+						t.Errorf("length %d: got %v, want %v", length, got, want)
+					}
+					shared = max(shared, calls[i].Outcome.BatchRequests)
+				}
+				time.Sleep(time.Second) // for the proof
+				synctest.Wait()
+			}
+			if (shared > 1) != (length == 38) {
+				t.Errorf("length %d: up to %d requests shared an execution", length, shared)
+			}
+		}
+		if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `taken out of batching: with what a request brought for "x"`) {
+			t.Error(b.Reason)
+		}
+	})
+}
+
+// TestProofsOfValuesTakeTheirShareOnly: whatever a client sends, proofs of values take a tenth of the device time of the requests that were
+// answered, and a second at first.
+func TestProofsOfValuesTakeTheirShareOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
+		run, used := f.run, time.Duration(0)
+		f.run = func(b *tensor.Batch) error {
+			took := time.Millisecond + time.Duration(b.Inputs[0].Shape[0])*100*time.Microsecond
+			time.Sleep(took)
+			used += took
+			return run(b)
+		}
+		w := newWorld(t, 1)
+		w.add("m", 1, f, nil)
+		v := w.load("m")
+		used = 0
+		requests := time.Duration(0)
+		twice := func(mode int64) {
+			for range 2 {
+				call := askMode(v, 1, mode, 1)
+				if err := w.Predict(t.Context(), call); err != nil {
+					t.Fatal(err)
+				}
+				requests += call.Outcome.DeviceTime
+			}
+		}
+		proofs := func() time.Duration {
+			time.Sleep(time.Minute) // which ends what is under way
+			synctest.Wait()
+			return used - requests
+		}
+		twice(1000)
+		one := proofs()
+		if one < 10*time.Millisecond {
+			t.Fatalf("a proof took %v", one)
+		}
+		for mode := range int64(1000) {
+			twice(2000 + mode)
+		}
+		most := time.Second + requests/10
+		got := proofs()
+		if got > most+one || got < most-one {
+			t.Errorf("proofs took %v beside %v of requests, want %v, and one takes %v", got, requests, most, one)
+		}
+		// A value that comes often is proven when enough was earned for it.
+		for range 500 {
+			twice(5)
+		}
+		if more := proofs() - got; more < one/2 || more > 2*one {
+			t.Errorf("proofs of a value took %v, and one takes %v", more, one)
+		}
+		// No more is saved up than there was at first.
+		for range 20_000 {
+			twice(5)
+		}
+		got = proofs()
+		before := requests
+		for mode := range int64(1000) {
+			twice(4000 + mode)
+		}
+		if more, most := proofs()-got, time.Second+(requests-before)/10+one; more > most {
+			t.Errorf("after much was earned, proofs took %v, want %v at most", more, most)
+		}
+	})
 }

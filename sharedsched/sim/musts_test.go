@@ -2,11 +2,11 @@ package sim
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -67,7 +67,7 @@ func TestMusts(t *testing.T) {
 
 func skipUnderRace(t *testing.T) {
 	t.Helper()
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if race.Enabled {
 		t.Skip("a minute under the race detector, and nothing that other tests do not do beside each other")
 	}
 }
