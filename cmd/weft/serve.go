@@ -147,7 +147,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
 		Logger: log, Observer: requestObserver{measured, log},
 		MaxEpisodes: c.MaxEpisodes, EpisodeTTL: time.Duration(c.EpisodeTTL),
-		Shadows: mirror, Rollouts: rollouts,
+		Shadows: mirror, Rollouts: rollouts, NotPersistedBecause: state.NotLasting(),
 	}
 	sources := telemetry.Sources{
 		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
