@@ -273,6 +273,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.entries[filepath.Join(dir, "n.json")] = &node{}
+	disk.entries[filepath.Join(dir, "o.json.tmp")] = &node{} // nor is what a crash left removed
 	disk.locked = false
 	log := &bytes.Buffer{}
 	if _, err := open(readOnly{disk}, dir, slog.New(slog.NewTextHandler(log, nil))); !errors.Is(err, syscall.EROFS) {
@@ -292,7 +293,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 			t.Errorf("the log lacks %s: %s", part, log)
 		}
 	}
-	if got := disk.files(); got != "m.json n.json" {
+	if got := disk.files(); got != "m.json n.json o.json.tmp" {
 		t.Errorf("there are %s", got)
 	}
 	disk.locked = true
