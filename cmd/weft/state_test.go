@@ -193,6 +193,10 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			if !strings.HasPrefix(r.inForce, before) || !strings.HasSuffix(r.inForce, after) {
 				t.Errorf("the log tells that in force is %s", r.inForce)
 			}
+			text, err := os.ReadFile(filepath.Join(repository, ".weft-state", "walker.json"))
+			if by := "    \"4\": {\n      \"loaded\": false,\n      \"by\": \"127.0.0.1:"; err != nil || !strings.Contains(string(text), by) {
+				t.Errorf("who unloaded a version is not kept: %v\n%s", err, text)
+			}
 			r.until(t, "what was loaded by hand is ready, and what was unloaded is not", func(m *weftv1.Model) bool {
 				return ready(m) == "[1 2 3]" && m.GetLabels()["stable"] == 1
 			})
