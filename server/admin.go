@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"regexp"
 	"strconv"
@@ -18,14 +19,13 @@ import (
 // Residents changes which versions are served and what leads to them. Errors are those of package catalog.
 type Residents interface {
 	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx ends, the error
-	// wraps its cause, and the version goes on being loaded.
-	LoadVersion(ctx context.Context, model string, number int64) error
+	// wraps its cause, and the version goes on being loaded. by is who wants it, here and below.
+	LoadVersion(ctx context.Context, model string, number int64, by string) error
 	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a version that is
 	// published as unloading by then goes on draining.
-	UnloadVersion(ctx context.Context, model string, number int64) error
-	// SetLabel moves a label to a ready version; 0 removes it. by is who wants it. If the change will not outlive the server, why tells
-	// the reason.
-	SetLabel(model, label string, version int64, by string) (persisted bool, why string, err error)
+	UnloadVersion(ctx context.Context, model string, number int64, by string) error
+	// SetLabel moves a label to a ready version; 0 removes it.
+	SetLabel(model, label string, version int64, by string) error
 	// SetTraffic replaces the traffic if its revision is the expected one; 0: whatever it is.
 	SetTraffic(model string, t *catalog.Traffic, expected uint64) (*catalog.Traffic, error)
 }
@@ -60,6 +60,12 @@ func (a *Admin) now(name string) *weftv1.Model {
 	return &weftv1.Model{Name: name}
 }
 
+// persisted says whether a change that was made outlives the server, and why it does not.
+func (a *Admin) persisted() (yes bool, whyNot string) {
+	whyNot = a.server.config.NotPersistedBecause
+	return whyNot == "", whyNot
+}
+
 // LoadVersion implements weftv1.AdminServiceServer.
 func (a *Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) (*weftv1.LoadVersionResponse, error) {
 	c := &attempt{call: "LoadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
@@ -67,7 +73,8 @@ func (a *Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest)
 	if err := a.try(ctx, c, func() error { return a.change(ctx, c, a.residents.LoadVersion) }); err != nil {
 		return nil, err
 	}
-	return &weftv1.LoadVersionResponse{Model: a.now(req.GetModel())}, nil
+	persisted, why := a.persisted()
+	return &weftv1.LoadVersionResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
 }
 
 // UnloadVersion implements weftv1.AdminServiceServer.
@@ -80,11 +87,12 @@ func (a *Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionRequ
 	if err := a.try(ctx, c, func() error { return a.change(ctx, c, a.residents.UnloadVersion) }); err != nil {
 		return nil, err
 	}
-	return &weftv1.UnloadVersionResponse{Model: a.now(req.GetModel())}, nil
+	persisted, why := a.persisted()
+	return &weftv1.UnloadVersionResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
 }
 
 // change loads or unloads a version. It ends when the server drains, which waits for neither.
-func (a *Admin) change(ctx context.Context, c *attempt, do func(context.Context, string, int64) error) error {
+func (a *Admin) change(ctx context.Context, c *attempt, do func(context.Context, string, int64, string) error) error {
 	if c.model == "" {
 		return &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}
 	}
@@ -106,7 +114,13 @@ func (a *Admin) change(ctx context.Context, c *attempt, do func(context.Context,
 		case <-ctx.Done():
 		}
 	}()
-	return do(ctx, c.model, c.version)
+	err := do(ctx, c.model, c.version, caller(ctx))
+	if errors.Is(err, catalog.ErrUnknown) {
+		if _, unknown := a.server.model(c.model); unknown != nil {
+			return unknown // it says which there are
+		}
+	}
+	return err
 }
 
 // validName is what models, versions' labels and slots may be called.
@@ -116,22 +130,18 @@ const nameRule = "a letter or digit, then letters, digits, '.', '_' and '-', at 
 
 // SetLabel implements weftv1.AdminServiceServer.
 func (a *Admin) SetLabel(ctx context.Context, req *weftv1.SetLabelRequest) (*weftv1.SetLabelResponse, error) {
-	resp := &weftv1.SetLabelResponse{}
 	c := &attempt{call: "SetLabel", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
-	err := a.try(ctx, c, func() (err error) {
+	err := a.try(ctx, c, func() error {
 		if err := a.checkLabel(req); err != nil {
 			return err
 		}
-		resp.Persisted, resp.NotPersistedBecause, err = a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion(), caller(ctx))
-		resp.NotPersistedBecause = catalog.PublicText(resp.GetNotPersistedBecause())
-		c.more = []any{"persisted", resp.GetPersisted()}
-		return err
+		return a.residents.SetLabel(req.GetModel(), req.GetLabel(), req.GetVersion(), caller(ctx))
 	})
 	if err != nil {
 		return nil, err
 	}
-	resp.Model = a.now(req.GetModel())
-	return resp, nil
+	persisted, why := a.persisted()
+	return &weftv1.SetLabelResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
 }
 
 func (a *Admin) checkLabel(req *weftv1.SetLabelRequest) error {
@@ -149,7 +159,7 @@ func (a *Admin) checkLabel(req *weftv1.SetLabelRequest) error {
 
 // SetTraffic implements weftv1.AdminServiceServer.
 func (a *Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (*weftv1.SetTrafficResponse, error) {
-	resp := &weftv1.SetTrafficResponse{}
+	var set *catalog.Traffic
 	c := &attempt{call: "SetTraffic", request: req, model: req.GetModel(), show: division}
 	err := a.try(ctx, c, func() error {
 		m, err := a.server.model(req.GetModel())
@@ -161,12 +171,12 @@ func (a *Admin) SetTraffic(ctx context.Context, req *weftv1.SetTrafficRequest) (
 			return err
 		}
 		wanted.By = caller(ctx)
-		t, err := a.residents.SetTraffic(req.GetModel(), wanted, req.GetTraffic().GetRevision())
-		resp.Traffic = trafficMessage(t)
+		set, err = a.residents.SetTraffic(req.GetModel(), wanted, req.GetTraffic().GetRevision())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return resp, nil
+	persisted, why := a.persisted()
+	return &weftv1.SetTrafficResponse{Traffic: trafficMessage(set), Persisted: persisted, NotPersistedBecause: why}, nil
 }

@@ -12,9 +12,13 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -28,14 +32,20 @@ type residents struct {
 	house  *house
 	err    error
 	panics bool
+	by     string // who loaded or unloaded last
 }
 
-func (r *residents) LoadVersion(context.Context, string, int64) error   { return r.end() }
-func (r *residents) UnloadVersion(context.Context, string, int64) error { return r.end() }
-
-func (r *residents) SetLabel(string, string, int64, string) (persisted bool, why string, err error) {
-	return false, "the manifest is read-only", r.end()
+func (r *residents) LoadVersion(_ context.Context, _ string, _ int64, by string) error {
+	r.by = by
+	return r.end()
 }
+
+func (r *residents) UnloadVersion(_ context.Context, _ string, _ int64, by string) error {
+	r.by = by
+	return r.end()
+}
+
+func (r *residents) SetLabel(string, string, int64, string) error { return r.end() }
 
 func (r *residents) SetTraffic(_ string, t *catalog.Traffic, _ uint64) (*catalog.Traffic, error) {
 	if err := r.end(); err != nil {
@@ -74,11 +84,14 @@ type audited struct {
 	log       bytes.Buffer
 }
 
+// readOnly is why what an audited Admin changes ends with the server.
+const readOnly = "the disk is read-only"
+
 func newAudited(t *testing.T) *audited {
 	h := newHouse(t, server.Config{}, server.Transport{})
 	a := &audited{residents: &residents{house: h}}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
-	a.Admin = server.NewAdmin(server.New(server.Config{Logger: log, Rollouts: drives{end: a.residents.end}}, h, h), a.residents)
+	a.Admin = server.NewAdmin(server.New(server.Config{Logger: log, Rollouts: drives{end: a.residents.end}, NotPersistedBecause: readOnly}, h, h), a.residents)
 	return a
 }
 
@@ -180,7 +193,7 @@ func TestChangesAreAudited(t *testing.T) {
 					want.cause != "" && (line["msg"] != "a change was refused" || line["level"] != "WARN" || after != "") {
 					t.Errorf("line %v", line)
 				}
-				if persisted, told := line["persisted"]; told != (call == "SetLabel" && want.model == "policy" && !want.panics) || told && persisted != false {
+				if persisted, told := line["persisted"]; told != (want.cause == "") || told && persisted != false {
 					t.Errorf("persisted: %v", persisted)
 				}
 			})
@@ -191,18 +204,18 @@ func TestChangesAreAudited(t *testing.T) {
 // changing is residents that do what they are asked to.
 type changing struct{ *residents }
 
-func (c changing) LoadVersion(_ context.Context, _ string, number int64) error {
+func (c changing) LoadVersion(_ context.Context, _ string, number int64, _ string) error {
 	s := houseSnapshot()
 	s.Revision, s.Model("policy").Version(number).State = 2, catalog.Ready
 	c.house.snapshot.Store(s)
 	return nil
 }
 
-func (c changing) SetLabel(_, label string, version int64, _ string) (persisted bool, why string, err error) {
+func (c changing) SetLabel(_, label string, version int64, _ string) error {
 	s := houseSnapshot()
 	s.Revision, s.Model("policy").Labels = 3, map[string]int64{label: version}
 	c.house.snapshot.Store(s)
-	return true, "", nil
+	return nil
 }
 
 // TestAuditShowsWhatChanges: the states of versions and the labels, as they were and as they are.
@@ -235,7 +248,7 @@ type leaving struct {
 	state catalog.State // of version 1 by then
 }
 
-func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64) error {
+func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64, _ string) error {
 	s := houseSnapshot()
 	s.Revision, s.Model("policy").Version(1).State = 2, l.state
 	l.house.snapshot.Store(s)
@@ -244,8 +257,8 @@ func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64) error {
 	return fmt.Errorf("change it: %w", context.Cause(ctx))
 }
 
-func (l leaving) UnloadVersion(ctx context.Context, model string, number int64) error {
-	return l.LoadVersion(ctx, model, number)
+func (l leaving) UnloadVersion(ctx context.Context, model string, number int64, by string) error {
+	return l.LoadVersion(ctx, model, number, by)
 }
 
 // TestAuditOfACallerWhoLeaves: what goes on without him was not refused.
@@ -363,7 +376,7 @@ func TestAnswersOfChanges(t *testing.T) {
 		t.Errorf("traffic: %v, %v", set, err)
 	}
 	label, err := a.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "stable", Version: 2})
-	if err != nil || label.GetPersisted() || label.GetNotPersistedBecause() == "" || label.GetModel().GetName() != "policy" {
+	if err != nil || label.GetModel().GetName() != "policy" {
 		t.Errorf("label: %v, %v", label, err)
 	}
 	load, err := a.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "policy", Version: 2})
@@ -377,6 +390,59 @@ func TestAnswersOfChanges(t *testing.T) {
 	start, err := a.StartRollout(t.Context(), &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: "policy", CandidateVersion: 2}})
 	if err != nil || start.GetRollout().GetCandidateVersion() != 2 {
 		t.Errorf("rollout: %v, %v", start, err)
+	}
+}
+
+// TestChangesSayWhetherTheyLast: every answer of AdminService does, in the same way, and loads and unloads are told who wants them.
+func TestChangesSayWhetherTheyLast(t *testing.T) {
+	for _, because := range []string{"", readOnly} {
+		h := newHouse(t, server.Config{}, server.Transport{})
+		r := &residents{house: h}
+		config := server.Config{Logger: slog.New(slog.DiscardHandler), Rollouts: drives{end: r.end}, NotPersistedBecause: because}
+		g := grpc.NewServer()
+		server.NewAdmin(server.New(config, h, h), r).Register(g)
+		conn := dial(t, g)
+		methods := weftv1.File_weft_v1_admin_service_proto.Services().ByName("AdminService").Methods()
+		for i := range methods.Len() {
+			m := methods.Get(i)
+			request := dynamicpb.NewMessage(m.Input())
+			if err := protojson.Unmarshal([]byte(requestsOfChanges[m.Name()]), request); err != nil {
+				t.Fatal(m.Name(), err)
+			}
+			response := dynamicpb.NewMessage(m.Output())
+			r.by = ""
+			if err := conn.Invoke(t.Context(), "/weft.v1.AdminService/"+string(m.Name()), request, response); err != nil {
+				t.Fatal(m.Name(), err)
+			}
+			told := func(field protoreflect.Name) any { return response.Get(m.Output().Fields().ByName(field)).Interface() }
+			if told("persisted") != (because == "") || told("not_persisted_because") != because {
+				t.Errorf("%s: %v; want that it lasts unless %q", m.Name(), response, because)
+			}
+			if strings.HasSuffix(string(m.Name()), "Version") && r.by == "" {
+				t.Errorf("%s: who wants it is not told", m.Name())
+			}
+		}
+	}
+}
+
+// requestsOfChanges is one request for each call of AdminService.
+var requestsOfChanges = map[protoreflect.Name]string{
+	"LoadVersion": `{"model": "policy", "version": 2}`, "UnloadVersion": `{"model": "policy", "version": 2}`,
+	"SetLabel":   `{"model": "policy", "label": "stable", "version": 2}`,
+	"SetTraffic": `{"model": "policy"}`, "StartRollout": `{"rollout": {"model": "policy"}}`,
+	"AdvanceRollout": `{"model": "policy"}`, "AbortRollout": `{"model": "policy"}`,
+}
+
+// TestChangesOfAnUnknownModel say which there are, whoever finds out.
+func TestChangesOfAnUnknownModel(t *testing.T) {
+	h := newHouse(t, server.Config{}, server.Transport{})
+	admin := server.NewAdmin(h.Server, &residents{house: h, err: fmt.Errorf("load it: %w", catalog.ErrUnknown)})
+	_, load := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "polcy", Version: 1})
+	_, unload := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "polcy", Version: 1})
+	for _, err := range []error{load, unload} {
+		if s := status.Convert(err); s.Code() != codes.NotFound || s.Message() != `no model is named "polcy"; there is "policy"` {
+			t.Error(err)
+		}
 	}
 }
 

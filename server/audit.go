@@ -29,7 +29,6 @@ type attempt struct {
 	version int64                              // 0: the call names none
 	show    func(*catalog.Model) proto.Message // what of the model it may change
 	goesOn  func(*catalog.Model) bool          // whether the change is being made although the caller has gone; nil: it is not
-	more    []any                              // fields of the log that are known afterwards: keys and values
 }
 
 // try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for what, and
@@ -38,10 +37,11 @@ type attempt struct {
 func (a *Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
-		fields := append([]any{"who", caller(ctx), "call", c.call, "model", clip(c.model), "request", compact(c.request), "before", before}, c.more...)
+		fields := []any{"who", caller(ctx), "call", c.call, "model", clip(c.model), "request", compact(c.request), "before", before}
 		switch {
 		case err == nil:
-			a.log.InfoContext(ctx, "changed", append(fields, "after", a.look(c))...)
+			persisted, _ := a.persisted()
+			a.log.InfoContext(ctx, "changed", append(fields, "after", a.look(c), "persisted", persisted)...)
 		case a.goesOn(ctx, c, err):
 			a.log.InfoContext(ctx, "a change goes on without its caller", append(fields, "cause", clip(err.Error()), "after", a.look(c))...)
 		default:

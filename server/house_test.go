@@ -137,9 +137,24 @@ func newHouse(t *testing.T, config server.Config, transport server.Transport) *h
 	h.Server = server.New(config, h, h)
 	h.grpc = grpc.NewServer(transport.Options()...)
 	h.Register(h.grpc)
+	t.Cleanup(func() {
+		for of, n := range h.offered { // the handlers have ended
+			if n != 0 {
+				t.Errorf("of the requests for %+v %d more came than ended", of, n)
+			}
+		}
+	})
+	h.conn = dial(t, h.grpc)
+	h.predict, h.models = weftv1.NewPredictionServiceClient(h.conn), weftv1.NewModelServiceClient(h.conn)
+	return h
+}
+
+// dial connects to a server, which it serves with until the end of the test.
+func dial(t *testing.T, g *grpc.Server) *grpc.ClientConn {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
-	go func() { served <- h.grpc.Serve(listener) }()
+	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///house",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -150,18 +165,12 @@ func newHouse(t *testing.T, config server.Config, transport server.Transport) *h
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
-		h.grpc.Stop()
+		g.Stop()
 		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // as where the test ends before it has begun
 			t.Error(err)
 		}
-		for of, n := range h.offered { // the handlers have ended
-			if n != 0 {
-				t.Errorf("of the requests for %+v %d more came than ended", of, n)
-			}
-		}
 	})
-	h.conn, h.predict, h.models = conn, weftv1.NewPredictionServiceClient(conn), weftv1.NewModelServiceClient(conn)
-	return h
+	return conn
 }
 
 // runPolicy is the model.

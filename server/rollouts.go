@@ -52,21 +52,24 @@ func (a *Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutReques
 	plan := planOf(req.GetRollout())
 	c := &attempt{call: "StartRollout", request: req, model: plan.Model, show: division}
 	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan, caller(ctx)) })
-	return &weftv1.StartRolloutResponse{Rollout: r}, err
+	persisted, why := a.persisted()
+	return &weftv1.StartRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
 }
 
 // AdvanceRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AdvanceRollout(ctx context.Context, req *weftv1.AdvanceRolloutRequest) (*weftv1.AdvanceRolloutResponse, error) {
 	c := &attempt{call: "AdvanceRollout", request: req, model: req.GetModel(), show: division}
 	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel(), caller(ctx)) })
-	return &weftv1.AdvanceRolloutResponse{Rollout: r}, err
+	persisted, why := a.persisted()
+	return &weftv1.AdvanceRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
 }
 
 // AbortRollout implements weftv1.AdminServiceServer.
 func (a *Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest) (*weftv1.AbortRolloutResponse, error) {
 	c := &attempt{call: "AbortRollout", request: req, model: req.GetModel(), show: division}
 	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel(), caller(ctx)) })
-	return &weftv1.AbortRolloutResponse{Rollout: r}, err
+	persisted, why := a.persisted()
+	return &weftv1.AbortRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
 }
 
 // drive changes a model's rollout.

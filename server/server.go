@@ -77,6 +77,8 @@ type Config struct {
 	Shadows Shadows
 	// Rollouts compares versions by how they did. Nil: nothing is compared.
 	Rollouts Rollouts
+	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives that.
+	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder Recorder
 }

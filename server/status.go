@@ -61,8 +61,12 @@ func (p place) metadata(more ...string) map[string]string {
 	m := make(map[string]string, 3+len(more)/2)
 	if p.model != "" {
 		m["model"] = p.model
-		m["version"] = strconv.FormatInt(p.version, 10)
-		m["slot"] = p.slot
+		if p.version != 0 {
+			m["version"] = strconv.FormatInt(p.version, 10)
+		}
+		if p.slot != "" {
+			m["slot"] = p.slot
+		}
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		m[more[i]] = more[i+1]

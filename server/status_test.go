@@ -295,3 +295,20 @@ func TestMessagesAreBoundedAndValid(t *testing.T) {
 		}
 	}
 }
+
+// TestErrorsLeaveOutWhatIsNotKnown of where they happened.
+func TestErrorsLeaveOutWhatIsNotKnown(t *testing.T) {
+	for _, c := range []struct {
+		at   place
+		want map[string]string
+	}{
+		{place{}, map[string]string{}},
+		{place{model: "policy"}, map[string]string{"model": "policy"}},
+		{place{model: "policy", version: 2}, map[string]string{"model": "policy", "version": "2"}},
+		{place{model: "policy", version: 2, slot: "a"}, map[string]string{"model": "policy", "version": "2", "slot": "a"}},
+	} {
+		if diff := cmp.Diff(c.want, c.at.metadata()); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", c.at, diff)
+		}
+	}
+}

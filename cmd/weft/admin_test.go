@@ -49,7 +49,7 @@ type lateAnswer struct {
 
 func (lateAnswer) Snapshot() *catalog.Snapshot { return &catalog.Snapshot{} }
 
-func (l lateAnswer) LoadVersion(ctx context.Context, _ string, _ int64) error {
+func (l lateAnswer) LoadVersion(ctx context.Context, _ string, _ int64, _ string) error {
 	close(l.begun)
 	<-ctx.Done()
 	<-l.let

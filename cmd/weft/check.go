@@ -9,10 +9,12 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// checkCommand is `weft check`. It prints what is in force, and on the error stream each fault.
+// checkCommand is `weft check`. It prints what was set and how each version is served, and on the error stream each fault. With
+// --log-level debug it prints defaults too, and what the log says meanwhile.
 type checkCommand struct {
 	settings
 	NoLoad bool `name:"no-load" help:"Read only; do not load the models and prove whether they can be batched."`
@@ -20,12 +22,12 @@ type checkCommand struct {
 
 // Run checks. Faults of one thing do not keep the others from being looked at.
 func (c *checkCommand) Run(s streams) error {
-	r := &report{streams: s}
+	r := &report{streams: s, defaults: c.LogLevel == "debug"}
 	wrong := c.check()
 	if wrong != nil {
 		r.fault(wrong)
 	}
-	r.section("server", &c.Server)
+	r.section("server", &c.Server, config.DefaultServer())
 	repository, err := modelrepo.Open(c.Repositories...)
 	if err != nil {
 		r.fault(err)

@@ -38,7 +38,9 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 			hurry()
 			err := s.Drain(ctx)
 			if err != nil {
-				log.Warn("accepted requests are abandoned", "requests", s.Unanswered())
+				if n := s.Unanswered(); n > 0 { // else it is streams that had not ended yet
+					log.Warn("accepted requests are abandoned", "requests", n)
+				}
 				abandon()
 			}
 			sending := ctx

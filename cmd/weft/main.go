@@ -16,7 +16,7 @@ import (
 // commandLine is the commands and their flags.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
-	Check   checkCommand   `cmd:"" help:"Print the effective configuration and everything that is wrong with it or with the models."`
+	Check   checkCommand   `cmd:"" help:"Print what is configured, how each version is served, and everything that is wrong."`
 	Sim     simCommand     `cmd:"" help:"Compare the scheduler with others under simulated load."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`

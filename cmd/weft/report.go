@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ var errFaults = errors.New("there are faults, see above")
 // report prints what check finds, faults to the error stream.
 type report struct {
 	streams
-	faulty bool
+	defaults bool // settings that are as by default are printed too
+	faulty   bool
 }
 
 func (r *report) fault(err error) {
@@ -41,16 +43,22 @@ func (r *report) verdict() error {
 }
 
 // section prints settings below a heading.
-func (r *report) section(heading string, settings any) {
-	text, err := config.Print(settings)
-	if err != nil {
-		r.fault(err)
-		return
+func (r *report) section(heading string, settings, defaults any) {
+	text, err := config.PrintChanged(settings, defaults)
+	if r.defaults {
+		text, err = config.Print(settings)
 	}
-	fmt.Fprintf(r.out, "# %s\n%s\n", heading, text)
+	switch {
+	case err != nil:
+		r.fault(err)
+	case text == "":
+		fmt.Fprintf(r.out, "# %s: all settings are the defaults\n\n", heading)
+	default:
+		fmt.Fprintf(r.out, "# %s\n%s\n", heading, text)
+	}
 }
 
-// listing prints every model's effective settings.
+// listing prints every model's settings.
 func (r *report) listing(l *modelrepo.Listing) {
 	for _, fault := range l.Faults {
 		r.fault(fault)
@@ -63,9 +71,9 @@ func (r *report) listing(l *modelrepo.Listing) {
 		}
 		source := m.ManifestPath
 		if source == "" {
-			source = m.Dir + " (it has no " + modelrepo.ManifestName + ": these are the defaults)"
+			source = m.Dir + " (it has no " + modelrepo.ManifestName + ")"
 		}
-		r.section("model "+m.Name+", "+source, &m.Manifest)
+		r.section("model "+m.Name+", "+source, &m.Manifest, modelrepo.Defaults())
 		for _, v := range m.Versions {
 			if v.Err != nil {
 				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, v.Err))
@@ -86,30 +94,50 @@ func (r *report) listing(l *modelrepo.Listing) {
 // versions prints how each version that was loaded is served, and what it costs.
 func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sharedsched.State) {
 	for _, m := range l.Models {
+		var alike []*catalog.Version // one after the other
 		for _, selected := range m.Selected {
 			v := s.Model(m.Name).Version(selected.Number)
 			if v.State != catalog.Ready {
 				r.fault(fmt.Errorf("model %s version %d: %w", v.Model, v.Number, faultOf(v)))
 				continue
 			}
-			printVersion(r.out, v)
-			for _, m := range measured.Versions {
-				if m.ID == sharedsched.VersionID(v.Scheduler) {
-					printCosts(r.out, v.Signature, m.Costs)
-				}
+			if len(alike) > 0 && describeVersion(alike[0]) != describeVersion(v) {
+				r.alike(alike, measured)
+				alike = nil
 			}
-			for i, other := range v.Replicas {
-				if i > 0 {
-					fmt.Fprintf(r.out, "also    on %s by %s\n", other.Device, other.Provider)
-				}
-			}
-			if v.Scarce != "" {
-				fmt.Fprintf(r.out, "note    %s\n", v.Scarce)
-			}
-			fmt.Fprintln(r.out)
+			alike = append(alike, v)
 		}
+		r.alike(alike, measured)
 		r.takeover(s.Model(m.Name))
 	}
+}
+
+// alike prints versions of a model that are described alike, and what each costs.
+func (r *report) alike(versions []*catalog.Version, measured sharedsched.State) {
+	if len(versions) == 0 {
+		return
+	}
+	var numbers []string
+	for _, v := range versions {
+		numbers = append(numbers, strconv.FormatInt(v.Number, 10))
+	}
+	of := "version"
+	if len(versions) > 1 {
+		of = "versions"
+	}
+	fmt.Fprintf(r.out, "# model %s %s %s, %s", versions[0].Model, of, strings.Join(numbers, ", "), describeVersion(versions[0]))
+	for i, v := range versions {
+		which := ""
+		if len(versions) > 1 {
+			which = "of version " + numbers[i] + " "
+		}
+		for _, m := range measured.Versions {
+			if m.ID == sharedsched.VersionID(v.Scheduler) {
+				printCosts(r.out, which, v.Signature, m.Costs)
+			}
+		}
+	}
+	fmt.Fprintln(r.out)
 }
 
 // takeover tells of a version that answers where clients expect what the one below it takes and returns.
@@ -144,8 +172,10 @@ func (r *report) tolerances(l modelrepo.Listing, s *catalog.Snapshot) {
 	}
 }
 
-func printVersion(w io.Writer, v *catalog.Version) {
-	fmt.Fprintf(w, "# model %s version %d, on %s by %s\n", v.Model, v.Number, v.Device, v.Provider)
+// describeVersion tells where a version is, what it takes and returns, and how it is served.
+func describeVersion(v *catalog.Version) string {
+	w := &strings.Builder{}
+	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
 	for _, in := range v.Signature.Inputs {
 		fmt.Fprintf(w, "input   %s\n", describeTensor(&in))
 	}
@@ -160,17 +190,43 @@ func printVersion(w io.Writer, v *catalog.Version) {
 	if v.Batching.Proof != "" {
 		fmt.Fprintf(w, "proof   %s\n", v.Batching.Proof)
 	}
+	if open := openLengths(v.Signature); v.Batching.Batched && open != "" {
+		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims makes them so\n", open)
+	}
 	if v.Batching.Obstacle != "" {
 		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Batching.Obstacle)
 	}
 	for _, note := range v.Signature.Notes {
 		fmt.Fprintf(w, "note    %s\n", note)
 	}
+	for i, other := range v.Replicas {
+		if i > 0 {
+			fmt.Fprintf(w, "also    on %s by %s\n", other.Device, other.Provider)
+		}
+	}
+	if v.Scarce != "" {
+		fmt.Fprintf(w, "note    %s\n", v.Scarce)
+	}
+	return w.String()
 }
 
-// printCosts prints the device time of executions that warm-up measured; of a model with open dimensions there are as many
+// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and those that are padded; "" for none.
+func openLengths(s *tensor.Signature) string {
+	var all []string
+	for i := range s.Inputs {
+		in := &s.Inputs[i]
+		for d, size := range in.Shape {
+			if size == tensor.Unknown && d != in.BatchDim && (in.Variable == nil || in.Variable.Dim != d) {
+				all = append(all, fmt.Sprintf("%s dimension %d", in.Name, d))
+			}
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// printCosts prints the device time of executions that warm-up measured, after which version it is of; of a model with open dimensions there are as many
 // lines as shapes were tried.
-func printCosts(w io.Writer, signature *tensor.Signature, shapes []sharedsched.CostState) {
+func printCosts(w io.Writer, which string, signature *tensor.Signature, shapes []sharedsched.CostState) {
 	for _, shape := range shapes {
 		var sizes []string
 		for _, e := range shape.Entries {
@@ -179,7 +235,7 @@ func printCosts(w io.Writer, signature *tensor.Signature, shapes []sharedsched.C
 			}
 		}
 		if len(sizes) > 0 {
-			fmt.Fprintf(w, "cost    by rows%s: %s\n", describeSizes(signature, shape.ShapeKey), strings.Join(sizes, ", "))
+			fmt.Fprintf(w, "cost    %sby rows%s: %s\n", which, describeSizes(signature, shape.ShapeKey), strings.Join(sizes, ", "))
 		}
 	}
 }

@@ -34,7 +34,7 @@ type adminTarget struct {
 const adminPatience = 10 * time.Second
 
 // ask connects to the admin address for one call. The error names the address.
-func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (*weftv1.Rollout, error), out io.Writer) error {
+func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutAnswer, error), out io.Writer) error {
 	conn, err := grpc.NewClient(t.Admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("--admin %s: %w", t.Admin, err)
@@ -42,23 +42,30 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (*weftv1.
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
-	r, err := call(ctx, conn)
+	answer, err := call(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
 	}
-	if r == nil {
+	if answer.GetRollout() == nil {
 		return fmt.Errorf("model %s has had no rollout", t.Model)
 	}
-	return printRollout(out, r)
+	err = printRollout(out, answer.GetRollout())
+	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is && change.GetNotPersistedBecause() != "" {
+		_, told := fmt.Fprintf(out, "this ends with the server: %s\n", change.GetNotPersistedBecause())
+		err = errors.Join(err, told)
+	}
+	return err
 }
+
+// rolloutAnswer is what all calls about a rollout return.
+type rolloutAnswer interface{ GetRollout() *weftv1.Rollout }
 
 type rolloutShow struct{ adminTarget }
 
 // Run prints the rollout.
 func (c *rolloutShow) Run(s streams) error {
-	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
-		answer, err := weftv1.NewModelServiceClient(conn).GetRollout(ctx, &weftv1.GetRolloutRequest{Model: c.Model})
-		return answer.GetRollout(), err
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (rolloutAnswer, error) {
+		return weftv1.NewModelServiceClient(conn).GetRollout(ctx, &weftv1.GetRolloutRequest{Model: c.Model})
 	}, s.out)
 }
 
@@ -85,8 +92,8 @@ type rolloutStart struct {
 
 // Run starts the rollout and prints it.
 func (c *rolloutStart) Run(s streams) error {
-	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
-		answer, err := weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (rolloutAnswer, error) {
+		return weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 			Model: c.Model, BaselineVersion: c.Baseline, CandidateVersion: c.Candidate,
 			Stages: c.Stages, Automatic: c.Automatic, StageDuration: durationpb.New(c.Stage),
 			Gate: &weftv1.Gate{
@@ -95,7 +102,6 @@ func (c *rolloutStart) Run(s streams) error {
 				MaxFailureIncrease: c.MaxFailures, MaxLostIncrease: c.MaxLost,
 			},
 		}})
-		return answer.GetRollout(), err
 	}, s.out)
 }
 
@@ -103,9 +109,8 @@ type rolloutAdvance struct{ adminTarget }
 
 // Run advances the rollout and prints it.
 func (c *rolloutAdvance) Run(s streams) error {
-	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
-		answer, err := weftv1.NewAdminServiceClient(conn).AdvanceRollout(ctx, &weftv1.AdvanceRolloutRequest{Model: c.Model})
-		return answer.GetRollout(), err
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (rolloutAnswer, error) {
+		return weftv1.NewAdminServiceClient(conn).AdvanceRollout(ctx, &weftv1.AdvanceRolloutRequest{Model: c.Model})
 	}, s.out)
 }
 
@@ -113,9 +118,8 @@ type rolloutAbort struct{ adminTarget }
 
 // Run aborts the rollout and prints it.
 func (c *rolloutAbort) Run(s streams) error {
-	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (*weftv1.Rollout, error) {
-		answer, err := weftv1.NewAdminServiceClient(conn).AbortRollout(ctx, &weftv1.AbortRolloutRequest{Model: c.Model})
-		return answer.GetRollout(), err
+	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (rolloutAnswer, error) {
+		return weftv1.NewAdminServiceClient(conn).AbortRollout(ctx, &weftv1.AbortRolloutRequest{Model: c.Model})
 	}, s.out)
 }
 

@@ -147,7 +147,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		MaxConcurrentRequests: c.MaxConcurrentRequests, MaxMessageBytes: int(c.MaxMessageBytes),
 		Logger: log, Observer: requestObserver{measured, log},
 		MaxEpisodes: c.MaxEpisodes, EpisodeTTL: time.Duration(c.EpisodeTTL),
-		Shadows: mirror, Rollouts: rollouts,
+		Shadows: mirror, Rollouts: rollouts, NotPersistedBecause: state.NotLasting(),
 	}
 	sources := telemetry.Sources{
 		Episodes: func() int { return edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(edge) },
@@ -179,6 +179,7 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 		return err
 	}
 	h.models.Follow(listing)
+	tellInForce(state, listing, log)                                   // not before: manifests may have spoken since
 	g.Start(untilStopped("rollouts", func(ctx context.Context) error { // not before: a model that is not known yet would seem to be gone
 		rollouts.Run(ctx)
 		return nil

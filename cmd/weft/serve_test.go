@@ -31,16 +31,18 @@ type running struct {
 	conn    *grpc.ClientConn
 	admin   *grpc.ClientConn
 	http    string // URL
+	inForce string // what the log told of decisions of an earlier server
 	signals chan os.Signal
 	result  chan error
 	// stop asks the server to stop, unless it was asked before.
 	stop func()
 }
 
-// announcements is a log handler that passes addresses on.
+// announcements is a log handler that passes addresses on, and what is in force of earlier decisions.
 type announcements struct {
 	slog.Handler
 	grpc, http, admin chan string // capacity 1
+	inForce           *string     // not to be read before grpc
 }
 
 func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
@@ -50,6 +52,9 @@ func (a announcements) Handle(_ context.Context, r slog.Record) error {
 		"metrics and health are served": a.http, "loading; requests are told to wait": a.grpc, "changes are taken": a.admin,
 	}[r.Message]
 	r.Attrs(func(attr slog.Attr) bool {
+		if r.Message == "decisions of an earlier server are in force" {
+			*a.inForce += attr.String() + " "
+		}
 		if to != nil && (attr.Key == "grpc" || attr.Key == "http" || attr.Key == "admin") {
 			to <- attr.Value.String()
 		}
@@ -93,8 +98,8 @@ func serveFrom(t testing.TB, repository string, adjust func(*serveCommand)) *run
 	if adjust != nil {
 		adjust(c)
 	}
-	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1)}
 	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
+	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1), &r.inForce}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
 	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()
 	select {

@@ -16,6 +16,9 @@ type settings struct {
 // check returns everything that is wrong with the settings together, as config.Faults. They are named as flags, wherever they came from.
 func (s *settings) check() error {
 	faults := s.Server.Check()
+	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {
+		faults.Addf("state-dir", "%s", wrong)
+	}
 	for i := range faults {
 		faults[i].Key = "--" + faults[i].Key
 	}

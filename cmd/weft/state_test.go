@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -162,6 +163,9 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 	setManifest(t, repository, "walker", quickWith("versions: {policy: {latest: 1}}"))
 	again(t, repository, watched,
 		func(t *testing.T, r *running) {
+			if r.inForce != "" {
+				t.Errorf("nothing was decided, and the log tells of %s", r.inForce)
+			}
 			admin := weftv1.NewAdminServiceClient(r.admin)
 			for version := int64(1); version <= 3; version++ {
 				if _, err := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: version}); err != nil {
@@ -184,6 +188,15 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			}
 		},
 		func(t *testing.T, r *running) {
+			const before, after = "model=walker split=[baseline: version 2, weight 50 candidate: version 3, weight 50] shadow=[] revision=3 source=rollout by=127.0.0.1:",
+				"labels=map[stable:1] loaded_by_hand=[1 2 3] unloaded_by_hand=[4] "
+			if !strings.HasPrefix(r.inForce, before) || !strings.HasSuffix(r.inForce, after) {
+				t.Errorf("the log tells that in force is %s", r.inForce)
+			}
+			text, err := os.ReadFile(filepath.Join(repository, ".weft-state", "walker.json"))
+			if by := "    \"4\": {\n      \"loaded\": false,\n      \"by\": \"127.0.0.1:"; err != nil || !strings.Contains(string(text), by) {
+				t.Errorf("who unloaded a version is not kept: %v\n%s", err, text)
+			}
 			r.until(t, "what was loaded by hand is ready, and what was unloaded is not", func(m *weftv1.Model) bool {
 				return ready(m) == "[1 2 3]" && m.GetLabels()["stable"] == 1
 			})
@@ -238,6 +251,29 @@ func TestAServerStartsWithNothingLoaded(t *testing.T) {
 	)
 }
 
+// TestWhereTheStateMayBe: not where a scan would take it for a model, or for a part of one.
+func TestWhereTheStateMayBe(t *testing.T) {
+	dir := t.TempDir()
+	repository, link := filepath.Join(dir, "models"), filepath.Join(dir, "link")
+	if err := errors.Join(os.MkdirAll(filepath.Join(repository, "walker", "1"), 0o755), os.Symlink(repository, link)); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	const model = "would be taken for model"
+	for state, want := range map[string]string{
+		"auto": "", "none": "", "": "", "state": "", "models/.state": "", "models/.state/of/one": "", "models/walker/../../x": "", "models-state": "",
+		"models": "is the repository itself", "link": "is the repository itself", "models/.": "is the repository itself",
+		"models/state": model, "models/walker": model, "models/walker/1": model, "link/walker/.state": model, "models/not/there/yet": model,
+	} {
+		c := settings{Repositories: []string{"elsewhere", link}, Server: config.DefaultServer()}
+		c.StateDir = state
+		err := c.check()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "--state-dir: "+state+" "+want)) {
+			t.Errorf("--state-dir %s: %v; want %q", state, err, want)
+		}
+	}
+}
+
 // TestStateDirectory: another server's, one that cannot be made, and none.
 func TestStateDirectory(t *testing.T) {
 	repository, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
@@ -276,6 +312,14 @@ func TestStateDirectory(t *testing.T) {
 		if err != nil || label.GetPersisted() || !strings.Contains(label.GetNotPersistedBecause(), "--state-dir") {
 			t.Errorf("a label: %v, %v", label, err)
 		}
+		out, target := &strings.Builder{}, adminTarget{Model: "walker", Admin: r.admin.Target()}
+		start := &rolloutStart{adminTarget: target, Baseline: 1, Candidate: 2, Stages: []float64{1, 100}}
+		if err := errors.Join(start.Run(streams{out: out}), (&rolloutShow{target}).Run(streams{out: out})); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(out.String(), "this ends with the server: the server has no state directory") != 1 {
+			t.Errorf("starting and showing a rollout says:\n%s", out)
+		}
 	})
 	again(t, repository, keep(state), func(t *testing.T, r *running) {
 		if got := r.answerers(t, 5); got[1] != 5 {
@@ -290,7 +334,8 @@ func TestStateDirectory(t *testing.T) {
 			t.Errorf("a change that cannot be kept: %v; the versions answered so often: %v", err, got)
 		}
 	})
-	fails(filepath.Join(state, "not", "there"), "no such file or directory")
+	missing := filepath.Join(state, "not", "there")
+	fails(missing, "--state-dir "+missing+" cannot be used: mkdir "+missing+": no such file or directory; name a directory that this server may write to")
 	if entries, err := os.ReadDir(repository); err != nil || len(entries) != 1 {
 		t.Errorf("in the repository there are %v, %v; want the model alone", entries, err)
 	}

@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
 // Print gives settings as YAML that Decode reads back to the same values.
@@ -13,4 +16,57 @@ func Print(settings any) (string, error) {
 		return "", fmt.Errorf("config: print %T: %w", settings, err)
 	}
 	return string(text), nil
+}
+
+// PrintChanged is Print without what is as in the defaults, a value of the same type; "" if all is.
+func PrintChanged(settings, defaults any) (string, error) {
+	var roots [2]ast.Node
+	for i, s := range []any{settings, defaults} {
+		text, err := Print(s)
+		if err != nil {
+			return "", err
+		}
+		file, err := parser.ParseBytes([]byte(text), 0)
+		if err != nil {
+			return "", fmt.Errorf("config: print %T: %w", s, err)
+		}
+		roots[i] = file.Docs[0].Body
+	}
+	changed := without(roots[0], roots[1])
+	if len(changed) == 0 {
+		return "", nil
+	}
+	root := roots[0].(*ast.MappingNode)
+	root.Values = changed
+	return root.String() + "\n", nil
+}
+
+// without returns the entries of a mapping that another one has not, or otherwise. It takes equal entries out of mappings below.
+func without(settings, defaults ast.Node) (left []*ast.MappingValueNode) {
+	now, is := settings.(*ast.MappingNode)
+	if !is {
+		return nil
+	}
+	before, _ := defaults.(*ast.MappingNode)
+	for _, entry := range now.Values {
+		var same *ast.MappingValueNode
+		if before != nil {
+			if i := slices.IndexFunc(before.Values, func(e *ast.MappingValueNode) bool { return e.Key.String() == entry.Key.String() }); i >= 0 {
+				same = before.Values[i]
+			}
+		}
+		if same == nil {
+			left = append(left, entry)
+			continue
+		}
+		if inner, is := entry.Value.(*ast.MappingNode); is {
+			if inner.Values = without(inner, same.Value); len(inner.Values) == 0 {
+				continue
+			}
+		} else if entry.Value.String() == same.Value.String() {
+			continue
+		}
+		left = append(left, entry)
+	}
+	return left
 }

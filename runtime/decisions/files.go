@@ -12,8 +12,8 @@ import (
 type files interface {
 	// Mkdir makes a directory unless it is there; what it lies in must be.
 	Mkdir(dir string) error
-	// Lock takes a lock that no other process has until release. The error is errLocked if another has it. The lock ends with the process.
-	Lock(path string) (release func() error, err error)
+	// Lock takes a lock that no other process has until Close. The error is errLocked if another has it. The lock ends with the process.
+	Lock(path string) (lock, error)
 	List(dir string) (names []string, err error)
 	Read(path string) ([]byte, error)
 	// Create makes an empty file in the place of what is there.
@@ -28,6 +28,13 @@ type files interface {
 type writer interface {
 	io.WriteCloser
 	Sync() error
+}
+
+// lock is a lock that is held.
+type lock interface {
+	io.Closer
+	// Held returns ErrLost if the file at the path is not the locked one any more, so that another process may have a lock there.
+	Held() error
 }
 
 var errLocked = errors.New("another process holds the lock")
@@ -46,7 +53,7 @@ func (disk) Mkdir(dir string) error {
 	return err
 }
 
-func (disk) Lock(path string) (release func() error, err error) {
+func (disk) Lock(path string) (lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
@@ -57,7 +64,22 @@ func (disk) Lock(path string) (release func() error, err error) {
 		}
 		return nil, errors.Join(&os.PathError{Op: "lock", Path: path, Err: err}, f.Close())
 	}
-	return f.Close, nil
+	return heldFile{f}, nil
+}
+
+// heldFile is a file that is locked while it is open.
+type heldFile struct{ *os.File }
+
+func (f heldFile) Held() error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(f.Name())
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(mine, there) {
+		return ErrLost
+	}
+	return err
 }
 
 func (disk) List(dir string) (names []string, err error) {

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Format is the number of the files' format. A change that an older server would misread raises it.
-const Format = 1
+const Format = 2
 
 // file is what is written of a model, as JSON. docs/VERSIONS.md describes it.
 type file struct {
@@ -31,7 +32,7 @@ func decode(name string, text []byte) (Model, error) {
 		return Model{}, fmt.Errorf("it is no JSON: %w", err)
 	}
 	if head.Format != Format {
-		return Model{}, fmt.Errorf("it has format %d, and this server knows %d", head.Format, Format)
+		return Model{}, fmt.Errorf("it has format %d, and this server reads %d", head.Format, Format)
 	}
 	var f file
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -50,8 +51,8 @@ func decode(name string, text []byte) (Model, error) {
 
 // check returns what no server would have written.
 func (f *file) check() error {
-	if f.Traffic == nil || f.Traffic.Revision == 0 {
-		return errors.New("it has no revision of the traffic")
+	if f.Traffic == nil || f.Traffic.Revision == 0 || f.Traffic.Revision > math.MaxInt64 {
+		return fmt.Errorf("it has no revision of the traffic from 1 to %d", math.MaxInt64)
 	}
 	if err := f.Traffic.Check(); err != nil {
 		return err

@@ -95,15 +95,21 @@ func (m *memory) crash(which, bytes int) *memory {
 
 func (m *memory) Mkdir(string) error { return m.step() }
 
-func (m *memory) Lock(string) (func() error, error) {
+func (m *memory) Lock(string) (lock, error) {
 	if m.locked {
 		return nil, errLocked
 	}
 	m.locked = true
-	return func() error {
-		m.locked = false
-		return nil
-	}, nil
+	return memoryLock{m}, nil
+}
+
+type memoryLock struct{ m *memory }
+
+func (l memoryLock) Held() error { return nil }
+
+func (l memoryLock) Close() error {
+	l.m.locked = false
+	return nil
 }
 
 func (m *memory) List(string) (names []string, err error) {

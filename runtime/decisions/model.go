@@ -21,8 +21,8 @@ type Model struct {
 	RolledBack []catalog.RolledBack `json:"rolled_back,omitempty"`
 	// Labels were set at run time, by name.
 	Labels map[string]Label `json:"labels,omitempty"`
-	// ByHand are the versions that were loaded (true) or unloaded (false) against versions.policy.
-	ByHand map[int64]bool `json:"loaded_by_hand,omitempty"`
+	// ByHand are the versions that were loaded or unloaded against versions.policy.
+	ByHand map[int64]ByHand `json:"by_hand,omitempty"`
 	// Rollout is the latest one, whose meaning is that of package rollout, and RolloutRevision the traffic that it set last.
 	Rollout         json.RawMessage `json:"rollout,omitempty"`
 	RolloutRevision uint64          `json:"rollout_revision,omitempty"`
@@ -30,14 +30,24 @@ type Model struct {
 	Manifest Manifest `json:"manifest"`
 }
 
-// fromManifest is the source of the traffic that a manifest asks for.
-const fromManifest = "model.yaml"
+// The sources of traffic that nobody decided at run time.
+const (
+	fromManifest = "model.yaml" // also who says that there is none any more
+	byDefault    = "default"
+)
 
 // Label is a label that was set at run time.
 type Label struct {
 	Version int64     `json:"version"` // 0: it was removed
 	By      string    `json:"by,omitempty"`
 	At      time.Time `json:"at"`
+}
+
+// ByHand says that a version was loaded or unloaded at run time.
+type ByHand struct {
+	Loaded bool      `json:"loaded"` // false: unloaded
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at"`
 }
 
 // Manifest is what a model's manifest says of matters that can be decided at run time.
@@ -56,6 +66,40 @@ func (m Model) Labelled() map[string]int64 {
 	for label, decided := range m.Labels {
 		if all[label] = decided.Version; decided.Version == 0 {
 			delete(all, label)
+		}
+	}
+	return all
+}
+
+// InForce tells what was decided at run time and holds, as keys and values for the log; none where nothing does.
+func (m Model) InForce() []any {
+	var all []any
+	if t := m.Traffic; t != nil && t.Source != fromManifest && t.Source != byDefault {
+		all = append(all, "split", t.Split, "shadow", t.Shadow, "revision", t.Revision, "source", t.Source, "by", t.By, "at", t.At)
+	}
+	if len(m.RolledBack) > 0 {
+		var versions []int64
+		for _, r := range m.RolledBack {
+			versions = append(versions, r.Version)
+		}
+		all = append(all, "rolled_back", versions)
+	}
+	if len(m.Labels) > 0 {
+		versions := map[string]int64{} // 0: removed
+		for label, l := range m.Labels {
+			versions[label] = l.Version
+		}
+		all = append(all, "labels", versions)
+	}
+	for _, loaded := range []bool{true, false} {
+		var versions []int64
+		for _, version := range slices.Sorted(maps.Keys(m.ByHand)) {
+			if m.ByHand[version].Loaded == loaded {
+				versions = append(versions, version)
+			}
+		}
+		if len(versions) > 0 {
+			all = append(all, map[bool]string{true: "loaded_by_hand", false: "unloaded_by_hand"}[loaded], versions)
 		}
 	}
 	return all

@@ -22,9 +22,12 @@ import (
 func (m Model) Follow(says Manifest, now time.Time) (next Model, changed bool) {
 	next = m
 	if m.Traffic == nil || !m.Manifest.Traffic.Divides(says.Traffic) {
-		t := &catalog.Traffic{Source: "default", At: now}
-		if says.Traffic != nil {
+		t := &catalog.Traffic{Source: byDefault, At: now}
+		switch {
+		case says.Traffic != nil:
 			t.Source, t.Split, t.Shadow = fromManifest, says.Traffic.Split, says.Traffic.Shadow
+		case m.Traffic != nil:
+			t.By = fromManifest
 		}
 		next, changed = next.Divide(t), true
 	}

@@ -104,8 +104,8 @@ func TestWhatWinsOverWhat(t *testing.T) {
 // TestByHandHoldsUntilThePolicyChanges.
 func TestByHandHoldsUntilThePolicyChanges(t *testing.T) {
 	m, _ := Model{}.Follow(Manifest{Policy: "latest 1"}, time.Time{})
-	m.ByHand = map[int64]bool{1: true}
-	if next, changed := m.Follow(Manifest{Policy: "latest 1", Labels: map[string]int64{"l": 1}}, time.Time{}); changed || !next.ByHand[1] {
+	m.ByHand = map[int64]ByHand{1: {Loaded: true}}
+	if next, changed := m.Follow(Manifest{Policy: "latest 1", Labels: map[string]int64{"l": 1}}, time.Time{}); changed || !next.ByHand[1].Loaded {
 		t.Errorf("with the same policy: %v, %v", next, changed)
 	}
 	if next, changed := m.Follow(Manifest{Policy: "all"}, time.Time{}); !changed || len(next.ByHand) > 0 {
@@ -113,5 +113,39 @@ func TestByHandHoldsUntilThePolicyChanges(t *testing.T) {
 	}
 	if !m.Label("l", Label{Version: 4}).Names(4) || !m.Divide(to(5)).Names(5) || m.Names(1) || slices.Contains([]bool{m.Names(4), m.Names(5)}, true) {
 		t.Error("what is named by traffic or a label")
+	}
+}
+
+// TestWhoTookTheTrafficAway: the manifest where it says nothing any more, and nobody where nobody ever said anything.
+func TestWhoTookTheTrafficAway(t *testing.T) {
+	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	m, _ := Model{}.Follow(Manifest{}, time.Time{})
+	if got := *m.Traffic; got.Source != "default" || got.By != "" || !got.At.IsZero() {
+		t.Errorf("nobody said anything: %+v", got)
+	}
+	m, _ = m.Follow(Manifest{Traffic: to(1)}, at)
+	m, _ = m.Follow(Manifest{}, at)
+	if got := *m.Traffic; got.Source != "default" || got.By != "model.yaml" || got.At != at {
+		t.Errorf("taken out of the manifest: %+v", got)
+	}
+}
+
+// TestInForce tells what was decided at run time, and not what a manifest says.
+func TestInForce(t *testing.T) {
+	m, _ := Model{}.Follow(Manifest{Traffic: to(1), Labels: map[string]int64{"l": 1}}, time.Time{})
+	if got := m.InForce(); len(got) > 0 {
+		t.Errorf("nothing was decided: %v", got)
+	}
+	if m, _ = m.Follow(Manifest{}, time.Time{}); len(m.InForce()) > 0 {
+		t.Errorf("nothing was decided: %v", m.InForce())
+	}
+	decided := to(1, 2)
+	decided.By = "me"
+	m = m.Divide(decided).RollBack(catalog.RolledBack{Version: 3}).Label("k", Label{Version: 2})
+	m.ByHand = map[int64]ByHand{4: {Loaded: true}, 1: {Loaded: true}, 5: {}}
+	const want = "[split [1: version 1, weight 1 2: version 2, weight 1] shadow [] revision 3 source SetTraffic by me at 0001-01-01 00:00:00 +0000 UTC " +
+		"rolled_back [3] labels map[k:2] loaded_by_hand [1 4] unloaded_by_hand [5]]"
+	if got := fmt.Sprint(m.InForce()); got != want {
+		t.Errorf("%s, want\n%s", got, want)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	aside     = suffix + ".aside" // of one that could not be read; a number follows
 )
 
-// ErrNotLasting says that what was decided is in force and ends with the server, since nothing is kept.
-var ErrNotLasting = errors.New("the server has no state directory that it can write to (--state-dir)")
+// ErrLost says that the state directory is not this process's any more.
+var ErrLost = errors.New("it was removed or replaced while this server ran, and another one may have it; start this server again to have decisions kept")
 
 // InUseError says that another process has the state directory.
 type InUseError struct{ Dir string }
@@ -32,10 +32,9 @@ func (e *InUseError) Error() string {
 // Store is a state directory: one file for each model of which something was decided. Safe for concurrent use. A nil Store has
 // nothing and keeps nothing.
 type Store struct {
-	files   files
-	dir     string
-	release func() error // of the lock
-	lasting bool         // what is decided from now on is kept
+	files files
+	dir   string
+	lock  lock // nil: what is decided from now on is not kept
 
 	mu     sync.Mutex
 	models map[string]Model // what was kept last; guarded by mu
@@ -51,7 +50,7 @@ func OpenIfWritable(dir string, log *slog.Logger) (*Store, error) {
 }
 
 func open(f files, dir string, log *slog.Logger) (*Store, error) {
-	s := &Store{files: f, dir: dir, models: map[string]Model{}, lasting: true}
+	s := &Store{files: f, dir: dir, models: map[string]Model{}}
 	if err := s.take(); err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (s *Store) take() (err error) {
 	if err := s.files.Mkdir(s.dir); err != nil {
 		return err
 	}
-	s.release, err = s.files.Lock(filepath.Join(s.dir, lockName))
+	s.lock, err = s.files.Lock(filepath.Join(s.dir, lockName))
 	if errors.Is(err, errLocked) {
 		return &InUseError{s.dir}
 	}
@@ -98,7 +97,7 @@ func (s *Store) load(log *slog.Logger) error {
 	}
 	for _, name := range names {
 		path := filepath.Join(s.dir, name)
-		if strings.HasSuffix(name, temporary) && s.lasting {
+		if strings.HasSuffix(name, temporary) && s.lock != nil {
 			if err := s.files.Remove(path); err != nil {
 				return err
 			}
@@ -119,7 +118,7 @@ func (s *Store) load(log *slog.Logger) error {
 			s.models[model] = m
 			continue
 		}
-		if s.lasting {
+		if s.lock != nil {
 			if path, err = s.putAside(path, names); err != nil {
 				return err
 			}
@@ -177,11 +176,36 @@ func (s *Store) Rollouts() map[string]Rollout {
 	return all
 }
 
-// Keep has what was decided of a model outlive the process, and the machine's failing: it returns when that is so. The error is
-// ErrNotLasting, or why it is not kept; what was kept before is, then. It must not be called for one model from two goroutines at once.
+// NotLasting says why what is decided from now on ends with the process; "" if it outlives it.
+func (s *Store) NotLasting() string {
+	if s == nil || s.lock == nil {
+		return "the server has no state directory that it can write to (--state-dir)"
+	}
+	return ""
+}
+
+// Keep has what was decided of a model outlive the process, and the machine's failing, unless nothing does (NotLasting): it returns when
+// that is so. The error is why it is not kept, such as ErrLost; what was kept before is, then. It must not be called for one model from
+// two goroutines at once.
 func (s *Store) Keep(model string, m Model) error {
-	if s == nil || !s.lasting {
-		return ErrNotLasting
+	if s == nil {
+		return nil
+	}
+	if s.lock != nil {
+		if err := s.replace(model, m); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models[model] = m
+	return nil
+}
+
+// replace makes lasting what was decided of a model.
+func (s *Store) replace(model string, m Model) error {
+	if err := s.lock.Held(); err != nil {
+		return err
 	}
 	text, err := encode(model, m)
 	if err != nil {
@@ -194,9 +218,6 @@ func (s *Store) Keep(model string, m Model) error {
 	if err := s.files.SyncDir(s.dir); err != nil {
 		return errors.Join(err, s.restore(model, path))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.models[model] = m
 	return nil
 }
 
@@ -237,8 +258,8 @@ func (s *Store) restore(model, path string) error {
 
 // Close gives the directory free.
 func (s *Store) Close() error {
-	if s == nil || s.release == nil {
+	if s == nil || s.lock == nil {
 		return nil
 	}
-	return s.release()
+	return s.lock.Close()
 }

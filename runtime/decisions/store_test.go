@@ -56,8 +56,8 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 		},
 		RolledBack: []catalog.RolledBack{{Version: 3, At: at, By: "gate", Why: "the gate said ROLLBACK"}},
 		Labels:     map[string]Label{"stable": {2, "127.0.0.1:4711", at}, "old": {0, "", at}},
-		ByHand:     map[int64]bool{1: true, 4: false},
-		Rollout:    []byte(`{"Model":"cartpole"}`), RolloutRevision: 7,
+		ByHand:     map[int64]ByHand{1: {true, "127.0.0.1:4711", at}, 4: {false, "", at}},
+		Rollout:    []byte(`{"model":"cartpole"}`), RolloutRevision: 7,
 		Manifest: Manifest{
 			Traffic: &catalog.Traffic{Source: "model.yaml", Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}}},
 			Labels:  map[string]int64{"old": 1}, Policy: "latest 1",
@@ -78,7 +78,7 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(state, "cartpole.json"))
-	if want := "{\n  \"format\": 1,\n  \"model\": \"cartpole\",\n  \"traffic\": {\n    \"revision\": 7,\n    \"split\": [\n      {\n        \"slot\": \"baseline\","; err != nil ||
+	if want := "{\n  \"format\": 2,\n  \"model\": \"cartpole\",\n  \"traffic\": {\n    \"revision\": 7,\n    \"split\": [\n      {\n        \"slot\": \"baseline\","; err != nil ||
 		!strings.HasPrefix(string(text), want) {
 		t.Errorf("the file is %s, %v", text, err)
 	}
@@ -95,6 +95,38 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestADirectoryThatIsRemoved while a server runs is another one's from then on, also where only the lock is gone: the first server keeps
+// nothing there any more, and says so.
+func TestADirectoryThatIsRemoved(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	for what, removed := range map[string]string{"all of it": state, "the lock": filepath.Join(state, lockName)} {
+		first, err := Open(state, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if err := first.Keep("m", of(1)); err != nil {
+			t.Fatal(what, err)
+		}
+		if err := os.RemoveAll(removed); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Keep("m", of(2)); !errors.Is(err, ErrLost) {
+			t.Errorf("%s is removed: %v", what, err)
+		}
+		second, err := Open(state, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if err := first.Keep("m", of(3)); !errors.Is(err, ErrLost) {
+			t.Errorf("%s is removed, and another server has it: %v", what, err)
+		}
+		expect(t, first, "m", of(1))
+		if err := errors.Join(second.Keep("m", of(4)), second.Close(), first.Close(), os.RemoveAll(state)); err != nil {
+			t.Errorf("%s is removed, and the second server: %v", what, err)
+		}
 	}
 }
 
@@ -190,11 +222,13 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 		"empty":              {"", "it is no JSON"},
 		"cut short":          {string(whole[:len(whole)/2]), "it is no JSON"},
 		"zeros":              {strings.Repeat("\x00", len(whole)), "it is no JSON"},
-		"newer":              {replaced(`"format": 1`, `"format": 2`), "it has format 2, and this server knows 1"},
+		"older":              {replaced(`"format": 2`, `"format": 1`), "it has format 1, and this server reads 2"},
+		"newer":              {replaced(`"format": 2`, `"format": 3`), "it has format 3, and this server reads 2"},
 		"of another":         {replaced(`"model": "m"`, `"model": "n"`), `it is of model \"n\"`},
 		"mistyped":           {replaced(`"traffic"`, `"traffics"`), `unknown field \"traffics\"`},
 		"two":                {string(whole) + string(whole), "it is no JSON"},
-		"no traffic":         {`{"format": 1, "model": "m", "manifest": {}}`, "it has no revision"},
+		"no traffic":         {`{"format": 2, "model": "m", "manifest": {}}`, "it has no revision"},
+		"last revision":      {replaced(`"revision": 1`, `"revision": 18446744073709551615`), "it has no revision of the traffic from 1 to 9223372036854775807"},
 		"impossible traffic": {replaced(`"weight": 1`, `"weight": -1`), "expected a number of at least 0"},
 		"impossible label":   {replaced(`"traffic"`, `"labels": {"a": {"version": -1, "at": "2026-01-01T00:00:00Z"}}, "traffic"`), "names version -1"},
 	} {
@@ -239,6 +273,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.entries[filepath.Join(dir, "n.json")] = &node{}
+	disk.entries[filepath.Join(dir, "o.json.tmp")] = &node{} // nor is what a crash left removed
 	disk.locked = false
 	log := &bytes.Buffer{}
 	if _, err := open(readOnly{disk}, dir, slog.New(slog.NewTextHandler(log, nil))); !errors.Is(err, syscall.EROFS) {
@@ -249,15 +284,16 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, s, "m", of(1))
-	if err := s.Keep("m", of(2)); !errors.Is(err, ErrNotLasting) {
-		t.Errorf("Keep: %v", err)
+	if err := s.Keep("m", of(2)); err != nil || !strings.Contains(s.NotLasting(), "--state-dir") {
+		t.Errorf("Keep: %v, not lasting %q", err, s.NotLasting())
 	}
+	expect(t, s, "m", of(2)) // while the process lives
 	for _, part := range []string{"level=WARN", "ends with this server: traffic, rollouts and rollbacks, labels", "--state-dir", "read-only file system", "file=" + dir + "/n.json "} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("the log lacks %s: %s", part, log)
 		}
 	}
-	if got := disk.files(); got != "m.json n.json" {
+	if got := disk.files(); got != "m.json n.json o.json.tmp" {
 		t.Errorf("there are %s", got)
 	}
 	disk.locked = true
@@ -272,7 +308,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 // TestNowhere: no Store keeps nothing.
 func TestNowhere(t *testing.T) {
 	var s *Store
-	if _, is := s.Recall("m"); is || len(s.Rollouts()) > 0 || !errors.Is(s.Keep("m", of(1)), ErrNotLasting) || s.Close() != nil {
+	if _, is := s.Recall("m"); is || len(s.Rollouts()) > 0 || s.Keep("m", of(1)) != nil || s.NotLasting() == "" || s.Close() != nil {
 		t.Error("it keeps something")
 	}
 }

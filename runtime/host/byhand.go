@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
@@ -15,11 +16,11 @@ import (
 )
 
 // LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns when it is
-// ready. It waits for what the model is busy with already, such as the load of another version. It stays until UnloadVersion, or
+// ready; by is who wants it. It waits for what the model is busy with already, such as the load of another version. It stays until UnloadVersion, or
 // until versions.policy changes, also where the policy selects it now. The error is catalog.ErrUnknown, wrapped, a
 // *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, sharedsched.ErrDraining, wrapped, if the host is
 // closed, or the cause of ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
-func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error {
+func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return err
@@ -30,7 +31,7 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64) error
 		h.settleLater(name)
 		err = h.awaitVersion(ctx, name, m, number)
 	}
-	err = errors.Join(err, h.keepByHand(name, number))
+	err = errors.Join(err, h.keepByHand(name, number, by))
 	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
 		return err
 	}
@@ -225,7 +226,7 @@ func (m *model) prefer(number int64, load bool) error {
 // UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted. It stays
 // away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the
 // cause of ctx (the version keeps draining then), or what the engine says.
-func (h *Host) UnloadVersion(ctx context.Context, name string, number int64) error {
+func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return err
@@ -247,23 +248,23 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64) err
 		return nil
 	}, nil)
 	h.settleLater(name) // which waits for the draining if ctx ended, and forgets a model that is gone
-	return errors.Join(err, h.keepByHand(name, number))
+	return errors.Join(err, h.keepByHand(name, number, by))
 }
 
 // keepByHand keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take
 // the process down is not tried again by the next one.
-func (h *Host) keepByHand(name string, number int64) error {
+func (h *Host) keepByHand(name string, number int64, by string) error {
 	err := h.decide(name, false, func(m *model) (decisions.Model, error) {
 		load, said := m.byHand[number]
 		before, was := m.decided.ByHand[number]
-		if said == was && load == before || load && !m.ready(number) {
+		if said == was && load == before.Loaded || load && !m.ready(number) {
 			return m.decided, errNothingToKeep
 		}
 		after := m.decided
 		if after.ByHand = maps.Clone(after.ByHand); after.ByHand == nil {
-			after.ByHand = map[int64]bool{}
+			after.ByHand = map[int64]decisions.ByHand{}
 		}
-		if after.ByHand[number] = load; !said {
+		if after.ByHand[number] = (decisions.ByHand{Loaded: load, By: by, At: time.Now().UTC()}); !said {
 			delete(after.ByHand, number)
 		}
 		return after, nil

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"syscall"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 type Keeper interface {
 	// Recall returns what was kept of a model, and whether there was anything. It must not block.
 	Recall(model string) (decisions.Model, bool)
-	// Keep returns when what was decided of a model is lasting. After an error what was kept before still is; the error is
-	// decisions.ErrNotLasting, wrapped, where nothing is ever kept.
+	// Keep returns when what was decided of a model is lasting, and at once where nothing is ever kept. After an error what was kept
+	// before still is.
 	Keep(model string, m decisions.Model) error
 }
 
@@ -26,14 +25,16 @@ func (h *Host) recalled(name string) *model {
 	if m.decided, m.kept = h.cfg.Keeper.Recall(name); !m.kept {
 		m.decided, _ = m.decided.Follow(decisions.Manifest{}, time.Time{})
 	}
-	maps.Copy(m.byHand, m.decided.ByHand)
+	for number, said := range m.decided.ByHand {
+		m.byHand[number] = said.Loaded
+	}
 	m.traffic.public = m.decided.Traffic
 	return m
 }
 
 // decide makes a decision about a model: plan, called with Host.mu held, says what holds afterwards, or why nothing is to change. That is
-// kept first and published then. Of a model that is not there it is only kept, if absent says so. The error is that of plan, decisions.ErrNotLasting, wrapped,
-// where the decision is in force and will not outlive the process, or a *catalog.KeepError.
+// kept first and published then. Of a model that is not there it is only kept, if absent says so. The error is that of plan, or
+// a *catalog.KeepError.
 func (h *Host) decide(name string, absent bool, plan func(*model) (decisions.Model, error)) error {
 	h.deciding.Lock()
 	defer h.deciding.Unlock()
@@ -58,7 +59,7 @@ func (h *Host) decide(name string, absent bool, plan func(*model) (decisions.Mod
 		if h.models[name] != m {
 			return false // it is gone meanwhile, and will be recalled should it come back
 		}
-		if kept != nil && !errors.Is(kept, decisions.ErrNotLasting) {
+		if kept != nil {
 			return true // for what was not resolved meanwhile
 		}
 		m.kept = true
@@ -71,17 +72,19 @@ func (h *Host) decide(name string, absent bool, plan func(*model) (decisions.Mod
 	return kept
 }
 
-// keepDecision keeps what was decided of a model. The error is decisions.ErrNotLasting, wrapped, or a *catalog.KeepError. The caller holds
-// Host.deciding.
+// keepDecision keeps what was decided of a model. The error is a *catalog.KeepError. The caller holds Host.deciding.
 func (h *Host) keepDecision(name string, after decisions.Model) error {
 	err := h.cfg.Keeper.Keep(name, after)
-	if err == nil || errors.Is(err, decisions.ErrNotLasting) {
-		return err
+	if err == nil {
+		return nil
 	}
 	h.log.Error("a decision could not be kept", "model", name, "cause", err)
-	cause, is := errors.AsType[syscall.Errno](err) // without a path, which is nothing to the caller
-	if !is {
-		return &catalog.KeepError{Model: name, Cause: errors.New("the server's log tells why")}
+	// Without a path, which is nothing to the caller.
+	if cause, is := errors.AsType[syscall.Errno](err); is {
+		return &catalog.KeepError{Model: name, Cause: cause}
 	}
-	return &catalog.KeepError{Model: name, Cause: cause}
+	if errors.Is(err, decisions.ErrLost) {
+		return &catalog.KeepError{Model: name, Cause: decisions.ErrLost}
+	}
+	return &catalog.KeepError{Model: name, Cause: errors.New("the server's log tells why")}
 }

@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,15 @@ func lives(t *testing.T, latest bool, change func(*modelrepo.Manifest), each ...
 			do(w)
 		})
 	}
+}
+
+// LoadVersion and UnloadVersion are what a caller named "me" does.
+func (w *world) LoadVersion(ctx context.Context, name string, number int64) error {
+	return w.Host.LoadVersion(ctx, name, number, "me")
+}
+
+func (w *world) UnloadVersion(ctx context.Context, name string, number int64) error {
+	return w.Host.UnloadVersion(ctx, name, number, "me")
 }
 
 // newest expects the version that answers where nothing divides the traffic; 0 for none.
@@ -118,7 +128,7 @@ func TestARollbackOutlivesTheHost(t *testing.T) {
 		func(w *world) { // the policy selects version 3 alone, and another one answers
 			w.newest(2)
 			w.states("m/2 ready", "m/3 ready")
-			if _, _, err := w.SetLabel("m", "bad", 3, "me"); err != nil {
+			if err := w.SetLabel("m", "bad", 3, "me"); err != nil {
 				w.t.Error(err)
 			}
 			w.newest(2)
@@ -258,7 +268,7 @@ func TestWhatCannotBeKeptIsNotDone(t *testing.T) {
 	before := w.Snapshot().Model("m").Traffic
 	for what, err := range map[string]error{
 		"traffic":    errOf(w.SetTraffic("m", split(2), 0)),
-		"a label":    errOf2(w.SetLabel("m", "stable", 1, "me")),
+		"a label":    w.SetLabel("m", "stable", 1, "me"),
 		"a rollback": errOf(w.Decide("m", catalog.Decision{RollBack: &catalog.RolledBack{Version: 2}})),
 		"by hand":    w.UnloadVersion(t.Context(), "m", 2),
 	} {

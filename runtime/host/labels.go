@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,13 +40,13 @@ func (m *model) labelsNaming(number int64) []string {
 }
 
 // SetLabel makes a label name a version, which must be ready; 0 removes the label. by is who wants it. It applies at once, and outlives
-// the process where there is a Config.Keeper; otherwise why says why not. It holds until the manifest says something else of the label
+// the process where there is a Config.Keeper. It holds until the manifest says something else of the label
 // than before. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that the label cannot be one.
-func (h *Host) SetLabel(name, label string, number int64, by string) (persisted bool, why string, err error) {
+func (h *Host) SetLabel(name, label string, number int64, by string) error {
 	if !modelrepo.ValidName(label) {
-		return false, "", fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter or digit", label)
+		return fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter or digit", label)
 	}
-	err = h.decide(name, false, func(m *model) (after decisions.Model, err error) {
+	err := h.decide(name, false, func(m *model) (after decisions.Model, err error) {
 		if _, ok := m.decided.Labelled()[label]; number == 0 && !ok {
 			return after, fmt.Errorf("remove label %q of model %q: %w", label, name, catalog.ErrUnknown)
 		}
@@ -56,13 +55,8 @@ func (h *Host) SetLabel(name, label string, number int64, by string) (persisted 
 		}
 		return m.decided.Label(label, decisions.Label{Version: number, By: by, At: time.Now().UTC()}), err
 	})
-	if errors.Is(err, decisions.ErrNotLasting) {
-		persisted, why, err = false, err.Error(), nil
-	} else {
-		persisted = err == nil
-	}
 	if err == nil {
 		h.settleLater(name) // a version that nothing names any more may go
 	}
-	return persisted, why, err
+	return err
 }

@@ -24,23 +24,22 @@ func TestLabelsChangeAtRunTime(t *testing.T) {
 	w.add("m", 2, times(2), nil)
 	w.add("m", 3, errors.New("cut short"), nil)
 	w.reconcile()
-	persisted, why, err := w.SetLabel("m", "stable", 2, "me")
-	if err != nil || persisted || why == "" {
-		t.Errorf("persisted %v without a state directory (%q), %v", persisted, why, err)
+	if err := w.SetLabel("m", "stable", 2, "me"); err != nil {
+		t.Errorf("without a state directory: %v", err)
 	}
 	w.labelled(map[string]int64{"stable": 2, "old": 1})
 	for name, err := range map[string]error{
-		"a version that is not ready": errOf2(w.SetLabel("m", "stable", 3, "me")),
-		"an unknown version":          errOf2(w.SetLabel("m", "stable", 9, "me")),
+		"a version that is not ready": w.SetLabel("m", "stable", 3, "me"),
+		"an unknown version":          w.SetLabel("m", "stable", 9, "me"),
 	} {
 		if !errors.Is(err, catalog.ErrNotReady) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, _, err := w.SetLabel("m", "none", 0, "me"); !errors.Is(err, catalog.ErrUnknown) {
+	if err := w.SetLabel("m", "none", 0, "me"); !errors.Is(err, catalog.ErrUnknown) {
 		t.Errorf("removing a label that is not there: %v", err)
 	}
-	if _, _, err := w.SetLabel("m", "../x", 1, "me"); err == nil {
+	if err := w.SetLabel("m", "../x", 1, "me"); err == nil {
 		t.Error("a label with a slash is accepted")
 	}
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxQueue++ })
@@ -72,8 +71,8 @@ func TestLabelsArePersisted(t *testing.T) {
 	}
 	set := func(w *world, label string, version int64) {
 		w.t.Helper()
-		if persisted, why, err := w.SetLabel("m", label, version, "me"); err != nil || !persisted {
-			w.t.Fatalf("persisted %v: %s, %v", persisted, why, err)
+		if err := w.SetLabel("m", label, version, "me"); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 	run("set", func(w *world) {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -172,7 +171,7 @@ func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic,
 		}
 		return after, nil
 	}
-	if err := h.decide(name, next == nil, plan); err != nil && !errors.Is(err, decisions.ErrNotLasting) {
+	if err := h.decide(name, next == nil, plan); err != nil {
 		return nil, err
 	}
 	h.settleLater(name) // a version that nothing names any more may go

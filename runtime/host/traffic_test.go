@@ -244,8 +244,8 @@ func TestWhatIsNamedStays(t *testing.T) {
 			func(w *world) error { return errOf(w.SetTraffic("m", nil, 0)) },
 		},
 		"label": {
-			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 1, "me")) },
-			func(w *world) error { return errOf2(w.SetLabel("m", "stable", 0, "me")) },
+			func(w *world) error { return w.SetLabel("m", "stable", 1, "me") },
+			func(w *world) error { return w.SetLabel("m", "stable", 0, "me") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,8 +278,6 @@ func TestWhatIsNamedStays(t *testing.T) {
 		})
 	}
 }
-
-func errOf2[T, U any](_ T, _ U, err error) error { return err }
 
 // TestAStaleChangeIsToldSo, whatever else is wrong with it by now.
 func TestAStaleChangeIsToldSo(t *testing.T) {

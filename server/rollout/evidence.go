@@ -43,11 +43,11 @@ type Stratum struct {
 
 // Episodes is what became of one version's episodes, of those that began in stages in which both versions get some.
 type Episodes struct {
-	Begun      int64
-	Reported   int64 // with the outcome that decides
-	Waiting    int64 // reported, but not counted yet: see Config.Unfinished
-	Unfinished int64 // not reported, but somebody may do so still
-	Lost       int64 // the rest
+	Begun      int64 `json:"begun"`
+	Reported   int64 `json:"reported"`   // with the outcome that decides
+	Waiting    int64 `json:"waiting"`    // reported, but not counted yet: see Config.Unfinished
+	Unfinished int64 `json:"unfinished"` // not reported, but somebody may do so still
+	Lost       int64 `json:"lost"`       // the rest
 }
 
 // episodes returns how many episodes each version has.

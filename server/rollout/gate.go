@@ -23,31 +23,31 @@ func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", 
 // Gate says what a candidate must show. Zero values are the defaults.
 type Gate struct {
 	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is compared; 0: 100.
-	MinRequests int64
+	MinRequests int64 `json:"min_requests"`
 	// MinEpisodes with an outcome must have been reported of each version; 0: 20. Not looked at without Outcome.
-	MinEpisodes int64
+	MinEpisodes int64 `json:"min_episodes"`
 	// MaxErrorRate is the largest part of the candidate's requests that may fail with a fault of the model; 0: 0.01.
-	MaxErrorRate float64
+	MaxErrorRate float64 `json:"max_error_rate"`
 	// MaxLatencyRatio is the largest ratio of the candidate's p95 of compute time to the baseline's; 0: 1.5.
-	MaxLatencyRatio float64
+	MaxLatencyRatio float64 `json:"max_latency_ratio"`
 	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
-	MinAgreement float64
+	MinAgreement float64 `json:"min_agreement"`
 	// MaxFailureIncrease is by how much the part of the candidate's requests that fail without a fault of the model, whatever their code, may
 	// exceed the baseline's; 0: 0.01.
-	MaxFailureIncrease float64
+	MaxFailureIncrease float64 `json:"max_failure_increase"`
 	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0: 0.05. An episode
 	// is lost if it ended, or nothing was heard of it any more, without a report of Outcome. Not looked at without Outcome.
-	MaxLostIncrease float64
+	MaxLostIncrease float64 `json:"max_lost_increase"`
 	// Outcome is the name of the outcome that decides; "": outcomes are not looked at.
-	Outcome string
+	Outcome string `json:"outcome"`
 	// LowerIsBetter for this outcome, for instance a cost.
-	LowerIsBetter bool
+	LowerIsBetter bool `json:"lower_is_better"`
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome. With 0 only
 	// a candidate that is surely better is promoted, and one that is as good is held for ever.
-	Margin float64
+	Margin float64 `json:"margin"`
 	// Alpha is the probability of a wrong verdict on the outcome, on errors, failures, lost episodes and agreement, each, however often the gate
 	// looks; 0: 0.05. Smaller takes more episodes.
-	Alpha float64
+	Alpha float64 `json:"alpha"`
 }
 
 // WithDefaults returns the gate with its zero values replaced.
@@ -106,26 +106,28 @@ func (g Gate) Check() error {
 
 // GateCheck is one thing that a gate looked at.
 type GateCheck struct {
-	Name    string // requests, errors, latency, agreement, episodes, outcome, lost or failures
-	Verdict Verdict
-	Reason  string // one sentence with the numbers
+	Name    string  `json:"name"` // requests, errors, latency, agreement, episodes, outcome, lost or failures
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason"` // one sentence with the numbers
 }
 
 // Report is what a gate says, and why. It is immutable.
 type Report struct {
-	Verdict Verdict
-	Checks  []GateCheck
+	Verdict Verdict     `json:"verdict"`
+	Checks  []GateCheck `json:"checks"`
 	// Codes are how the requests of this stage ended, ascending by name.
-	Codes []CodeCount
+	Codes []CodeCount `json:"codes,omitempty"`
 	// BaselineEpisodes and CandidateEpisodes are since the rollout began; zero without an outcome that decides.
-	BaselineEpisodes, CandidateEpisodes Episodes
-	At                                  time.Time // set by the Manager; Judge knows no time
+	BaselineEpisodes  Episodes  `json:"baseline_episodes,omitzero"`
+	CandidateEpisodes Episodes  `json:"candidate_episodes,omitzero"`
+	At                time.Time `json:"at"` // set by the Manager; Judge knows no time
 }
 
 // CodeCount is how many requests ended with one gRPC code.
 type CodeCount struct {
-	Code                string
-	Baseline, Candidate int64
+	Code      string `json:"code"`
+	Baseline  int64  `json:"baseline"`
+	Candidate int64  `json:"candidate"`
 }
 
 // Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must say Promote

@@ -17,8 +17,15 @@ const (
 
 // Kept is what outlives the process of a model's latest rollout.
 type Kept struct {
-	Text     []byte // JSON of a Rollout
+	Text     []byte // JSON of a keptRollout
 	Revision uint64 // of the traffic that it set last
+}
+
+// keptRollout is how a rollout is written: with a duration that people can read, and without the gate's latest report, which is that of
+// the last step. docs/VERSIONS.md describes it.
+type keptRollout struct {
+	*Rollout
+	StageDuration string `json:"stage_duration"`
 }
 
 // recall goes on with rollouts of an earlier process. What was counted did not outlive that: evidence begins anew, in the stage that
@@ -45,12 +52,21 @@ func (m *Manager) recall(kept map[string]Kept) {
 
 func decode(model string, k Kept) (*run, error) {
 	r := &run{revision: k.Revision}
-	if err := json.Unmarshal(k.Text, &r.Rollout); err != nil {
+	kept := keptRollout{Rollout: &r.Rollout}
+	err := json.Unmarshal(k.Text, &kept)
+	if err != nil {
+		return nil, err
+	}
+	if r.StageDuration, err = time.ParseDuration(kept.StageDuration); err != nil {
 		return nil, err
 	}
 	if err := r.Plan.Check(); err != nil {
 		return nil, err
 	}
+	if len(r.Steps) == 0 {
+		return nil, errors.New("it has no steps")
+	}
+	r.Report = r.Steps[len(r.Steps)-1].Report
 	if r.Model != model || r.Stage < 0 || r.Stage >= len(r.Stages) || r.State < Running || r.State > Aborted {
 		return nil, fmt.Errorf("it is in stage %d of %d and %v, of model %q", r.Stage, len(r.Stages), r.State, r.Model)
 	}
@@ -60,7 +76,7 @@ func decode(model string, k Kept) (*run, error) {
 // decide makes a decision, all of it or nothing: what the rollout is afterwards is kept, the traffic is divided so, provided that it
 // still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil is no change of the traffic.
 func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
-	text, err := json.Marshal(after)
+	text, err := json.Marshal(keptRollout{after, after.StageDuration.String()})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"log/slog"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -94,8 +95,12 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 				config.Traffic.(*host).model = model
 			}, func(t *testing.T, b *bench) {
 				r, _ := b.Get("m")
-				if diff := cmp.Diff(was.Steps, r.Steps[:len(was.Steps)], cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
+				equal := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+				if diff := cmp.Diff(was.Steps, r.Steps[:len(was.Steps)], equal); diff != "" {
 					t.Errorf("steps (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(was.Report, r.Report, equal); diff != "" && r.State != Running {
+					t.Errorf("the report of one that has ended (-before +after):\n%s", diff)
 				}
 				if r.State != was.State || r.Stage != was.Stage || !cmp.Equal(r.Plan, was.Plan) {
 					t.Errorf("%+v, was %+v", r, was)
@@ -104,6 +109,22 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatIsKeptIsForPeople: names as in the API, durations with their unit, and each report once.
+func TestWhatIsKeptIsForPeople(t *testing.T) {
+	within(t, nil, func(t *testing.T, b *bench) {
+		b.start(t, nil)
+		text := string(b.host.kept[0].Rollout)
+		for _, key := range regexp.MustCompile(`"([^"]*)":`).FindAllStringSubmatch(text, -1) {
+			if !regexp.MustCompile(`^[a-z_]+$`).MatchString(key[1]) {
+				t.Errorf("a key is %q", key[1])
+			}
+		}
+		if !strings.Contains(text, `"stage_duration":"30s"`) || strings.Count(text, `"checks":`) != 1 {
+			t.Error(text)
+		}
+	})
 }
 
 // TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with what the rollout is afterwards, and giving the baseline
@@ -155,9 +176,20 @@ func TestARolloutThatCannotBeKeptStays(t *testing.T) {
 
 // TestAKeptRolloutThatCannotBeRead is forgotten, and the log tells.
 func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
+	const good = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"stage":0,"state":"RUNNING","stage_duration":"30s",` +
+		`"steps":[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]}`
+	if _, err := decode("m", Kept{[]byte(good), 1}); err != nil {
+		t.Fatal(err)
+	}
+	replaced := func(old, with string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("there is no %s", old)
+		}
+		return strings.Replace(good, old, with, 1)
+	}
 	for _, text := range []string{
-		"", "[]", `{"Model":"n"}`, `{"Model":"m","BaselineVersion":1,"CandidateVersion":2,"Stages":[1,100],"Stage":2,"State":"RUNNING"}`,
-		`{"Model":"m","BaselineVersion":1,"CandidateVersion":2,"Stages":[1,100],"State":"GONE"}`,
+		"", "[]", replaced(`"m"`, `"n"`), replaced(`"stage":0`, `"stage":2`), replaced(`"state":"RUNNING"`, `"state":"GONE"`),
+		replaced(`"30s"`, `"30"`), replaced(`[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]`, "[]"),
 	} {
 		within(t, func(c *Config) { c.Kept = map[string]Kept{"m": {[]byte(text), 1}} }, func(t *testing.T, b *bench) {
 			synctest.Wait()

@@ -9,16 +9,16 @@ import (
 
 // Plan says how to lead a candidate through stages of growing traffic.
 type Plan struct {
-	Model            string
-	BaselineVersion  int64
-	CandidateVersion int64
+	Model            string `json:"model"`
+	BaselineVersion  int64  `json:"baseline_version"`
+	CandidateVersion int64  `json:"candidate_version"`
 	// Stages are the parts of the traffic that the candidate gets, in percent, ascending, from below 100 up to 100. Empty: 1, 10, 50, 100.
-	Stages []float64
+	Stages []float64 `json:"stages"`
 	// Automatic follows the gate without being asked. Else only Advance and Abort move it.
-	Automatic bool
+	Automatic bool `json:"automatic"`
 	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0: 30 s.
-	StageDuration time.Duration
-	Gate          Gate
+	StageDuration time.Duration `json:"-"`
+	Gate          Gate          `json:"gate"`
 }
 
 // maxStages bounds a plan, and with it the steps of a rollout and its strata.

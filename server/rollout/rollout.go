@@ -24,21 +24,21 @@ func (s State) String() string {
 // Rollout is a plan and how far it has come.
 type Rollout struct {
 	Plan
-	State      State
-	Stage      int // index in Stages
-	StageSince time.Time
-	Report     Report // the gate's latest
-	Steps      []Step // the oldest first; one for each stage entered and one for the end
+	State      State     `json:"state"`
+	Stage      int       `json:"stage"` // index in Stages
+	StageSince time.Time `json:"stage_since"`
+	Report     Report    `json:"-"`     // the gate's latest
+	Steps      []Step    `json:"steps"` // the oldest first; one for each stage entered and one for the end
 }
 
 // Step is one change of a rollout.
 type Step struct {
-	At      time.Time
-	Percent float64 // of the candidate afterwards, as far as the rollout knows
-	State   State
-	By      string // who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
-	Reason  string // one sentence
-	Report  Report // the evidence for it
+	At      time.Time `json:"at"`
+	Percent float64   `json:"percent"` // of the candidate afterwards, as far as the rollout knows
+	State   State     `json:"state"`
+	By      string    `json:"by"`     // who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
+	Reason  string    `json:"reason"` // one sentence
+	Report  Report    `json:"report"` // the evidence for it
 }
 
 // clone returns a copy that shares nothing that changes.

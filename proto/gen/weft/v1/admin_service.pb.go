@@ -74,10 +74,13 @@ func (x *LoadVersionRequest) GetVersion() int64 {
 }
 
 type LoadVersionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *LoadVersionResponse) Reset() {
@@ -115,6 +118,20 @@ func (x *LoadVersionResponse) GetModel() *Model {
 		return x.Model
 	}
 	return nil
+}
+
+func (x *LoadVersionResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *LoadVersionResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
 }
 
 type UnloadVersionRequest struct {
@@ -170,10 +187,13 @@ func (x *UnloadVersionRequest) GetVersion() int64 {
 }
 
 type UnloadVersionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *UnloadVersionResponse) Reset() {
@@ -211,6 +231,20 @@ func (x *UnloadVersionResponse) GetModel() *Model {
 		return x.Model
 	}
 	return nil
+}
+
+func (x *UnloadVersionResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *UnloadVersionResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
 }
 
 type SetLabelRequest struct {
@@ -277,9 +311,8 @@ func (x *SetLabelRequest) GetVersion() int64 {
 type SetLabelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Whether the change is kept in the server's state directory and outlives it.
-	Persisted bool `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
-	// Why not, if it was not.
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
 	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -390,10 +423,14 @@ func (x *SetTrafficRequest) GetTraffic() *Traffic {
 }
 
 type SetTrafficResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Traffic       *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
+	// Whether the change is kept in the server's state directory and outlives it.
+	Persisted bool `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	// Why not, if it was not.
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *SetTrafficResponse) Reset() {
@@ -431,6 +468,20 @@ func (x *SetTrafficResponse) GetTraffic() *Traffic {
 		return x.Traffic
 	}
 	return nil
+}
+
+func (x *SetTrafficResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *SetTrafficResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
 }
 
 type StartRolloutRequest struct {
@@ -478,10 +529,13 @@ func (x *StartRolloutRequest) GetRollout() *Rollout {
 }
 
 type StartRolloutResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rollout       *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Rollout *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *StartRolloutResponse) Reset() {
@@ -519,6 +573,20 @@ func (x *StartRolloutResponse) GetRollout() *Rollout {
 		return x.Rollout
 	}
 	return nil
+}
+
+func (x *StartRolloutResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *StartRolloutResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
 }
 
 type AdvanceRolloutRequest struct {
@@ -566,10 +634,13 @@ func (x *AdvanceRolloutRequest) GetModel() string {
 }
 
 type AdvanceRolloutResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rollout       *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Rollout *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *AdvanceRolloutResponse) Reset() {
@@ -607,6 +678,20 @@ func (x *AdvanceRolloutResponse) GetRollout() *Rollout {
 		return x.Rollout
 	}
 	return nil
+}
+
+func (x *AdvanceRolloutResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *AdvanceRolloutResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
 }
 
 type AbortRolloutRequest struct {
@@ -654,10 +739,13 @@ func (x *AbortRolloutRequest) GetModel() string {
 }
 
 type AbortRolloutResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rollout       *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Rollout *Rollout               `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// As in SetTrafficResponse.
+	Persisted           bool   `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
+	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *AbortRolloutResponse) Reset() {
@@ -697,6 +785,20 @@ func (x *AbortRolloutResponse) GetRollout() *Rollout {
 	return nil
 }
 
+func (x *AbortRolloutResponse) GetPersisted() bool {
+	if x != nil {
+		return x.Persisted
+	}
+	return false
+}
+
+func (x *AbortRolloutResponse) GetNotPersistedBecause() string {
+	if x != nil {
+		return x.NotPersistedBecause
+	}
+	return ""
+}
+
 var File_weft_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_admin_service_proto_rawDesc = "" +
@@ -704,14 +806,18 @@ const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\x1bweft/v1/admin_service.proto\x12\aweft.v1\x1a\x13weft/v1/model.proto\x1a\x15weft/v1/rollout.proto\x1a\x15weft/v1/traffic.proto\"D\n" +
 	"\x12LoadVersionRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\";\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\x8d\x01\n" +
 	"\x13LoadVersionResponse\x12$\n" +
-	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\"F\n" +
+	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"F\n" +
 	"\x14UnloadVersionRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"=\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\x8f\x01\n" +
 	"\x15UnloadVersionResponse\x12$\n" +
-	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\"W\n" +
+	"\x05model\x18\x01 \x01(\v2\x0e.weft.v1.ModelR\x05model\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"W\n" +
 	"\x0fSetLabelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x18\n" +
@@ -722,21 +828,29 @@ const file_weft_v1_admin_service_proto_rawDesc = "" +
 	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"U\n" +
 	"\x11SetTrafficRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12*\n" +
-	"\atraffic\x18\x02 \x01(\v2\x10.weft.v1.TrafficR\atraffic\"@\n" +
+	"\atraffic\x18\x02 \x01(\v2\x10.weft.v1.TrafficR\atraffic\"\x92\x01\n" +
 	"\x12SetTrafficResponse\x12*\n" +
-	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\"A\n" +
+	"\atraffic\x18\x01 \x01(\v2\x10.weft.v1.TrafficR\atraffic\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"A\n" +
 	"\x13StartRolloutRequest\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"B\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"\x94\x01\n" +
 	"\x14StartRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"-\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"-\n" +
 	"\x15AdvanceRolloutRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"D\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\x96\x01\n" +
 	"\x16AdvanceRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\"+\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause\"+\n" +
 	"\x13AbortRolloutRequest\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\x94\x01\n" +
 	"\x14AbortRolloutResponse\x12*\n" +
-	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout2\x9d\x04\n" +
+	"\arollout\x18\x01 \x01(\v2\x10.weft.v1.RolloutR\arollout\x12\x1c\n" +
+	"\tpersisted\x18\x02 \x01(\bR\tpersisted\x122\n" +
+	"\x15not_persisted_because\x18\x03 \x01(\tR\x13notPersistedBecause2\x9d\x04\n" +
 	"\fAdminService\x12H\n" +
 	"\vLoadVersion\x12\x1b.weft.v1.LoadVersionRequest\x1a\x1c.weft.v1.LoadVersionResponse\x12N\n" +
 	"\rUnloadVersion\x12\x1d.weft.v1.UnloadVersionRequest\x1a\x1e.weft.v1.UnloadVersionResponse\x12?\n" +

@@ -44,6 +44,9 @@ const (
 //	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
 //	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
 //	                     is no memory for it, the message has the figures
+//	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
+//
+// Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceClient interface {
 	// LoadVersion makes a version of the repository resident, whatever the policy
 	// selects, and returns when it is ready or has failed.
@@ -158,6 +161,9 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 //	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
 //	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
 //	                     is no memory for it, the message has the figures
+//	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
+//
+// Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceServer interface {
 	// LoadVersion makes a version of the repository resident, whatever the policy
 	// selects, and returns when it is ready or has failed.

@@ -1,0 +1,34 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// TestPrintChanged prints what differs from the defaults, with what it is a part of, and nothing where nothing does.
+func TestPrintChanged(t *testing.T) {
+	type inner struct {
+		Kept, Changed int
+		Flow          map[string]int `yaml:",flow"`
+	}
+	type outer struct {
+		Same    inner
+		Other   inner
+		List    []string
+		Only    *inner `yaml:",omitempty"`
+		Another string
+	}
+	defaults := outer{Same: inner{1, 2, nil}, List: []string{"a"}, Another: "x"}
+	for want, settings := range map[string]outer{
+		"": defaults,
+		"other:\n  changed: 7\n  flow: {k: 1}\nlist:\n  - a\n  - b\nonly:\n  kept: 0\n  changed: 0\n  flow: {}\n": {
+			Same: defaults.Same, Other: inner{0, 7, map[string]int{"k": 1}}, List: []string{"a", "b"}, Only: &inner{}, Another: "x",
+		},
+		"another: \"off\"\n": {Same: defaults.Same, List: defaults.List, Another: "off"},
+	} {
+		if got, err := config.PrintChanged(settings, defaults); got != want || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
