@@ -154,7 +154,7 @@ func isRowless(err error) bool {
 // separate takes the version out of batching, and runs the requests of such a run one by one, as they came, until the end of the time
 // for that.
 func (x *execution) separate(err error, parts []part, end time.Time) {
-	x.host.demote(x.v.version, fmt.Sprintf("in a batch of requests %v", err))
+	x.host.demote(x.v, fmt.Sprintf("in a batch of requests %v", err))
 	defer func(p *plan) { x.plan = p }(x.plan)
 	x.plan = x.v.unjoined()
 	for i, p := range parts {

@@ -74,9 +74,7 @@ func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 	if prove {
 		why := v.demoted.Load()
 		var err error
-		if moved, err = h.reprove(ctx, c, v); err == nil {
-			v.lift(why)
-		}
+		moved, err = h.reprove(ctx, c, v)
 		switch {
 		case ctx.Err() != nil:
 			h.retireLater(slices.Collect(maps.Values(moved))...)
@@ -86,6 +84,8 @@ func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 			v.reload = true
 			h.mu.Unlock()
 			return nil
+		case err == nil:
+			v.lift(why)
 		}
 		errs = append(errs, err)
 		for _, next := range moved {

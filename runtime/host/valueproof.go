@@ -45,7 +45,7 @@ func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
 	h.loads.Go(func() {
 		wrong, shown := h.proveValue(h.stop, r, p, sets)
 		if wrong != "" {
-			h.demote(r.version, wrong)
+			h.demote(r, wrong)
 		}
 		p.values.settle(key, shown && wrong == "")
 	})
