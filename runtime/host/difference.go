@@ -48,8 +48,8 @@ func (row *auditRow) compare(a *audit, got, alone []tensor.Tensor) (worst differ
 		if text == "" {
 			continue
 		}
-		far, _ = deviation(got[i], alone[i], usual, floor)
-		worst.rounding = worst.rounding && far <= rough(roughly, tolerated)
+		loosely, _ := deviation(got[i], alone[i], usual, floor)
+		worst.rounding = worst.rounding && loosely <= rough(roughly, tolerated)
 		if worst.text == "" || far > worst.far {
 			worst.far, worst.text = far, text
 		}
@@ -97,8 +97,8 @@ func (a *audit) learn(row *auditRow, alone []tensor.Tensor) {
 	for i := range alone {
 		if alone[i].DType.IsFloat() {
 			o := j.output(i)
-			latest := append(a.recent[o], ranked(scales(alone[i:i+1]), 2))
-			a.recent[o] = latest[max(0, len(latest)-recentRows):]
+			before := a.recent[o][max(0, len(a.recent[o])-recentRows+1):]
+			a.recent[o] = append(before, ranked(scales(alone[i:i+1]), 2))
 		}
 	}
 }
