@@ -165,6 +165,9 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 		if n := a.logs.logged(takenOut); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
+		if held := a.Auditing(); held != 0 {
+			t.Errorf("%d bytes are held for further audits", held)
+		}
 		a.f.forget()
 		for range 20 {
 			if wrong := a.wave(1, 2, 3, magic, 5, 6, 7, 8); wrong > 0 {
@@ -323,7 +326,7 @@ func TestRoundingIsNoDifference(t *testing.T) {
 					}
 					return nil
 				})
-				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 6 })
+				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 6, 0.5 })
 				for range 20 {
 					if strings.HasSuffix(test.name, "split") {
 						if err := a.Predict(t.Context(), ask(a.v, 8, 1000, 3000, 1001, 2999, 1002, 2998, 1003, 2997)); err != nil {
