@@ -22,8 +22,6 @@ const (
 	haste      = 10
 	// auditSaved is the most device time for audits that can be saved up.
 	auditSaved = 100 * time.Millisecond
-	// auditBytes bounds what a row kept for an audit may take, and auditTotal what those of all versions may.
-	auditBytes, auditTotal = 8 << 20, 64 << 20
 )
 
 // AuditResult is what became of a request whose rows shared an execution with others or with padding, or were split over several.
@@ -53,7 +51,8 @@ type AuditEvent struct {
 // audit is what is known of a version's batches.
 type audit struct {
 	compared, different atomic.Uint64
-	held                atomic.Pointer[string] // a remark for the metadata
+	held                atomic.Pointer[string] // remarks for the metadata
+	told                atomic.Bool            // that batches change answers, and are formed all the same
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
@@ -63,21 +62,9 @@ type audit struct {
 	pass    int           // how many have to be before it is taken
 	kept    *auditRow
 	running bool
-	over    bool        // there is nothing more to find
-	typical [][]float64 // by output; see scale
-	known   []int       // by output: how many rows typical is made of
-}
-
-// auditRow is a row of a request, as it was asked and answered.
-type auditRow struct {
-	replica *replica
-	inputs  []tensor.Tensor
-	outputs []tensor.Tensor // the wanted ones
-	wanted  []int
-	// size is that of its execution, with padding; 0 where there were several.
-	size  int
-	mates int // requests in it, with its own
-	bytes int64
+	over    bool              // there is nothing more to find
+	random  map[int]bool      // outputs that are something else each time, which are not compared
+	recent  map[int][]float64 // by output: the magnitudes of the latest rows; see usual
 }
 
 // watch is how a plan's batches are audited.
@@ -108,12 +95,12 @@ func (p *plan) pads(inputs []tensor.Tensor) bool {
 
 // observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each request since the
 // latest audit has the same chance, whatever else is known of it.
-func (h *Host) observe(r *replica, call *catalog.Call) {
-	p := r.plan.Load()
+func (h *Host) observe(j *job, call *catalog.Call) {
+	r, p := j.replica, j.replica.plan.Load()
 	if p.watch.share == 0 || !p.joined(call) {
 		return
 	}
-	tooLarge, start := r.audit.choose(h, p, r, call)
+	tooLarge, start := r.audit.choose(h, p, j, call)
 	if tooLarge {
 		h.tellAudit(r.version, AuditSize, 1)
 	}
@@ -124,7 +111,7 @@ func (h *Host) observe(r *replica, call *catalog.Call) {
 
 // choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen is too large, and
 // whether it is for the caller to run the audits.
-func (a *audit) choose(h *Host, p *plan, r *replica, call *catalog.Call) (tooLarge, start bool) {
+func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge, start bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
@@ -135,7 +122,7 @@ func (a *audit) choose(h *Host, p *plan, r *replica, call *catalog.Call) (tooLar
 	a.first -= first
 	a.credit = min(auditSaved, a.credit+earned+first)
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
-		if row := h.keep(p, r, call, a.rng.IntN(call.Rows)); row == nil {
+		if row := h.keep(p, j, call, a.rng.IntN(call.Rows)); row == nil {
 			a.passed--
 			tooLarge = true
 		} else {
@@ -157,55 +144,6 @@ func (a *audit) dropLocked(h *Host) {
 		h.auditing.Add(-a.kept.bytes)
 	}
 	a.kept = nil
-}
-
-// keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
-func (h *Host) keep(p *plan, r *replica, call *catalog.Call, row int) *auditRow {
-	k := &auditRow{replica: r, wanted: call.Wanted}
-	if o := &call.Outcome; o.Executions == 1 {
-		k.size, k.mates = o.BatchRows+o.PaddedRows, o.BatchRequests
-	}
-	j := job{wanted: call.Wanted}
-	total := int64(0)
-	for i := range call.Inputs {
-		total += rowBytes(&call.Inputs[i], p.signature.Inputs[i].BatchDim, call.Rows)
-	}
-	for i := range call.Results {
-		dim := p.signature.Outputs[j.output(i)].BatchDim
-		if shape := call.Results[i].Shape; dim != tensor.NoBatch && (dim >= len(shape) || shape[dim] != int64(call.Rows)) {
-			return nil // it was run by itself in the end
-		}
-		total += rowBytes(&call.Results[i], dim, call.Rows)
-	}
-	if total > auditBytes || h.auditing.Add(total) > auditTotal {
-		if total <= auditBytes {
-			h.auditing.Add(-total)
-		}
-		return nil
-	}
-	k.bytes = total
-	for i := range call.Inputs {
-		k.inputs = append(k.inputs, rowOf(call.Inputs[i], p.signature.Inputs[i].BatchDim, row))
-	}
-	for i := range call.Results {
-		k.outputs = append(k.outputs, rowOf(call.Results[i], p.signature.Outputs[j.output(i)].BatchDim, row))
-	}
-	return k
-}
-
-func rowBytes(t *tensor.Tensor, dim, rows int) int64 {
-	if dim == tensor.NoBatch {
-		return int64(len(t.Data))
-	}
-	return int64(len(t.Data) / rows)
-}
-
-// rowOf copies one row along dim, all where there are no rows.
-func rowOf(t tensor.Tensor, dim, row int) tensor.Tensor {
-	if dim == tensor.NoBatch {
-		return t.Clone()
-	}
-	return tensor.RowRange{Tensor: t, First: row, Rows: 1}.Copy(dim)
 }
 
 // take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is not running any
@@ -237,87 +175,14 @@ func (h *Host) endAudit(v *version) {
 	a.dropLocked(h)
 }
 
-// restart forgets that there was something to find.
+// restart forgets what was found, and has the version looked at as if it were new.
 func (a *audit) restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over, a.first = false, auditFirst
+	a.over, a.first, a.random, a.recent = false, auditFirst, nil, nil
 	a.held.Store(nil)
+	a.told.Store(false)
 }
 
 // counts returns how many rows were compared, and how many had another answer than alone.
 func (a *audit) counts() (compared, different uint64) { return a.compared.Load(), a.different.Load() }
-
-// seedRows is how many rows an element must have been seen in before what is typical of it among them is taken for its scale, and
-// typicalStep is by what factor each of them moves that up or down, so that it ends near the median.
-const (
-	seedRows    = 8
-	typicalStep = 1.25
-)
-
-// largestScale is the most elements whose scales are kept.
-const largestScale = 1 << 16
-
-// seed takes over what rows of the proof gave.
-func (a *audit) seed(outputs [][]tensor.Tensor) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.typical != nil {
-		return // it is one more replica
-	}
-	for _, row := range outputs {
-		a.learnLocked(row, nil)
-	}
-}
-
-// learn takes in what a row gives alone of the wanted outputs.
-func (a *audit) learn(row []tensor.Tensor, wanted []int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.learnLocked(row, wanted)
-}
-
-func (a *audit) learnLocked(row []tensor.Tensor, wanted []int) {
-	j := job{wanted: wanted}
-	for i := range row {
-		o := j.output(i)
-		for o >= len(a.typical) {
-			a.typical, a.known = append(a.typical, nil), append(a.known, 0)
-		}
-		now := scales(row[i : i+1])
-		if len(now) > largestScale {
-			now = nil
-		}
-		if len(now) != len(a.typical[o]) {
-			a.typical[o], a.known[o] = now, 1
-			continue
-		}
-		a.known[o]++
-		for e, v := range now {
-			switch t := a.typical[o][e]; {
-			case t == 0:
-				a.typical[o][e] = v
-			case v > t:
-				a.typical[o][e] = min(t*typicalStep, v)
-			default:
-				a.typical[o][e] = max(t/typicalStep, v)
-			}
-		}
-	}
-}
-
-// scale returns what differences of an output are relative to, by element: its magnitude, or the typical one in the rows so far where
-// that is larger. The largest so far, as in a proof, would let one huge answer hide all later differences. It is nil, for the largest of
-// the row itself, while too few rows of that size were seen.
-func (a *audit) scale(o int, want tensor.Tensor) []float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if o < len(a.typical) && a.known[o] >= seedRows && want.DType.IsFloat() && len(a.typical[o]) == len(want.Data)/want.DType.Size() {
-		own := scales([]tensor.Tensor{want})
-		for e, t := range a.typical[o] {
-			own[e] = max(own[e], t)
-		}
-		return own
-	}
-	return nil
-}

@@ -165,6 +165,9 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 		if n := a.logs.logged(takenOut); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
+		if held := a.Auditing(); held != 0 {
+			t.Errorf("%d bytes are held for further audits", held)
+		}
 		a.f.forget()
 		for range 20 {
 			if wrong := a.wave(1, 2, 3, magic, 5, 6, 7, 8); wrong > 0 {
@@ -269,7 +272,7 @@ func TestAModelThatIsRandom(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		b := a.version("m", 1).Batching
-		if !b.Batched || !strings.HasSuffix(b.Reason, "; its batches are not audited, because rows give something else each time they are run alone") {
+		if !b.Batched || !strings.HasSuffix(b.Reason, `; output "y" is not audited, because it is something else each time a row is run alone`) {
 			t.Errorf("published %+v", b)
 		}
 		if a.counted(host.AuditNondeterministic) != 1 || a.counted(host.AuditDifferent) != 0 {
@@ -308,6 +311,7 @@ func TestRoundingIsNoDifference(t *testing.T) {
 		{"mates", func(rows [][]float32) float32 {
 			return 1e-4 * (slices.MaxFunc(rows, slices.Compare)[0] - slices.MinFunc(rows, slices.Compare)[0])
 		}, host.AuditDifferent},
+		{"rounding of a request that is split", func(rows [][]float32) float32 { return 0.05 * float32(len(rows)) / 2 }, host.AuditRounding},
 		{"too much for rounding", func(rows [][]float32) float32 { return float32(len(rows)) }, host.AuditDifferent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -322,9 +326,15 @@ func TestRoundingIsNoDifference(t *testing.T) {
 					}
 					return nil
 				})
-				a := newAudited(t, f, time.Millisecond, 0, nil)
+				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 6, 0.5 })
 				for range 20 {
-					a.wave(1000, 3000, 1001, 2999, 1002, 2998)
+					if strings.HasSuffix(test.name, "split") {
+						if err := a.Predict(t.Context(), ask(a.v, 8, 1000, 3000, 1001, 2999, 1002, 2998, 1003, 2997)); err != nil {
+							t.Fatal(err)
+						}
+					} else {
+						a.wave(1000, 3000, 1001, 2999, 1002, 2998)
+					}
 					time.Sleep(time.Second)
 				}
 				if a.counted(test.want) == 0 || a.version("m", 1).Batching.Batched != (test.want == host.AuditRounding) {
@@ -419,6 +429,12 @@ func TestWhatIsAudited(t *testing.T) {
 			}
 			return row
 		}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) }, map[host.AuditResult]int{host.AuditDifferent: 1}},
+		{"padded length that rounds otherwise", eachRow(func(row []float32) []float32 {
+			if n := len(row); row[0] == magic && n == 8 {
+				row[0] += 0.05
+			}
+			return doubled(row)
+		}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) }, map[host.AuditResult]int{host.AuditRounding: 1}},
 		{"alone", perRow(1, double), nil, func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, 2, 3) }, map[host.AuditResult]int{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

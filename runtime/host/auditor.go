@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -16,8 +16,9 @@ import (
 const (
 	// auditPatience is how long an audit waits for the device to be idle.
 	auditPatience = 10 * time.Second
-	// roughly is by how many times its tolerance a value may be off through rounding alone: kernels of another size add in another order.
-	roughly = 10
+	// auditTries is how often a row of which something was found is run that fails by itself, and auditPause the time between two tries.
+	auditTries = 3
+	auditPause = time.Second
 )
 
 // runAudits audits what was chosen until there is nothing more, or no device time left for it.
@@ -42,159 +43,125 @@ func (h *Host) tellAudit(v *version, result AuditResult, n int) {
 // auditRow compares what a row was given with what it gives alone, and draws the consequences.
 func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditResult {
 	a := &v.audit
-	alone, err := h.copies(ctx, row, 1, sharedsched.Sheddable)
+	if row.leftOut(a) {
+		return AuditNondeterministic
+	}
+	answers, err := h.again(ctx, row, true, sharedsched.Task{Priority: sharedsched.Sheddable, Limit: time.Now().Add(auditPatience)})
 	if err != nil {
 		if _, is := errors.AsType[*catalog.ModelError](err); is {
 			return AuditFailed
 		}
 		return AuditBusy // or on its way out
 	}
+	alone := answers[0]
 	a.compared.Add(1)
-	a.learn(alone, row.wanted)
+	a.learn(row, alone)
 	found := row.compare(a, row.outputs, alone)
 	if !found.wrong() {
 		return AuditEqual
 	}
-	// What answers differently each time tells nothing of its mates. These runs are waited for: batches go on meanwhile.
+	// What answers differently each time tells nothing of its mates.
 	for range 2 {
-		again, err := h.copies(ctx, row, 1, sharedsched.Critical)
-		if err != nil {
+		again, gone := h.surely(ctx, row, true)
+		if gone {
 			return AuditFailed
 		}
-		if row.compare(a, again, alone).wrong() {
-			h.endAudit(v)
-			h.remark(v, "its batches are not audited, because rows give something else each time they are run alone")
-			return AuditNondeterministic
+		if again != nil {
+			h.leaveOut(v, row, again[0], alone)
 		}
 	}
-	if found.far <= roughly*found.tolerated && h.isRounding(ctx, row, found) {
-		return AuditRounding
+	if found = row.compare(a, row.outputs, alone); !found.wrong() {
+		return AuditNondeterministic
+	}
+	if found.rounding {
+		copies, gone := h.surely(ctx, row, false)
+		if gone {
+			return AuditFailed
+		}
+		// In some place: kernels may treat them differently.
+		if slices.ContainsFunc(copies, func(one []tensor.Tensor) bool { return !row.compare(a, row.outputs, one).wrong() }) {
+			return AuditRounding
+		}
 	}
 	a.different.Add(1)
 	before := a.compared.Load() - 1
 	why := fmt.Sprintf("an audit of live batches found that %s, after %d that found nothing", found.text, before)
 	if !row.replica.plan.Load().watch.trusted {
-		h.endAudit(v)
-		h.demote(v, why)
+		h.demote(row.replica, why)
 		return AuditDifferent
 	}
-	if a.held.Load() == nil {
+	if a.told.CompareAndSwap(false, true) {
 		h.log.Warn("batches change what rows answer, and are formed all the same because batching.mode is on", "model", v.model, "version", v.number, "why", why)
 		h.remark(v, why)
 	}
 	return AuditDifferent
 }
 
-// isRounding reports whether the row's answer is what it gets in a batch of copies of itself that is as large as the one it was in.
-func (h *Host) isRounding(ctx context.Context, row *auditRow, found difference) bool {
-	if row.size < 2 {
-		return false
-	}
-	a := &row.replica.audit
-	all, err := h.copies(ctx, row, row.size, sharedsched.Critical)
-	if err != nil {
-		return false
-	}
-	for at := range row.size { // kernels may treat places differently
-		j := job{wanted: row.wanted}
-		one := make([]tensor.Tensor, len(all))
-		for i := range all {
-			one[i] = all[i]
-			if dim := row.replica.bare.Outputs[j.output(i)].BatchDim; dim != tensor.NoBatch {
-				if dim >= len(all[i].Shape) || all[i].Shape[dim] != int64(row.size) {
-					return false
-				}
-				one[i] = rowOf(all[i], dim, at)
+// surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the device is busy, and
+// on another one where that is lost. The result is nil where the row fails for reasons of its own, and gone that no device is left that serves
+// by the proof that the row was answered by.
+func (h *Host) surely(ctx context.Context, row *auditRow, alone bool) (answers [][]tensor.Tensor, gone bool) {
+	for failed := 0; failed < auditTries; {
+		answers, err := h.again(ctx, row, alone, sharedsched.Task{})
+		refusal, refused := errors.AsType[*sharedsched.Refusal](err)
+		switch _, fails := errors.AsType[*catalog.ModelError](err); {
+		case err == nil:
+			return answers, false
+		case fails, refused && refusal.Reason == sharedsched.RefusedQueueFull && refusal.RetryAfter < 0: // so many copies never fit
+			failed++
+		case refused, errors.Is(err, sharedsched.ErrExpired):
+		default:
+			r := row.replica.pick(1)
+			if r == nil || r == row.replica || r.proof != row.replica.proof {
+				return nil, true
 			}
+			row.replica = r
 		}
-		if row.compare(a, row.outputs, one).far <= found.far/2 {
-			return true
+		if pause(ctx, auditPause) != nil {
+			return nil, true
 		}
 	}
-	return false
+	return nil, false
 }
 
-// copies runs so many copies of the row as an execution of their own, unpadded, and returns the wanted outputs: of one row where n is 1.
-func (h *Host) copies(ctx context.Context, row *auditRow, n int, priority sharedsched.Priority) ([]tensor.Tensor, error) {
-	r := row.replica
-	rows := n
-	if n == 1 {
-		rows = r.plan.Load().padded(1) // no other sizes may be executed
+// again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns what it gives in each
+// place of the wanted outputs. There are as many copies as there is room for: the rest of the execution is filled up as any other is.
+func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
+	r, rows := row.replica, 1
+	p := *r.plan.Load()
+	if alone {
+		p.signature, p.trims = r.bare, nil
+	} else {
+		p.allowed = []int{row.size}
+		room := 2 * row.bytes // what it is given, what it gives, and that one by one
+		for rows = row.size; rows > 1 && !h.reserve(room*int64(rows)); rows /= 2 {
+		}
+		if rows > 1 {
+			defer h.auditing.Add(-room * int64(rows))
+		}
 	}
-	j := &job{replica: r, rows: rows, wanted: row.wanted, plan: r.unjoined()}
+	j := &job{replica: r, rows: rows, wanted: row.wanted, plan: &p, task: task}
 	for i, in := range row.inputs {
-		j.inputs = append(j.inputs, repeated(in, r.bare.Inputs[i].BatchDim, rows))
+		j.inputs = append(j.inputs, repeated(in, p.signature.Inputs[i].BatchDim, rows))
 	}
-	j.task = sharedsched.Task{Alone: true, Priority: priority, Limit: time.Now().Add(auditPatience)}
+	j.task.Alone, j.task.Unmeasured = true, p.padded(rows) != rows
 	outcome, err := h.submit(ctx, j)
 	r.audit.spend(cmp.Or(outcome.DeviceTime, outcome.Compute))
 	if err != nil {
 		return nil, err
 	}
 	outputs, err := j.join()
-	if err != nil || n > 1 || rows == 1 {
-		return outputs, err
+	if err != nil {
+		return nil, err
 	}
-	one := make([]tensor.Tensor, len(outputs))
-	for i := range outputs {
-		dim := r.bare.Outputs[j.output(i)].BatchDim
-		if shape := outputs[i].Shape; dim != tensor.NoBatch && (dim >= len(shape) || shape[dim] != int64(rows)) {
-			dim = tensor.NoBatch // the comparison tells
-		}
-		one[i] = rowOf(outputs[i], dim, 0)
-	}
-	return one, nil
-}
-
-// repeated returns n times the row along dim.
-func repeated(row tensor.Tensor, dim, n int) tensor.Tensor {
-	if dim == tensor.NoBatch || n == 1 {
-		return row
-	}
-	ranges := make([]tensor.RowRange, n)
-	for i := range ranges {
-		ranges[i] = tensor.RowRange{Tensor: row, Rows: 1}
-	}
-	t := tensor.Tensor{DType: row.DType, Shape: row.Shape.With(dim, int64(n)), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
-	tensor.JoinRows(t.Data, dim, ranges)
-	return t
-}
-
-// difference is the worst of an answer, in relation to what is tolerated.
-type difference struct {
-	far, tolerated float64
-	text           string // "" if it is tolerated
-}
-
-func (d difference) wrong() bool { return d.text != "" }
-
-// compare compares an answer of the row with what it gives alone.
-func (row *auditRow) compare(a *audit, got, alone []tensor.Tensor) (worst difference) {
-	j := job{wanted: row.wanted}
-	among := "in parts of its request"
-	if row.size > 0 {
-		among = fmt.Sprintf("in a batch of %d rows", row.size)
-	}
-	for i := range alone {
-		o := j.output(i)
-		spec := &row.replica.bare.Outputs[o]
-		d := difference{tolerated: row.replica.tolerance(spec.DType)}
-		var err error
-		d.far, err = deviation(got[i], alone[i], a.scale(o, alone[i]))
-		switch {
-		case err != nil:
-			d.far, d.text = math.Inf(1), fmt.Sprintf("output %q of a row %s %v", spec.Name, among, err)
-		case math.IsInf(d.far, 1):
-			d.text = fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, among)
-		case d.far > d.tolerated:
-			d.text = fmt.Sprintf("output %q of a row differs by %.2g of the largest value %s from what it gives alone (tolerated: %.2g)", spec.Name, d.far, among, d.tolerated)
-		}
-		if i == 0 || d.wrong() && !worst.wrong() || d.wrong() == worst.wrong() && d.far > worst.far {
-			worst = d
+	answers := make([][]tensor.Tensor, rows)
+	for at := range answers {
+		answers[at] = slices.Clone(outputs)
+		for i := range outputs {
+			if dim := p.signature.Outputs[j.output(i)].BatchDim; rows > 1 && holds(outputs[i].Shape, dim, rows) {
+				answers[at][i] = rowOf(outputs[i], dim, at)
+			} // else the comparison tells
 		}
 	}
-	return worst
+	return answers, nil
 }
-
-// tolerance is how far an answer may be from that of the row alone, as for the proof.
-func (r *replica) tolerance(d tensor.DType) float64 { return tolerated(r.verdict.tolerance, d) }

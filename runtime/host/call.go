@@ -32,6 +32,7 @@ type job struct {
 // piece is the answer to some rows of a job: the wanted outputs, in fresh memory.
 type piece struct {
 	first, rows int
+	size        int // of the execution, with padding
 	outputs     []tensor.Tensor
 }
 
@@ -118,14 +119,14 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 			if failed, is := errors.AsType[*catalog.ModelError](err); is {
 				err = failed.Err
 			}
-			h.demote(r.version, err.Error())
+			h.demote(r, err.Error())
 		}
 		return h.predictAlone(ctx, r, call, task)
 	}
 	if v := r.plan.Load().values; v != nil {
 		v.earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
 	}
-	h.observe(r, call)
+	h.observe(j, call)
 	return nil
 }
 
@@ -189,6 +190,19 @@ func (j *job) complete() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.ContainsFunc(j.pieces, func(p piece) bool { return p.rows == j.rows })
+}
+
+// sizeOf returns the size of the execution that answered a row. The task must have ended well.
+func (j *job) sizeOf(row int) (size int) {
+	for _, p := range j.pieces {
+		if p.rows == j.rows {
+			return p.size
+		}
+		if p.first <= row && row < p.first+p.rows {
+			size = p.size
+		}
+	}
+	return size
 }
 
 // join returns the wanted outputs of all rows. The task must have ended well, so that the pieces cover all rows once.

@@ -88,12 +88,31 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 // that cancel out leave errors in proportion to those, and not to what is left.
 const floor = 1e-2
 
-// deviation returns the largest difference between two tensors relative to the scale of the element (nil: of the whole tensor
-// want), +Inf where no number can say how different they are. NaN equals NaN, and an infinity itself. The error tells of another
-// type or shape.
-func deviation(got, want tensor.Tensor, scale []float64) (float64, error) {
+// holds reports whether a shape has so many rows along dim; where there are none to have, it does.
+func holds(shape tensor.Shape, dim, rows int) bool {
+	return dim == tensor.NoBatch || dim < len(shape) && shape[dim] == int64(rows)
+}
+
+// inWords says what is wrong with an answer that deviation found to be so far from what its row gives alone, or the error that it
+// gave instead; "" if that is tolerated. among says in what company the row was.
+func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among string) string {
+	switch {
+	case err != nil:
+		return fmt.Sprintf("output %q of a row %s %v", spec.Name, among, err)
+	case math.IsInf(far, 1):
+		return fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, among)
+	case far > tolerated:
+		return fmt.Sprintf("output %q of a row differs by %.2g of its magnitude %s (tolerated: %.2g)", spec.Name, far, among, tolerated)
+	}
+	return ""
+}
+
+// deviation returns the largest difference between two tensors relative to the scale of the element, or to least times the largest of
+// want where that is more (nil: to the largest itself), +Inf where no number can say how different they are. NaN equals NaN, and an
+// infinity itself. The error tells of another type or shape.
+func deviation(got, want tensor.Tensor, scale []float64, least float64) (float64, error) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return 0, fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape, want.DType, want.Shape)
+		return math.Inf(1), fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape, want.DType, want.Shape)
 	}
 	if bytes.Equal(got.Data, want.Data) {
 		return 0, nil
@@ -110,7 +129,7 @@ func deviation(got, want tensor.Tensor, scale []float64) (float64, error) {
 		}
 		s := largest
 		if scale != nil {
-			s = max(scale[i], floor*largest)
+			s = max(scale[i], least*largest)
 		}
 		d := math.Abs(g-w) / s
 		if math.IsNaN(d) {

@@ -22,15 +22,18 @@ func (d *demotion) covers(c candidate) bool {
 		sameOpening(d.of.manifest, c.manifest) && sameGrouping(&d.of.manifest.Batching, &c.manifest.Batching)
 }
 
-// demote takes a version out of batching, once; why is a sentence for the log and the metadata, with the numbers. When it returns, no
-// further batch of more than one request of the version is formed. Batches in flight end as they began, and a request of which
-// some rows were run is completed in one more execution. It may be called from a batch thread: what is published follows soon.
-func (h *Host) demote(v *version, why string) {
+// demote takes a replica's version out of batching, once; why is a sentence for the log and the metadata, with the numbers. When it
+// returns, no further batch of more than one request of the version is formed, and it is not audited any more. Batches in flight end as
+// they began, and a request of which some rows were run is completed in one more execution. What is found of a replica after its version
+// was proven anew does nothing. It may be called from a batch thread: what is published follows soon.
+func (h *Host) demote(r *replica, why string) {
+	v := r.version
 	v.tuning.Lock()
-	if !v.demoted.CompareAndSwap(nil, &why) {
+	if r.proof != v.proofs.Load() || !v.demoted.CompareAndSwap(nil, &why) {
 		v.tuning.Unlock()
 		return
 	}
+	h.endAudit(v)
 	for r, settings := range v.tuned {
 		// One that is being removed needs no settings any more.
 		_ = h.tuneLocked(r, r.plan.Load(), settings)
@@ -40,8 +43,11 @@ func (h *Host) demote(v *version, why string) {
 	h.inBackground(func() { h.publishVerdict(v) })
 }
 
-// remark publishes a remark on a version that stays as it is.
+// remark publishes one more remark on a version that stays as it is.
 func (h *Host) remark(v *version, text string) {
+	if before := v.audit.held.Load(); before != nil {
+		text = *before + "; " + text
+	}
 	v.audit.held.Store(&text)
 	h.inBackground(func() { h.publishVerdict(v) })
 }

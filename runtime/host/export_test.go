@@ -26,11 +26,14 @@ func (h *Host) RowCost(name string, number int64) time.Duration {
 }
 
 // Demote takes a resident version out of batching.
-func (h *Host) Demote(name string, number int64, why string) {
+func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, number)(why) }
+
+// Demoter returns what a replica that serves now calls when it finds a reason to take its version out of batching.
+func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
 	h.mu.Lock()
-	v := h.models[name].versions[number].resident
+	r := h.models[name].versions[number].resident.list()[0]
 	h.mu.Unlock()
-	h.demote(v, why)
+	return func(why string) { h.demote(r, why) }
 }
 
 // Changed returns a channel that is closed when what is published of a model changes.
@@ -39,3 +42,13 @@ func (h *Host) Changed(name string) <-chan struct{} {
 	defer h.mu.Unlock()
 	return h.changesLocked(name)
 }
+
+// FillAudits takes the memory for audits but for so much. rest gives it back, and returns what audits hold.
+func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
+	taken = auditTotal - but
+	h.auditing.Add(taken)
+	return taken, func() int64 { return h.auditing.Add(-taken) }
+}
+
+// Auditing returns the memory that audits hold, in bytes.
+func (h *Host) Auditing() int64 { return h.auditing.Load() }

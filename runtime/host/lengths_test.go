@@ -93,7 +93,7 @@ func TestProofOfPadding(t *testing.T) {
 		{name: "all elements matter", model: eachRow(mean), reason: `because padding is not proven harmless: output "y" of a row differs by`},
 		{name: "the last element matters", model: eachRow(func(row []float32) []float32 {
 			return row[len(row)-1:]
-		}), reason: "of the largest value padded to 4 (tolerated: 1e-05)"},
+		}), reason: "of its magnitude padded to 4 (tolerated: 1e-05)"},
 		{name: "twice as long and one", model: eachRow(func(row []float32) []float32 {
 			return append(slices.Concat(row, row), 1)
 		}), reason: `output "y" of a row padded to 4 has type fp32 and shape [1,9] instead of`},

@@ -154,9 +154,6 @@ func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *decision) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
 	}
-	if base != nil {
-		r.audit.seed(base.outputs)
-	}
 	forgot := !judged.batched && d.against == "" && !d.certain()
 	if forgot {
 		d.forgetRows()

@@ -182,7 +182,7 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 	d := h.fleet.get(opened.Device)
 	h.fleet.count(d, 1)
 	return &replica{
-		version: v, device: d, opened: opened,
+		version: v, device: d, opened: opened, proof: v.proofs.Load(),
 		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, pinner: opened.Pinner},
 		memory:  memory, seats: new(atomic.Int32),
 	}, nil

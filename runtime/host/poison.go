@@ -163,7 +163,7 @@ func isRowless(err error) bool {
 
 // separate takes the version out of batching, and has the requests of such a run run one by one, as they came.
 func (x *execution) separate(err error, parts []part) {
-	x.host.demote(x.v.version, fmt.Sprintf("in a batch of requests %v", err))
+	x.host.demote(x.v, fmt.Sprintf("in a batch of requests %v", err))
 	x.fail(err, parts, true)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -344,23 +343,14 @@ func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tenso
 	for o := range outputs {
 		spec, out := &s.Outputs[o], outputs[o]
 		dim := spec.BatchDim
-		if dim != tensor.NoBatch && (dim >= len(out.Shape) || out.Shape[dim] != int64(len(rows))) {
+		if !holds(out.Shape, dim, len(rows)) {
 			return 0, fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, len(rows), dim)
 		}
 		for at, row := range rows {
 			got := share(s, t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
-			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o))
-			among := base.beside(len(rows))
-			switch {
-			case err != nil:
-				return 0, fmt.Sprintf("output %q of a row %s %v", spec.Name, among, err)
-			case math.IsInf(far, 1):
-				return 0, fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, among)
-			case far > t.tolerance(spec.DType):
-				wrong := fmt.Sprintf("output %q of a row differs by %.2g of the largest value %s (tolerated: %.2g)", spec.Name, far, among, t.tolerance(spec.DType))
-				if !excused(spec.DType, far, wrong) {
-					return 0, wrong
-				}
+			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
+			if wrong := inWords(spec, far, err, t.tolerance(spec.DType), base.beside(len(rows))); wrong != "" && !excused(spec.DType, far, wrong) {
+				return 0, wrong
 			}
 			difference = max(difference, far)
 		}

@@ -30,6 +30,7 @@ type replica struct {
 	// it is admitted.
 	signature, bare *tensor.Signature
 	verdict         verdict
+	proof           int64 // which one of the version's it rests on: what is found later of an earlier one says nothing of this
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
 	seats *atomic.Int32
 	gone  atomic.Bool // what it holds was given back

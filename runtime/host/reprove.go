@@ -72,6 +72,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 		return nil, nil
 	}
 	next := r.moved()
+	next.proof++
 	enrolled := false
 	defer func() {
 		if err == nil {
@@ -104,7 +105,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 func (r *replica) moved() *replica {
 	next := &replica{
 		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory, said: r.said,
-		signature: r.signature, bare: r.bare, verdict: r.verdict, seats: r.seats,
+		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
 	}
 	next.perRow.Store(r.perRow.Load())
 	return next
@@ -115,5 +116,6 @@ func (v *version) lift(why *string) {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()
 	v.demoted.CompareAndSwap(why, nil)
+	v.proofs.Add(1)
 	v.audit.restart()
 }

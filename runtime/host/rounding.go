@@ -20,10 +20,11 @@ func tolerated(stated float64, d tensor.DType) float64 {
 }
 
 // rough returns how far apart two answers may lie if rounding is to explain it: a hundred times the tolerance. What rows do to each other
-// is mostly far more than that. Never so much that any two numbers would do.
-func (t *trial) rough(d tensor.DType) float64 {
-	return max(min(100*t.tolerance(d), 0.25), t.tolerance(d))
-}
+// is mostly far more than that.
+func (t *trial) rough(d tensor.DType) float64 { return rough(100, t.tolerance(d)) }
+
+// rough returns so many times the tolerance, but never so much that any two numbers would do.
+func rough(times, tolerance float64) float64 { return max(min(times*tolerance, 0.25), tolerance) }
 
 // rounding is the largest difference seen that exceeds the tolerance and may be rounding.
 type rounding struct {

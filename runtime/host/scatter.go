@@ -17,14 +17,14 @@ func (x *execution) scatter(parts []part, size int) error {
 		case out.DType == tensor.Invalid:
 			return fmt.Errorf("the run left output %q without a value", spec.Name)
 		case whole || dim == tensor.NoBatch:
-		case dim >= len(out.Shape) || out.Shape[dim] != int64(size):
+		case !holds(out.Shape, dim, size):
 			return &rowsError{spec.Name, slices.Clone(out.Shape), size, dim}
 		}
 	}
 	at := 0
 	for i := range parts {
 		p := &parts[i]
-		p.job.answer(piece{first: p.first, rows: p.rows, outputs: x.take(p, at, whole)})
+		p.job.answer(piece{first: p.first, rows: p.rows, size: size, outputs: x.take(p, at, whole)})
 		at += p.rows
 	}
 	return nil

@@ -18,9 +18,7 @@ import (
 func needsReload(v *version, to *modelrepo.Manifest) bool {
 	from := v.from.manifest
 	a, b := &from.Batching, &to.Batching
-	return v.reload || !sameOpening(from, to) ||
-		!maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) || !maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) ||
-		!slices.Equal(a.Unbatched, b.Unbatched) || !reflect.DeepEqual(a.VariableDims, b.VariableDims) ||
+	return v.reload || !sameOpening(from, to) || !sameDims(a, b) ||
 		v.proven.Batching.Mode != b.Mode && slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.sameRows(b) })
 }
 
@@ -31,8 +29,13 @@ func sameOpening(a, b *modelrepo.Manifest) bool {
 
 // sameGrouping reports whether two manifests ask for the same batches.
 func sameGrouping(a, b *modelrepo.Batching) bool {
-	return a.Mode == b.Mode && a.Tolerance == b.Tolerance && a.MaxBatchSize == b.MaxBatchSize && a.MaxBatchCost == b.MaxBatchCost && slices.Equal(a.AllowedBatchSizes, b.AllowedBatchSizes) &&
-		maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) && maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) &&
+	return a.Mode == b.Mode && a.Tolerance == b.Tolerance && a.MaxBatchSize == b.MaxBatchSize && a.MaxBatchCost == b.MaxBatchCost &&
+		slices.Equal(a.AllowedBatchSizes, b.AllowedBatchSizes) && sameDims(a, b)
+}
+
+// sameDims reports whether two manifests say the same of where rows and lengths are.
+func sameDims(a, b *modelrepo.Batching) bool {
+	return maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) && maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) &&
 		slices.Equal(a.Unbatched, b.Unbatched) && reflect.DeepEqual(a.VariableDims, b.VariableDims)
 }
 
@@ -74,9 +77,7 @@ func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 	if prove {
 		why := v.demoted.Load()
 		var err error
-		if moved, err = h.reprove(ctx, c, v); err == nil {
-			v.lift(why)
-		}
+		moved, err = h.reprove(ctx, c, v)
 		switch {
 		case ctx.Err() != nil:
 			h.retireLater(slices.Collect(maps.Values(moved))...)
@@ -86,6 +87,8 @@ func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 			v.reload = true
 			h.mu.Unlock()
 			return nil
+		case err == nil:
+			v.lift(why)
 		}
 		errs = append(errs, err)
 		for _, next := range moved {

@@ -163,7 +163,7 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 // answer returns what a row gave alone of output o.
 func (b *baseline) answer(s *tensor.Signature, row, o int) tensor.Tensor {
 	out, dim := b.outputs[row][o], s.Outputs[o].BatchDim
-	if dim == tensor.NoBatch || b.unit == 1 || dim >= len(out.Shape) || out.Shape[dim] != int64(b.unit) {
+	if dim == tensor.NoBatch || b.unit == 1 || !holds(out.Shape, dim, b.unit) {
 		return out
 	}
 	return tensor.RowRange{Tensor: out, Rows: 1}.Copy(dim) // the others are alike

@@ -36,7 +36,7 @@ func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
 		t := h.newValueTrial(r, p)
 		wrong, shown := t.value(h.stop, p, sets)
 		if wrong != "" {
-			h.demote(r.version, wrong)
+			h.demote(r, wrong)
 		}
 		p.values.settle(key, shown && wrong == "", t.spent)
 	})

@@ -25,6 +25,8 @@ type version struct {
 	tuning  sync.Mutex                        // held while the settings and the plan of a replica change
 	tuned   map[*replica]sharedsched.Settings // guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
 
+	proofs atomic.Int64 // how often it was proven anew while it served
+
 	audit    audit
 	replicas atomic.Pointer[[]*replica] // replaced, never changed, with Host.mu held
 	sessions atomic.Int32               // that are open

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// auditBytes bounds what a row kept for an audit may take, and auditTotal what all that are kept, and the copies that are run, may.
+const auditBytes, auditTotal = 8 << 20, 64 << 20
+
+// auditRow is a row of a request, as it was asked and answered.
+type auditRow struct {
+	replica *replica
+	inputs  []tensor.Tensor
+	outputs []tensor.Tensor // the wanted ones
+	wanted  []int
+	size    int // of the execution that answered it, with padding
+	mates   int // requests in it, with its own
+	bytes   int64
+}
+
+// keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
+func (h *Host) keep(p *plan, j *job, call *catalog.Call, row int) *auditRow {
+	k := &auditRow{replica: j.replica, wanted: call.Wanted, size: j.sizeOf(row), mates: call.Outcome.BatchRequests}
+	for i := range call.Inputs {
+		k.bytes += rowBytes(&call.Inputs[i], p.signature.Inputs[i].BatchDim, call.Rows)
+	}
+	for i := range call.Results {
+		dim := p.signature.Outputs[j.output(i)].BatchDim
+		if !holds(call.Results[i].Shape, dim, call.Rows) {
+			return nil // it was run by itself in the end
+		}
+		k.bytes += rowBytes(&call.Results[i], dim, call.Rows)
+	}
+	if k.bytes > auditBytes || !h.reserve(k.bytes) {
+		return nil
+	}
+	for i := range call.Inputs {
+		k.inputs = append(k.inputs, rowOf(call.Inputs[i], p.signature.Inputs[i].BatchDim, row))
+	}
+	for i := range call.Results {
+		k.outputs = append(k.outputs, rowOf(call.Results[i], p.signature.Outputs[j.output(i)].BatchDim, row))
+	}
+	return k
+}
+
+// reserve takes memory for audits, if there is room.
+func (h *Host) reserve(bytes int64) bool {
+	if h.auditing.Add(bytes) <= auditTotal {
+		return true
+	}
+	h.auditing.Add(-bytes)
+	return false
+}
+
+func rowBytes(t *tensor.Tensor, dim, rows int) int64 {
+	if dim == tensor.NoBatch {
+		return int64(len(t.Data))
+	}
+	return int64(len(t.Data) / rows)
+}
+
+// rowOf copies one row along dim, all where there are no rows.
+func rowOf(t tensor.Tensor, dim, row int) tensor.Tensor {
+	if dim == tensor.NoBatch {
+		return t.Clone()
+	}
+	return tensor.RowRange{Tensor: t, First: row, Rows: 1}.Copy(dim)
+}
+
+// repeated returns n times the row along dim.
+func repeated(row tensor.Tensor, dim, n int) tensor.Tensor {
+	if dim == tensor.NoBatch || n == 1 {
+		return row
+	}
+	ranges := slices.Repeat([]tensor.RowRange{{Tensor: row, Rows: 1}}, n)
+	t := tensor.Tensor{DType: row.DType, Shape: row.Shape.With(dim, int64(n)), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
+	tensor.JoinRows(t.Data, dim, ranges)
+	return t
+}
