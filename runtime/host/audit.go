@@ -170,9 +170,11 @@ func (a *audit) spend(took time.Duration) {
 func (h *Host) endAudit(v *version) {
 	a := &v.audit
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.over = true
+	left := a.passed
+	a.over, a.passed = true, 0
 	a.dropLocked(h)
+	a.mu.Unlock()
+	h.tellAudit(v, AuditBudget, left)
 }
 
 // restart forgets what was found, and has the version looked at as if it were new.
