@@ -349,8 +349,10 @@ func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tenso
 		for at, row := range rows {
 			got := share(s, t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
 			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
-			if wrong := inWords(spec, far, err, t.tolerance(spec.DType), base.beside(len(rows))); wrong != "" && !excused(spec.DType, far, wrong) {
-				return 0, wrong
+			if most := t.tolerance(spec.DType); err != nil || far > most {
+				if wrong := inWords(spec, far, err, most, base.beside(len(rows))); !excused(spec.DType, far, wrong) {
+					return 0, wrong
+				}
 			}
 			difference = max(difference, far)
 		}
