@@ -176,8 +176,12 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{`^requests +HOLD `, `^HOLD$`},
 		},
 		{
-			"slower", &doubler{compute: 2 * asRecorded}, nil, 4,
+			"slower", &doubler{compute: 2 * asRecorded}, func(c *replayCommand) { c.Speed = 1 }, 4,
 			[]string{`^compute +2\.00 .* +4\.00 +4\.00 +4\.00$`, `^latency +ROLLBACK `, `^ROLLBACK$`},
+		},
+		{
+			"slower in a replay that is too quick", &doubler{compute: 2 * asRecorded}, nil, 3,
+			[]string{`^latency +HOLD .* came faster than they were recorded; replay them with --speed recorded`, `^HOLD$`},
 		},
 		{
 			"slower, which is allowed", &doubler{compute: 2 * asRecorded}, func(c *replayCommand) { c.MaxLatencyRatio = 2.5 }, 0,
