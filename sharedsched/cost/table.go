@@ -97,7 +97,9 @@ func (t *table) above(rows int) (cost, high float64) {
 	last := &t.points[len(t.points)-1]
 	known := min(rows, maxReach*last.rows)
 	cost = float64(last.cost) + float64(t.slope(last, float64(last.cost)/float64(last.rows))*float64(known-last.rows))
-	cost = cost * float64(rows) / float64(known)
+	if rows > known { // else the division might round the same cost down for one size and not for another
+		cost = cost * float64(rows) / float64(known)
+	}
 	return cost, last.widened(cost)
 }
 
