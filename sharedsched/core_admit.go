@@ -31,7 +31,7 @@ func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		return 0, acts, ErrDraining
 	case v == nil || v.closing:
 		return 0, acts, ErrRemoved
-	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows:
+	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows && !t.Alone:
 		return 0, acts, ErrTooManyRows
 	}
 	if limit == Never {

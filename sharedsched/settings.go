@@ -65,7 +65,8 @@ type Settings struct {
 	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int
-	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows. Zero: no bound.
+	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone, as a proof of
+	// batching is. Zero: no bound.
 	MaxRequestRows int
 	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
 	// padded up. Empty: any size.

@@ -42,7 +42,6 @@ type piece struct {
 // version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	arrival := time.Now()
-	task := taskOf(call)
 	waited := time.Duration(0) // in queues that it was taken out of
 	for tried := (*replica)(nil); ; {
 		// Between the choice of the version and now another one may have taken its place under its number.
@@ -58,7 +57,7 @@ func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 		if !v.ready.Load() {
 			continue
 		}
-		err := h.predict(ctx, r, call, task)
+		err := h.predict(ctx, r, call, arrival)
 		if !errors.Is(err, sharedsched.ErrRemoved) {
 			call.Outcome.Queue += waited
 			return err
@@ -69,17 +68,15 @@ func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 			}
 		}
 		waited = time.Since(arrival)
-		task = taskOf(call)
-		task.Limit = limitOf(call, arrival)
-		if task.Target > 0 { // it counts from the arrival
-			task.Target = max(1, task.Target-waited)
-		}
 	}
 }
 
-// taskOf returns the call as a task that has not waited yet.
-func taskOf(call *catalog.Call) sharedsched.Task {
-	t := sharedsched.Task{Limit: call.Limit, Target: call.Target, Priority: call.Priority}
+// taskOf returns the call as a task. Its limit and its target count from the arrival.
+func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
+	t := sharedsched.Task{Limit: limitOf(call, arrival), Target: call.Target, Priority: call.Priority}
+	if t.Target > 0 {
+		t.Target = max(1, t.Target-time.Since(arrival))
+	}
 	if call.Rows == 0 { // what there is no row of is joined with nothing, and its cost tells nothing
 		t.Alone, t.Unmeasured = true, true
 	}
@@ -97,20 +94,15 @@ func limitOf(call *catalog.Call, arrival time.Time) time.Time {
 	return call.Limit
 }
 
-// predict has a replica answer the call.
-func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task) (err error) {
-	j := &job{replica: r, inputs: call.Inputs, rows: max(1, call.Rows), wanted: call.Wanted, task: task}
+// predict has a replica answer the call, which may have waited since its arrival.
+func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time) (err error) {
+	j := &job{replica: r, inputs: call.Inputs, rows: max(1, call.Rows), wanted: call.Wanted, task: taskOf(call, arrival)}
 	if call.Rows == 0 {
 		j.plan = r.unjoined() // there is no row to pad or to fill up with
 	}
 	if call.Outcome, err = h.submit(ctx, j); err != nil {
-		undecided, is := errors.AsType[*undecidedError](err)
-		if !is {
-			return err
-		}
-		err = h.predictAlone(ctx, r, call, task)
-		if failed, is := errors.AsType[*catalog.ModelError](err); is {
-			failed.Mates = undecided.Mates
+		if undecided, is := errors.AsType[*undecidedError](err); is {
+			return h.predictUndecided(ctx, r, call, arrival, undecided)
 		}
 		return err
 	}
@@ -121,7 +113,7 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 			}
 			h.demote(r, err.Error())
 		}
-		return h.predictAlone(ctx, r, call, task)
+		return h.predictAgain(ctx, r, call, arrival, true)
 	}
 	if v := r.plan.Load().values; v != nil {
 		v.earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
@@ -130,10 +122,28 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, task
 	return nil
 }
 
-// predictAlone has a replica answer a call in one execution of its own, after it could not be answered in company or in parts.
-func (h *Host) predictAlone(ctx context.Context, r *replica, call *catalog.Call, task sharedsched.Task) error {
-	task.Alone = true
-	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: task, plan: r.unjoined()}
+// predictUndecided has a replica answer a call that failed beside others.
+func (h *Host) predictUndecided(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time, undecided *undecidedError) error {
+	err := h.predictAgain(ctx, r, call, arrival, isRowless(undecided))
+	if twice, is := errors.AsType[*undecidedError](err); is {
+		err = twice.ModelError // it has so many rows that it was split again
+	}
+	if failed, is := errors.AsType[*catalog.ModelError](err); is {
+		failed.Mates = int(undecided.answered.Load())
+	} else if err == nil {
+		undecided.answered.Add(1)
+	}
+	return err
+}
+
+// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else in an execution that
+// could be a batch's, or, where it has more rows than that, split as before.
+func (h *Host) predictAgain(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time, asItCame bool) error {
+	j := &job{replica: r, inputs: call.Inputs, rows: call.Rows, wanted: call.Wanted, task: taskOf(call, arrival)}
+	if asItCame {
+		j.plan = r.unjoined()
+	}
+	j.task.Alone = asItCame || call.Rows <= r.plan.Load().most
 	before := call.Outcome
 	outcome, err := h.submit(ctx, j)
 	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue, before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions

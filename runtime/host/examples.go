@@ -151,7 +151,9 @@ func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most 
 			rows, f.less = rows[:max(2, min(most, trialBytes/max(b.bytes, 1)))], true
 		}
 		rows = t.fill(rows)
+		t.halved = false
 		outputs, _, err := t.run(ctx, t.join(b, rows), len(rows), true)
+		f.less = f.less || t.halved // for want of memory: that batch was not tried as a whole
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
 			if outOfMemory(failed) {
 				f.less = true // which says nothing of the rows

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type execution struct {
 	runs       int           // of the engine, begun
 	failed     bool          // some run failed
 	lost       error         // the device failed, so no further run can help
+	answered   *atomic.Int32 // see undecidedError; nil until there is one
 }
 
 // part is the rows of one span that a run executes: all of them, or some where a batch is halved for want of memory.
@@ -59,7 +61,7 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 	err := x.run(buf.parts, x.plan.padded(b.Padded)) // what runs alone is not padded yet
 	if err != nil {
 		x.recoverFrom(err, buf.parts)
-		countMates(b.Spans)
+		x.countMates(b.Spans)
 	}
 	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
 	// the sizes that warm-up tries, does not tell, and is taken to have been too large.

@@ -13,8 +13,8 @@ import (
 func TestValuesAreForgotten(t *testing.T) {
 	v := newValues(&tensor.Signature{Inputs: []tensor.Spec{{BatchDim: tensor.NoBatch}}}, verdict{batched: true})
 	for n := range mostValues + 2 {
-		v.ask(strconv.Itoa(n))
-		v.ask("0")
+		v.ask(strconv.Itoa(n), true)
+		v.ask("0", true)
 	}
 	if v.known["0"] == nil || v.known["1"] != nil || v.known["2"] != nil || v.known["3"] == nil || len(v.known) != mostValues {
 		t.Errorf("%d are remembered, the first one: %v, the second: %v", len(v.known), v.known["0"] != nil, v.known["1"] != nil)
@@ -22,9 +22,9 @@ func TestValuesAreForgotten(t *testing.T) {
 		t.Error("the one that was asked for again and again was forgotten in between")
 	}
 	for n := range 20 {
-		v.ask(strings.Repeat(string(rune('a'+n)), valueBytes))
+		v.ask(strings.Repeat(string(rune('a'+n)), valueBytes), true)
 	}
-	v.ask(strings.Repeat("z", valueBytes+1))
+	v.ask(strings.Repeat("z", valueBytes+1), true)
 	if n := allValuesBytes / valueBytes; len(v.known) != n || v.bytes != n*valueBytes || v.recent.Len() != n {
 		t.Errorf("%d of the largest are remembered, %d bytes", len(v.known), v.bytes)
 	}
@@ -35,7 +35,7 @@ func TestProofsThatShowNothingAreRepeatedLessOften(t *testing.T) {
 	v := newValues(&tensor.Signature{Inputs: []tensor.Spec{{BatchDim: tensor.NoBatch}}}, verdict{batched: true})
 	var proofs []int
 	for n := range 40 {
-		if _, prove := v.ask("k"); prove {
+		if _, prove := v.ask("k", true); prove {
 			proofs = append(proofs, n+1)
 			v.settle("k", false, 0)
 		}
@@ -44,7 +44,7 @@ func TestProofsThatShowNothingAreRepeatedLessOften(t *testing.T) {
 		t.Errorf("proven at requests %v", proofs)
 	}
 	v.settle("k", true, 0)
-	if proven, prove := v.ask("k"); !proven || prove {
+	if proven, prove := v.ask("k", true); !proven || prove {
 		t.Errorf("a value that is proven: %v, to be proven: %v", proven, prove)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -36,7 +37,10 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	case x.lost != nil:
 		err = fmt.Errorf("model %q version %d: %w: %w", x.v.model, x.v.number, catalog.ErrDeviceLost, x.lost)
 	case together:
-		err = &undecidedError{failed}
+		if x.answered == nil {
+			x.answered = new(atomic.Int32)
+		}
+		err = &undecidedError{failed, x.answered}
 	default:
 		err = failed
 	}
@@ -47,17 +51,23 @@ func (x *execution) fail(err error, parts []part, together bool) {
 
 // undecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No caller hears of it: each
 // of them is run once more, by itself.
-type undecidedError struct{ *catalog.ModelError }
+type undecidedError struct {
+	*catalog.ModelError
+	answered *atomic.Int32 // requests of the same batch, those included that were run once more
+}
 
 func (e *undecidedError) Unwrap() error { return e.ModelError }
 
 // countMates tells the requests that the model failed on how many of their batch it answered.
-func countMates(spans []sharedsched.Span) {
+func (x *execution) countMates(spans []sharedsched.Span) {
 	answered := 0
 	for i := range spans {
 		if spans[i].Err == nil {
 			answered++
 		}
+	}
+	if x.answered != nil {
+		x.answered.Store(int32(answered))
 	}
 	for i := range spans {
 		if failed, is := errors.AsType[*catalog.ModelError](spans[i].Err); is {

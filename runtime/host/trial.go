@@ -36,6 +36,7 @@ type trial struct {
 	batching *modelrepo.Batching
 	rng      *rand.Rand
 	spent    time.Duration // device time so far
+	halved   bool          // an execution was run in two halves, for want of memory
 	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the others are copies.
 	unit  int
 	graph graphProof
@@ -245,8 +246,12 @@ func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmea
 	return t.execute(ctx, &job{replica: t.replica, inputs: inputs, rows: rows}, unmeasured)
 }
 
+// trialPatience is how long a trial waits for one of its executions, on a device however busy.
+const trialPatience = 24 * time.Hour
+
 func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured}
+	// The model's own limit is for callers: nobody waits for this.
+	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured, Limit: time.Now().Add(trialPatience)}
 	for {
 		outcome, err := t.host.submit(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
@@ -264,6 +269,7 @@ func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.
 		if err != nil {
 			return nil, 0, err
 		}
+		t.halved = t.halved || len(j.pieces) > 1
 		outputs, err := j.join()
 		return outputs, cost, err
 	}

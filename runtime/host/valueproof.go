@@ -4,9 +4,11 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // valueRows is how many rows of a request take part in the proof of the value that it brought.
@@ -16,7 +18,7 @@ const valueRows = 4
 // the proof if it is time for it.
 func (h *Host) proveFirst(r *replica, p *plan, j *job) (proven bool) {
 	key := j.task.Key
-	proven, prove := p.values.ask(key)
+	proven, prove := p.values.ask(key, j.task.Priority != sharedsched.Sheddable) // which is to delay nobody
 	if prove {
 		h.startValueProof(r, p, key, j)
 	}
@@ -34,6 +36,11 @@ func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
 	}
 	h.loads.Go(func() {
 		t := h.newValueTrial(r, p)
+		select {
+		case h.proving <- struct{}{}:
+			defer func() { <-h.proving }()
+		case <-h.stop.Done():
+		}
 		wrong, shown := t.value(h.stop, p, sets)
 		if wrong != "" {
 			h.demote(r, wrong)
@@ -96,6 +103,9 @@ func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wro
 	most := p.most
 	if most == 1 {
 		most = 3 // rows that are to be run one by one are independent if those of small batches are
+	}
+	if p.budget > 0 { // nor do requests get larger batches, about
+		most = min(most, max(3, int(p.budget/max(1, t.spent/time.Duration(all)))))
 	}
 	batches := [][]int{
 		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),

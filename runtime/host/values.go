@@ -70,8 +70,9 @@ func hasValues(s tensor.Spec) bool {
 }
 
 // ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then settle. A value is worth a
-// proof when it comes the second time; where a proof showed nothing, the next follows when it has come twice as often.
-func (v *values) ask(key string) (proven, prove bool) {
+// proof when it comes the second time; where a proof showed nothing, the next follows when it has come twice as often. Without may none is
+// begun.
+func (v *values) ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false
 	}
@@ -87,7 +88,7 @@ func (v *values) ask(key string) (proven, prove bool) {
 	if known.proven {
 		return true, false
 	}
-	if v.proving || v.used >= valueTime {
+	if !may || v.proving || v.used >= valueTime {
 		return false, false
 	}
 	known.asked++
