@@ -140,7 +140,9 @@ func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge b
 }
 
 // due reports whether there is a row to audit, and device time for it. The caller holds mu.
-func (a *audit) due() bool { return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over }
+func (a *audit) due() bool {
+	return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over
+}
 
 // take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is not running any
 // more. After a row some requests pass, up to as many as its batch had, lest it were always the first of a batch that is chosen.

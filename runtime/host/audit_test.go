@@ -271,8 +271,9 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 		filled, rest := a.FillAudits(2*row + row/2) // for one that is run and one that waits
 		for n := int64(1); n <= versions; n++ {
 			a.v = a.version("m", n)
-			before := a.counted(host.AuditEqual)
-			for range 200 { // more than what it may take at first allows for, so that in the end a row waits
+			before, latest := a.counted(host.AuditEqual), 0
+			for n := 0; n < 200 || a.counted(host.AuditEqual) > latest; n++ { // until a row is left that waits
+				latest = a.counted(host.AuditEqual)
 				a.wave(1, 2, 3, 4)
 				time.Sleep(time.Second)
 			}
@@ -344,6 +345,7 @@ func TestLongStringsCountInFull(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		if len(audited) != 2 {
 			t.Errorf("rows of these sizes were audited: %v", audited)
 		}
@@ -356,8 +358,10 @@ func TestADemotionTellsOfAudits(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
 		tuning := false
 		a.onTold = func() { tuning = tuning || a.Tuning("m", 1) }
-		a.wave(1, 2, 3, 4)
-		time.Sleep(time.Second)
+		for range 2 { // the first is audited, the second waits
+			a.wave(1, 2, 3, 4)
+			time.Sleep(time.Second)
+		}
 		before := a.counted(host.AuditBudget)
 		a.Demote("m", 1, "rows meet")
 		if told := a.counted(host.AuditBudget) - before; told == 0 || tuning {
