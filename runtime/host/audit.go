@@ -40,7 +40,8 @@ const (
 	AuditSize             AuditResult = "skipped_size"     // chosen, but too large to be kept
 )
 
-// AuditEvent tells what became of some requests. All requests of which there was something to audit are told of, sooner or later.
+// AuditEvent tells what became of some requests. All requests of which there was something to audit are told of, sooner or later, but for
+// those that are answered when the audits of their version have ended: it is out of batching, or all that it gives is random.
 type AuditEvent struct {
 	Model   string
 	Version int64
@@ -51,8 +52,9 @@ type AuditEvent struct {
 // audit is what is known of a version's batches.
 type audit struct {
 	compared, different atomic.Uint64
-	held                atomic.Pointer[string] // remarks for the metadata
-	told                atomic.Bool            // that batches change answers, and are formed all the same
+	held                atomic.Pointer[string]   // remarks for the metadata
+	told                atomic.Bool              // that batches change answers, and are formed all the same
+	kept                atomic.Pointer[auditRow] // for the next audit; nil too where it was dropped to make room
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
@@ -60,7 +62,6 @@ type audit struct {
 	first   time.Duration // what is left of auditFirst
 	passed  int           // requests since kept was taken, which it is a choice of
 	pass    int           // how many have to be before it is taken
-	kept    *auditRow
 	running bool
 	over    bool              // there is nothing more to find
 	random  map[int]bool      // outputs that are something else each time, which are not compared
@@ -100,7 +101,8 @@ func (h *Host) observe(j *job, call *catalog.Call) {
 	if p.watch.share == 0 || !p.joined(call) {
 		return
 	}
-	tooLarge, start := r.audit.choose(h, p, j, call)
+	tooLarge, lost, start := r.audit.choose(h, p, j, call)
+	h.tellAudit(r.version, AuditBudget, lost)
 	if tooLarge {
 		h.tellAudit(r.version, AuditSize, 1)
 	}
@@ -109,13 +111,16 @@ func (h *Host) observe(j *job, call *catalog.Call) {
 	}
 }
 
-// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen is too large, and
-// whether it is for the caller to run the audits.
-func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge, start bool) {
+// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen is too large, of how
+// many requests the choice was dropped meanwhile, and whether it is for the caller to run the audits.
+func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge bool, lost int, start bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
-		return false, false
+		return false, 0, false
+	}
+	if a.kept.Load() == nil {
+		lost, a.pass, a.passed = a.passed, a.pass-a.passed, 0
 	}
 	earned := time.Duration(p.watch.share * float64(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute)))
 	first := min((haste-1)*earned, a.first)
@@ -126,24 +131,17 @@ func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge, 
 			a.passed--
 			tooLarge = true
 		} else {
-			a.dropLocked(h)
-			a.kept = row
+			h.give(a.kept.Swap(row))
 		}
 	}
 	start = !a.running && a.due()
 	a.running = a.running || start
-	return tooLarge, start
+	return tooLarge, lost, start
 }
 
 // due reports whether there is a row to audit, and device time for it. The caller holds mu.
-func (a *audit) due() bool { return a.kept != nil && a.credit >= 0 && a.passed > a.pass && !a.over }
-
-// dropLocked gives up the row that is kept, if there is one.
-func (a *audit) dropLocked(h *Host) {
-	if a.kept != nil {
-		h.auditing.Add(-a.kept.bytes)
-	}
-	a.kept = nil
+func (a *audit) due() bool {
+	return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over
 }
 
 // take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is not running any
@@ -151,11 +149,14 @@ func (a *audit) dropLocked(h *Host) {
 func (a *audit) take() (row *auditRow, passed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.running = a.due(); !a.running {
+	if a.due() {
+		row = a.kept.Swap(nil)
+	}
+	if a.running = row != nil; !a.running {
 		return nil, 0
 	}
-	row, passed = a.kept, a.passed-1
-	a.kept, a.passed, a.pass = nil, 0, a.rng.IntN(max(1, row.mates))
+	passed = a.passed - 1
+	a.passed, a.pass = 0, a.rng.IntN(max(1, row.mates))
 	return row, passed
 }
 
@@ -166,22 +167,21 @@ func (a *audit) spend(took time.Duration) {
 	a.credit -= took
 }
 
-// endAudit stops all further audits of a version.
-func (h *Host) endAudit(v *version) {
-	a := &v.audit
+// end stops all further audits, and returns of how many requests none is audited.
+func (a *audit) end(h *Host) (left int) {
 	a.mu.Lock()
-	left := a.passed
-	a.over, a.passed = true, 0
-	a.dropLocked(h)
-	a.mu.Unlock()
-	h.tellAudit(v, AuditBudget, left)
+	defer a.mu.Unlock()
+	left, a.passed, a.over = a.passed, 0, true
+	h.give(a.kept.Swap(nil))
+	return left
 }
 
 // restart forgets what was found, and has the version looked at as if it were new.
-func (a *audit) restart() {
+func (a *audit) restart(h *Host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over, a.first, a.random, a.recent = false, auditFirst, nil, nil
+	h.give(a.kept.Swap(nil)) // what an earlier proof was for
 	a.held.Store(nil)
 	a.told.Store(false)
 }

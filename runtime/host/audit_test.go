@@ -25,24 +25,33 @@ type audited struct {
 	f       *fake
 	v       *catalog.Version
 	results map[host.AuditResult]int // guarded by mu
+	onTold  func()                   // if not nil, set before anything is told
 	mu      sync.Mutex
 }
 
-// newAudited loads a model of one float per row. perRun and perRow are the device time of an execution.
-func newAudited(t *testing.T, f *fake, perRun, perRow time.Duration, change func(*modelrepo.Manifest)) *audited {
-	t.Helper()
-	a := &audited{f: f, results: map[host.AuditResult]int{}}
+// taking has the executions of a model take time.
+func taking(f *fake, perRun, perRow time.Duration) *fake {
 	run := f.run
 	f.run = func(b *tensor.Batch) error {
 		rows := b.Inputs[0].Shape[0]
 		time.Sleep(perRun + time.Duration(rows)*perRow)
 		return run(b)
 	}
+	return f
+}
+
+// newAudited loads a model of one float per row. perRun and perRow are the device time of an execution.
+func newAudited(t *testing.T, f *fake, perRun, perRow time.Duration, change func(*modelrepo.Manifest)) *audited {
+	t.Helper()
+	a := &audited{f: f, results: map[host.AuditResult]int{}}
+	taking(f, perRun, perRow)
 	a.world = newWorldOf(t, 1, func(c *host.Config) {
 		c.Audited = func(e host.AuditEvent) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.results[e.Result] += e.Count
+			if a.results[e.Result] += e.Count; a.onTold != nil {
+				a.onTold()
+			}
 		}
 	})
 	a.add("m", 1, f, func(m *modelrepo.Manifest) {
@@ -240,6 +249,123 @@ func TestAnAuditWaitsForIdleTime(t *testing.T) {
 		time.Sleep(time.Minute)
 		if after := a.counted(host.AuditEqual); after <= equal {
 			t.Errorf("%d rows were audited when there was time again", after-equal)
+		}
+	})
+}
+
+// TestIdleVersionsGiveUpTheirRows for those that are asked, and so do those that are not to be audited any more. All requests are told of.
+func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
+		const versions, row = 4, 8 // bytes that are kept of one
+		fakes := []*fake{a.f}
+		for n := int64(2); n <= versions; n++ {
+			fakes = append(fakes, taking(perRow(1, double), time.Millisecond, 0))
+			a.add("m", n, fakes[n-1], nil)
+		}
+		a.edit("m", func(m *modelrepo.Manifest) { m.Versions.Policy.Latest = versions })
+		a.load("m")
+		for _, f := range fakes {
+			f.forget()
+		}
+		filled, rest := a.FillAudits(2*row + row/2) // for one that is run and one that waits
+		for n := int64(1); n <= versions; n++ {
+			a.v = a.version("m", n)
+			before, latest := a.counted(host.AuditEqual), 0
+			for n := 0; n < 200 || a.counted(host.AuditEqual) > latest; n++ { // until a row is left that waits
+				latest = a.counted(host.AuditEqual)
+				a.wave(1, 2, 3, 4)
+				time.Sleep(time.Second)
+			}
+			if held := a.Auditing() - filled; held == 0 || a.counted(host.AuditSize) > 0 || a.counted(host.AuditEqual)-before < 10 {
+				t.Errorf("%d bytes are held after version %d was asked: %v", held, n, a.told())
+			}
+		}
+		a.v = a.version("m", 1)
+		before := a.counted(host.AuditBudget)
+		a.wave(1, 2, 3, 4)
+		time.Sleep(time.Second)
+		if a.counted(host.AuditBudget) == before {
+			t.Error("the choice does not begin anew after its row was given up")
+		}
+		a.edit("m", func(m *modelrepo.Manifest) { m.Batching.Audit = 0 })
+		a.load("m")
+		if held := rest(); held != 0 {
+			t.Errorf("%d bytes are held for audits that there are none of any more", held)
+		}
+		for n := int64(1); n <= versions; n++ {
+			if err := a.UnloadVersion(t.Context(), "m", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told, joined := 0, 0
+		for _, n := range a.told() {
+			told += n
+		}
+		for _, f := range fakes {
+			for _, n := range f.forget() {
+				if n > 1 {
+					joined += n
+				}
+			}
+		}
+		if told != joined {
+			t.Errorf("%d requests of %d are told of: %v", told, joined, a.told())
+		}
+	})
+}
+
+// TestLongStringsCountInFull: the strings of other rows say nothing of what a row takes.
+func TestLongStringsCountInFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{signature: tensor.Signature{
+			Inputs:  []tensor.Spec{spec("in", tensor.String, tensor.Unknown)},
+			Outputs: []tensor.Spec{spec("out", tensor.String, tensor.Unknown)},
+		}}
+		f.run = func(b *tensor.Batch) error {
+			in := b.Inputs[0]
+			copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
+			return nil
+		}
+		a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 2, 0.5 })
+		run, audited := f.run, map[int]bool{}
+		f.run = func(b *tensor.Batch) error {
+			if in := b.Inputs[0]; in.Shape[0] == 1 {
+				audited[len(in.Data)] = true
+				if held := a.Auditing(); held != int64(2*len(in.Data)) {
+					t.Errorf("%d bytes are held of a row that took %d in and out", held, 2*len(in.Data))
+				}
+			}
+			return run(b)
+		}
+		for range 20 {
+			in := words(tensor.Shape{4}, "a", strings.Repeat("b", 1000), "c", "d")
+			if err := a.Predict(t.Context(), &catalog.Call{Version: a.v, Rows: 4, Inputs: []tensor.Tensor{in}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if len(audited) != 2 {
+			t.Errorf("rows of these sizes were audited: %v", audited)
+		}
+	})
+}
+
+// TestADemotionTellsOfAudits when it holds nothing any more that others wait for.
+func TestADemotionTellsOfAudits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
+		tuning := false
+		a.onTold = func() { tuning = tuning || a.Tuning("m", 1) }
+		for range 2 { // the first is audited, the second waits
+			a.wave(1, 2, 3, 4)
+			time.Sleep(time.Second)
+		}
+		before := a.counted(host.AuditBudget)
+		a.Demote("m", 1, "rows meet")
+		if told := a.counted(host.AuditBudget) - before; told == 0 || tuning {
+			t.Errorf("told of %d requests, while settings change: %v", told, tuning)
 		}
 	})
 }

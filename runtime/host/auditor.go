@@ -30,7 +30,7 @@ func (h *Host) runAudits(v *version) {
 		}
 		h.tellAudit(v, AuditBudget, passed)
 		h.tellAudit(v, h.auditRow(h.stop, v, row), 1)
-		h.auditing.Add(-row.bytes)
+		h.give(row)
 	}
 }
 
@@ -124,6 +124,9 @@ func (h *Host) surely(ctx context.Context, row *auditRow, alone bool) (answers [
 	return nil, false
 }
 
+// errProvenAnew says that a row was answered by an earlier proof, of which nothing is to be found any more.
+var errProvenAnew = errors.New("the version was proven anew")
+
 // again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns what it gives in each
 // place of the wanted outputs. There are as many copies as there is room for: the rest of the execution is filled up as any other is.
 func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
@@ -149,6 +152,9 @@ func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task shared
 	r.audit.spend(cmp.Or(outcome.DeviceTime, outcome.Compute))
 	if err != nil {
 		return nil, err
+	}
+	if r.proof != r.proofs.Load() {
+		return nil, errProvenAnew
 	}
 	outputs, err := j.join()
 	if err != nil {

@@ -26,20 +26,20 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by st
 		return err
 	}
 	defer done()
-	m, err := h.demand(name, number)
+	m, err := h.demand(name, number, by)
 	if err == nil {
 		h.settleLater(name)
 		err = h.awaitVersion(ctx, name, m, number)
 	}
-	err = errors.Join(err, h.keepByHand(name, number, by))
+	err = errors.Join(err, h.keepByHand(name, number))
 	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
 		return err
 	}
 	return fmt.Errorf("load model %q version %d: %w", name, number, err)
 }
 
-// demand notes that somebody wants a version, after a look at what lies in the repository, and waits for it until model.leave.
-func (h *Host) demand(name string, number int64) (m *model, _ error) {
+// demand notes that by wants a version, after a look at what lies in the repository, and waits for it until model.leave.
+func (h *Host) demand(name string, number int64, by string) (m *model, _ error) {
 	found, err := h.look(name, number)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (h *Host) demand(name string, number int64) (m *model, _ error) {
 			}
 		}
 		if err = catalog.ErrUnknown; m != nil {
-			err = m.prefer(number, true)
+			err = m.prefer(number, true, by)
 		}
 		if err == nil {
 			m.waiting[number]++
@@ -118,7 +118,7 @@ func (m *model) keepByHand(listed *modelrepo.Model) *modelrepo.Model {
 		return listed
 	}
 	for _, before := range m.listed.Versions {
-		if now := numbered(listed, before.Number); !m.byHand[before.Number] || now != nil && !errors.Is(now.Err, modelrepo.ErrCopying) {
+		if now := numbered(listed, before.Number); !m.byHand[before.Number].Loaded || now != nil && !errors.Is(now.Err, modelrepo.ErrCopying) {
 			continue
 		}
 		if _, err := os.Stat(before.Dir); err == nil {
@@ -201,8 +201,8 @@ func (h *Host) outcome(name string, number int64) (over bool, _ error) {
 	return true, &catalog.LoadError{Model: name, Version: number, Cause: e.failure.of.hide(e.failure.cause)}
 }
 
-// prefer notes that somebody loads or unloads a version by hand. The error is catalog.ErrUnknown or a *catalog.LoadError.
-func (m *model) prefer(number int64, load bool) error {
+// prefer notes that by loads or unloads a version by hand. The error is catalog.ErrUnknown or a *catalog.LoadError.
+func (m *model) prefer(number int64, load bool, by string) error {
 	if m.listed == nil {
 		return catalog.ErrUnknown
 	}
@@ -216,7 +216,7 @@ func (m *model) prefer(number int64, load bool) error {
 	case v.Err != nil && load:
 		return &catalog.LoadError{Model: m.listed.Name, Version: number, Cause: hide(v.Err, m.listed.Dir)}
 	}
-	m.byHand[number] = load // also where the policy says the same now: a later listing may select other versions
+	m.byHand[number] = decisions.ByHand{Loaded: load, By: by, At: time.Now().UTC()} // also where the policy says the same now: a later listing may select other versions
 	if e := m.versions[number]; e != nil && e.failure != nil {
 		e.failure.due = true
 	}
@@ -242,29 +242,29 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 			return &catalog.InUseError{Model: name, Version: number, By: by}
 		}
 		e.failure.stop()
-		if err := m.prefer(number, false); err != nil && !errors.Is(err, catalog.ErrUnknown) {
+		if err := m.prefer(number, false, by); err != nil && !errors.Is(err, catalog.ErrUnknown) {
 			return err // not for one that is gone from disk: it does not come back anyway
 		}
 		return nil
 	}, nil)
 	h.settleLater(name) // which waits for the draining if ctx ended, and forgets a model that is gone
-	return errors.Join(err, h.keepByHand(name, number, by))
+	return errors.Join(err, h.keepByHand(name, number))
 }
 
 // keepByHand keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take
 // the process down is not tried again by the next one.
-func (h *Host) keepByHand(name string, number int64, by string) error {
+func (h *Host) keepByHand(name string, number int64) error {
 	err := h.decide(name, false, func(m *model) (decisions.Model, error) {
-		load, said := m.byHand[number]
+		now, said := m.byHand[number]
 		before, was := m.decided.ByHand[number]
-		if said == was && load == before.Loaded || load && !m.ready(number) {
+		if said == was && now.Loaded == before.Loaded || now.Loaded && !m.ready(number) {
 			return m.decided, errNothingToKeep
 		}
 		after := m.decided
 		if after.ByHand = maps.Clone(after.ByHand); after.ByHand == nil {
 			after.ByHand = map[int64]decisions.ByHand{}
 		}
-		if after.ByHand[number] = (decisions.ByHand{Loaded: load, By: by, At: time.Now().UTC()}); !said {
+		if after.ByHand[number] = now; !said {
 			delete(after.ByHand, number)
 		}
 		return after, nil

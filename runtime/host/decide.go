@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"syscall"
 	"time"
 
@@ -21,13 +22,11 @@ type Keeper interface {
 
 // recalled returns a model of which nothing is known yet but what was decided of it, by an earlier process too.
 func (h *Host) recalled(name string) *model {
-	m := &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]bool{}, waiting: map[int64]int{}}
+	m := &model{turn: make(chan struct{}, 1), versions: map[int64]*entry{}, byHand: map[int64]decisions.ByHand{}, waiting: map[int64]int{}}
 	if m.decided, m.kept = h.cfg.Keeper.Recall(name); !m.kept {
 		m.decided, _ = m.decided.Follow(decisions.Manifest{}, time.Time{})
 	}
-	for number, said := range m.decided.ByHand {
-		m.byHand[number] = said.Loaded
-	}
+	maps.Copy(m.byHand, m.decided.ByHand)
 	m.traffic.public = m.decided.Traffic
 	return m
 }

@@ -252,6 +252,33 @@ func TestByHandOutlivesTheHost(t *testing.T) {
 	)
 }
 
+// TestALoadThatNobodyWaitsForIsKept once it succeeded.
+func TestALoadThatNobodyWaitsForIsKept(t *testing.T) {
+	lives(t, true, nil,
+		func(w *world) {
+			if err := w.UnloadVersion(w.t.Context(), "m", 3); err != nil {
+				w.t.Fatal(err)
+			}
+			goOn := make(chan struct{})
+			w.put("m", 3, opening(times(3), func() { <-goOn }), "first")
+			ctx, cancel := context.WithCancel(w.t.Context())
+			told := make(chan error, 1)
+			changed := w.Changed("m")
+			go func() { told <- w.LoadVersion(ctx, "m", 3) }()
+			<-changed // it is loading
+			cancel()
+			if err := <-told; !errors.Is(err, context.Canceled) {
+				w.t.Errorf("error %v", err)
+			}
+			close(goOn)
+			if err := w.Settled(w.t.Context()); err != nil {
+				w.t.Error(err)
+			}
+		},
+		func(w *world) { w.states("m/3 ready") },
+	)
+}
+
 // full is a disk that is full from the first failure on.
 type full struct{ *decisions.Store }
 

@@ -33,12 +33,13 @@ func (h *Host) demote(r *replica, why string) {
 		v.tuning.Unlock()
 		return
 	}
-	h.endAudit(v)
+	left := v.audit.end(h)
 	for r, settings := range v.tuned {
 		// One that is being removed needs no settings any more.
 		_ = h.tuneLocked(r, r.plan.Load(), settings)
 	}
 	v.tuning.Unlock()
+	h.tellAudit(v, AuditBudget, left)
 	h.log.Warn("a model version is taken out of batching", "model", v.model, "version", v.number, "why", why)
 	h.inBackground(func() { h.publishVerdict(v) })
 }
@@ -110,6 +111,9 @@ func (h *Host) tuneLocked(r *replica, p *plan, s sharedsched.Settings) error {
 		return err
 	}
 	r.plan.Store(p)
+	if p.watch.share == 0 {
+		h.give(r.audit.kept.Swap(nil))
+	}
 	return nil
 }
 

@@ -130,7 +130,7 @@ func (h *Host) leaveOut(v *version, row *auditRow, again, alone []tensor.Tensor)
 		all := len(a.random) == len(row.replica.bare.Outputs)
 		a.mu.Unlock()
 		if all {
-			h.endAudit(v)
+			h.tellAudit(v, AuditBudget, a.end(h))
 		}
 		h.remark(v, fmt.Sprintf("output %q is not audited, because it is something else each time a row is run alone", row.replica.bare.Outputs[o].Name))
 	}

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -376,4 +377,57 @@ func TestAnOlderProofSaysNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is told.
+type meanwhile struct {
+	*sharedsched.Scheduler
+
+	n  int
+	do func()
+}
+
+func (s *meanwhile) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
+	o, err := s.Scheduler.Do(ctx, v, t)
+	if t.Alone {
+		if s.n--; s.n == 0 {
+			s.do()
+		}
+	}
+	return o, err
+}
+
+// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven anew. What was to be audited next is given up.
+func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := overRows(1, func(rows [][]float32) error {
+					for _, r := range rows {
+						if r[0] >= 1000 && r[0] <= 1010 && len(rows) > 1 { // which no example is
+							r[0] += 1000
+						}
+					}
+					return nil
+				})
+				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+				held := int64(-1)
+				a.Attach(&meanwhile{a.sched, n, func() {
+					a.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize *= 2 })
+					a.load("m")
+					held = a.Auditing()
+				}})
+				a.rows([]float32{1001}, []float32{1002}, []float32{1003}, []float32{1004}, []float32{1005})
+				if a.counted(host.AuditBusy)+a.counted(host.AuditFailed) != 1 || a.counted(host.AuditDifferent) > 0 {
+					t.Errorf("results %v", a.told())
+				}
+				if b := a.version("m", 1).Batching; strings.Contains(b.Reason, "differs") {
+					t.Errorf("published %+v", b)
+				}
+				if held != 8 { // of what is being audited
+					t.Errorf("%d bytes are held", held)
+				}
+			})
+		})
+	}
 }

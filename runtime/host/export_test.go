@@ -36,6 +36,18 @@ func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
 	return func(why string) { h.demote(r, why) }
 }
 
+// Tuning reports whether the settings of a resident version are being changed.
+func (h *Host) Tuning(name string, number int64) bool {
+	h.mu.Lock()
+	v := h.models[name].versions[number].resident
+	h.mu.Unlock()
+	free := v.tuning.TryLock()
+	if free {
+		v.tuning.Unlock()
+	}
+	return !free
+}
+
 // Changed returns a channel that is closed when what is published of a model changes.
 func (h *Host) Changed(name string) <-chan struct{} {
 	h.mu.Lock()

@@ -37,6 +37,7 @@ func (h *Host) load(ctx context.Context, c candidate) {
 		h.fillUp(ctx, c, v, before)
 	}
 	h.publishReady(c, v)
+	_ = h.keepByHand(c.model, c.version.Number) // whoever asked may be gone; if not, they try again and are told
 	if before != nil {
 		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
 		before.ready.Store(false)

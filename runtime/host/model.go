@@ -24,8 +24,8 @@ type model struct {
 
 	// listed is the model as it was last found in the repository without a fault. Nil: it is gone, or never was without one.
 	listed *modelrepo.Model
-	// byHand are the versions that somebody loaded (true) or unloaded (false) by hand, against the policy.
-	byHand  map[int64]bool
+	// byHand are the versions that somebody loaded or unloaded by hand, against the policy. Those that are not loaded yet are not kept.
+	byHand  map[int64]decisions.ByHand
 	waiting map[int64]int // how many callers of LoadVersion wait for each version
 	again   bool          // a timer will have the model settled once more
 	// published are the numbers in the scheduler that lead to its versions in what is published.
@@ -123,7 +123,7 @@ func (m *model) wanted() []candidate {
 		// that moment.
 		wanted := m.selected(v.Number) && !(copied && m.versions[v.Number] == nil) || m.missed(v)
 		if said, ok := m.byHand[v.Number]; ok {
-			wanted = said && v.Err == nil
+			wanted = said.Loaded && v.Err == nil
 		}
 		if wanted {
 			all = append(all, candidate{model: m.listed.Name, version: v, manifest: &m.listed.Manifest})

@@ -112,10 +112,10 @@ func (r *replica) moved() *replica {
 }
 
 // lift ends the demotion of a version that was proven anew since, and has it watched as if it were new.
-func (v *version) lift(why *string) {
+func (h *Host) lift(v *version, why *string) {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()
 	v.demoted.CompareAndSwap(why, nil)
 	v.proofs.Add(1)
-	v.audit.restart()
+	v.audit.restart(h)
 }

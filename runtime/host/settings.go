@@ -88,7 +88,7 @@ func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
 			h.mu.Unlock()
 			return nil
 		case err == nil:
-			v.lift(why)
+			h.lift(v, why)
 		}
 		errs = append(errs, err)
 		for _, next := range moved {

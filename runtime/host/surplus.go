@@ -52,7 +52,7 @@ func (m *model) mayComeBack(number int64) bool {
 	if v == nil || v.Err == nil {
 		return false
 	}
-	return m.versions[number].resident == nil || errors.Is(v.Err, modelrepo.ErrCopying) || m.byHand[number] || m.wouldSelect(number)
+	return m.versions[number].resident == nil || errors.Is(v.Err, modelrepo.ErrCopying) || m.byHand[number].Loaded || m.wouldSelect(number)
 }
 
 // wouldSelect reports whether the policy would select a version if it could be loaded.

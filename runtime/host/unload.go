@@ -135,7 +135,7 @@ func (h *Host) vacate(r *replica) error {
 	}
 	closed := h.closeSession(r)
 	if r.sessions.Add(-1) == 0 {
-		h.endAudit(r.version)
+		h.tellAudit(r.version, AuditBudget, r.audit.end(h))
 		h.counts.unloads.Add(1)
 	}
 	h.retryForMemory()
