@@ -53,6 +53,17 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.checkBalance("while clients are gone", "weft_requests_in_flight")
 	a.shadow(ctx, counted)
 
+	// A flood of which some wait for room in vain, however fast the machine is.
+	for by(a.checkBalance("between floods"), "weft_room_waits_ended_total", "end")[of("expired")] == 0 && ctx.Err() == nil {
+		for i := range 64 {
+			busy.Go(func() {
+				_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, request("patient", float32(i)))
+				counted.count("Predict", "patient", status.Code(err))
+			})
+		}
+		busy.Wait()
+	}
+
 	// Requests that stay: four are in the queue, and held there for their batch, and two wait for room.
 	for i := range uint64(6) {
 		busy.Go(func() {

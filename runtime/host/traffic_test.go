@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -201,6 +202,7 @@ func TestTrafficKeepsItsRevision(t *testing.T) {
 		if err := w.Unload(t.Context(), "m", n); err != nil {
 			t.Fatal(err)
 		}
+		w.engine(fmt.Sprintf("/models/m/%d/model.onnx", n), errors.New("gone")) // what traffic names is loaded again, if it can be
 	}
 	if now := w.Snapshot().Model("m").Traffic; now != set {
 		t.Errorf("with versions 2 and 3 gone it is %+v", now)
