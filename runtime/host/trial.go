@@ -232,11 +232,7 @@ func (t *trial) copies(set []tensor.Tensor) []tensor.Tensor {
 	}
 	inputs := slices.Clone(set)
 	for i, in := range set {
-		if dim := t.decision.signature.Inputs[i].BatchDim; dim != tensor.NoBatch {
-			ranges := slices.Repeat([]tensor.RowRange{{Tensor: in, Rows: 1}}, t.unit)
-			inputs[i] = tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(t.unit)), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
-			tensor.JoinRows(inputs[i].Data, dim, ranges)
-		}
+		inputs[i] = repeated(in, t.decision.signature.Inputs[i].BatchDim, t.unit)
 	}
 	return inputs
 }

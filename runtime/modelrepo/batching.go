@@ -29,7 +29,7 @@ type Batching struct {
 	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. What
 	// exceeds MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
-	// AllowedBatchSizes are the only sizes executed, ascending, the last equal to MaxBatchSize. Empty, the default: any
+	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default: any
 	// size. Few sizes suit engines that prepare per size; they cost the time of the padding rows.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
 	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
