@@ -73,21 +73,35 @@ func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	return size
 }
 
-// take reserves the memory of a version that is to be loaded, for give to give back. The error is a *catalog.MemoryError.
-func (m *memory) take(c candidate, bytes int64) (*holding, error) {
-	h := &holding{c.model, c.version.Number, bytes}
+// fits returns a *catalog.MemoryError if the budget has no room for so many bytes of a version now.
+func (m *memory) fits(c candidate, bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.budget > 0 && m.inUse+h.bytes > m.budget {
-		e := &catalog.MemoryError{Model: h.model, Version: h.version, Need: h.bytes, InUse: m.inUse, Budget: m.budget}
-		for r := range m.held {
-			e.Residents = append(e.Residents, catalog.Resident{Model: r.model, Version: r.version, Bytes: r.bytes})
-		}
-		slices.SortFunc(e.Residents, func(a, b catalog.Resident) int {
-			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Version, b.Version))
-		})
-		return nil, e
+	return m.fitsLocked(c, bytes)
+}
+
+func (m *memory) fitsLocked(c candidate, bytes int64) error {
+	if m.budget == 0 || m.inUse+bytes <= m.budget {
+		return nil
 	}
+	e := &catalog.MemoryError{Model: c.model, Version: c.version.Number, Need: bytes, InUse: m.inUse, Budget: m.budget}
+	for r := range m.held {
+		e.Residents = append(e.Residents, catalog.Resident{Model: r.model, Version: r.version, Bytes: r.bytes})
+	}
+	slices.SortFunc(e.Residents, func(a, b catalog.Resident) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Version, b.Version))
+	})
+	return e
+}
+
+// take reserves the memory of a version that is to be loaded, for give to give back. The error is a *catalog.MemoryError.
+func (m *memory) take(c candidate, bytes int64) (*holding, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.fitsLocked(c, bytes); err != nil {
+		return nil, err
+	}
+	h := &holding{c.model, c.version.Number, bytes}
 	if m.held == nil {
 		m.held = map[*holding]struct{}{}
 	}

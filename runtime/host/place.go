@@ -39,6 +39,10 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 		if err := h.blamed(c); err != nil {
 			return nil, err
 		}
+		// Looked at before a device is: a version that the budget refuses must not make the device look full to others meanwhile.
+		if err := h.memory.fits(c, wanted.need); err != nil {
+			return nil, err
+		}
 		d, full := h.fleet.reserve(sites, wanted)
 		if d == nil {
 			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.need, Devices: full}
