@@ -45,25 +45,24 @@ func (h *Host) enroll(c candidate, r, replaces *replica) error {
 func (h *Host) near(model string, number int64, on *device) *replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var best *replica
-	m := h.models[model]
-	if m == nil {
-		return nil
-	}
-	for n, e := range m.versions {
-		v := e.resident
-		if v == nil || n == number {
-			continue
+	var all []*replica
+	if m := h.residency.Model(model); m != nil {
+		for _, v := range m.Versions {
+			if v.Resident != nil {
+				all = append(all, h.replicasOf(v.Resident.Replicas)...)
+			}
 		}
-		for _, r := range v.list() {
-			if on != nil && r.device != on {
-				continue
-			}
-			switch {
-			case best == nil, v.number < number && (best.number > number || v.number > best.number),
-				best.number > number && v.number < best.number:
-				best = r
-			}
+	}
+	return nearest(all, number, on)
+}
+
+func nearest(all []*replica, number int64, on *device) (best *replica) {
+	for _, r := range all {
+		n := r.number
+		switch {
+		case n == number, on != nil && r.device != on:
+		case best == nil, n < number && (best.number > number || n > best.number), best.number > number && n < best.number:
+			best = r
 		}
 	}
 	return best

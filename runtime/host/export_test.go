@@ -5,9 +5,16 @@ import (
 	"time"
 )
 
-// Unload unloads a version whoever still wants it.
+// Unload unloads a version by hand.
 func (h *Host) Unload(ctx context.Context, name string, number int64) error {
-	return h.unload(ctx, name, number, func(*model, *entry) error { return nil }, nil)
+	return h.UnloadVersion(ctx, name, number, "test")
+}
+
+// serving returns the version that serves under a number.
+func (h *Host) serving(name string, number int64) *version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.versions[h.residency.Model(name).Versions[number].Resident.ID]
 }
 
 // Load returns the load of a device.
@@ -20,9 +27,7 @@ func (h *Host) Load(device string) float64 {
 
 // RowCost returns what a row of a resident version took lately, on its first replica.
 func (h *Host) RowCost(name string, number int64) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return time.Duration(h.models[name].versions[number].resident.list()[0].perRow.Load())
+	return time.Duration(h.serving(name, number).list()[0].perRow.Load())
 }
 
 // Demote takes a resident version out of batching.
@@ -30,17 +35,13 @@ func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, n
 
 // Demoter returns what a replica that serves now calls when it finds a reason to take its version out of batching.
 func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
-	h.mu.Lock()
-	r := h.models[name].versions[number].resident.list()[0]
-	h.mu.Unlock()
+	r := h.serving(name, number).list()[0]
 	return func(why string) { h.demote(r, why) }
 }
 
 // Tuning reports whether the settings of a resident version are being changed.
 func (h *Host) Tuning(name string, number int64) bool {
-	h.mu.Lock()
-	v := h.models[name].versions[number].resident
-	h.mu.Unlock()
+	v := h.serving(name, number)
 	free := v.tuning.TryLock()
 	if free {
 		v.tuning.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 // fleet is the devices that models are on, or may be. Its lock mu is a leaf.
@@ -34,6 +35,7 @@ type device struct {
 	pending, asked atomic.Int64
 	lost           atomic.Pointer[error] // nil while it works
 	failed         chan struct{}         // closed once lost is set
+	told           chan struct{}         // closed once residency knows
 
 	load     float64 // guarded by fleet.mu; see placement.Device
 	versions int     // guarded by fleet.mu; on it or being loaded
@@ -53,7 +55,7 @@ func (f *fleet) getLocked(name string) *device {
 			return d
 		}
 	}
-	d := &device{name: name, lanes: max(f.lanes[name], 1), failed: make(chan struct{})}
+	d := &device{name: name, lanes: max(f.lanes[name], 1), failed: make(chan struct{}), told: make(chan struct{})}
 	f.all = append(f.all, d)
 	return d
 }
@@ -186,4 +188,31 @@ func (f *fleet) count(d *device, by int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d.versions += by
+}
+
+// id returns what residency calls the device.
+func (d *device) id() residency.Device { return residency.Device{Name: d.name} }
+
+// spare returns the part of its time that the least loaded device has left which could get a further replica of the version: one of
+// the rank that its replicas have; and whether there is such a device.
+func (f *fleet) spare(v *version, sites []Site) (most float64, further bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range peers(v, sites) {
+		if d := f.getLocked(s.Device); d.lost.Load() == nil && v.on(d) == nil {
+			most, further = max(most, 1-d.load), true
+		}
+	}
+	return most, further
+}
+
+// excess returns the replica that is to be taken away.
+func (f *fleet) excess(all []*replica) *replica {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	loads := make([]float64, len(all))
+	for i, r := range all {
+		loads[i] = r.device.load
+	}
+	return all[placement.Excess(loads)]
 }

@@ -24,12 +24,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -104,14 +106,21 @@ type Host struct {
 	counts    counts
 	auditing  atomic.Int64 // bytes that are kept for audits
 
-	mu       sync.Mutex
-	models   map[string]*model        // guarded by mu
-	changed  map[string]chan struct{} // guarded by mu: by model, where somebody waits; closed when what is published of it changes
-	short    map[string]struct{}      // guarded by mu: models of which a version failed for want of memory, or did
-	retiring map[*replica]struct{}    // guarded by mu: not published any more, and not closed yet
-	watching bool                     // guarded by mu: the load of the devices is looked at
-	closed   bool                     // guarded by mu: nothing is loaded any more
-	loads    sync.WaitGroup           // counts what may load, and what waits for it; Add is guarded by mu
+	mu        sync.Mutex
+	residency *residency.Machine               // guarded by mu
+	versions  map[int64]*version               // guarded by mu: by the number of the resident that they are
+	replicas  map[residency.ReplicaID]*replica // guarded by mu: those that residency knows
+	enlisted  int64                            // guarded by mu: counts them
+	faces     map[string]map[int64]face        // guarded by mu: what is published of each version of each model
+	changed   map[string]chan struct{}         // guarded by mu: by model, where somebody waits; closed when what is published of it changes
+	settling  map[string]chan struct{}         // guarded by mu: the same; closed when nothing is running for it
+	listeners map[*listener]struct{}           // guarded by mu
+	watching  bool                             // guarded by mu: the load of the devices is looked at
+	closed    bool                             // guarded by mu: nothing is loaded any more
+	loads     sync.WaitGroup                   // counts what may load, and what waits for it; Add is guarded by mu
+	drains    context.Context                  //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
+	start     func(func())                     // guarded by mu: starts a goroutine that Close waits for
+	closing   func(error)                      // guarded by mu: hears how each version and replica was closed in the end
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -124,10 +133,13 @@ func New(cfg Config) *Host {
 	}
 	h := &Host{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
-		models: map[string]*model{}, changed: map[string]chan struct{}{}, short: map[string]struct{}{}, retiring: map[*replica]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
-		fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
+		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{}, faces: map[string]map[int64]face{},
+		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
+		memory: memory{budget: cfg.MemoryBudget}, fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
+		residency: residency.New(residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
+	h.drains, h.start = h.stop, h.loads.Go
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h
 }
@@ -149,14 +161,11 @@ var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.Err
 // that did not drain by then keeps its memory, because a run may still be using it. The host takes no more loads.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	h.closed = true
-	for _, m := range h.models {
-		for _, e := range m.versions {
-			e.failure.stop()
-		}
-	}
+	h.closed, h.start = true, nil
+	rest := h.stepLocked(residency.Closing{})
 	h.mu.Unlock()
+	rest()
 	h.stopNow(errClosing)
 	h.loads.Wait()
-	return h.unloadAll(ctx)
+	return h.closeAll(ctx)
 }

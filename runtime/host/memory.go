@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 // memory keeps count of what resident versions take, by estimate. Its lock is a leaf.
@@ -125,7 +126,7 @@ func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.mu.Lock()
 	h.memory.budget = bytes
 	h.memory.mu.Unlock()
-	h.retryForMemory()
+	h.step(residency.MemoryFreed{Free: h.memory.free()})
 }
 
 // give takes memory back.

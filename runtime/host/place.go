@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -50,7 +52,7 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 		r, err := h.openOn(ctx, c, v, d, before, wanted.need)
 		if err == nil {
 			if len(v.list()) == 0 && r.device == d { // else the engine cannot have it on the devices that it was asked to
-				h.settleFor(v, d, sites, wanted.need, full)
+				h.waitFor(v, d, sites, wanted.need, full)
 			}
 			return r, nil
 		}
@@ -58,6 +60,12 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 			return nil, err
 		}
 		wanted.against[d.name] = err
+		if d.lost.Load() != nil {
+			select {
+			case <-d.told: // so that the version is blamed for it
+			case <-ctx.Done():
+			}
+		}
 	}
 	return nil, context.Cause(ctx)
 }
@@ -68,6 +76,62 @@ func (h *Host) sites(c candidate) ([]Site, error) {
 		return []Site{{}}, nil
 	}
 	return h.cfg.Sites(c.version, c.manifest)
+}
+
+// sitesOf returns sites in the words of residency; none if they are not known.
+func sitesOf(all []Site, err error) (sites []residency.Site) {
+	if err != nil {
+		return nil
+	}
+	for _, s := range all {
+		sites = append(sites, residency.Site(s))
+	}
+	return sites
+}
+
+// blamed returns an error for what has broken too many devices.
+func (h *Host) blamed(c candidate) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := c.to()
+	return h.residency.Blamed(&of)
+}
+
+// waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not waited for.
+func (h *Host) waitFor(v *version, d *device, sites []Site, need int64, full []catalog.FullDevice) {
+	rank := rankOf(d.name, sites)
+	full = slices.DeleteFunc(full, func(f catalog.FullDevice) bool { return f.Lost || rankOf(f.Name, sites) >= rank })
+	if len(full) == 0 {
+		return
+	}
+	w := &residency.Wait{Need: need, Why: residency.WaitsAbove(d.name, need, full)}
+	for _, f := range full {
+		if f.Cause == nil {
+			w.Full = append(w.Full, f.Name)
+		}
+	}
+	w.Failed = len(w.Full) < len(full)
+	v.wait = w
+	h.log.Warn("a model version is on another device than its manifest prefers", "model", v.model, "version", v.number, "cause", w.Why)
+}
+
+// rankOf returns the rank of a device.
+func rankOf(name string, sites []Site) int {
+	for _, s := range sites {
+		if s.Device == name {
+			return s.Rank
+		}
+	}
+	return 0
+}
+
+// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.
+func peers(v *version, sites []Site) []Site {
+	rank := 0
+	if all := v.list(); len(all) > 0 {
+		rank = rankOf(all[0].device.name, sites)
+	}
+	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
 }
 
 // preferred returns the device on which a version is expected to be at home: that of the version whose place it takes, or of one near

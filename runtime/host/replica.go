@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -17,6 +17,7 @@ import (
 // to the scheduler, except where they say so.
 type replica struct {
 	*version
+	key     residency.ReplicaID // that residency speaks of it by, once it is enlisted
 	device  *device
 	opened  Opened
 	id      sharedsched.VersionID
@@ -120,20 +121,18 @@ func (v *version) change(to []*replica) {
 	v.replicas.Store(&to)
 }
 
-// publish writes where a version is.
-func (v *version) publish(public *catalog.Version) {
-	public.Replicas = nil
+// publish writes where a version is, and how it is audited.
+func (v *version) publish(public *catalog.Version, r *residency.Resident) {
 	for _, r := range v.list() {
-		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session)})
+		public.Replicas = append(public.Replicas, catalog.Replica{
+			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session),
+		})
 	}
-	public.Batching.AuditShare, public.Batching.Audits = 0, nil
-	if b := &v.settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
+	if b := &r.Settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
 		public.Batching.AuditShare, public.Batching.Audits = b.Audit, v.audit.counts
 	}
 	v.graphs.publish(v.list(), public)
-	if len(public.Replicas) > 0 {
-		first := public.Replicas[0]
-		public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
-	}
-	public.Scarce = strings.Join(slices.DeleteFunc([]string{v.lesser.why, v.scarce}, func(s string) bool { return s == "" }), "; ")
+	first := public.Replicas[0]
+	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
+	public.Scarce = r.Scarce()
 }

@@ -7,18 +7,20 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that serves is
 // proven anew beside its requests, under another number in the scheduler, and that one takes the place of the first.
 
-// needsProof reports whether a manifest asks for batches that the version's proof does not cover. The caller has the model's turn.
-func needsProof(v *version, to *modelrepo.Manifest) bool {
-	a, b := &v.proven.Batching, &to.Batching
+// needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings now, and was proven by
+// another manifest.
+func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
+	a, b := &proven.Batching, &to.Batching
 	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
-		v.demoted.Load() != nil && !sameGrouping(&v.settings.Batching, b) ||
-		slices.ContainsFunc(v.list(), func(r *replica) bool { return !proven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
+		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
+		slices.ContainsFunc(v.list(), func(r *replica) bool { return !hasProven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
 // sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
@@ -44,7 +46,7 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 			return err
 		}, func(err error) {
 			if err == nil && next != nil {
-				h.retireLater(next)
+				h.discard(next)
 			}
 		})
 		if errors.Is(err, errLeftBehind) {
@@ -52,7 +54,7 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 		}
 		if err != nil {
 			for _, next := range moved {
-				h.retireLater(next)
+				h.discard(next)
 			}
 			return nil, err
 		}

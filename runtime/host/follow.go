@@ -2,11 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"os"
 	"slices"
 
-	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 // Follow has what is resident follow a listing, and returns at once: what the listing says is published and noted, and the loading
@@ -36,27 +39,74 @@ func (h *Host) Follow(l modelrepo.Listing) {
 	if !gone {
 		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())
 	}
-	for _, name := range h.adopt(l, gone) {
-		h.settleLater(name)
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	e := residency.Listed{Gone: gone}
+	for i := range l.Models {
+		e.Models = append(e.Models, h.listed(&l.Models[i]))
 	}
+	h.step(e)
+}
+
+// listed returns what residency is to know of a model that was found. The caller holds Host.deciding.
+func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
+	l := residency.ListedModel{Model: found}
+	h.mu.Lock()
+	m := h.residency.Model(found.Name)
+	var unlisted []modelrepo.Version
+	if m != nil {
+		unlisted = m.Unlisted(found)
+	}
+	h.mu.Unlock()
+	if m == nil {
+		l.Recalled = h.recall(found.Name)
+	}
+	for _, v := range unlisted {
+		if _, err := os.Stat(v.Dir); err == nil {
+			if l.Present == nil {
+				l.Present = map[string]bool{}
+			}
+			l.Present[v.Dir] = true
+		}
+	}
+	return l
+}
+
+// recall returns what was decided of a model by an earlier process; nil: nothing.
+func (h *Host) recall(name string) *decisions.Model {
+	if decided, kept := h.cfg.Keeper.Recall(name); kept {
+		return &decided
+	}
+	return nil
+}
+
+// cannotTell reports whether a listing misses models for another reason than that they were removed: a directory that is not
+// mounted looks like an empty one.
+func cannotTell(l modelrepo.Listing) bool {
+	return slices.ContainsFunc(l.Faults, func(err error) bool { return errors.Is(err, modelrepo.ErrNoRepository) })
 }
 
 // Settled returns when each model is as was wanted when Settled was called: every version that is to be resident is ready or has
 // failed, and those that are to go are gone. What another one replaced may still be answering what it accepted. The error is the
 // cause of ctx, after which all goes on as before, or that the host is closed.
 func (h *Host) Settled(ctx context.Context) error {
-	h.mu.Lock()
-	names := slices.Collect(maps.Keys(h.models))
-	h.mu.Unlock()
 	var all []<-chan struct{}
-	for _, name := range names {
-		all = append(all, h.settleLater(name))
+	h.mu.Lock()
+	for name := range maps.Keys(h.residency.Models()) {
+		if h.settling[name] == nil {
+			h.settling[name] = make(chan struct{})
+		}
+		all = append(all, h.settling[name])
 	}
+	h.tellSettled()
+	h.mu.Unlock()
 	for _, settled := range all {
 		select {
 		case <-settled:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-h.stop.Done():
+			return context.Cause(h.stop)
 		}
 	}
 	return context.Cause(h.stop)
@@ -68,8 +118,8 @@ func (h *Host) Reconcile(ctx context.Context, l modelrepo.Listing) error {
 	return h.Settled(ctx)
 }
 
-// begin returns a context that also ends when the host is closed, which waits for done. The error is that it is closed.
-func (h *Host) begin(ctx context.Context) (_ context.Context, done func(), _ error) {
+// enter returns a context that also ends when the host is closed, which waits for done. The error is that it is closed.
+func (h *Host) enter(ctx context.Context) (_ context.Context, done func(), _ error) {
 	h.mu.Lock()
 	if h.closed {
 		h.mu.Unlock()
@@ -85,29 +135,3 @@ func (h *Host) begin(ctx context.Context) (_ context.Context, done func(), _ err
 		h.loads.Done()
 	}, nil
 }
-
-// take waits for the caller's turn with a model; release ends it. The error is catalog.ErrUnknown or the cause of ctx.
-func (h *Host) take(ctx context.Context, name string) (*model, error) {
-	for {
-		h.mu.Lock()
-		m := h.models[name]
-		h.mu.Unlock()
-		if m == nil {
-			return nil, catalog.ErrUnknown // the caller says what of
-		}
-		select {
-		case m.turn <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		h.mu.Lock()
-		still := h.models[name] == m
-		h.mu.Unlock()
-		if still {
-			return m, nil
-		}
-		m.release() // it was forgotten, and perhaps there is another of its name
-	}
-}
-
-func (m *model) release() { <-m.turn }
