@@ -117,7 +117,6 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
 	}
-	measure(r.opened.Session)
 	r.seats.Add(1)
 	r.sessions.Add(1)
 	level := slog.LevelInfo

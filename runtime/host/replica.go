@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -18,7 +19,8 @@ import (
 type replica struct {
 	*version
 	device  *device
-	opened  Opened
+	opened  engine.Opened
+	meter   *engine.Meter // of its session, which it also closes
 	id      sharedsched.VersionID
 	flow    flowKey
 	buffers *pool
@@ -114,7 +116,7 @@ func (v *version) waiting() time.Duration {
 func (v *version) change(to []*replica) {
 	for _, r := range v.list() {
 		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
-			v.graphs.left = append(v.graphs.left, r)
+			v.graphs.left = append(v.graphs.left, r.meter)
 		}
 	}
 	v.replicas.Store(&to)
@@ -124,7 +126,7 @@ func (v *version) change(to []*replica) {
 func (v *version) publish(public *catalog.Version) {
 	public.Replicas = nil
 	for _, r := range v.list() {
-		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session)})
+		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.meter)})
 	}
 	public.Batching.AuditShare, public.Batching.Audits = 0, nil
 	if b := &v.settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
