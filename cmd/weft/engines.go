@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
@@ -71,16 +72,16 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 }
 
 // open is a host.Opener.
-func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (host.Opened, error) {
+func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
 	return e.openONNX(v, &m.ONNX, device)
 }
 
-func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string) (host.Opened, error) {
+func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string) (engine.Opened, error) {
 	if err := e.library.load(); err != nil {
-		return host.Opened{}, err
+		return engine.Opened{}, err
 	}
 	providers, without := e.usable(o.Providers)
 	var notes []string
@@ -102,7 +103,7 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		if len(without) > 0 {
 			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
 		}
-		return host.Opened{}, err
+		return engine.Opened{}, err
 	}
 	for _, p := range o.Providers { // those that it would rather have
 		if string(p) == session.Provider() {
@@ -117,7 +118,7 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		e.log.Warn("a model does not run as it was asked to",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened := host.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes, Pinner: session.Pinner()}
+	opened := engine.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes, Memory: session.Memory()}
 	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
 		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of their own.
@@ -164,7 +165,7 @@ func (e *engines) remedy(asked []modelrepo.Provider) string {
 		modelrepo.ManifestName, strings.Join(named, ","))
 }
 
-func (e *engines) openSynth(m *modelrepo.Synth, device string) (host.Opened, error) {
+func (e *engines) openSynth(m *modelrepo.Synth, device string) (engine.Opened, error) {
 	session, err := synth.Open(synth.Options{
 		Base: time.Duration(m.Base), PerRow: time.Duration(m.PerRow), Jitter: m.Jitter, Seed: uint64(m.Seed),
 		FailOnNaN: m.FailOnNaN, FailEvery: m.FailEvery,
@@ -172,9 +173,9 @@ func (e *engines) openSynth(m *modelrepo.Synth, device string) (host.Opened, err
 		Device: e.synths[device],
 	})
 	if err != nil {
-		return host.Opened{}, err
+		return engine.Opened{}, err
 	}
-	return host.Opened{Session: session, Device: device, Provider: synthDevice}, nil
+	return engine.Opened{Session: session, Device: device, Provider: synthDevice}, nil
 }
 
 // specs lists declared tensors by name.

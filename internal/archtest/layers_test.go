@@ -84,8 +84,8 @@ var layers = []layer{
 	},
 	{
 		"runtime/host",
-		[]string{"runtime/host/placement", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
-		"the host declares the engine interface; which engine stands behind it is cmd's choice; it decides on batching by what a graph proves",
+		[]string{"runtime/host/placement", "runtime/engine", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
+		"which engine stands behind a session is cmd's choice; the host decides on batching by what a graph proves",
 	},
 	{
 		"runtime/proof/structure",
@@ -93,13 +93,18 @@ var layers = []layer{
 		"what a graph says of its rows is arithmetic on the graph: it runs nothing and knows no host",
 	},
 	{
-		"runtime/ort",
+		"runtime/engine",
 		[]string{"runtime/tensor"},
+		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may live in another process",
+	},
+	{
+		"runtime/ort",
+		[]string{"runtime/engine", "runtime/tensor"},
 		"an engine gets batches in buffers and knows neither requests nor the host; it must be able to live in another process",
 	},
 	{
 		"runtime/synth",
-		[]string{"runtime/tensor"},
+		[]string{"runtime/engine", "runtime/tensor"},
 		"an engine gets batches in buffers and knows neither requests nor the host",
 	},
 	{

@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
@@ -124,12 +125,12 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
-		return host.Opened{}, err
+		return engine.Opened{}, err
 	}
-	return host.Opened{Session: s, Device: "cpu", Provider: s.Provider(), ThreadTime: true}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), ThreadTime: true}, nil
 }
 
 // serve puts the gRPC edge before the house and returns a connection to it.

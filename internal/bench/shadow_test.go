@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -77,9 +77,9 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 			t.Fatal(err)
 		}
 		device := synth.NewDevice()
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
+		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
 			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
-			return host.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+			return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
 		})
 		mirror := shadow.New(shadow.Config{Models: h.host})
 		versions := h.host.Snapshot().Model("standard")

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -58,7 +58,7 @@ func TestHotSwaps(t *testing.T) {
 
 // counted is a session that is counted until it is closed.
 type counted struct {
-	host.Session
+	engine.Session
 
 	open *atomic.Int64
 }
@@ -77,10 +77,10 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		addModel(t, repo, "standard", curve(20*time.Millisecond, time.Millisecond, "max_batch_size: 8"))
 		device := synth.NewDevice()
 		var open atomic.Int64
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
+		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
 			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
 			open.Add(1)
-			return host.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err
+			return engine.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err
 		})
 		repository, err := modelrepo.Open(repo)
 		if err != nil {

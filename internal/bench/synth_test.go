@@ -10,7 +10,7 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/server"
@@ -37,11 +37,11 @@ func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
 func synthHouseOf(tb testing.TB, repo string) *synthHouse {
 	tb.Helper()
 	device := synth.NewDevice()
-	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
+	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
 		session, err := synth.Open(synth.Options{
 			Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter, Device: device,
 		})
-		return host.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+		return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
 	})}
 }
 

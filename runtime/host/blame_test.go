@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // TestAFileThatBreaksDevices: one that ends the device on which it is opened, or tried out, gets two of them and no more, until it is another.
 func TestAFileThatBreaksDevices(t *testing.T) {
-	for what, fatal := range map[string]func(*machines) func(string) (host.Opened, error){
-		"opened": func(*machines) func(string) (host.Opened, error) {
-			return func(string) (host.Opened, error) { return host.Opened{}, engineError{lost: true} }
+	for what, fatal := range map[string]func(*machines) func(string) (engine.Opened, error){
+		"opened": func(*machines) func(string) (engine.Opened, error) {
+			return func(string) (engine.Opened, error) { return engine.Opened{}, errLost }
 		},
-		"tried out": func(m *machines) func(string) (host.Opened, error) {
-			return m.engine(func([]float32) error { return engineError{lost: true} })
+		"tried out": func(m *machines) func(string) (engine.Opened, error) {
+			return m.engine(func([]float32) error { return errLost })
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

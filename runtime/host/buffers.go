@@ -18,7 +18,7 @@ type buffers struct {
 // pool keeps a version's buffers between executions, as many as there are lanes. Safe for concurrent use.
 type pool struct {
 	inputs, outputs, most int
-	pinner                tensor.Pinner // nil: none
+	memory                tensor.Allocator // of batches; nil: the system's
 
 	mu     sync.Mutex
 	free   []*buffers // guarded by mu
@@ -34,9 +34,7 @@ func (p *pool) take() *buffers {
 		p.free = p.free[:n-1]
 		return b
 	}
-	batch := tensor.NewBatch(p.inputs, p.outputs)
-	batch.PinWith(p.pinner)
-	return &buffers{batch: batch}
+	return &buffers{batch: tensor.NewBatch(p.inputs, p.outputs, p.memory)}
 }
 
 // give takes buffers back and forgets every request that they refer to.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -51,7 +52,7 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &closing{}
-	v := &replica{version: &version{model: "m"}, device: h.fleet.get("dev"), opened: Opened{Session: s}, memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
+	v := &replica{version: &version{model: "m"}, device: h.fleet.get("dev"), opened: engine.Opened{Session: s}, meter: engine.NewMeter(s), memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
 	b := v.buffers.take()
 	b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
 	v.buffers.give(b)
@@ -65,29 +66,33 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 
 // closing is a session that can only be closed.
 type closing struct {
-	Session
+	engine.Session
 
 	closed int
 }
+
+func (c *closing) Stats() engine.Stats { return engine.Stats{} }
 
 func (c *closing) Close() error {
 	c.closed++
 	return nil
 }
 
-// hanging is page-locking by a driver that does not come back for an hour.
-type hanging struct{}
+// hanging is memory that is page-locked by a driver which does not come back for an hour.
+type hanging struct{ tensor.SystemMemory }
 
-func (hanging) Pin([]byte)   {}
-func (hanging) Unpin([]byte) { time.Sleep(time.Hour) }
+func (h hanging) Free(memory []byte) {
+	time.Sleep(time.Hour)
+	h.SystemMemory.Free(memory)
+}
 
 // TestLockedBuffersOnALostDevice: to unlock them may hang as much as closing their session.
 func TestLockedBuffersOnALostDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := New(Config{Logger: slog.New(slog.DiscardHandler)}), &closing{}
 		r := &replica{
-			version: &version{model: "m"}, device: h.fleet.get("dev"), opened: Opened{Session: s},
-			buffers: &pool{inputs: 1, outputs: 1, most: 1, pinner: hanging{}},
+			version: &version{model: "m"}, device: h.fleet.get("dev"), opened: engine.Opened{Session: s}, meter: engine.NewMeter(s),
+			buffers: &pool{inputs: 1, outputs: 1, most: 1, memory: hanging{}},
 		}
 		b := r.buffers.take()
 		b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -19,26 +19,25 @@ type hungry struct {
 	peak atomic.Int64
 }
 
-func (h *hungry) Run(b *tensor.Batch) error {
+func (h *hungry) Run(ctx context.Context, b *tensor.Batch) error {
 	if took := 1<<20 + (b.Inputs[0].Shape[0]+1)/2*1000*b.Inputs[0].Shape[1]; took > h.peak.Load() {
 		h.peak.Store(took)
 	}
-	return h.fake.Run(b)
+	return h.fake.Run(ctx, b)
 }
 
-func (h *hungry) DeviceMemory() (peak, reserved int64, err error) {
-	return h.peak.Load(), 2 * h.peak.Load(), nil
+func (h *hungry) Stats() engine.Stats {
+	peak := h.peak.Load()
+	return engine.Stats{Memory: engine.Memory{Known: true, Peak: peak, Held: 2 * peak}}
 }
-
-func (h *hungry) HeldMemory() int64 { return 2 * h.peak.Load() }
 
 // TestMemoryOfRows: the scheduler is told what device memory a further row took at most while batches were tried, and callers what
 // the version holds.
 func TestMemoryOfRows(t *testing.T) {
 	b := newBench(t, times(2), patient)
 	h := &hungry{fake: times(2)}
-	b.add("hungry", 1, func(context.Context) (host.Opened, error) {
-		return host.Opened{Session: h, Device: "dev", Provider: "fake"}, nil
+	b.add("hungry", 1, func(context.Context) (engine.Opened, error) {
+		return engine.Opened{Session: h, Device: "dev", Provider: "fake"}, nil
 	}, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{1, 2, 3, 4, 8} })
 	v := b.load("hungry")
 	if got := b.sched.settings.RowMemory; got != 1000 { // the third row's; two rows take 500 each
@@ -59,8 +58,8 @@ func TestMemoryOfRows(t *testing.T) {
 // TestMemoryOfLongRows: of rows that are padded to several lengths, the longest take the most.
 func TestMemoryOfLongRows(t *testing.T) {
 	b := newBench(t, times(2), patient)
-	b.add("long", 1, func(context.Context) (host.Opened, error) {
-		return host.Opened{Session: &hungry{fake: eachRow(doubled)}, Device: "dev", Provider: "fake"}, nil
+	b.add("long", 1, func(context.Context) (engine.Opened, error) {
+		return engine.Opened{Session: &hungry{fake: eachRow(doubled)}, Device: "dev", Provider: "fake"}, nil
 	}, buckets(4, 32))
 	if v := b.load("long"); !v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -155,7 +156,7 @@ func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most 
 		outputs, _, err := t.run(ctx, t.join(b, rows), len(rows), true)
 		f.less = f.less || t.halved // for want of memory: that batch was not tried as a whole
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
-			if outOfMemory(failed) {
+			if engine.KindOf(failed) == engine.OutOfMemory {
 				f.less = true // which says nothing of the rows
 				continue
 			}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -65,7 +67,7 @@ func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 	}
 	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
 	// the sizes that warm-up tries, does not tell, and is taken to have been too large.
-	ranOut := outOfMemory(err) && (!x.plan.batched && b.Rows > 1 ||
+	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.batched && b.Rows > 1 ||
 		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
 	if x.lost != nil {
 		h.lose(v.device, x.lost, v.version)
@@ -80,7 +82,7 @@ func (x *execution) failure(err error) sharedsched.Failure {
 	switch {
 	case x.lost != nil:
 		return sharedsched.LostDevice
-	case outOfMemory(err):
+	case engine.KindOf(err) == engine.OutOfMemory:
 		return sharedsched.OutOfMemory
 	case err != nil:
 		return sharedsched.ModelFailed
@@ -98,13 +100,13 @@ func (x *execution) run(parts []part, size int) (err error) {
 			} else {
 				err = fmt.Errorf("the run panicked: %v", p)
 			}
-			if !outOfMemory(err) {
+			if engine.KindOf(err) != engine.OutOfMemory {
 				// The stack helps nobody but the operator, so it does not travel with the error.
 				x.log.Error("a run panicked", "model", x.v.model, "version", x.v.number, "panic", p, "stack", string(debug.Stack()))
 			}
 		}
 		x.failed = x.failed || err != nil
-		if deviceLost(err) {
+		if engine.KindOf(err) == engine.DeviceLost {
 			x.lost = err
 		}
 	}()
@@ -122,7 +124,7 @@ func (x *execution) run(parts []part, size int) (err error) {
 // compute calls the engine.
 func (x *execution) compute() error {
 	if !x.v.opened.ThreadTime {
-		return x.v.opened.Session.Run(x.buf.batch)
+		return x.v.opened.Session.Run(context.Background(), x.buf.batch)
 	}
 	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
 	runtime.LockOSThread()
@@ -131,7 +133,7 @@ func (x *execution) compute() error {
 		x.deviceTime += threadTime() - start
 		runtime.UnlockOSThread()
 	}()
-	return x.v.opened.Session.Run(x.buf.batch)
+	return x.v.opened.Session.Run(context.Background(), x.buf.batch)
 }
 
 // threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that clock: without

@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"time"
 )
 
@@ -54,6 +56,24 @@ func (h *Host) Changed(name string) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changesLocked(name)
+}
+
+// Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up, for instance.
+func (h *Host) Locked() bool {
+	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu, &h.memory.mu, &h.fleet.mu} {
+		free := false
+		for range 100_000 { // others hold it for a moment
+			if free = mu.TryLock(); free {
+				mu.Unlock()
+				break
+			}
+			runtime.Gosched()
+		}
+		if !free {
+			return true
+		}
+	}
+	return false
 }
 
 // FillAudits takes the memory for audits but for so much. rest gives it back, and returns what audits hold.

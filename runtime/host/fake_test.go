@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -29,8 +30,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a model written in Go. Its zero value with a signature answers nothing.
 type fake struct {
 	signature tensor.Signature
-	opened    host.Opened // Session and Device are filled in
+	opened    engine.Opened // Session and Device are filled in
 	run       func(b *tensor.Batch) error
+	stats     engine.Stats
 
 	mu     sync.Mutex
 	runs   []int // guarded by mu: the size of each run's first input
@@ -40,7 +42,7 @@ type fake struct {
 
 func (f *fake) Signature() *tensor.Signature { return &f.signature }
 
-func (f *fake) Run(b *tensor.Batch) error {
+func (f *fake) Run(_ context.Context, b *tensor.Batch) error {
 	f.mu.Lock()
 	if f.closed > 0 {
 		f.mu.Unlock()
@@ -59,6 +61,12 @@ func (f *fake) Run(b *tensor.Batch) error {
 		f.mu.Unlock()
 	}()
 	return f.run(b)
+}
+
+func (f *fake) Stats() engine.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
 }
 
 func (f *fake) Close() error {
@@ -185,23 +193,23 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	return w
 }
 
-func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, device string) (host.Opened, error) {
+func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, device string) (engine.Opened, error) {
 	w.opening.Lock()
-	engine := w.engines[v.Path]
+	found := w.engines[v.Path]
 	w.opening.Unlock()
-	switch e := engine.(type) {
+	switch e := found.(type) {
 	case error:
-		return host.Opened{}, e
-	case func(context.Context) (host.Opened, error):
+		return engine.Opened{}, e
+	case func(context.Context) (engine.Opened, error):
 		return e(ctx)
-	case func(device string) (host.Opened, error):
+	case func(device string) (engine.Opened, error):
 		return e(device)
 	case *fake:
 		o := e.opened
 		o.Session, o.Device, o.Provider = e, cmp.Or(device, "dev"), "fake"
 		return o, nil
 	}
-	return host.Opened{}, fmt.Errorf("%s: no such model", v.Path)
+	return engine.Opened{}, fmt.Errorf("%s: no such model", v.Path)
 }
 
 // engine has further openings of a path give that engine.

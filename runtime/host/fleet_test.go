@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -21,13 +22,13 @@ type machines struct {
 	took time.Duration // by a run; guarded by mu once models are loaded
 
 	mu     sync.Mutex
-	free   map[string]int64                    // guarded by mu: bytes; of a device that is not in it nothing is known
-	broken map[string]error                    // guarded by mu: what runs on a device end with
-	opens  map[string]func() error             // guarded by mu: is called when something is opened on a device
-	closes map[string]func()                   // guarded by mu: when a session is closed
-	opened map[string]int                      // guarded by mu: sessions that are open
-	ran    map[string]int                      // guarded by mu: runs
-	open   func(d string) (host.Opened, error) // of an engine of all of them
+	free   map[string]int64                      // guarded by mu: bytes; of a device that is not in it nothing is known
+	broken map[string]error                      // guarded by mu: what runs on a device end with
+	opens  map[string]func() error               // guarded by mu: is called when something is opened on a device
+	closes map[string]func()                     // guarded by mu: when a session is closed
+	opened map[string]int                        // guarded by mu: sessions that are open
+	ran    map[string]int                        // guarded by mu: runs
+	open   func(d string) (engine.Opened, error) // of an engine of all of them
 }
 
 // newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the last resort.
@@ -67,14 +68,14 @@ func newFleetOf(t *testing.T, took time.Duration, names []string, change func(*h
 }
 
 // engine returns what opens a model on any of the devices.
-func (m *machines) engine(f func(row []float32) error) func(device string) (host.Opened, error) {
-	return func(device string) (host.Opened, error) {
+func (m *machines) engine(f func(row []float32) error) func(device string) (engine.Opened, error) {
+	return func(device string) (engine.Opened, error) {
 		m.mu.Lock()
 		hook := m.opens[device]
 		m.mu.Unlock()
 		if hook != nil {
 			if err := hook(); err != nil {
-				return host.Opened{}, err
+				return engine.Opened{}, err
 			}
 		}
 		s := &session{fake: perRow(1, f), on: m, device: device}
@@ -96,7 +97,7 @@ func (m *machines) engine(f func(row []float32) error) func(device string) (host
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.opened[device]++
-		return host.Opened{Session: s, Device: device, Provider: "fake"}, nil
+		return engine.Opened{Session: s, Device: device, Provider: "fake"}, nil
 	}
 }
 
@@ -123,7 +124,7 @@ func (s *session) Close() error {
 func (m *machines) breaks(device string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.broken[device] = fmt.Errorf("%s: %w", device, engineError{lost: true})
+	m.broken[device] = fmt.Errorf("%s: %w", device, errLost)
 }
 
 // runs returns how many runs each device has had since the last call.

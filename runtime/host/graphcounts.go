@@ -4,51 +4,47 @@ import (
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // graphCounts is how often CUDA graphs were run on replicas that a version had, so that its counters never fall when one goes.
 type graphCounts struct {
-	left []*replica // are not among the version's any more; some of them still run what they accepted
-
-	replayed, eager, failures uint64 // of those that do not run any more
+	left  []*engine.Meter // of replicas that are not among the version's any more; some of them still run what they accepted
+	ended engine.Graphs   // of sessions that are closed
 }
 
-// publish writes counters of the replicas that a version has, and of those that it had.
+// publish writes counters of the replicas that a version has, and of those that it had. No session is called before somebody reads them.
 func (c *graphCounts) publish(has []*replica, public *catalog.Version) {
-	c.left = slices.DeleteFunc(c.left, func(r *replica) bool {
-		if r.seats.Load() > 0 {
-			return false
+	c.left = slices.DeleteFunc(c.left, func(m *engine.Meter) bool {
+		last, final := m.Last()
+		if final {
+			c.ended = c.ended.Plus(last.Graphs)
 		}
-		if g, is := r.opened.Session.(graphCounter); is {
-			replayed, eager := g.Graphs()
-			c.replayed, c.eager, c.failures = c.replayed+replayed, c.eager+eager, c.failures+g.GraphFailures()
-		}
-		return true
+		return final
 	})
-	var counters []graphCounter
-	for _, r := range slices.Concat(has, c.left) {
-		if g, is := r.opened.Session.(graphCounter); is {
-			counters = append(counters, g)
-		}
+	var meters []*engine.Meter
+	for _, r := range has {
+		meters = append(meters, r.meter)
 	}
+	meters = slices.DeleteFunc(append(meters, c.left...), func(m *engine.Meter) bool {
+		opened, _ := m.Last()
+		return !opened.Graphs.Known
+	})
 	public.Graphs, public.GraphFailures = nil, nil
-	if len(counters) == 0 {
+	if len(meters) == 0 {
 		return
 	}
-	ended := *c // as it is now
+	ended := c.ended // as they are now
+	sum := func() engine.Graphs {
+		all := ended
+		for _, m := range meters {
+			all = all.Plus(m.Read().Graphs)
+		}
+		return all
+	}
 	public.Graphs = func() (replayed, eager uint64) {
-		replayed, eager = ended.replayed, ended.eager
-		for _, g := range counters {
-			r, e := g.Graphs()
-			replayed, eager = replayed+r, eager+e
-		}
-		return replayed, eager
+		all := sum()
+		return all.Replayed, all.Eager
 	}
-	public.GraphFailures = func() (failures uint64) {
-		failures = ended.failures
-		for _, g := range counters {
-			failures += g.GraphFailures()
-		}
-		return failures
-	}
+	public.GraphFailures = func() uint64 { return sum().Failures }
 }

@@ -103,7 +103,7 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 	}{
 		{"session", func() error { return nil }},
 		{"error", func() error { return errors.New("late") }},
-		{"lost", func() error { return engineError{lost: true} }},
+		{"lost", func() error { return errLost }},
 		{"panic", func() error { panic("driver bug") }},
 	} {
 		synctest.Test(t, func(t *testing.T) {

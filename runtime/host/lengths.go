@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -81,7 +82,7 @@ func (t *trial) checkBuckets(ctx context.Context, base *baseline) error {
 		_, _, err := t.single(ctx, t.stretchedSample(base, step, 0), true)
 		failed, is := errors.AsType[*catalog.ModelError](err)
 		switch {
-		case is && !outOfMemory(failed):
+		case is && engine.KindOf(failed) != engine.OutOfMemory:
 			return fmt.Errorf("model.yaml: batching.variable_dims: the model fails on made-up inputs as long as a bucket (%s), though it takes such of length %d: %w; "+
 				"remove that bucket, or add an entry for each input that shares the dimension", t.decision.bucket(step), base.extent, failed.Err)
 		case err != nil && !is:
@@ -128,7 +129,7 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 		inputs := t.stretchedSample(base, step, k)
 		plain, _, err := t.single(ctx, inputs, true)
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
-			if outOfMemory(failed) {
+			if engine.KindOf(failed) == engine.OutOfMemory {
 				return nil, "the device's memory does not suffice for one row of " + b.bucket, nil
 			}
 			continue // a length that the model does not take is not made worse by padding

@@ -248,13 +248,13 @@ func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 	}{
 		{name: "out of memory", model: sequence(func(rows [][]float32) ([][]float32, error) {
 			if len(rows)*len(rows[0]) >= 128 && len(rows[0]) == 8 {
-				return nil, fmt.Errorf("allocate: %w", memory{})
+				return nil, fmt.Errorf("allocate: %w", errMemory)
 			}
 			return rows, nil
 		}), most: 8},
 		{name: "out of memory at an allowed size", model: sequence(func(rows [][]float32) ([][]float32, error) {
 			if len(rows)*len(rows[0]) >= 128 && len(rows[0]) == 8 {
-				return nil, fmt.Errorf("allocate: %w", memory{})
+				return nil, fmt.Errorf("allocate: %w", errMemory)
 			}
 			return rows, nil
 		}), change: func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{1, 6, 32, 64} }, most: 6, sizes: []int{1, 6}},

@@ -42,7 +42,8 @@ func (h *Host) load(ctx context.Context, e residency.Load) {
 	h.versions[v.id] = v
 	h.mu.Unlock()
 	h.counts.loads.Add(1)
-	done.Sites, done.Wait, done.Demoted = sitesOf(h.sites(c)), v.wait, v.demoted.Load()
+	done.Sites, _ = h.sites(c) // it had some a moment ago
+	done.Wait, done.Demoted = v.wait, v.demoted.Load()
 	h.step(done)
 	_ = h.keepOverride(c.model, c.version.Number) // whoever asked may be gone; if not, they try again and are told
 	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
@@ -104,7 +105,6 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
 	}
-	measure(r.opened.Session)
 	r.seats.Add(1)
 	r.sessions.Add(1)
 	level := slog.LevelInfo

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -37,7 +38,7 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("a", 1, perRow(1, double), nil)
 	w.add("a", 2, errors.New("/models/a/2/model.onnx: the file is cut short; copy it again"), nil)
-	w.add("a", 3, func(context.Context) (host.Opened, error) { panic("parser bug") }, nil)
+	w.add("a", 3, func(context.Context) (engine.Opened, error) { panic("parser bug") }, nil)
 	w.add("b", 1, perRow(1, double), nil)
 	// The copy that is still under way is not among the selected versions.
 	b := &w.listing.Models[1]
@@ -90,10 +91,10 @@ func TestPublishedWhileLoading(t *testing.T) {
 	var during []string
 	var early error
 	f := perRow(1, double)
-	w.add("m", 1, func(context.Context) (host.Opened, error) {
+	w.add("m", 1, func(context.Context) (engine.Opened, error) {
 		during = states(w.Snapshot())
 		early = w.Predict(t.Context(), ask(w.version("m", 1), 1, 1))
-		return host.Opened{Session: f, Device: "dev", Provider: "fake", Notes: []string{"no cuda here"}}, nil
+		return engine.Opened{Session: f, Device: "dev", Provider: "fake", Notes: []string{"no cuda here"}}, nil
 	}, func(m *modelrepo.Manifest) { m.Versions.Labels = map[string]int64{"stable": 1} })
 	v := w.load("m")
 	if diff := cmp.Diff([]string{"m/1 loading"}, during); diff != "" {
@@ -164,7 +165,7 @@ func TestTheSameListingAgain(t *testing.T) {
 func TestUnknownDevice(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, double)
-	w.add("m", 1, func(context.Context) (host.Opened, error) { return host.Opened{Session: f, Device: "cuda:7"}, nil }, nil)
+	w.add("m", 1, func(context.Context) (engine.Opened, error) { return engine.Opened{Session: f, Device: "cuda:7"}, nil }, nil)
 	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
@@ -176,7 +177,7 @@ func TestUnknownDevice(t *testing.T) {
 // TestDeviceLostInWarmUp: that is no property of the model, and the version cannot serve.
 func TestDeviceLostInWarmUp(t *testing.T) {
 	w := newWorld(t, 1)
-	f := perRow(1, func([]float32) error { return engineError{lost: true} })
+	f := perRow(1, func([]float32) error { return errLost })
 	w.add("m", 1, f, nil)
 	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
@@ -255,10 +256,10 @@ func TestCloseInterruptsLoading(t *testing.T) {
 	opening := make(chan struct{})
 	w.add("ready", 1, perRow(1, double), nil)
 	w.load("ready")
-	w.add("slow", 1, func(ctx context.Context) (host.Opened, error) {
+	w.add("slow", 1, func(ctx context.Context) (engine.Opened, error) {
 		close(opening)
 		<-ctx.Done()
-		return host.Opened{}, context.Cause(ctx)
+		return engine.Opened{}, context.Cause(ctx)
 	}, nil)
 	loaded := make(chan error, 1)
 	go func() { loaded <- w.Reconcile(context.Background(), w.listing) }()
@@ -279,9 +280,9 @@ func TestCloseInterruptsLoading(t *testing.T) {
 func TestCloseTellsWhoWaitsForALoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.add("m", 1, func(ctx context.Context) (host.Opened, error) {
+		w.add("m", 1, func(ctx context.Context) (engine.Opened, error) {
 			<-ctx.Done()
-			return host.Opened{}, context.Cause(ctx)
+			return engine.Opened{}, context.Cause(ctx)
 		}, nil)
 		w.Follow(w.listing)
 		told := make(chan error, 16)

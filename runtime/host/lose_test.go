@@ -100,7 +100,7 @@ func TestALostDeviceWithAnotherReplica(t *testing.T) {
 			t.Errorf("the longest wait is said to be %v, want 400ms, in both queues", queued)
 		}
 		w.on("m", 1, "b")
-		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Name != "a" || !strings.Contains(lost[0].Cause, "lost true") {
+		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Name != "a" || !strings.Contains(lost[0].Cause, "lost its device") {
 			t.Errorf("lost: %+v", lost)
 		}
 		answered(t, w, w.version("m", 1), 4)
@@ -153,7 +153,7 @@ func TestAVersionThatBreaksDevices(t *testing.T) {
 		var fatal atomic.Bool
 		w.add("m", 1, m.engine(func(row []float32) error {
 			if fatal.Load() {
-				return engineError{lost: true}
+				return errLost
 			}
 			return double(row)
 		}), tiny)
@@ -329,7 +329,7 @@ func TestTheLastDeviceIsLost(t *testing.T) {
 			t.Errorf("%v on %q", now.State, where(now))
 		}
 		want := `no device can take model "m" version 1, which needs about 1.0 MiB: ` +
-			"a: it is lost: a: engine: lost true, terminated false, memory false, b: it is lost: fell off the bus"
+			"a: it is lost: a: the engine lost its device, b: it is lost: fell off the bus"
 		if !strings.HasPrefix(now.Cause, want) { // how often it was tried may follow
 			t.Errorf("cause %q, want %q", now.Cause, want)
 		}
@@ -354,7 +354,7 @@ func TestLostWhileLoading(t *testing.T) {
 		w.load("m")
 		synctest.Wait()
 		w.on("m", 1, "b", "c")
-		m.opens["d"] = func() error { return engineError{lost: true} }
+		m.opens["d"] = func() error { return errLost }
 		w.add("other", 1, m.open, tiny)
 		w.load("other")
 		w.on("other", 1, "b")

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -81,7 +82,7 @@ func newOracle(t *testing.T, path string) *oracle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &oracle{s, tensor.NewBatch(len(s.Signature().Inputs), len(s.Signature().Outputs))}
+	o := &oracle{s, tensor.NewBatch(len(s.Signature().Inputs), len(s.Signature().Outputs), nil)}
 	t.Cleanup(func() {
 		o.batch.Free()
 		if err := s.Close(); err != nil {
@@ -95,7 +96,7 @@ func (o *oracle) ask(inputs []tensor.Tensor) (tensor.Tensor, error) {
 	for i, in := range inputs {
 		copy(o.batch.Input(i, in.DType, in.Shape, len(in.Data)), in.Data)
 	}
-	if err := o.session.Run(o.batch); err != nil {
+	if err := o.session.Run(context.Background(), o.batch); err != nil {
 		return tensor.Tensor{}, err
 	}
 	out := o.batch.Outputs[0]

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -145,9 +146,9 @@ func TestMemoryOfAFailedLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
 		refused := make(chan struct{})
-		w.add("a", 1, func(context.Context) (host.Opened, error) {
+		w.add("a", 1, func(context.Context) (engine.Opened, error) {
 			<-refused
-			return host.Opened{}, errors.New("cut short")
+			return engine.Opened{}, errors.New("cut short")
 		}, nil)
 		w.sized("a", 1, 4<<20)
 		w.Follow(w.listing)
@@ -168,11 +169,11 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
 		attempts := 0
-		w.add("a", 1, func(context.Context) (host.Opened, error) {
+		w.add("a", 1, func(context.Context) (engine.Opened, error) {
 			if attempts++; attempts == 1 {
-				return host.Opened{}, &catalog.MemoryError{Model: "a", Version: 1, Need: 4 << 20, InUse: 8 << 20, Budget: 10 << 20}
+				return engine.Opened{}, &catalog.MemoryError{Model: "a", Version: 1, Need: 4 << 20, InUse: 8 << 20, Budget: 10 << 20}
 			}
-			return host.Opened{Session: times(1), Device: "dev", Provider: "fake"}, nil
+			return engine.Opened{Session: times(1), Device: "dev", Provider: "fake"}, nil
 		}, nil)
 		w.Follow(w.listing)
 		synctest.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
@@ -47,12 +48,12 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (host.Opened, error) {
+func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
-		return host.Opened{}, err
+		return engine.Opened{}, err
 	}
-	return host.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(), ThreadTime: m.ONNX.IntraOpThreads == 1}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(), ThreadTime: m.ONNX.IntraOpThreads == 1}, nil
 }
 
 // onnxModel is a listing of one model file.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -56,7 +57,7 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 			}
 			return r, nil
 		}
-		if d.name == "" || d.lost.Load() == nil && !outOfMemory(err) {
+		if d.name == "" || d.lost.Load() == nil && engine.KindOf(err) != engine.OutOfMemory {
 			return nil, err
 		}
 		wanted.against[d.name] = err
@@ -76,17 +77,6 @@ func (h *Host) sites(c candidate) ([]Site, error) {
 		return []Site{{}}, nil
 	}
 	return h.cfg.Sites(c.version, c.manifest)
-}
-
-// sitesOf returns sites in the words of residency; none if they are not known.
-func sitesOf(all []Site, err error) (sites []residency.Site) {
-	if err != nil {
-		return nil
-	}
-	for _, s := range all {
-		sites = append(sites, residency.Site(s))
-	}
-	return sites
 }
 
 // blamed returns an error for what has broken too many devices.
@@ -228,21 +218,22 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 			h.memory.give(memory)
 		}
 	}()
-	var opened Opened // this and s are not to be looked at here once the engine is left behind
+	var opened engine.Opened // this, meter and s are not to be looked at here once the engine is left behind
 	var s *tensor.Signature
+	var meter *engine.Meter
 	err = on.during(ctx, func(ctx context.Context) (err error) {
-		opened, s, err = h.engage(ctx, c, on)
+		opened, meter, s, err = h.engage(ctx, c, on)
 		return err
 	}, func(err error) {
 		if err == nil { // nobody waits for it any more
-			h.tellUnclean(v, on, opened.Session.Close())
+			h.tellUnclean(v, on, meter.Close())
 		}
 	})
 	if errors.Is(err, errLeftBehind) {
 		return nil, lostMeanwhile(c, on, "opened", err)
 	}
 	if err != nil {
-		if deviceLost(err) && on.name != "" {
+		if engine.KindOf(err) == engine.DeviceLost && on.name != "" {
 			h.lose(on, err, v)
 		}
 		return nil, err
@@ -250,14 +241,14 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 	d := h.fleet.get(opened.Device)
 	h.fleet.count(d, 1)
 	return &replica{
-		version: v, device: d, opened: opened, proof: v.proofs.Load(),
-		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, pinner: opened.Pinner},
+		version: v, device: d, opened: opened, meter: meter, proof: v.proofs.Load(),
+		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, memory: opened.Memory},
 		memory:  memory, seats: new(atomic.Int32),
 	}, nil
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened Opened, s *tensor.Signature, err error) {
+func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened engine.Opened, meter *engine.Meter, s *tensor.Signature, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
@@ -265,7 +256,7 @@ func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened Open
 	}()
 	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.name)
 	if err == nil {
-		s = opened.Session.Signature()
+		s, meter = opened.Session.Signature(), engine.NewMeter(opened.Session)
 	}
-	return opened, s, err
+	return opened, meter, s, err
 }

@@ -202,7 +202,7 @@ func TestLoadsAtOnceShareTheMemory(t *testing.T) {
 func TestOutOfMemoryAtOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
-		m.opens["a"] = func() error { return engineError{memory: true} }
+		m.opens["a"] = func() error { return errMemory }
 		w.add("m", 1, m.open, tiny)
 		w.load("m")
 		w.on("m", 1, "b")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -18,9 +19,9 @@ const defaultIsolation = 100 * time.Millisecond
 // recoverFrom gives every part of a failed run its due: an answer if it can have one, else an error.
 func (x *execution) recoverFrom(err error, parts []part) {
 	switch {
-	case x.lost != nil, terminated(err):
+	case x.lost != nil, engine.KindOf(err) == engine.Terminated:
 		x.fail(err, parts, len(parts) > 1)
-	case outOfMemory(err):
+	case engine.KindOf(err) == engine.OutOfMemory:
 		x.halve(err, parts)
 	case isRowless(err):
 		x.separate(err, parts)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -141,22 +142,19 @@ func scripted(script *[]error) *fake {
 	})
 }
 
-// engineError is an error that tells what kind it is.
-type engineError struct{ lost, terminated, memory bool }
-
-func (e engineError) Error() string {
-	return fmt.Sprintf("engine: lost %v, terminated %v, memory %v", e.lost, e.terminated, e.memory)
-}
-func (e engineError) DeviceLost() bool  { return e.lost }
-func (e engineError) Terminated() bool  { return e.terminated }
-func (e engineError) OutOfMemory() bool { return e.memory }
+// The errors of an engine that say what they mean.
+var (
+	errLost       = &engine.Error{Kind: engine.DeviceLost, Err: errors.New("the engine lost its device")}
+	errTerminated = &engine.Error{Kind: engine.Terminated, Err: errors.New("the engine was told to end its runs")}
+	errMemory     = &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for that")}
+)
 
 func TestFailedRuns(t *testing.T) {
 	var (
 		hiccup = errors.New("hiccup")
-		lost   = fmt.Errorf("run: %w", engineError{lost: true})
-		ended  = engineError{terminated: true}
-		full   = engineError{memory: true}
+		lost   = fmt.Errorf("run: %w", errLost)
+		ended  = errTerminated
+		full   = errMemory
 		device = `model "m" version 1: the device that holds the model is lost: ` + lost.Error()
 	)
 	for _, test := range []struct {
@@ -288,7 +286,7 @@ func TestIsolationEndsWithItsTime(t *testing.T) {
 func TestHalvesOfOneRequestArePadded(t *testing.T) {
 	var script []error
 	b := newBench(t, scripted(&script), func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{8} })
-	script = []error{engineError{memory: true}}
+	script = []error{errMemory}
 	c := ask(nil, 8, 1, 2, 3, 4, 5, 6, 7, 8)
 	errs, runs := b.together(0, []*catalog.Call{c})
 	if errs[0] != nil {

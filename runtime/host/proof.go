@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -197,7 +198,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 	var tried []string
 	smaller := 0
 	var growth memoryGrowth
-	growth.saw(t.replica.opened.Session, t.unit)
+	growth.saw(t.replica.meter.Read().Memory, t.unit)
 	for _, size := range sizes {
 		if t.spent > trialTime || size*base.bytes > trialBytes {
 			v.end = fmt.Sprintf("; %d rows would exceed the memory or the time that a proof may take", size)
@@ -226,7 +227,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 		v.difference = max(v.difference, seen.difference)
 		v.most, smaller = size, size
 		if size > t.unit {
-			growth.saw(t.replica.opened.Session, size)
+			growth.saw(t.replica.meter.Read().Memory, size)
 			v.rowMemory = growth.perRow
 		}
 		tried = append(tried, strconv.Itoa(size))
@@ -289,7 +290,7 @@ func (t *trial) size(ctx context.Context, base *baseline, smaller, size int, com
 		}
 		outputs, cost, err := t.run(ctx, t.join(base, rows), size, k == 0)
 		if failed, is := errors.AsType[*catalog.ModelError](err); is {
-			if outOfMemory(failed) {
+			if engine.KindOf(failed) == engine.OutOfMemory {
 				return sighting{memory: true}, nil
 			}
 			return sighting{wrong: fmt.Sprintf("a batch of %d rows fails: %v", size, failed.Err)}, nil

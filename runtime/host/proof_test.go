@@ -12,16 +12,10 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 )
-
-// memory is an engine's error for want of memory.
-type memory struct{}
-
-func (memory) Error() string     { return "no memory for that" }
-func (memory) OutOfMemory() bool { return true }
 
 func TestProof(t *testing.T) {
 	allowed := func(sizes ...int) func(*modelrepo.Manifest) {
@@ -62,7 +56,7 @@ func TestProof(t *testing.T) {
 		}), reason: "a batch of 8 rows fails: the kernel is for at most 7 rows"},
 		{name: "out of memory at 32", model: overRows(3, func(rows [][]float32) error {
 			if len(rows) >= 32 {
-				return fmt.Errorf("allocate: %w", memory{})
+				return fmt.Errorf("allocate: %w", errMemory)
 			}
 			return nil
 		}), batched: true, most: 16, reason: "in batches of 2, 4, 8, 16 "},
@@ -412,4 +406,4 @@ func TestOutputWithoutRows(t *testing.T) {
 	}
 }
 
-var _ host.Session = (*fake)(nil)
+var _ engine.Session = (*fake)(nil)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -69,7 +70,7 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
 		m.room("gpu", 0)
-		w.add("m", 1, func(device string) (host.Opened, error) {
+		w.add("m", 1, func(device string) (engine.Opened, error) {
 			o, err := m.open(device)
 			o.Notes = []string{"on " + device}
 			return o, err
@@ -143,7 +144,7 @@ func TestHotSwapsOnOneDevice(t *testing.T) {
 // it was loaded counts as tried, and so does what failed where nothing is known of free memory.
 func TestRaisingFails(t *testing.T) {
 	const took = 8 * time.Second
-	for name, cause := range map[string]error{"memory": engineError{memory: true}, "unknown": engineError{memory: true}, "other": errors.New("not here")} {
+	for name, cause := range map[string]error{"memory": errMemory, "unknown": errMemory, "other": errors.New("not here")} {
 		synctest.Test(t, func(t *testing.T) {
 			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
 			switch name {
@@ -513,7 +514,7 @@ func TestAnEngineThatDeclines(t *testing.T) {
 			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
 			m.room("gpu", free)
 			asked := 0
-			w.add("m", 1, func(device string) (host.Opened, error) {
+			w.add("m", 1, func(device string) (engine.Opened, error) {
 				if device == "gpu" {
 					asked++
 				}

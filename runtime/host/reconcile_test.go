@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -81,10 +81,10 @@ func times(k float32) *fake {
 }
 
 // opening returns an engine that calls before when it is opened.
-func opening(f *fake, before func()) func(context.Context) (host.Opened, error) {
-	return func(context.Context) (host.Opened, error) {
+func opening(f *fake, before func()) func(context.Context) (engine.Opened, error) {
+	return func(context.Context) (engine.Opened, error) {
 		before()
-		return host.Opened{Session: f, Device: "dev", Provider: "fake"}, nil
+		return engine.Opened{Session: f, Device: "dev", Provider: "fake"}, nil
 	}
 }
 
@@ -368,12 +368,12 @@ func TestAModelThatIsRemovedWhileItLoads(t *testing.T) {
 		for _, outcome := range []any{times(1), errors.New("cut short")} {
 			w := newWorld(t, 1)
 			goOn := make(chan struct{})
-			w.add("m", 1, func(context.Context) (host.Opened, error) {
+			w.add("m", 1, func(context.Context) (engine.Opened, error) {
 				<-goOn
 				if f, is := outcome.(*fake); is {
-					return host.Opened{Session: f, Device: "dev", Provider: "fake"}, nil
+					return engine.Opened{Session: f, Device: "dev", Provider: "fake"}, nil
 				}
-				return host.Opened{}, outcome.(error)
+				return engine.Opened{}, outcome.(error)
 			}, nil)
 			full := w.listing
 			w.Follow(full)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -19,7 +20,8 @@ type replica struct {
 	*version
 	key     residency.ReplicaID // that residency speaks of it by, once it is enlisted
 	device  *device
-	opened  Opened
+	opened  engine.Opened
+	meter   *engine.Meter // of its session, which it also closes
 	id      sharedsched.VersionID
 	flow    flowKey
 	buffers *pool
@@ -115,7 +117,7 @@ func (v *version) waiting() time.Duration {
 func (v *version) change(to []*replica) {
 	for _, r := range v.list() {
 		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
-			v.graphs.left = append(v.graphs.left, r)
+			v.graphs.left = append(v.graphs.left, r.meter)
 		}
 	}
 	v.replicas.Store(&to)
@@ -125,7 +127,7 @@ func (v *version) change(to []*replica) {
 func (v *version) publish(public *catalog.Version, r *residency.Resident) {
 	for _, r := range v.list() {
 		public.Replicas = append(public.Replicas, catalog.Replica{
-			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.opened.Session),
+			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.meter),
 		})
 	}
 	if b := &r.Settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -405,22 +406,22 @@ func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 
 // counting is a session that tells how its runs were executed.
 type counting struct {
-	host.Session
+	engine.Session
 
 	failures atomic.Uint64
 }
 
-func (c *counting) Graphs() (replayed, eager uint64) {
-	return 10 * c.failures.Load(), 3 * c.failures.Load()
+func (c *counting) Stats() engine.Stats {
+	n := c.failures.Load()
+	return engine.Stats{Graphs: engine.Graphs{Known: true, Replayed: 10 * n, Eager: 3 * n, Failures: n}}
 }
-func (c *counting) GraphFailures() uint64 { return c.failures.Load() }
 
 // TestGraphCountersNeverFall: neither when a replica goes, while it answers the last it accepted and later, nor when one is moved.
 func TestGraphCountersNeverFall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
 		on := map[string]*counting{}
-		w.add("m", 1, func(device string) (host.Opened, error) {
+		w.add("m", 1, func(device string) (engine.Opened, error) {
 			o, err := m.open(device)
 			on[device] = &counting{Session: o.Session}
 			o.Session = on[device]

@@ -106,7 +106,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 // moved returns a replica that uses what r does, in whose place it is to come. The caller has taken a seat for it.
 func (r *replica) moved() *replica {
 	next := &replica{
-		version: r.version, device: r.device, opened: r.opened, buffers: r.buffers, memory: r.memory, said: r.said,
+		version: r.version, device: r.device, opened: r.opened, meter: r.meter, buffers: r.buffers, memory: r.memory, said: r.said,
 		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
 	}
 	next.perRow.Store(r.perRow.Load())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 )
 
@@ -20,9 +21,9 @@ func TestBackoff(t *testing.T) {
 		w.add("m", 1, old, nil)
 		w.reconcile()
 		var attempts []time.Time
-		failing := func(context.Context) (host.Opened, error) {
+		failing := func(context.Context) (engine.Opened, error) {
 			attempts = append(attempts, time.Now())
-			return host.Opened{}, errors.New("cut short")
+			return engine.Opened{}, errors.New("cut short")
 		}
 		w.add("m", 2, failing, nil)
 		w.choose("m", 2)
@@ -101,9 +102,9 @@ func TestTryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.TryOnce = true })
 		attempts := 0
-		w.add("m", 1, func(context.Context) (host.Opened, error) {
+		w.add("m", 1, func(context.Context) (engine.Opened, error) {
 			attempts++
-			return host.Opened{}, errors.New("cut short")
+			return engine.Opened{}, errors.New("cut short")
 		}, nil)
 		if cause := w.load("m").Cause; cause != "cut short" {
 			t.Errorf("cause %q", cause)
@@ -132,9 +133,9 @@ func TestTheNextInLineIsTriedAtOnce(t *testing.T) {
 				w.add("m", 1, m.open, tiny)
 				w.load("m")
 				attempts, whole := 0, false
-				next(w, func(device string) (host.Opened, error) {
+				next(w, func(device string) (engine.Opened, error) {
 					if attempts++; !whole {
-						return host.Opened{}, errors.New("cut short")
+						return engine.Opened{}, errors.New("cut short")
 					}
 					return m.open(device)
 				})

@@ -117,7 +117,7 @@ func TestHalvesWhoseOutputsDoNotHaveTheirRows(t *testing.T) {
 	run := f.run
 	f.run = func(batch *tensor.Batch) error {
 		if batch.Inputs[0].Shape[0] > 2 {
-			return engineError{memory: true}
+			return errMemory
 		}
 		return run(batch)
 	}

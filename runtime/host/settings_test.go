@@ -37,7 +37,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	f.run = func(b *tensor.Batch) error {
 		if failures > 0 {
 			failures--
-			return engineError{memory: true}
+			return errMemory
 		}
 		return run(b)
 	}

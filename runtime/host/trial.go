@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -252,7 +253,8 @@ func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.
 		outcome, err := t.host.submit(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
-				return nil, 0, &catalog.ModelError{Model: t.replica.model, Version: t.replica.number, Err: &noRoomError{refusal}}
+				// It is larger than all that may ever wait, which for a trial is a limit of memory like others.
+				return nil, 0, &catalog.ModelError{Model: t.replica.model, Version: t.replica.number, Err: &engine.Error{Kind: engine.OutOfMemory, Err: refusal}}
 			}
 			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
 			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {
@@ -270,12 +272,6 @@ func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.
 		return outputs, cost, err
 	}
 }
-
-// noRoomError says that a made-up request is larger than all that may ever wait. For a trial that is a limit of memory like others.
-type noRoomError struct{ *sharedsched.Refusal }
-
-// OutOfMemory is always true.
-func (*noRoomError) OutOfMemory() bool { return true }
 
 // join returns the inputs of a request with these rows of the baseline.
 func (t *trial) join(b *baseline, rows []int) []tensor.Tensor {

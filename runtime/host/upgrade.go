@@ -17,24 +17,17 @@ func (h *Host) lookAbove() {
 	h.mu.Unlock()
 	var sites []Site
 	for _, o := range all {
-		sites = append(sites, hostSites(o.Above)...)
+		sites = append(sites, o.Above...)
 	}
 	free := h.fleet.freeMemory(sites)
 	for _, o := range all {
-		open, full := h.fleet.states(hostSites(o.Above), room{need: o.Need, wary: o.Full}, free)
+		open, full := h.fleet.states(o.Above, room{need: o.Need, wary: o.Full}, free)
 		e := residency.RoomSeen{Model: o.Model, Number: o.Number, Resident: o.Resident, Full: full}
 		for _, d := range open {
 			e.Open = append(e.Open, d.Name)
 		}
 		h.step(e)
 	}
-}
-
-func hostSites(all []residency.Site) (sites []Site) {
-	for _, s := range all {
-		sites = append(sites, Site(s))
-	}
-	return sites
 }
 
 // upgrade opens a version on a better device.
@@ -44,8 +37,8 @@ func (h *Host) upgrade(ctx context.Context, e residency.Upgrade) {
 	v, worst := h.versions[e.Resident], h.replicas[e.From]
 	h.mu.Unlock()
 	done.On = worst.device.name
-	r, err := h.placeOn(ctx, from(e.Of), v, nil, hostSites(e.To))
-	if err == nil && !slices.ContainsFunc(e.To, func(s residency.Site) bool { return s.Device == r.device.name }) {
+	r, err := h.placeOn(ctx, from(e.Of), v, nil, e.To)
+	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.name }) {
 		h.discard(r)
 		err = errSameDevice // as good as
 	}

@@ -297,7 +297,7 @@ func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 	f.run = func(b *tensor.Batch) error {
 		if short.Load() && b.Inputs[0].Shape[0] > 1 {
 			tried <- struct{}{}
-			return memory{}
+			return errMemory
 		}
 		return run(b)
 	}

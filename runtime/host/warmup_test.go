@@ -106,7 +106,7 @@ func TestOutOfMemoryInWarmUp(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, overRows(3, func(rows [][]float32) error {
 			if len(rows) >= 32 {
-				return fmt.Errorf("allocate: %w", memory{})
+				return fmt.Errorf("allocate: %w", errMemory)
 			}
 			return nil
 		}), func(m *modelrepo.Manifest) { m.Batching.Mode = test.mode })

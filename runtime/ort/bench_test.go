@@ -1,6 +1,7 @@
 package ort_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -16,7 +17,7 @@ func BenchmarkRun(b *testing.B) {
 			batch := batchOf(b, s, floats(tensor.Shape{rows, 48}, make([]float32, rows*48)...))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.Run(batch); err != nil {
+				if err := s.Run(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -35,7 +36,7 @@ func BenchmarkOverhead(b *testing.B) {
 			batch := batchOf(b, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4), bools(tensor.Shape{1}, true))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.Run(batch); err != nil {
+				if err := s.Run(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}

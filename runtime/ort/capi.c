@@ -159,6 +159,14 @@ void weft_session_free(weft_session *s) {
 OrtStatus *weft_session_eager(weft_session *s) { return s->api->AddRunConfigEntry(s->options, "gpu_graph_id", "-1"); }
 
 void weft_session_terminate(weft_session *s) {
-    OrtStatus *status = s->api->RunOptionsSetTerminate(s->options);
-    if (status != NULL) s->api->ReleaseStatus(status); // the runs then end by themselves
+    weft_options_terminate(s->api, s->options);
 }
+
+OrtStatus *weft_options_new(const weft_api *api, OrtRunOptions **options) { return api->CreateRunOptions(options); }
+
+void weft_options_terminate(const weft_api *api, OrtRunOptions *options) {
+    OrtStatus *status = api->RunOptionsSetTerminate(options);
+    if (status != NULL) api->ReleaseStatus(status); // the runs then end by themselves
+}
+
+void weft_options_free(const weft_api *api, OrtRunOptions *options) { api->ReleaseRunOptions(options); }

@@ -106,8 +106,14 @@ typedef struct {
     OrtValue *value; // set by weft_run for an output without data: the caller releases it
 } weft_value;
 
-// weft_run runs the model once on values, inputs then outputs. Nothing is left to release when it fails.
-OrtStatus *weft_run(const weft_session *s, weft_value *values, const int64_t *dims);
+// weft_options_new makes options for one run, by which weft_options_terminate makes it fail before its next node.
+OrtStatus *weft_options_new(const weft_api *api, OrtRunOptions **options);
+void weft_options_terminate(const weft_api *api, OrtRunOptions *options);
+void weft_options_free(const weft_api *api, OrtRunOptions *options);
+
+// weft_run runs the model once on values, inputs then outputs. options are the run's own, or NULL: then those of the session hold.
+// Nothing is left to release when it fails.
+OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, const int64_t *dims);
 
 // weft_extent is the shape of a value and the memory it needs.
 typedef struct {

@@ -40,7 +40,7 @@ static OrtStatus *make_value(const weft_api *api, const weft_value *v, const int
     return api->CreateTensorWithDataAsOrtValue(api->memory, data, v->size, dims, v->rank, v->dtype, value);
 }
 
-OrtStatus *weft_run(const weft_session *s, weft_value *values, const int64_t *dims) {
+OrtStatus *weft_run(const weft_session *s, const OrtRunOptions *options, weft_value *values, const int64_t *dims) {
     const weft_api *api = s->api;
     size_t count = s->inputs + s->outputs;
     OrtValue **made = calloc(count, sizeof *made);
@@ -51,7 +51,7 @@ OrtStatus *weft_run(const weft_session *s, weft_value *values, const int64_t *di
         if (!allocated_by_run) status = make_value(api, &values[i], dims + values[i].dims, &made[i]);
     }
     if (status == NULL)
-        status = api->Run(s->session, s->options, (const char *const *)s->names, (const OrtValue *const *)made, s->inputs,
+        status = api->Run(s->session, options != NULL ? options : s->options, (const char *const *)s->names, (const OrtValue *const *)made, s->inputs,
             (const char *const *)s->names + s->inputs, s->outputs, made + s->inputs);
     for (size_t i = s->inputs; i < count && status == NULL; i++) {
         if (values[i].data == NULL) {

@@ -1,6 +1,7 @@
 package ort_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
-	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -32,7 +33,7 @@ func TestCloseStopsRun(t *testing.T) {
 	s := openGraph(t, slowModel())
 	b := batchOf(t, s, tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{1024, 1024}, Data: make([]byte, 4<<20)})
 	done := make(chan error, 1)
-	go func() { done <- s.Run(b) }()
+	go func() { done <- s.Run(t.Context(), b) }()
 	for !s.Running() {
 		runtime.Gosched()
 	}
@@ -41,10 +42,10 @@ func TestCloseStopsRun(t *testing.T) {
 	}
 	// The run had begun; at the earliest, it had yet to look whether the session is open.
 	err := <-done
-	if e, ok := errors.AsType[*ort.Error](err); (!ok || !e.Terminated()) && !errors.Is(err, ort.ErrClosed) {
+	if engine.KindOf(err) != engine.Terminated {
 		t.Errorf("run during Close: got %v, want a terminated run", err)
 	}
-	if err := s.Run(b); !errors.Is(err, ort.ErrClosed) {
+	if err := s.Run(t.Context(), b); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("run after Close: got %v, want ErrClosed", err)
 	}
 	if err := s.Close(); err != nil {
@@ -61,16 +62,16 @@ func TestCloseAmongRuns(t *testing.T) {
 			b := batchOf(t, s, sample(tensor.Float32, tensor.Shape{3, 8}))
 			running.Add(1)
 			stopped.Go(func() {
-				if err := s.Run(b); err != nil {
+				if err := s.Run(t.Context(), b); err != nil {
 					t.Error(err)
 				}
 				running.Done()
 				for {
-					err := s.Run(b)
-					if errors.Is(err, ort.ErrClosed) {
+					err := s.Run(t.Context(), b)
+					if errors.Is(err, engine.ErrClosed) {
 						return
 					}
-					if e, ok := errors.AsType[*ort.Error](err); err != nil && (!ok || !e.Terminated()) {
+					if err != nil && engine.KindOf(err) != engine.Terminated {
 						t.Error(err)
 						return
 					}
@@ -82,5 +83,35 @@ func TestCloseAmongRuns(t *testing.T) {
 			t.Error(err)
 		}
 		stopped.Wait()
+	}
+}
+
+// The end of a run's context stops that run only, and one that comes too late is not begun.
+func TestContextStopsRun(t *testing.T) {
+	s := openGraph(t, slowModel())
+	slow := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{1024, 1024}, Data: make([]byte, 4<<20)}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped, other := make(chan error, 1), make(chan error, 1)
+	b := batchOf(t, s, slow)
+	go func() { stopped <- s.Run(ctx, b) }()
+	for s.Stoppable() == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-stopped; engine.KindOf(err) != engine.Terminated {
+		t.Errorf("a run whose context ended: %v, want a terminated run", err)
+	}
+	if err := s.Run(ctx, b); engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.Canceled) || s.Stoppable() != 0 {
+		t.Errorf("a run after its context ended: %v", err)
+	}
+	go func() { other <- s.Run(t.Context(), b) }()
+	for s.Stoppable() == 0 {
+		runtime.Gosched()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-other; engine.KindOf(err) != engine.Terminated {
+		t.Errorf("a run with a context during Close: %v, want a terminated run", err)
 	}
 }

@@ -1,6 +1,7 @@
 package ort_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -20,12 +21,12 @@ func BenchmarkCUDARun(b *testing.B) {
 				batch := batchOf(b, s, in)
 				for k := range 4 { // until the graph is proven
 					batch.Inputs[0].Data[0] = byte(k)
-					if err := s.Run(batch); err != nil {
+					if err := s.Run(context.Background(), batch); err != nil {
 						b.Fatal(err)
 					}
 				}
 				for b.Loop() {
-					if err := s.Run(batch); err != nil {
+					if err := s.Run(context.Background(), batch); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -41,13 +42,12 @@ func BenchmarkCUDACopy(b *testing.B) {
 		s := g.openGraph(b, neg(), func(o *ort.Options) { o.PinBuffers = pinned })
 		for _, size := range []int64{1 << 14, 1 << 20, 1 << 25} {
 			b.Run(fmt.Sprintf("pinned=%t/bytes=%d", pinned, size), func(b *testing.B) {
-				batch := tensor.NewBatch(1, 1)
+				batch := tensor.NewBatch(1, 1, s.Memory())
 				defer batch.Free()
-				batch.PinWith(s.Pinner())
 				batch.Input(0, tensor.Float32, tensor.Shape{size / 8, 2}, int(size))
 				b.SetBytes(2 * size)
 				for b.Loop() {
-					if err := s.Run(batch); err != nil {
+					if err := s.Run(context.Background(), batch); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -35,10 +35,10 @@ func TestCUDAKeepsSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	b := tensor.NewBatch(1, 1)
+	b := tensor.NewBatch(1, 1, nil)
 	defer b.Free()
 	b.Input(0, tensor.Float32, tensor.Shape{1, 4}, 16)
-	if err := s.Run(b); err != nil {
+	if err := s.Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	for n, was := range before {

@@ -3,7 +3,6 @@ package ort_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -127,8 +127,7 @@ func TestCUDAReferenceModels(t *testing.T) {
 					asOnCPU(t, "with graphs", sig, runOnce(t, graphs, inputs...), want)
 				}
 			}
-			replayed, plain := graphs.Graphs()
-			t.Logf("graphs: %d replayed, %d eager, %d failures", replayed, plain, graphs.GraphFailures())
+			t.Logf("graphs: %+v", graphs.Stats().Graphs)
 		})
 	}
 }
@@ -155,9 +154,8 @@ func TestCUDAGraphs(t *testing.T) {
 			asOnCPU(t, "with graphs", sig, runOnce(t, graphs, in), runOnce(t, eager, in))
 		}
 	}
-	replayed, plain := graphs.Graphs()
-	if replayed != 3*17 || plain != 3*3 || graphs.GraphFailures() != 0 {
-		t.Errorf("%d replayed, %d eager, %d failures; want 51, 9, 0\n%s", replayed, plain, graphs.GraphFailures(), &log)
+	if got := graphs.Stats().Graphs; got.Replayed != 3*17 || got.Eager != 3*3 || got.Failures != 0 {
+		t.Errorf("%+v; want 51 replayed, 9 eager, 0 failures\n%s", got, &log)
 	}
 }
 
@@ -182,7 +180,7 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 					return
 				default:
 				}
-				if err := other.Run(b); err != nil {
+				if err := other.Run(t.Context(), b); err != nil {
 					t.Errorf("a run beside a capture: %v", err)
 					return
 				}
@@ -218,8 +216,8 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 	}
 	close(stop)
 	others.Wait()
-	if replayed, _ := graphs.Graphs(); replayed == 0 || graphs.GraphFailures() != 0 {
-		t.Errorf("%d replayed, %d failures", replayed, graphs.GraphFailures())
+	if got := graphs.Stats().Graphs; got.Replayed == 0 || got.Failures != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -232,12 +230,12 @@ func TestCUDATwoInFlight(t *testing.T) {
 			var callers sync.WaitGroup
 			for c := range 2 {
 				callers.Go(func() {
-					b := tensor.NewBatch(1, 1)
+					b := tensor.NewBatch(1, 1, nil)
 					defer b.Free()
 					for k := range 300 {
 						v := float32(1000*c + k)
 						fill(b, floats(tensor.Shape{2, 2}, v, v+0.25, v+0.5, -v))
-						if err := s.Run(b); err != nil {
+						if err := s.Run(t.Context(), b); err != nil {
 							t.Error(err)
 							return
 						}
@@ -275,8 +273,8 @@ func TestCUDAOutOfMemory(t *testing.T) {
 			s := g.openGraph(t, glutton(), func(o *ort.Options) { o.DeviceMemory, o.ArenaExtend = c.limit, ort.ArenaExact })
 			runOnce(t, s, int64s(tensor.Shape{1}, 1000))
 			for range 3 {
-				err := s.Run(batchOf(t, s, int64s(tensor.Shape{1}, c.floats)))
-				if e, is := errors.AsType[*ort.Error](err); !is || !e.OutOfMemory() || e.DeviceLost() {
+				err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, c.floats)))
+				if engine.KindOf(err) != engine.OutOfMemory {
 					t.Errorf("%d numbers: got %v, want out of memory", c.floats, err)
 				}
 				runOnce(t, s, int64s(tensor.Shape{1}, 1000))
@@ -297,19 +295,18 @@ func TestCUDAOutOfMemory(t *testing.T) {
 func TestCUDAPinnedBuffers(t *testing.T) {
 	g := useGPU(t)
 	s := g.openGraph(t, neg(), func(o *ort.Options) { o.PinBuffers = true })
-	if (s.Pinner() != nil) != g.real || len(s.Notes()) != 0 {
-		t.Fatalf("pinner %v, notes %q", s.Pinner(), s.Notes())
+	if (s.Memory() != nil) != g.real || len(s.Notes()) != 0 {
+		t.Fatalf("memory %v, notes %q", s.Memory(), s.Notes())
 	}
-	b := tensor.NewBatch(1, 1)
+	b := tensor.NewBatch(1, 1, s.Memory())
 	defer b.Free()
-	b.PinWith(s.Pinner())
 	for _, rows := range []int64{1, 1 << 16, 3} {
 		in := make([]float32, 2*rows)
 		for i := range in {
 			in[i] = float32(i)
 		}
 		fill(b, floats(tensor.Shape{rows, 2}, in...))
-		if err := s.Run(b); err != nil {
+		if err := s.Run(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		if got := float32s(b.Outputs[0].Data); got[2*rows-1] != -float32(2*rows-1) {

@@ -9,16 +9,14 @@ static const char *weft_cuda_text(const weft_cuda *cuda, int code) { return cuda
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// ErrClosed is returned by Run on a session that was closed.
-var ErrClosed = errors.New("the ONNX Runtime session is closed")
+	"github.com/weftserve/weft/runtime/engine"
+)
 
 // Error is a failure that ONNX Runtime reported.
 type Error struct {
@@ -30,18 +28,30 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("ONNX Runtime: %s (code %d)", e.Message, e.Code) }
 
-// DeviceLost reports whether the device itself failed, so that no later run on it can succeed.
-func (e *Error) DeviceLost() bool {
-	code, ok := e.cudaCode()
-	return ok && deviceLost[code]
+// kind returns what the error means. ONNX Runtime has no code of its own for any kind, so the text decides.
+func (e *Error) kind() engine.Kind {
+	code, isCUDA := e.cudaCode()
+	says := func(words string) bool { return strings.Contains(e.Message, words) }
+	switch {
+	case isCUDA && deviceLost[code]:
+		return engine.DeviceLost
+	case isCUDA && code == cudaOutOfMemory, !isCUDA && slices.ContainsFunc(outOfMemory, says):
+		return engine.OutOfMemory
+	case says("terminate flag"):
+		return engine.Terminated
+	}
+	return engine.ModelFailed
 }
 
-// OutOfMemory reports whether the run needed more memory than there was. A smaller batch may fit.
-func (e *Error) OutOfMemory() bool {
-	if code, ok := e.cudaCode(); ok {
-		return code == cudaOutOfMemory
+// kindOfText returns what a text means that the Go binding, or the CUDA runtime, made an error of.
+func kindOfText(err error) engine.Kind { return (&Error{Message: err.Error()}).kind() }
+
+// typed returns the error with its kind.
+func (e *Error) typed() error {
+	if kind := e.kind(); kind != engine.ModelFailed {
+		return &engine.Error{Kind: kind, Err: e}
 	}
-	return slices.ContainsFunc(outOfMemory, func(words string) bool { return strings.Contains(e.Message, words) })
+	return e
 }
 
 // overLimit is of an arena that has reached its limit.
@@ -53,9 +63,6 @@ var outOfMemory = []string{
 	"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "CUFFT_ALLOC_FAILED",
 }
 
-// Terminated reports whether Close stopped the run.
-func (e *Error) Terminated() bool { return strings.Contains(e.Message, "terminate flag") }
-
 // shapeMismatch reports whether the memory that was offered for an output may have had another shape than the output.
 // Release 1.24 says so in this text; 1.30 in another and as an invalid argument, which can have other causes too.
 func (e *Error) shapeMismatch() bool {
@@ -64,7 +71,7 @@ func (e *Error) shapeMismatch() bool {
 
 const invalidArgument = 2
 
-// ONNX Runtime has no code of its own for any of these: they are in the text alone. An error is what this package writes.
+// A failure is what ONNX Runtime writes, an error what this package does.
 var cudaFailure = regexp.MustCompile(`CUDA (?:failure|error) (\d+)`)
 
 func (e *Error) cudaCode() (int, bool) {
@@ -99,48 +106,34 @@ var deviceLost = map[int]bool{
 	999: true, // unknown
 }
 
-// deviceError is of a session that cannot be made because of its CUDA device, as that is now; on another one it may be made.
-type deviceError struct {
-	error
-	lost, memory bool
-}
-
-func (e *deviceError) Unwrap() error { return e.error }
-
-// DeviceLost reports whether the device failed, so that nothing can run there.
-func (e *deviceError) DeviceLost() bool { return e.lost }
-
-// OutOfMemory reports whether the device had too little memory.
-func (e *deviceError) OutOfMemory() bool { return e.memory }
-
 // notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or another one has it.
 var notThere = map[int]bool{46: true, 100: true, 101: true}
 
-// blameDevice returns what an error that came of opening a model says of the device; nil: nothing, or there is none. Errors of the Go
-// binding are text, so the text decides. A limit that is too low is the same on each device.
-func blameDevice(provider string, err error) *deviceError {
+// blameDevice returns an error that came of opening a model with the kind that blames its device as that is now: it is lost, or has no
+// memory, and on another one the model may be opened. It returns nil if there is nothing to blame. Errors of the Go binding are text, so
+// the text decides. A limit that is too low is the same on each device.
+func blameDevice(provider string, err error) *engine.Error {
 	if err == nil || !onCUDA(provider) {
 		return nil
 	}
 	e := &Error{Message: err.Error()}
-	if code, ok := e.cudaCode(); ok && notThere[code] {
-		return nil
+	code, isCUDA := e.cudaCode()
+	switch kind := e.kind(); {
+	case isCUDA && notThere[code]:
+	case kind == engine.DeviceLost, kind == engine.OutOfMemory && !strings.Contains(e.Message, overLimit):
+		return &engine.Error{Kind: kind, Err: err}
 	}
-	d := &deviceError{err, e.DeviceLost(), e.OutOfMemory() && !strings.Contains(e.Message, overLimit)}
-	if !d.lost && !d.memory {
-		return nil
-	}
-	return d
+	return nil
 }
 
-// take turns a status into an error and releases it. A nil status is success.
+// take turns a status into an *Error, with its kind, and releases it. A nil status is success.
 func take(api *C.weft_api, status *C.OrtStatus) error {
 	if status == nil {
 		return nil
 	}
 	var message [4096]C.char
 	code := C.weft_status(api, status, &message[0], C.size_t(len(message)))
-	return &Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}
+	return (&Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}).typed()
 }
 
 // cudaText is what the CUDA runtime says of an error.

@@ -3,12 +3,13 @@ package ort_test
 import (
 	"testing"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-func TestErrorClass(t *testing.T) {
-	const lost, memory, terminated, none = "device lost", "out of memory", "terminated", "none"
-	for message, want := range map[string]string{
+func TestErrorKinds(t *testing.T) {
+	const lost, memory, terminated, none = engine.DeviceLost, engine.OutOfMemory, engine.Terminated, engine.ModelFailed
+	for message, want := range map[string]engine.Kind{
 		"CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=h ; file=f": lost,
 		"CUDA failure 719: unspecified launch failure ; GPU=0":                                     lost,
 		"CUDA failure 2: out of memory ; GPU=0":                                                    memory,
@@ -24,17 +25,8 @@ func TestErrorClass(t *testing.T) {
 		"Exiting due to terminate flag being set to true.":                                                                                                          terminated,
 		"indices element out of data bounds, idx=700 must be within the inclusive range [-3,2]":                                                                     none,
 	} {
-		e, got := &ort.Error{Message: message}, none
-		switch {
-		case e.DeviceLost():
-			got = lost
-		case e.OutOfMemory():
-			got = memory
-		case e.Terminated():
-			got = terminated
-		}
-		if got != want {
-			t.Errorf("%q: got %s, want %s", message, got, want)
+		if got := ort.KindOf(&ort.Error{Message: message}); got != want {
+			t.Errorf("%q: kind %d, want %d", message, got, want)
 		}
 	}
 }

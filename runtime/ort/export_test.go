@@ -3,6 +3,8 @@ package ort
 import (
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // Running reports whether a run holds the session.
@@ -12,6 +14,13 @@ func (s *Session) Running() bool {
 		return false
 	}
 	return true
+}
+
+// Stoppable returns how many runs a context may stop.
+func (s *Session) Stoppable() int {
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
+	return len(s.stoppable)
 }
 
 // Unpredictable reports whether the session has given up on the model's declared shapes.
@@ -116,6 +125,19 @@ func CaptureOnCPU(t *testing.T) {
 
 // WantDeviceMemory has graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
 func WantDeviceMemory() { graphDevice.kind = 1 }
+
+// DeviceMemory measures what the session has of its device's memory.
+func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.native == nil {
+		return 0, 0, engine.ErrClosed
+	}
+	return s.measure()
+}
+
+// KindOf returns the kind of an error of ONNX Runtime.
+func KindOf(e *Error) engine.Kind { return e.kind() }
 
 // NewPinner returns what page-locks memory for a device.
 var NewPinner = newPinner

@@ -7,13 +7,13 @@ package ort
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -73,16 +73,6 @@ type graphResult struct {
 	panicked any
 }
 
-// Graphs tells how many of the session's runs were answered by a captured CUDA graph alone, and how many of those that were answered
-// were not.
-func (s *Session) Graphs() (replayed, eager uint64) {
-	return s.counts.replayed.Load(), s.counts.eager.Load()
-}
-
-// GraphFailures counts the shapes that could not be captured, or whose graph gave other answers than a run without, and adds one when
-// the session has given up graphs as a whole, be it when it was opened. A shape that only waits for memory is not counted.
-func (s *Session) GraphFailures() uint64 { return s.counts.failed.Load() }
-
 func startGraphs(s *Session) (*graphs, error) {
 	cuda, err := loadCUDA()
 	if err != nil {
@@ -96,7 +86,7 @@ func startGraphs(s *Session) (*graphs, error) {
 	}
 	g := &graphs{
 		s: s, cuda: cuda, jobs: make(chan graphJob), done: make(chan struct{}), shapes: map[string]*graph{},
-		scratch: tensor.NewBatch(0, len(s.signature.Outputs)), frame: s.frames.New().(*frame), patience: firstPatience,
+		scratch: tensor.NewBatch(0, len(s.signature.Outputs), nil), frame: s.frames.New().(*frame), patience: firstPatience,
 	}
 	go g.serve()
 	return g, nil
@@ -179,7 +169,7 @@ func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 			g.s.counts.replayed.Add(1)
 			return false, nil
 		}
-		if e, is := errors.AsType[*Error](err); is && e.DeviceLost() {
+		if engine.KindOf(err) == engine.DeviceLost {
 			return false, err
 		}
 		g.breakDown(err)
@@ -277,7 +267,7 @@ func (g *graphs) capture(e *graph, b *tensor.Batch) {
 		&g.frame.values[0], g.frame.firstDim(), made))
 	e.c = *made
 	if err != nil { // nothing was captured: the session is sound
-		if memory, is := errors.AsType[*Error](err); is && memory.OutOfMemory() {
+		if engine.KindOf(err) == engine.OutOfMemory {
 			g.postpone(e, err)
 		} else {
 			g.refuse(e, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -60,9 +61,9 @@ func negate(t *testing.T, s *ort.Session, values ...float32) {
 
 func counts(t *testing.T, s *ort.Session, replayed, eager, failed uint64) {
 	t.Helper()
-	r, e := s.Graphs()
-	if f := s.GraphFailures(); r != replayed || e != eager || f != failed {
-		t.Errorf("%d replayed, %d eager, %d failed; want %d, %d, %d", r, e, f, replayed, eager, failed)
+	want := engine.Graphs{Known: true, Replayed: replayed, Eager: eager, Failures: failed}
+	if got := s.Stats().Graphs; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -180,8 +181,8 @@ func TestGraphWhoseReplayFails(t *testing.T) {
 				}
 				return
 			}
-			err := s.Run(batchOf(t, s, floats(tensor.Shape{1, 2}, 9, 10)))
-			if e, is := errors.AsType[*ort.Error](err); !is || !e.DeviceLost() {
+			err := s.Run(t.Context(), batchOf(t, s, floats(tensor.Shape{1, 2}, 9, 10)))
+			if engine.KindOf(err) != engine.DeviceLost {
 				t.Errorf("got %v, want a lost device", err)
 			}
 			if err := s.Close(); err != nil || !leftBehind(log) {
@@ -240,14 +241,14 @@ func TestGraphsAmongCallers(t *testing.T) {
 		b := batchOf(t, s, floats(tensor.Shape{1, 2}, float32(i), 1))
 		running.Add(1)
 		ended.Go(func() {
-			err := s.Run(b)
+			err := s.Run(t.Context(), b)
 			if got := float32s(b.Outputs[0].Data); err != nil || got[0] != -float32(i) {
 				t.Errorf("caller %d: %v, %v", i, got, err)
 			}
 			running.Done()
-			for !errors.Is(err, ort.ErrClosed) {
-				if err = s.Run(b); err != nil && !errors.Is(err, ort.ErrClosed) {
-					if e, is := errors.AsType[*ort.Error](err); !is || !e.Terminated() {
+			for !errors.Is(err, engine.ErrClosed) {
+				if err = s.Run(t.Context(), b); err != nil && !errors.Is(err, engine.ErrClosed) {
+					if engine.KindOf(err) != engine.Terminated {
 						t.Error(err)
 						return
 					}
@@ -268,7 +269,7 @@ func TestGraphsAndErrors(t *testing.T) {
 	g := onnxgraph.New("gather").Input("i", onnxgraph.Int64, "n").Output("y", onnxgraph.Float, "n")
 	g.Init("table", onnxgraph.Float, []int64{2}, onnxgraph.FloatBytes([]float32{5, 6})).Node("Gather", []string{"table", "i"}, []string{"y"})
 	s, _ := openGraphs(t, g.Marshal())
-	if err := s.Run(batchOf(t, s, int64s(tensor.Shape{1}, 7))); err == nil {
+	if err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, 7))); err == nil {
 		t.Fatal("an index out of range was accepted")
 	}
 	if got := float32s(runOnce(t, s, int64s(tensor.Shape{1}, 1))[0].Data); got[0] != 6 {
@@ -339,8 +340,8 @@ func TestCaptureGivesWay(t *testing.T) {
 			}
 			negate(t, s, 1, 3)
 			negate(t, s, 2, 3)
-			if replayed, _ := s.Graphs(); replayed != 1 || s.GraphFailures() != 0 {
-				t.Errorf("%d replayed, %d failures", replayed, s.GraphFailures())
+			if got := s.Stats().Graphs; got.Replayed != 1 || got.Failures != 0 {
+				t.Errorf("%+v", got)
 			}
 		})
 	}
@@ -352,24 +353,24 @@ func TestGraphMemoryIsHeld(t *testing.T) {
 	ort.FollowRuns(t, 0)
 	s, _ := openGraphs(t, neg())
 	negate(t, s, 1, 2)
-	without := s.HeldMemory()
+	without := s.Stats().Memory.Held
 	if _, held, err := s.DeviceMemory(); err != nil || held != without {
 		t.Errorf("%d bytes held, %d when asked (%v)", without, held, err)
 	}
 	negate(t, s, 3, 4)    // captures
 	const one = 2 * 2 * 4 // an input and an output of two numbers
-	if got := s.HeldMemory() - without; got != one {
+	if got := s.Stats().Memory.Held - without; got != one {
 		t.Errorf("a graph holds %d bytes more, want %d", got, one)
 	}
 	negate(t, s, 1, 2, 3, 4)
 	negate(t, s, 1, 2, 3, 4)
-	if got := s.HeldMemory() - without; got != one+2*one {
+	if got := s.Stats().Memory.Held - without; got != one+2*one {
 		t.Errorf("two graphs hold %d bytes more, want %d", got, one+2*one)
 	}
 	t.Setenv("FAKE_CUDA_FAIL", "to device=900")
 	negate(t, s, 5, 6) // its proof fails, and all graphs go
 	negate(t, s, 5, 6)
-	if got := s.HeldMemory() - without; got != 0 {
+	if got := s.Stats().Memory.Held - without; got != 0 {
 		t.Errorf("without graphs %d bytes more are held", got)
 	}
 }

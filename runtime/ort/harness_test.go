@@ -2,6 +2,7 @@ package ort_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"math"
 	"os"
@@ -72,7 +73,7 @@ func openError(t *testing.T, model []byte) error {
 func batchOf(t testing.TB, s *ort.Session, inputs ...tensor.Tensor) *tensor.Batch {
 	t.Helper()
 	sig := s.Signature()
-	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs))
+	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs), nil)
 	t.Cleanup(b.Free)
 	fill(b, inputs...)
 	return b
@@ -88,7 +89,7 @@ func fill(b *tensor.Batch, inputs ...tensor.Tensor) {
 func runOnce(t testing.TB, s *ort.Session, inputs ...tensor.Tensor) []tensor.Tensor {
 	t.Helper()
 	b := batchOf(t, s, inputs...)
-	if err := s.Run(b); err != nil {
+	if err := s.Run(context.WithoutCancel(t.Context()), b); err != nil {
 		t.Fatalf("Run: %v", err)
 	}
 	return outputs(t, b)

@@ -1,6 +1,10 @@
 package ort
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
 
 // lost are the CUDA devices of which an error has told that they are lost, by ONNX Runtime's number, each with that error. What a process
 // holds on such a device does not come back, so they stay here. One session's error counts for all: a fault in one kernel ends them.
@@ -23,7 +27,7 @@ func LoseDevice(device int, cause error) {
 
 // noteLost looks whether an error that came of a device tells that it is lost. Errors of the Go binding are text, so the text decides.
 func noteLost(device int, err error) {
-	if err != nil && (&Error{Message: err.Error()}).DeviceLost() {
+	if err != nil && kindOfText(err) == engine.DeviceLost {
 		LoseDevice(device, err)
 	}
 }

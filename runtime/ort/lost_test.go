@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -86,11 +87,8 @@ func TestLossInTheLifeOfAGraph(t *testing.T) {
 				negate(t, s, float32(i), 2) // answered without the graph
 			}
 			if c.runs > 0 {
-				err := s.Run(batchOf(t, s, floats(tensor.Shape{1, 2}, 5, 6)))
-				if e, is := errors.AsType[interface {
-					error
-					DeviceLost() bool
-				}](err); !is || !e.DeviceLost() || !strings.Contains(err.Error(), "719") {
+				err := s.Run(t.Context(), batchOf(t, s, floats(tensor.Shape{1, 2}, 5, 6)))
+				if engine.KindOf(err) != engine.DeviceLost || !strings.Contains(err.Error(), "719") {
 					t.Errorf("got %v, want a lost device", err)
 				}
 			}
@@ -126,12 +124,9 @@ func TestReloadThatFails(t *testing.T) {
 	negate(t, s, 3, 4) // its capture fails, and then the reload
 	fails := func() {
 		t.Helper()
-		err := s.Run(batchOf(t, s, floats(tensor.Shape{1, 2}, 5, 6)))
+		err := s.Run(t.Context(), batchOf(t, s, floats(tensor.Shape{1, 2}, 5, 6)))
 		contains(t, err, path, "again without CUDA graphs")
-		if e, is := errors.AsType[interface {
-			error
-			DeviceLost() bool
-		}](err); is && e.DeviceLost() {
+		if engine.KindOf(err) == engine.DeviceLost {
 			t.Errorf("the device is blamed: %v", err)
 		}
 	}

@@ -197,7 +197,7 @@ func TestEdgeModels(t *testing.T) {
 				inputs = append(inputs, zeros(spec.DType, shape))
 			}
 			b := batchOf(t, s, inputs...)
-			if err := s.Run(b); err != nil {
+			if err := s.Run(t.Context(), b); err != nil {
 				t.Logf("run failed: %v", err)
 				return
 			}

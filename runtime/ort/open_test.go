@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -148,12 +149,8 @@ func TestWhatTheGPUIsToBlameFor(t *testing.T) {
 			}
 		}
 		provider, notes, err := ort.FirstOf(c.providers, ends)
-		told, is := errors.AsType[interface {
-			error
-			DeviceLost() bool
-			OutOfMemory() bool
-		}](fmt.Errorf("cannot load m.onnx: %w", err))
-		if lost, memory := is && told.DeviceLost(), is && told.OutOfMemory(); provider != c.provider || lost != c.lost || memory != c.memory ||
+		kind := engine.KindOf(fmt.Errorf("cannot load m.onnx: %w", err))
+		if lost, memory := kind == engine.DeviceLost, kind == engine.OutOfMemory; provider != c.provider || lost != c.lost || memory != c.memory ||
 			(err != nil) != (c.lost || c.memory || c.broken) {
 			t.Errorf("%s: provider %q, lost %t, out of memory %t, error %v", name, provider, lost, memory, err)
 		}
@@ -200,7 +197,7 @@ func TestProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Pinner() != nil {
+	if s.Memory() != nil {
 		t.Error("buffers for the CPU are page-locked")
 	}
 	if s.Provider() != ort.CPU {

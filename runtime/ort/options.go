@@ -23,7 +23,7 @@ type Options struct {
 	TF32 bool
 	// ConvSearch is how cuDNN's algorithm for a convolution is chosen, for each new shape; empty: SearchHeuristic.
 	ConvSearch string
-	// PinBuffers page-locks batch buffers through Session.Pinner.
+	// PinBuffers page-locks batch buffers through Session.Memory.
 	PinBuffers bool
 	// CUDAGraphs replays a captured CUDA graph for shapes that come again. What does not allow it is run without, with a note.
 	CUDAGraphs bool

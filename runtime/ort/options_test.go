@@ -48,16 +48,16 @@ func TestDeviceMemory(t *testing.T) {
 		t.Errorf("%d bytes at most, %d held, %d at most before; the run took %d", peak, reserved, before, 4*numbers)
 	}
 	// What it holds is followed while it runs, now and then.
-	if got := s.HeldMemory(); got != reserved {
+	if got := s.Stats().Memory.Held; got != reserved {
 		t.Errorf("%d bytes held, want %d", got, reserved)
 	}
 	runOnce(t, s, int64s(tensor.Shape{1}, 4*numbers))
-	if got := s.HeldMemory(); got != reserved {
+	if got := s.Stats().Memory.Held; got != reserved {
 		t.Errorf("%d bytes held: looked at again at once", got)
 	}
 	ort.FollowRuns(t, 0)
 	runOnce(t, s, int64s(tensor.Shape{1}, 1))
-	grown := s.HeldMemory()
+	grown := s.Stats().Memory.Held
 	if grown < 4*4*numbers {
 		t.Errorf("%d bytes held after a run that took %d", grown, 4*4*numbers)
 	}
@@ -67,7 +67,7 @@ func TestDeviceMemory(t *testing.T) {
 	if _, _, err := s.DeviceMemory(); err == nil {
 		t.Error("a closed session has memory")
 	}
-	if got := s.HeldMemory(); got != grown {
+	if got := s.Stats().Memory.Held; got != grown {
 		t.Errorf("closed, it is said to hold %d bytes, want what was seen last, %d", got, grown)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// pinner page-locks batch buffers, so that the device reads and writes them without a copy in between. It implements tensor.Pinner.
+// pinner gives batch buffers that are page-locked, so that the device reads and writes them without a copy in between.
 type pinner struct {
 	cuda   *C.weft_cuda
 	device C.int
@@ -25,7 +25,7 @@ type pinner struct {
 	told   bool           // that locking failed; once is enough
 }
 
-var _ tensor.Pinner = (*pinner)(nil)
+var _ tensor.Allocator = (*pinner)(nil)
 
 func newPinner(device int, log *slog.Logger) (*pinner, error) {
 	cuda, err := loadCUDA()
@@ -35,8 +35,16 @@ func newPinner(device int, log *slog.Logger) (*pinner, error) {
 	return &pinner{cuda: cuda, device: C.int(device), log: log, pinned: map[*byte]bool{}}, nil
 }
 
-// Pin locks memory. Where that fails the memory is used as it is.
-func (p *pinner) Pin(memory []byte) {
+// Allocate maps memory and locks it. Where it cannot be locked it is used as it is.
+func (p *pinner) Allocate(size int) ([]byte, error) {
+	memory, err := tensor.SystemMemory{}.Allocate(size)
+	if err == nil {
+		p.lock(memory)
+	}
+	return memory, err
+}
+
+func (p *pinner) lock(memory []byte) {
 	device.opening.enter()
 	err := p.check(C.weft_cuda_pin(p.cuda, p.device, unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory))))
 	device.opening.leave()
@@ -52,8 +60,13 @@ func (p *pinner) Pin(memory []byte) {
 	}
 }
 
-// Unpin undoes Pin.
-func (p *pinner) Unpin(memory []byte) {
+// Free unlocks memory and unmaps it.
+func (p *pinner) Free(memory []byte) {
+	p.unlock(memory)
+	tensor.SystemMemory{}.Free(memory)
+}
+
+func (p *pinner) unlock(memory []byte) {
 	first := unsafe.SliceData(memory)
 	p.mu.Lock()
 	was := p.pinned[first]

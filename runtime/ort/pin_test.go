@@ -16,8 +16,7 @@ func TestPinner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := tensor.NewBatch(1, 1)
-	b.PinWith(p)
+	b := tensor.NewBatch(1, 1, p)
 	b.Input(0, tensor.Float32, tensor.Shape{10}, 40)
 	b.Input(0, tensor.Float32, tensor.Shape{10}, 40)
 	if got := calls.count(t, "cudaHostRegister 4096 1"); got != 1 {
@@ -44,8 +43,7 @@ func TestPinnerThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := tensor.NewBatch(1, 0)
-	b.PinWith(p)
+	b := tensor.NewBatch(1, 0, p)
 	for _, size := range []int{10, 10_000, 100_000} {
 		b.Input(0, tensor.Uint8, tensor.Shape{int64(size)}, size)[size-1] = 1
 	}
@@ -65,8 +63,7 @@ func TestPinnerSeesLoss(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := tensor.NewBatch(1, 0)
-	b.PinWith(p)
+	b := tensor.NewBatch(1, 0, p)
 	b.Input(0, tensor.Uint8, tensor.Shape{10}, 10)
 	t.Setenv("FAKE_CUDA_FAIL", "cudaHostUnregister=700")
 	b.Free()

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	onnxruntime "github.com/yalue/onnxruntime_go"
+
+	"github.com/weftserve/weft/runtime/engine"
 )
 
 // The execution providers that Options.Providers can name. TensorRT leaves what it lacks to CUDA.
@@ -61,12 +63,12 @@ func withProviders(path string, o Options) (made, error) {
 }
 
 // firstOf returns what the first provider makes that can be had. Where a GPU is lost, or has no memory now, the processor does not
-// step in: that is a *deviceError, by which the caller may try another GPU first.
+// step in: that is an *engine.Error, by which the caller may try another GPU first.
 func firstOf(providers, have []string, try func(provider string) (made, error)) (made, error) {
 	var failed []string
-	var blamed *deviceError
+	var blamed *engine.Error
 	for _, p := range providers {
-		if blamed != nil && (blamed.lost || !onCUDA(p)) {
+		if blamed != nil && (blamed.Kind == engine.DeviceLost || !onCUDA(p)) {
 			break
 		}
 		m, err := try(p)
@@ -93,7 +95,7 @@ func firstOf(providers, have []string, try func(provider string) (made, error)) 
 	}
 	err := errors.New(strings.Join(failed, "; "))
 	if blamed != nil {
-		return made{}, &deviceError{err, blamed.lost, blamed.memory}
+		return made{}, &engine.Error{Kind: blamed.Kind, Err: err}
 	}
 	return made{}, err
 }
@@ -159,7 +161,7 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 		}
 		return open()
 	})
-	if d := blameDevice(provider, err); d != nil && d.lost {
+	if d := blameDevice(provider, err); d != nil && d.Kind == engine.DeviceLost {
 		LoseDevice(o.DeviceID, err)
 	}
 	return session, err

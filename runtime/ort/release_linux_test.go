@@ -20,7 +20,7 @@ func TestPanicReleasesOutputs(t *testing.T) {
 	const output = 16 << 20 // bytes
 	shape := int64s(tensor.Shape{1}, output/4)
 	for room, lost := range []int{2, 1} { // outputs that the batch can take, and cannot
-		b := tensor.NewBatch(1, room)
+		b := tensor.NewBatch(1, room, nil)
 		t.Cleanup(b.Free)
 		fill(b, shape)
 		mustPanic(t, s, b) // memory that is kept for later runs is counted from here on
@@ -45,7 +45,7 @@ func mustPanic(t *testing.T, s *ort.Session, b *tensor.Batch) {
 			t.Fatal("the batch had room")
 		}
 	}()
-	t.Errorf("Run returned %v", s.Run(b))
+	t.Errorf("Run returned %v", s.Run(t.Context(), b))
 }
 
 // resident returns the bytes of the process that are in memory.

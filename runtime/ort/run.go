@@ -6,10 +6,12 @@ package ort
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unsafe"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -17,16 +19,22 @@ import (
 type frame struct {
 	values []C.weft_value // inputs, then outputs
 	dims   tensor.Shape   // of all values, one after the other
+	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the session share.
+	options *C.OrtRunOptions
 }
 
 // Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own memory
 // (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch directly;
-// other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid.
-func (s *Session) Run(b *tensor.Batch) error {
+// other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The end of ctx stops the run before
+// its next operator, unless the session captures CUDA graphs: then it only keeps the run from being started.
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err
 	}
-	g, err := s.attempt(b)
+	if ctx.Err() != nil {
+		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
+	}
+	g, err := s.attempt(ctx, b)
 	if g != nil && g.broken.Load() != nil {
 		// The graphs have failed. If they took the run along, it is repeated without them.
 		if failed := s.dropGraphs(g); failed != nil {
@@ -35,7 +43,7 @@ func (s *Session) Run(b *tensor.Batch) error {
 	}
 	if errors.Is(err, errAgain) {
 		if err = s.restore(); err == nil {
-			_, err = s.attempt(b)
+			_, err = s.attempt(ctx, b)
 		}
 	}
 	return err
@@ -44,11 +52,11 @@ func (s *Session) Run(b *tensor.Batch) error {
 var errAgain = errors.New("the run needs another native session")
 
 // attempt runs a batch, and returns the graphs that the session had then, if any.
-func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
+func (s *Session) attempt(ctx context.Context, b *tensor.Batch) (*graphs, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed.Load() {
-		return nil, ErrClosed
+		return nil, engine.ErrClosed
 	}
 	if s.native == nil {
 		return nil, errAgain
@@ -69,14 +77,21 @@ func (s *Session) attempt(b *tensor.Batch) (*graphs, error) {
 		case again:
 			err = errAgain
 		case err == nil:
-			s.follow()
+			s.follow(b)
 		}
 		return s.graphs, err
+	}
+	if ctx.Done() != nil {
+		release, err := s.stopWith(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
 	err := s.runTwice(b, f)
 	if err == nil {
 		s.counts.eager.Add(1)
-		s.follow()
+		s.follow(b)
 	}
 	return nil, err
 }
@@ -140,7 +155,7 @@ func (s *Session) call(f *frame) error {
 		device.running.enter()
 		defer device.running.leave()
 	}
-	return s.take(C.weft_run(s.native.c, &f.values[0], f.firstDim()))
+	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], f.firstDim()))
 }
 
 // take turns a status into an error and releases it, and notes what it tells of the session's device.

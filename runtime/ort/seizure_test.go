@@ -124,7 +124,7 @@ func TestCaptureThatHangs(t *testing.T) {
 			b := batchOf(t, s, floats(tensor.Shape{1, 2}, 3, 4))
 			var err error
 			var capture sync.WaitGroup
-			capture.Go(func() { err = s.Run(b) })
+			capture.Go(func() { err = s.Run(t.Context(), b) })
 			defer capture.Wait()
 			end := hanging()
 			defer end()

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -30,7 +31,7 @@ type Session struct {
 	// unpredictable is set when the model's declared shapes turned out to be wrong.
 	unpredictable atomic.Bool
 	frames        sync.Pool // of *frame
-	pinner        *pinner   // nil: buffers are not page-locked
+	buffers       *pinner   // nil: buffers are not page-locked
 	counts        struct{ replayed, eager, failed atomic.Uint64 }
 	memory        memory
 
@@ -45,6 +46,8 @@ type Session struct {
 	// stopping is held by who stops the runs of the native session, and by who exchanges that, which also holds mu.
 	stopping sync.Mutex
 	native   *native // nil once closed, and while it could not be loaded again
+	// stoppable are the options of runs that a context may stop. Guarded by stopping.
+	stoppable map[*C.OrtRunOptions]struct{}
 }
 
 // Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have been
@@ -82,7 +85,7 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 	s.path, s.options, s.log, s.notes = path, o, o.Log, m.notes
 	s.options.Providers, s.options.CUDAGraphs = []string{m.provider}, false
 	if o.PinBuffers && onCUDA(m.provider) {
-		if s.pinner, err = newPinner(o.DeviceID, o.Log); err != nil {
+		if s.buffers, err = newPinner(o.DeviceID, o.Log); err != nil {
 			s.notes = append(s.notes, fmt.Sprintf("pin_buffers asked for but not possible: %v", err))
 		}
 	}
@@ -112,7 +115,7 @@ func fromNative(api *C.weft_api, m made) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{signature: sig, provider: m.provider, api: api, native: n}
+	s := &Session{signature: sig, provider: m.provider, api: api, native: n, stoppable: map[*C.OrtRunOptions]struct{}{}}
 	for _, in := range sig.Inputs {
 		s.inputDims += len(in.Shape)
 	}
@@ -149,7 +152,7 @@ func (s *Session) load() error {
 		s.missing = fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)
 	}
 	if cause := lostBy(s.options.DeviceID); cause != nil {
-		s.missing = &deviceError{error: fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause), lost: true}
+		s.missing = &engine.Error{Kind: engine.DeviceLost, Err: fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause)}
 	}
 	s.tried = time.Now()
 	return s.missing
@@ -165,7 +168,7 @@ func (s *Session) restore() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed.Load():
-		return ErrClosed
+		return engine.ErrClosed
 	case s.native != nil:
 		return nil
 	case time.Since(s.tried) < reloadPause:
@@ -225,16 +228,16 @@ func (s *Session) Provider() string { return s.provider }
 // Notes returns what was asked for and could not be had, one sentence each.
 func (s *Session) Notes() []string { return s.notes }
 
-// Pinner returns what page-locks the buffers of the batches that Run gets; nil without Options.PinBuffers.
-func (s *Session) Pinner() tensor.Pinner {
-	if s.pinner == nil {
+// Memory gives page-locked memory for the batches that Run gets; nil without Options.PinBuffers.
+func (s *Session) Memory() tensor.Allocator {
+	if s.buffers == nil {
 		return nil
 	}
-	return s.pinner
+	return s.buffers
 }
 
-// Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an error
-// whose Terminated is true. Later runs fail with ErrClosed. Closing again does nothing.
+// Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an error of the
+// kind engine.Terminated. Later runs fail with engine.ErrClosed. Closing again does nothing.
 func (s *Session) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -242,6 +245,9 @@ func (s *Session) Close() error {
 	s.stopping.Lock()
 	if s.native != nil {
 		C.weft_session_terminate(s.native.c)
+	}
+	for options := range s.stoppable {
+		C.weft_options_terminate(s.api, options)
 	}
 	s.stopping.Unlock()
 	s.mu.Lock()

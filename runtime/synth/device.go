@@ -1,6 +1,11 @@
 package synth
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
 
 // Device executes one run at a time, in the order in which they came. Models that share one compete for it.
 type Device struct {
@@ -10,18 +15,20 @@ type Device struct {
 // NewDevice returns an idle device.
 func NewDevice() *Device { return &Device{busy: make(chan struct{}, 1)} }
 
-// occupy waits for the device, holds it for as long as duration says, and reports true; or false as soon as stop closes.
-// Duration is called while the device is held. The wait is a timer's: on real time up to about a millisecond longer than
-// asked for, and exact in a testing/synctest bubble.
-func (d *Device) occupy(stop <-chan struct{}, duration func() time.Duration) bool {
+// occupy waits for the device and holds it for as long as duration says. The error is engine.ErrClosed as soon as stop closes, and of the
+// kind engine.Terminated as soon as ctx ends. Duration is called while the device is held. The wait is a timer's: on real time up to
+// about a millisecond longer than asked for, and exact in a testing/synctest bubble.
+func (d *Device) occupy(ctx context.Context, stop <-chan struct{}, duration func() time.Duration) error {
 	select {
 	case <-stop: // select would choose either if the device is idle as well
-		return false
+		return engine.ErrClosed
 	default:
 	}
 	select {
 	case <-stop:
-		return false
+		return engine.ErrClosed
+	case <-ctx.Done():
+		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 	case d.busy <- struct{}{}:
 	}
 	defer func() { <-d.busy }()
@@ -29,8 +36,10 @@ func (d *Device) occupy(stop <-chan struct{}, duration func() time.Duration) boo
 	defer timer.Stop()
 	select {
 	case <-stop:
-		return false
+		return engine.ErrClosed
+	case <-ctx.Done():
+		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 	case <-timer.C:
-		return true
+		return nil
 	}
 }

@@ -1,12 +1,14 @@
 package synth
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -121,8 +123,8 @@ func (s *Session) Provider() string { return "synth" }
 func (s *Session) Notes() []string { return nil }
 
 // Run occupies the device for as long as the rows take, then declares and fills the outputs. A run that is to fail takes its
-// time too.
-func (s *Session) Run(b *tensor.Batch) error {
+// time too; the end of ctx ends one at once.
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	s.running.RLock()
 	defer s.running.RUnlock()
 	rows, err := s.rows(b.Inputs)
@@ -130,8 +132,8 @@ func (s *Session) Run(b *tensor.Batch) error {
 		return err
 	}
 	number := s.runs.Add(1)
-	if !s.o.Device.occupy(s.stop, func() time.Duration { return s.duration(rows) }) {
-		return ErrClosed
+	if err := s.o.Device.occupy(ctx, s.stop, func() time.Duration { return s.duration(rows) }); err != nil {
+		return err
 	}
 	if every := int64(s.o.FailEvery); every > 0 && number%every == 0 {
 		return fmt.Errorf("synthetic model: run %d fails, as does every %d", number, every)
@@ -184,20 +186,13 @@ func (s *Session) rows(inputs []tensor.Tensor) (int64, error) {
 	return rows, nil
 }
 
-// Close stops runs, which fail with ErrClosed, and waits for them. Closing again does nothing.
+// Stats tells nothing: a synthetic model has neither graphs nor memory of a device.
+func (s *Session) Stats() engine.Stats { return engine.Stats{} }
+
+// Close stops runs, which fail with engine.ErrClosed, and waits for them. Closing again does nothing.
 func (s *Session) Close() error {
 	s.stopOnce.Do(func() { close(s.stop) })
 	s.running.Lock()
 	defer s.running.Unlock()
 	return nil
 }
-
-// ErrClosed is returned by a run that Close stopped or that came after.
-var ErrClosed error = closedError{}
-
-type closedError struct{}
-
-func (closedError) Error() string { return "the synthetic model is closed" }
-
-// Terminated reports that the run ended for a reason other than its input.
-func (closedError) Terminated() bool { return true }

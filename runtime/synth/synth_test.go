@@ -1,6 +1,7 @@
 package synth_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -41,7 +43,7 @@ func floats(shape tensor.Shape, values ...float32) tensor.Tensor {
 
 func batch(t *testing.T, s *synth.Session, inputs ...tensor.Tensor) *tensor.Batch {
 	t.Helper()
-	b := tensor.NewBatch(len(inputs), len(s.Signature().Outputs))
+	b := tensor.NewBatch(len(inputs), len(s.Signature().Outputs), nil)
 	t.Cleanup(b.Free)
 	for i, in := range inputs {
 		copy(b.Input(i, in.DType, in.Shape, len(in.Data)), in.Data)
@@ -76,7 +78,7 @@ func TestDefaultModelAnswersEachRowAlone(t *testing.T) {
 		t.Error("different rows have the same answer")
 	}
 	b := batch(t, s, all)
-	if err := s.Run(b); err != nil {
+	if err := s.Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]tensor.Tensor{want}, b.Outputs); diff != "" {
@@ -144,7 +146,7 @@ func TestRowsOfEachTypeAreIndependent(t *testing.T) {
 				sample(d, tensor.Shape{3, 3}), sample(d, tensor.Shape{2, 3, 2}), sample(d, tensor.Shape{}), sample(d, tensor.Shape{3, 2}),
 			}
 			b := batch(t, s, all...)
-			if err := s.Run(b); err != nil {
+			if err := s.Run(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
 			for i, out := range b.Outputs {
@@ -198,7 +200,7 @@ func TestLatencyCurve(t *testing.T) {
 		for _, rows := range []int64{1, 8, 64} {
 			b := batch(t, s, floats(tensor.Shape{rows, 4}, make([]float32, rows*4)...))
 			start := time.Now()
-			if err := s.Run(b); err != nil {
+			if err := s.Run(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := time.Since(start), time.Duration(20+rows)*time.Millisecond; got != want {
@@ -215,7 +217,7 @@ func TestJitterIsBoundedAndRepeats(t *testing.T) {
 			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
 			for range 50 {
 				start := time.Now()
-				if err := s.Run(b); err != nil {
+				if err := s.Run(t.Context(), b); err != nil {
 					t.Fatal(err)
 				}
 				took = append(took, time.Since(start))
@@ -252,7 +254,7 @@ func TestModelsCompeteForTheirDevice(t *testing.T) {
 		for _, s := range []*synth.Session{a, b, c} {
 			in := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
 			runs.Go(func() {
-				if err := s.Run(in); err != nil {
+				if err := s.Run(t.Context(), in); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -277,7 +279,7 @@ func TestCloseStopsRuns(t *testing.T) {
 		errs := make(chan error, 2)
 		for range 2 { // one has the device, one waits for it
 			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
-			go func() { errs <- s.Run(b) }()
+			go func() { errs <- s.Run(t.Context(), b) }()
 		}
 		synctest.Wait()
 		start := time.Now()
@@ -285,12 +287,28 @@ func TestCloseStopsRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := <-errs; !errors.Is(err, synth.ErrClosed) {
+			if err := <-errs; !errors.Is(err, engine.ErrClosed) {
 				t.Errorf("got %v, want ErrClosed", err)
 			}
 		}
 		if d := time.Since(start); d != 0 {
 			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
+func TestContextStopsRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, synth.Options{Base: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 2 { // one has the device, one does not get it
+			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
+			start := time.Now()
+			err := s.Run(ctx, b)
+			if engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Second {
+				t.Errorf("got %v after %v, want a run that was stopped when its context ended", err, time.Since(start))
+			}
 		}
 	})
 }
@@ -303,7 +321,7 @@ func TestRunAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		if err := s.Run(b); !errors.Is(err, synth.ErrClosed) {
+		if err := s.Run(t.Context(), b); !errors.Is(err, engine.ErrClosed) {
 			t.Fatalf("got %v, want ErrClosed", err)
 		}
 	}
@@ -313,7 +331,7 @@ func TestFailEvery(t *testing.T) {
 	s := open(t, synth.Options{FailEvery: 3})
 	b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
 	for run := 1; run <= 9; run++ {
-		if err := s.Run(b); (err != nil) != (run%3 == 0) {
+		if err := s.Run(t.Context(), b); (err != nil) != (run%3 == 0) {
 			t.Errorf("run %d: got %v", run, err)
 		}
 	}
@@ -335,17 +353,17 @@ func TestFailOnNaN(t *testing.T) {
 		s := open(t, o)
 		good := sample(d, tensor.Shape{2, 2})
 		copy(good.Data[3*d.Size():], infinite[d])
-		if err := s.Run(batch(t, s, good)); err != nil {
+		if err := s.Run(t.Context(), batch(t, s, good)); err != nil {
 			t.Errorf("%v: an infinity: %v", d, err)
 		}
 		bad := sample(d, tensor.Shape{2, 2})
 		copy(bad.Data[3*d.Size():], bits)
-		if err := s.Run(batch(t, s, bad)); err == nil || !strings.Contains(err.Error(), `input "x": element 3`) {
+		if err := s.Run(t.Context(), batch(t, s, bad)); err == nil || !strings.Contains(err.Error(), `input "x": element 3`) {
 			t.Errorf("%v: got %v, want an error about element 3", d, err)
 		}
 		o.FailOnNaN = false
 		tolerant := open(t, o)
-		if err := tolerant.Run(batch(t, tolerant, bad)); err != nil {
+		if err := tolerant.Run(t.Context(), batch(t, tolerant, bad)); err != nil {
 			t.Errorf("%v: not asked for: %v", d, err)
 		}
 	}
@@ -380,7 +398,7 @@ func TestWrongInputs(t *testing.T) {
 		`input "b": shape [1,1] of fp32 a`: {one, short},
 		`input "b": expected fp32 [?,1]`:   {one, floats(tensor.Shape{1, 2}, 1, 2)},
 	} {
-		if err := s.Run(batch(t, s, inputs...)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Run(t.Context(), batch(t, s, inputs...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -12,21 +12,18 @@ type Batch struct {
 	in, out []Slab
 }
 
-// NewBatch returns an empty batch for a model with so many inputs and outputs.
-func NewBatch(inputs, outputs int) *Batch {
-	return &Batch{
+// NewBatch returns an empty batch for a model with so many inputs and outputs. memory gives what it lies in; nil: SystemMemory.
+func NewBatch(inputs, outputs int, memory Allocator) *Batch {
+	b := &Batch{
 		Inputs: make([]Tensor, inputs), Outputs: make([]Tensor, outputs),
 		in: make([]Slab, inputs), out: make([]Slab, outputs),
 	}
-}
-
-// PinWith has the memory that the batch maps from now on pinned by p. nil: by nobody.
-func (b *Batch) PinWith(p Pinner) {
 	for _, slabs := range [][]Slab{b.in, b.out} {
 		for i := range slabs {
-			slabs[i].pinner = p
+			slabs[i].memory = memory
 		}
 	}
+	return b
 }
 
 // Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is the

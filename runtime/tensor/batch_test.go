@@ -53,7 +53,7 @@ func TestSlabIsOutsideTheHeap(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	b := tensor.NewBatch(2, 1)
+	b := tensor.NewBatch(2, 1, nil)
 	shape := tensor.Shape{2, 3}
 	copy(b.Input(0, tensor.Uint8, shape, 6), "abcdef")
 	copy(b.Input(1, tensor.String, tensor.Shape{1}, 5), "\x01\x00\x00\x00x")

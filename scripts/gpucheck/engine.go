@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -79,12 +80,12 @@ func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, 
 		running.Go(func() {
 			b := randomBatch(session.Signature(), rows)
 			defer b.Free()
-			faults[i] = errors.Join(session.Run(b), session.Run(b)) // the first pays for what is set up once
+			faults[i] = errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b)) // the first pays for what is set up once
 			ready.Done()
 			<-begin
 			for n := 0; faults[i] == nil && (n < 3 || time.Since(start) < span); n++ {
 				began := time.Now()
-				if faults[i] = session.Run(b); faults[i] == nil {
+				if faults[i] = session.Run(context.Background(), b); faults[i] == nil {
 					runs.Add(1)
 				}
 				if took := time.Since(began); n == 0 || took < least[i] {
@@ -109,7 +110,7 @@ func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, 
 
 // randomBatch makes up a batch for a model whose inputs are fp32 with the rows in dimension 0.
 func randomBatch(s *tensor.Signature, rows int) *tensor.Batch {
-	b := tensor.NewBatch(len(s.Inputs), len(s.Outputs))
+	b := tensor.NewBatch(len(s.Inputs), len(s.Outputs), nil)
 	for i, in := range s.Inputs {
 		shape := in.Shape.With(0, int64(rows))
 		n, _ := shape.Elements()

@@ -90,7 +90,7 @@ func answerOf(t *testing.T, path string, question []byte) []byte {
 	b := randomBatch(session.Signature(), 1)
 	defer b.Free()
 	copy(b.Inputs[0].Data, question)
-	if err := errors.Join(session.Run(b), session.Close()); err != nil {
+	if err := errors.Join(session.Run(t.Context(), b), session.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return bytes.Clone(b.Outputs[0].Data)

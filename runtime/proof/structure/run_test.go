@@ -2,6 +2,7 @@ package structure_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -176,7 +177,7 @@ func (r *trial) draw(p palette, share []tensor.Tensor) []tensor.Tensor {
 // run joins rows and runs them.
 func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
 	sig := r.session.Signature()
-	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs))
+	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs), nil)
 	defer b.Free()
 	for i, in := range r.s.inputs {
 		at := sig.Input(in.name)
@@ -193,7 +194,7 @@ func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
 		}
 		copy(b.Input(at, whole.DType, whole.Shape, len(whole.Data)), whole.Data)
 	}
-	if err := r.session.Run(b); err != nil {
+	if err := r.session.Run(context.Background(), b); err != nil {
 		return nil, err
 	}
 	out := make([]tensor.Tensor, 0, len(b.Outputs))

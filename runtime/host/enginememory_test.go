@@ -1,49 +1,53 @@
 package host_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"unsafe"
 
-	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// locked is the memory that is pinned.
-type locked struct {
+// own is an engine's own memory.
+type own struct {
+	tensor.SystemMemory
+
 	mu  sync.Mutex
 	all map[*byte]int // guarded by mu: sizes
 }
 
-func (l *locked) Pin(memory []byte) {
+func (l *own) Allocate(size int) ([]byte, error) {
+	memory, err := l.SystemMemory.Allocate(size)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all[unsafe.SliceData(memory)] = len(memory)
+	return memory, err
 }
 
-func (l *locked) Unpin(memory []byte) {
+func (l *own) Free(memory []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.all, unsafe.SliceData(memory))
+	l.SystemMemory.Free(memory)
 }
 
-func (l *locked) has(t tensor.Tensor) bool {
+func (l *own) has(t tensor.Tensor) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all[unsafe.SliceData(t.Data)] >= len(t.Data)
 }
 
-// What an engine computes on is pinned as it asked, for as long as the version is there.
-func TestBuffersArePinned(t *testing.T) {
+// What an engine computes on lies in the memory that it gave, for as long as the version is there.
+func TestBuffersAreTheEnginesOwn(t *testing.T) {
 	w := newWorld(t, 1)
-	f, l := perRow(1, double), &locked{all: map[*byte]int{}}
-	f.opened.Pinner = l
+	f, l := perRow(1, double), &own{all: map[*byte]int{}}
+	f.opened.Memory = l
 	run := f.run
 	f.run = func(b *tensor.Batch) error {
 		err := run(b)
 		if !l.has(b.Inputs[0]) || !l.has(b.Outputs[0]) {
-			t.Error("a run got memory that is not pinned")
+			t.Error("a run got other memory")
 		}
 		return err
 	}
@@ -56,21 +60,15 @@ func TestBuffersArePinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(l.all) != 0 {
-		t.Errorf("%d pieces of memory stayed pinned", len(l.all))
+		t.Errorf("%d pieces of memory were not given back", len(l.all))
 	}
 }
 
-// counted is an engine that tells how its runs were executed.
-type counted struct{ *fake }
-
-func (counted) Graphs() (replayed, eager uint64) { return 7, 3 }
-func (counted) GraphFailures() uint64            { return 2 }
-
 func TestGraphsArePublished(t *testing.T) {
 	w := newWorld(t, 1)
-	w.add("a", 1, func(context.Context) (host.Opened, error) {
-		return host.Opened{Session: counted{perRow(1, double)}, Device: "dev", Provider: "fake"}, nil
-	}, nil)
+	f := perRow(1, double)
+	f.stats.Graphs = engine.Graphs{Known: true, Replayed: 7, Eager: 3, Failures: 2}
+	w.add("a", 1, f, nil)
 	w.add("b", 1, perRow(1, double), nil)
 	v := w.load("a")
 	if replayed, eager := v.Graphs(); replayed != 7 || eager != 3 || v.GraphFailures() != 2 {

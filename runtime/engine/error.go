@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Kind is what an engine's error means for those who had the model executed.
+type Kind uint8
+
+// The kinds.
+const (
+	// ModelFailed is the kind of every error that says nothing else of itself: the model failed on these inputs.
+	ModelFailed Kind = iota
+	// DeviceLost says that the device failed, so that no later run on it can succeed.
+	DeviceLost
+	// OutOfMemory says that there was not enough memory. A smaller batch may fit.
+	OutOfMemory
+	// Terminated says that the run was stopped, whatever its inputs.
+	Terminated
+)
+
+// Error is an error of a kind. Its text is that of Err.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without its kind.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrClosed is returned by a run that Close stopped before it began.
+var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}
+
+// KindOf returns the kind of an error, as the outermost Error among it and those that it wraps says. A *tensor.OutOfMemoryError, which
+// batch memory panics with, is of the kind OutOfMemory.
+func KindOf(err error) Kind {
+	if e, is := errors.AsType[*Error](err); is {
+		return e.Kind
+	}
+	if _, is := errors.AsType[*tensor.OutOfMemoryError](err); is {
+		return OutOfMemory
+	}
+	return ModelFailed
+}

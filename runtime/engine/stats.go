@@ -1,0 +1,36 @@
+package engine
+
+// Stats is what a session tells of itself. What is known stays known while the session is open, and counts do not fall.
+type Stats struct {
+	Graphs Graphs
+	Memory Memory
+}
+
+// Graphs counts a session's runs by how they were executed, since it was opened.
+type Graphs struct {
+	// Known is false for an engine that does not capture CUDA graphs; the rest is then 0.
+	Known bool
+	// Replayed counts the runs that were answered by a captured CUDA graph alone, and Eager the other runs that were answered.
+	Replayed, Eager uint64
+	// Failures counts what runs without a graph although one was to be captured: shapes, and one more when the session has given
+	// graphs up as a whole.
+	Failures uint64
+}
+
+// Plus returns the sum of two counts.
+func (g Graphs) Plus(other Graphs) Graphs {
+	return Graphs{
+		Known: g.Known || other.Known, Replayed: g.Replayed + other.Replayed, Eager: g.Eager + other.Eager, Failures: g.Failures + other.Failures,
+	}
+}
+
+// Memory is what a session has of its device's memory, as of its latest runs.
+type Memory struct {
+	// Known is false for an engine that cannot tell; the rest is then 0.
+	Known bool
+	// Peak is the most bytes that runs and the weights ever occupied at once. It takes in a run with larger inputs than any before
+	// as soon as that has ended; other runs at the latest with one that ends a second later.
+	Peak int64
+	// Held is how many bytes the session holds on to.
+	Held int64
+}
