@@ -157,7 +157,7 @@ func restingState(v *Version) State {
 func (m *Machine) reconfigured(e Reconfigured) {
 	model, v := m.end(e.Of.Model, e.Of.Version.Number)
 	moved := slices.Collect(maps.Values(e.Moved))
-	if e.Interrupted || v.Resident == nil || v.Resident.ID != e.Resident {
+	if e.Interrupted || v.Resident == nil {
 		m.retire(moved...)
 		return
 	}

@@ -35,7 +35,7 @@ func (m *Machine) grown(e Grown) {
 	if e.Replica != nil {
 		more = m.accept(*e.Replica)
 	}
-	if v == nil || v.Resident == nil || v.Resident.ID != e.Resident {
+	if v.Resident == nil { // the devices that it was on are lost
 		m.retire(more...)
 		return
 	}
@@ -68,14 +68,11 @@ func (m *Machine) shrink(model *Model, serving []Candidate) (began bool) {
 // shrunk takes a replica away.
 func (m *Machine) shrunk(e Shrunk) {
 	model, v := m.end(e.Model, e.Number)
-	if v == nil || v.Resident == nil || len(v.Resident.Replicas) <= v.Resident.wants() {
-		return
-	}
 	r := v.Resident
-	i := r.has(e.Replica)
-	if i < 0 {
+	if r == nil || r.has(e.Replica) < 0 || len(r.Replicas) <= r.wants() { // a device that it was on is lost
 		return
 	}
+	i := r.has(e.Replica)
 	out := r.Replicas[i]
 	r.Replicas = slices.Delete(slices.Clone(r.Replicas), i, i+1)
 	m.log(Log{slog.LevelInfo, "a replica of a model version is taken away",

@@ -50,9 +50,6 @@ func (m *Machine) mayHaveEpisodes(model *Model, v *Version) bool {
 // busyAnswered notes whether episodes run on a version.
 func (m *Machine) busyAnswered(e BusyAnswered) {
 	model, v := m.end(e.Model, e.Number)
-	if v == nil {
-		return
-	}
 	v.busy = busyState{idle: !e.Busy}
 	if e.Busy {
 		v.busy.again = m.now.Add(busyEvery)

@@ -127,7 +127,7 @@ func (m *Machine) upgraded(e Upgraded) {
 	if e.To != nil {
 		to = m.accept(*e.To)
 	}
-	if v == nil || v.Resident == nil || v.Resident.ID != e.Resident || v.State == Draining {
+	if v.Resident == nil { // the device that it was on is lost
 		m.retire(to...)
 		return
 	}
