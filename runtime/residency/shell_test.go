@@ -17,7 +17,7 @@ import (
 type shell struct {
 	machine  *residency.Machine
 	now      time.Time
-	running  []residency.Effect          // started and not ended, the oldest first
+	running  []residency.Effect           // started and not ended, the oldest first
 	open     map[residency.ReplicaID]bool // replicas that hold something
 	devices  []residency.Device
 	lost     map[string]bool
