@@ -78,14 +78,27 @@ var layers = []layer{
 		"what wins over what is a function of values, and what is kept knows neither engines nor the repository",
 	},
 	{
-		"runtime/host/placement",
+		"runtime/fleet/placement",
 		[]string{},
 		"where a version goes is arithmetic on what is known of the devices",
 	},
 	{
+		"runtime/fleet",
+		[]string{"runtime/fleet/placement", "runtime/catalog"},
+		"a device has room and load, and may be lost, whatever runs on it",
+	},
+	{
+		"runtime/residency",
+		[]string{"runtime/catalog", "runtime/decisions", "runtime/modelrepo", "runtime/fleet/placement"},
+		"what is loaded next follows from what is wanted and what is: it runs nothing, waits for nothing and reads no clock",
+	},
+	{
 		"runtime/host",
-		[]string{"runtime/host/placement", "runtime/engine", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
-		"which engine stands behind a session is cmd's choice; the host decides on batching by what a graph proves",
+		[]string{
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/proof/structure", "sharedsched",
+			"runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo",
+		},
+		"it carries out what residency decides; which engine stands behind a session is cmd's choice",
 	},
 	{
 		"runtime/proof/structure",

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // flowFor returns who is to own the share of the device that the replica uses.
 func (r *replica) flowFor(c candidate) flowKey {
-	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.name, c.manifest.Weight}
+	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.Name, c.manifest.Weight}
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
@@ -42,7 +43,7 @@ func (h *Host) enroll(c candidate, r, replaces *replica) error {
 // near returns the replica of the version of the model that comes before a number, else of the first after it: what its executions
 // take is the best guess for those that warming up will not measure. Only what is on the device counts, unless that is nil. It
 // returns nil if there is none.
-func (h *Host) near(model string, number int64, on *device) *replica {
+func (h *Host) near(model string, number int64, on *fleet.Device) *replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []*replica
@@ -56,7 +57,7 @@ func (h *Host) near(model string, number int64, on *device) *replica {
 	return nearest(all, number, on)
 }
 
-func nearest(all []*replica, number int64, on *device) (best *replica) {
+func nearest(all []*replica, number int64, on *fleet.Device) (best *replica) {
 	for _, r := range all {
 		n := r.number
 		switch {

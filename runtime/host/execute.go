@@ -42,7 +42,7 @@ type part struct {
 // Execute runs a batch: it is the host's side of sharedsched.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
 	v := b.Spans[0].Payload.(*job).replica
-	if v.device.lost.Load() != nil {
+	if v.device.Lost() != nil {
 		for i := range b.Spans {
 			b.Spans[i].Err = sharedsched.ErrRemoved // it was not run here, so that it may be run elsewhere
 		}

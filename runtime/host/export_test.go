@@ -21,10 +21,7 @@ func (h *Host) serving(name string, number int64) *version {
 
 // Load returns the load of a device.
 func (h *Host) Load(device string) float64 {
-	d := h.fleet.get(device)
-	h.fleet.mu.Lock()
-	defer h.fleet.mu.Unlock()
-	return d.load
+	return h.fleet.Load(h.fleet.Get(device))
 }
 
 // RowCost returns what a row of a resident version took lately, on its first replica.
@@ -60,7 +57,7 @@ func (h *Host) Changed(name string) <-chan struct{} {
 
 // Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up, for instance.
 func (h *Host) Locked() bool {
-	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu, &h.memory.mu, &h.fleet.mu} {
+	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu} {
 		free := false
 		for range 100_000 { // others hold it for a moment
 			if free = mu.TryLock(); free {

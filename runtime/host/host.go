@@ -30,6 +30,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
@@ -101,8 +102,8 @@ type Host struct {
 	opening   chan struct{}     // one element for each version that is being opened
 	proving   chan struct{}     // one element for each version that is being proven and warmed up
 	deciding  sync.Mutex        // held while something is decided, or learned from a manifest, until that is kept and published
-	memory    memory
-	fleet     fleet
+	memory    *fleet.Budget
+	fleet     *fleet.Fleet
 	counts    counts
 	auditing  atomic.Int64 // bytes that are kept for audits
 
@@ -135,7 +136,7 @@ func New(cfg Config) *Host {
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
 		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{}, faces: map[string]map[int64]face{},
 		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
-		memory: memory{budget: cfg.MemoryBudget}, fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
+		memory: fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
 		residency: residency.New(residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())

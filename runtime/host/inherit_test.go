@@ -1,12 +1,14 @@
 package host
 
+import "github.com/weftserve/weft/runtime/fleet"
+
 import "testing"
 
 // TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest after.
 func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
-	cpu, gpu := &device{name: "cpu"}, &device{name: "cuda:0"}
+	cpu, gpu := &fleet.Device{Name: "cpu"}, &fleet.Device{Name: "cuda:0"}
 	var all []*replica
-	for number, on := range map[int64]*device{2: cpu, 4: cpu, 5: gpu, 9: cpu} {
+	for number, on := range map[int64]*fleet.Device{2: cpu, 4: cpu, 5: gpu, 9: cpu} {
 		all = append(all, &replica{version: &version{number: number}, device: on})
 	}
 	for number, want := range map[int64]int64{1: 2, 3: 2, 7: 4, 9: 4, 12: 9} {

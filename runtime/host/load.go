@@ -26,7 +26,7 @@ func (h *Host) load(ctx context.Context, e residency.Load) {
 	done := residency.Loaded{Load: e}
 	r, err := h.place(ctx, c, v, before)
 	if err != nil {
-		done.Err, done.Interrupted, done.Free = err, ctx.Err() != nil, h.memory.free()
+		done.Err, done.Interrupted, done.Free = err, ctx.Err() != nil, h.memory.Free()
 		if !done.Interrupted {
 			h.counts.failures.Add(1)
 		}
@@ -103,7 +103,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	}
 	judged := r.judged(c.manifest)
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
-		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.Name, others[0].device.Name)
 	}
 	r.seats.Add(1)
 	r.sessions.Add(1)

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
-	"github.com/weftserve/weft/runtime/residency"
 )
 
 // Opener loads a version into an engine, on the device that is named; on another one, which engine.Opened tells, if it cannot be there.
@@ -13,4 +13,4 @@ import (
 type Opener func(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error)
 
 // Site is a device that may run a model.
-type Site = residency.Site
+type Site = placement.Site

@@ -220,7 +220,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load it again when memory is free", v.most)
 				v.end += " (larger ones are tried when the version is loaded again)"
 			}
-			t.host.log.Warn("a batch size failed in warm-up", "model", t.replica.model, "version", t.replica.number, "device", t.replica.device.name,
+			t.host.log.Warn("a batch size failed in warm-up", "model", t.replica.model, "version", t.replica.number, "device", t.replica.device.Name,
 				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "then", then)
 			break
 		}

@@ -30,7 +30,7 @@ type face struct {
 func (h *Host) publish(names []string) {
 	now := h.published.Load()
 	next := &published{
-		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.lost()}, now.byID,
+		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()}, now.byID,
 	}
 	var left []*version
 	for _, name := range names {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -19,13 +20,13 @@ import (
 type replica struct {
 	*version
 	key     residency.ReplicaID // that residency speaks of it by, once it is enlisted
-	device  *device
+	device  *fleet.Device
 	opened  engine.Opened
 	meter   *engine.Meter // of its session, which it also closes
 	id      sharedsched.VersionID
 	flow    flowKey
 	buffers *pool
-	memory  *holding
+	memory  *fleet.Holding
 	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
 
 	said *tensor.Signature // by its engine
@@ -56,10 +57,10 @@ func (v *version) list() []*replica {
 func (v *version) pick(rows int) (best *replica) {
 	least := int64(0)
 	for _, r := range v.list() {
-		if r.device.lost.Load() != nil {
+		if r.device.Lost() != nil {
 			continue
 		}
-		answered := r.device.pending.Load() + r.expects(rows)
+		answered := r.device.Pending.Load() + r.expects(rows)
 		if best == nil || answered < least {
 			best, least = r, answered
 		}
@@ -74,7 +75,7 @@ func (r *replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(
 // await adds to the device time that is waited for, or takes away.
 func (r *replica) await(expected int64) {
 	r.pending.Add(expected)
-	r.device.pending.Add(expected)
+	r.device.Pending.Add(expected)
 }
 
 // learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
@@ -85,13 +86,13 @@ func (r *replica) account(t *sharedsched.Task, expected int64, typical bool, o *
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {
 			r.refused.Add(1)
-			r.device.asked.Add(expected)
+			r.device.Asked.Add(expected)
 		}
 		return
 	}
 	took := int64(cmp.Or(o.DeviceTime, o.Compute))
 	r.used.Add(took)
-	r.device.asked.Add(took)
+	r.device.Asked.Add(took)
 	if err != nil || t.Unmeasured || !typical {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -41,7 +42,7 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 	defer release()
 	for _, r := range v.list() {
 		var next *replica // not to be looked at here once it is left behind
-		err := r.device.during(ctx, func(ctx context.Context) (err error) {
+		err := r.device.During(ctx, func(ctx context.Context) (err error) {
 			next, err = h.reproveReplica(ctx, c, r)
 			return err
 		}, func(err error) {
@@ -49,7 +50,7 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 				h.discard(next)
 			}
 		})
-		if errors.Is(err, errLeftBehind) {
+		if errors.Is(err, fleet.ErrLeftBehind) {
 			continue // its device was lost, so that it is replaced anyway
 		}
 		if err != nil {

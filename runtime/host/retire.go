@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
@@ -15,7 +16,7 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 	done := residency.Drained{Model: e.Model, Number: e.Number}
 	for _, r := range all {
 		err := h.drain(ctx, r)
-		if err != nil && !errors.Is(err, errLeftBehind) {
+		if err != nil && !errors.Is(err, fleet.ErrLeftBehind) {
 			done.Interrupted, done.Err = true, err
 			break
 		}
@@ -39,10 +40,10 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 }
 
 // drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx or
-// errLeftBehind, wrapped. It may be called again, and from several goroutines.
+// fleet.ErrLeftBehind, wrapped. It may be called again, and from several goroutines.
 func (h *Host) drain(ctx context.Context, r *replica) error {
-	err := r.device.during(ctx, func(ctx context.Context) error { return h.sched.RemoveVersion(ctx, r.id) }, nil)
-	if errors.Is(err, errLeftBehind) {
+	err := r.device.During(ctx, func(ctx context.Context) error { return h.sched.RemoveVersion(ctx, r.id) }, nil)
+	if errors.Is(err, fleet.ErrLeftBehind) {
 		return fmt.Errorf("model %q version %d: a run: %w", r.model, r.number, err)
 	}
 	return err
@@ -83,7 +84,7 @@ func (h *Host) vacate(r *replica) error {
 		h.tellAudit(r.version, AuditBudget, r.audit.end(h))
 		h.counts.unloads.Add(1)
 	}
-	h.step(residency.MemoryFreed{Free: h.memory.free()})
+	h.step(residency.MemoryFreed{Free: h.memory.Free()})
 	return closed
 }
 
@@ -105,23 +106,23 @@ func (h *Host) finish(ctx context.Context, r *replica) {
 // abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not wait for its session,
 // which may take long to close or never do.
 func (h *Host) abandon(r *replica) {
-	h.memory.give(r.memory)
+	h.memory.Give(r.memory)
 	h.sched.Expel(r.id)
-	h.step(residency.MemoryFreed{Free: h.memory.free()})
+	h.step(residency.MemoryFreed{Free: h.memory.Free()})
 }
 
 // tellUnclean logs that something of a version was not closed cleanly, if err says so.
-func (h *Host) tellUnclean(v *version, on *device, err error) {
+func (h *Host) tellUnclean(v *version, on *fleet.Device, err error) {
 	if err != nil {
-		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.name, "cause", err)
+		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.Name, "cause", err)
 	}
 }
 
 // closeSession gives back what a replica holds. No run may be in flight.
 func (h *Host) closeSession(r *replica) error {
-	defer h.memory.give(r.memory)
-	defer h.fleet.count(r.device, -1)
-	err := r.device.during(context.Background(), func(context.Context) error {
+	defer h.memory.Give(r.memory)
+	defer h.fleet.Count(r.device, -1)
+	err := r.device.During(context.Background(), func(context.Context) error {
 		r.buffers.close() // the driver unlocks them, where it had locked them
 		return r.meter.Close()
 	}, nil)

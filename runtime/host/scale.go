@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
@@ -24,10 +24,10 @@ func (h *Host) watchLoad() {
 		return
 	}
 	h.watching = true
-	h.fleet.forget()
+	h.fleet.Forget()
 	h.loads.Go(func() {
 		h.every(loadTick, func(passed time.Duration) {
-			h.fleet.tick(passed)
+			h.fleet.Tick(passed)
 			h.scale(passed)
 		})
 	})
@@ -59,14 +59,16 @@ func (h *Host) scale(passed time.Duration) {
 		h.mu.Lock()
 		r := h.residentLocked(v)
 		watched := r != nil && r.Watched()
+		var further []string
+		if watched {
+			further = r.Further()
+		}
 		h.mu.Unlock()
 		if !watched {
 			continue
 		}
 		e := residency.Fared{Model: v.model, Number: v.number, Resident: v.id, Fare: v.fare(passed)}
-		if sites, err := h.sites(v.from); err == nil {
-			e.Fare.Spare, e.Further = h.fleet.spare(v, sites)
-		}
+		e.Fare.Spare, e.Further = h.fleet.Spare(further)
 		h.step(e)
 	}
 }
@@ -107,4 +109,13 @@ func (h *Host) grow(ctx context.Context, e residency.Grow) {
 		done.Err = err
 	}
 	h.step(done)
+}
+
+// shrink chooses the replica that a version can spare.
+func (h *Host) shrink(e residency.Shrink, all []*replica) {
+	loads := make([]float64, len(all))
+	for i, r := range all {
+		loads[i] = h.fleet.Load(r.device)
+	}
+	h.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: all[placement.Excess(loads)].key})
 }

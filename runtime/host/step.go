@@ -60,7 +60,7 @@ func (h *Host) begin(effect residency.Effect) {
 		h.spawn(func() { h.grow(h.stop, e) })
 	case residency.Shrink:
 		all := h.replicasOf(e.Replicas)
-		h.spawn(func() { h.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: h.fleet.excess(all).key}) })
+		h.spawn(func() { h.shrink(e, all) })
 	case residency.Drain:
 		ctx, all := h.drains, h.byKey(e.Replicas)
 		h.spawn(func() { h.drainVersion(ctx, e, all) })
@@ -100,7 +100,7 @@ func (h *Host) enlist(r *replica) residency.Replica {
 	h.enlisted++
 	r.key = residency.ReplicaID(h.enlisted)
 	h.replicas[r.key] = r
-	return residency.Replica{ID: r.key, Device: r.device.id()}
+	return residency.Replica{ID: r.key, Device: r.device.ID()}
 }
 
 // replicasOf returns what residency speaks of. The caller holds Host.mu.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
@@ -19,9 +20,9 @@ func (h *Host) lookAbove() {
 	for _, o := range all {
 		sites = append(sites, o.Above...)
 	}
-	free := h.fleet.freeMemory(sites)
+	free := h.fleet.FreeMemory(sites)
 	for _, o := range all {
-		open, full := h.fleet.states(o.Above, room{need: o.Need, wary: o.Full}, free)
+		open, full := h.fleet.States(o.Above, fleet.Room{Need: o.Need, Wary: o.Full}, free)
 		e := residency.RoomSeen{Model: o.Model, Number: o.Number, Resident: o.Resident, Full: full}
 		for _, d := range open {
 			e.Open = append(e.Open, d.Name)
@@ -36,11 +37,11 @@ func (h *Host) upgrade(ctx context.Context, e residency.Upgrade) {
 	h.mu.Lock()
 	v, worst := h.versions[e.Resident], h.replicas[e.From]
 	h.mu.Unlock()
-	done.On = worst.device.name
+	done.On = worst.device.Name
 	r, err := h.placeOn(ctx, from(e.Of), v, nil, e.To)
-	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.name }) {
+	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.Name }) {
 		h.discard(r)
-		err = errSameDevice // as good as
+		err = fleet.ErrResident // as good as
 	}
 	full, unplaced := errors.AsType[*catalog.PlacementError](err)
 	switch {
@@ -48,7 +49,7 @@ func (h *Host) upgrade(ctx context.Context, e residency.Upgrade) {
 		to := h.enlist(r)
 		done.To = &to
 	case ctx.Err() != nil:
-	case errors.Is(err, errSameDevice):
+	case errors.Is(err, fleet.ErrResident):
 		done.Stay = true
 	case unplaced && len(full.Unwrap()) == 0: // the room was taken in the meantime, which is no failure
 		for _, d := range full.Devices {

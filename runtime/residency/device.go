@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 // blame is what a version is suspected of: devices were lost while it was opened there, or ran.
@@ -52,7 +53,7 @@ func (m *Machine) deviceLost(e DeviceLost) {
 }
 
 // leave takes a version's replica on a lost device away. It reports whether nothing of the version serves any more.
-func (m *Machine) leave(model *Model, v *Version, d Device) (bereft bool) {
+func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft bool) {
 	r := v.Resident
 	if r == nil {
 		return false
@@ -84,13 +85,13 @@ func (m *Machine) leave(model *Model, v *Version, d Device) (bereft bool) {
 }
 
 // DeviceBack: a device that was lost works again, as another incarnation.
-type DeviceBack struct{ Device Device }
+type DeviceBack struct{ Device placement.DeviceID }
 
 func (DeviceBack) event() {}
 
 // deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
-	maps.DeleteFunc(m.lost, func(d Device, _ error) bool { return d.Name == e.Device.Name })
+	maps.DeleteFunc(m.lost, func(d placement.DeviceID, _ error) bool { return d.Name == e.Device.Name })
 	m.log(Log{slog.LevelInfo, "device is back", []any{"device", e.Device.Name, "incarnation", e.Device.Incarnation}})
 	for name, model := range m.models {
 		model.hasten()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 // Effect is what the shell is to do. Load, Reconfigure, Drain, Upgrade, Grow, Shrink and AskBusy end with an event, each exactly once,
@@ -48,7 +49,7 @@ type Upgrade struct {
 	Of       Candidate
 	Resident int64
 	From     ReplicaID
-	To       []Site
+	To       []placement.Site
 }
 
 // Grow opens a version on one more device. It ends with Grown.

@@ -3,7 +3,7 @@ package residency
 import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
-	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -56,10 +56,10 @@ type GaveUp struct {
 // Loaded ends Load. Err, if not nil, says why it failed.
 type Loaded struct {
 	Load
-	Replicas    []Replica // at least one, unless Err is set
-	Sites       []Site    // may run the version
-	Wait        *Wait     // the version waits for a better device; nil: it does not
-	Demoted     *string   // why it is out of batching; nil: it is not
+	Replicas    []Replica        // at least one, unless Err is set
+	Sites       []placement.Site // may run the version
+	Wait        *Wait            // the version waits for a better device; nil: it does not
+	Demoted     *string          // why it is out of batching; nil: it is not
 	Err         error
 	Interrupted bool // Err says nothing about the version
 	// Free is how many bytes of the budget are free after a failure.
@@ -125,7 +125,7 @@ type BusyAnswered struct {
 
 // DeviceLost: a device failed. By is the version that ran or was being opened there, if one is known.
 type DeviceLost struct {
-	Device Device
+	Device placement.DeviceID
 	Cause  error
 	By     *Candidate
 }

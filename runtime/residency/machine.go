@@ -6,15 +6,17 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 // Machine is all models. It is not safe for concurrent use.
 type Machine struct {
 	config Config
 	models map[string]*Model
-	lost   map[Device]error
+	lost   map[placement.DeviceID]error
 	// retiring are the replicas that left their versions and are not closed yet.
-	retiring map[ReplicaID]Device
+	retiring map[ReplicaID]placement.DeviceID
 	short    map[string]bool // models of which a version may have failed for want of memory
 	loads    int64           // counts residents
 	closing  bool
@@ -42,7 +44,7 @@ type Config struct {
 func New(c Config) *Machine {
 	c.rng = rand.New(rand.NewPCG(c.Seed, c.Seed))
 	return &Machine{
-		config: c, models: map[string]*Model{}, lost: map[Device]error{}, retiring: map[ReplicaID]Device{},
+		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, retiring: map[ReplicaID]placement.DeviceID{},
 		short: map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
 	}
 }
@@ -54,12 +56,13 @@ func (m *Machine) Model(name string) *Model { return m.models[name] }
 func (m *Machine) Models() map[string]*Model { return m.models }
 
 // Lost returns the devices that failed, and why.
-func (m *Machine) Lost() map[Device]error { return m.lost }
+func (m *Machine) Lost() map[placement.DeviceID]error { return m.lost }
 
 // Retiring returns the replicas that left their versions and are not closed yet, ascending.
 func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.retiring)) }
 
-// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first.
+// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a type of event that
+// this package does not declare, which is a mistake of whoever wrote it.
 func (m *Machine) Step(now time.Time, e Event) []Effect {
 	m.now, m.effects = now, nil
 	m.apply(e)
@@ -93,6 +96,7 @@ func (m *Machine) resolve() {
 	}
 }
 
+// apply notes an event. It panics as Step says.
 func (m *Machine) apply(e Event) {
 	switch e := e.(type) {
 	case Listed:

@@ -118,11 +118,13 @@ func (r *Resident) Watched() bool {
 	return r.Settings.Replicas == modelrepo.AutoReplicas || r.short.why != ""
 }
 
-// Peers returns the sites of the rank that the replicas have: a last resort gets no further ones.
-func (r *Resident) Peers() []Site {
-	rank := 0
-	if len(r.Replicas) > 0 {
-		rank = r.rank(r.Replicas[0].Device.Name)
+// Further returns the devices that could get a further replica: those of the rank that the replicas have, since a last resort gets no
+// further ones.
+func (r *Resident) Further() (names []string) {
+	for _, s := range r.sites {
+		if s.Rank == r.rank(r.Replicas[0].Device.Name) && !r.on(s.Device) {
+			names = append(names, s.Device)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.sites), func(s Site) bool { return s.Rank != rank })
+	return names
 }

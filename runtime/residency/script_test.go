@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 )
@@ -275,7 +276,7 @@ func (s *script) ended(kind string, words []string) error {
 func (s *script) ending(kind string, effect residency.Effect, words []string) (residency.Event, error) {
 	var to []residency.Replica
 	for _, word := range words {
-		if slices.ContainsFunc(sites, func(x residency.Site) bool { return x.Device == word }) {
+		if slices.ContainsFunc(sites, func(x placement.Site) bool { return x.Device == word }) {
 			to = append(to, s.put(word))
 		}
 	}

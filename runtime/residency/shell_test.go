@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 )
@@ -19,7 +20,7 @@ type shell struct {
 	now      time.Time
 	running  []residency.Effect           // started and not ended, the oldest first
 	open     map[residency.ReplicaID]bool // replicas that hold something
-	devices  []residency.Device
+	devices  []placement.DeviceID
 	lost     map[string]bool
 	replicas residency.ReplicaID
 	wakes    map[string][]time.Time // that were asked for, by model
@@ -27,7 +28,7 @@ type shell struct {
 }
 
 // sites are where every version of the tests may go: two devices that it prefers, and the processor.
-var sites = []residency.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu", Rank: 1}}
+var sites = []placement.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu", Rank: 1}}
 
 func newShell(c residency.Config) *shell {
 	s := &shell{
@@ -35,7 +36,7 @@ func newShell(c residency.Config) *shell {
 		wakes: map[string][]time.Time{},
 	}
 	for _, site := range sites {
-		s.devices = append(s.devices, residency.Device{Name: site.Device})
+		s.devices = append(s.devices, placement.DeviceID{Name: site.Device})
 	}
 	return s
 }
@@ -156,7 +157,7 @@ func (s *shell) check() error {
 func (s *shell) replica(device string) residency.Replica {
 	s.replicas++
 	s.open[s.replicas] = true
-	i := slices.IndexFunc(s.devices, func(d residency.Device) bool { return d.Name == device })
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
 	return residency.Replica{ID: s.replicas, Device: s.devices[i]}
 }
 
@@ -280,13 +281,13 @@ func (s *shell) freeFor(c residency.Candidate) (free []string) {
 
 // lose loses a device, and restore has it back as another incarnation.
 func (s *shell) lose(device string, by *residency.Candidate) error {
-	i := slices.IndexFunc(s.devices, func(d residency.Device) bool { return d.Name == device })
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
 	s.lost[device] = true
 	return s.step(residency.DeviceLost{Device: s.devices[i], Cause: errors.New("fell off the bus"), By: by})
 }
 
 func (s *shell) restore(device string) error {
-	i := slices.IndexFunc(s.devices, func(d residency.Device) bool { return d.Name == device })
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
 	s.devices[i].Incarnation++
 	delete(s.lost, device)
 	return s.step(residency.DeviceBack{Device: s.devices[i]})

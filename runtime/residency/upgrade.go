@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 // A version that is on a device of a worse rank than its manifest prefers, for want of room, is upgraded when there is room: it is loaded
@@ -65,7 +66,7 @@ func (u *upgrade) fail(now time.Time) {
 
 // better returns the version's replica of the worst rank, the last of several, and the devices that it should rather be on: those of a
 // better rank that are not lost and do not have the version yet. The replica is nil if there is no such device.
-func (m *Machine) better(r *Resident) (from *Replica, above []Site) {
+func (m *Machine) better(r *Resident) (from *Replica, above []placement.Site) {
 	for i := range r.Replicas {
 		if x := &r.Replicas[i]; from == nil || r.rank(x.Device.Name) >= r.rank(from.Device.Name) {
 			from = x
@@ -110,7 +111,7 @@ func (m *Machine) upgrade(model *Model, wanted []Candidate) (began bool) {
 		from, above := m.better(r)
 		due := r.wait.due
 		r.wait.due = nil
-		above = slices.DeleteFunc(above, func(s Site) bool { return !slices.Contains(due, s.Device) })
+		above = slices.DeleteFunc(above, func(s placement.Site) bool { return !slices.Contains(due, s.Device) })
 		if !v.current(&c) || len(above) == 0 {
 			continue
 		}
@@ -208,7 +209,7 @@ type Outlook struct {
 	Model    string
 	Number   int64
 	Resident int64
-	Above    []Site
+	Above    []placement.Site
 	Need     int64    // bytes
 	Full     []string // devices that had no room when that was known last
 }

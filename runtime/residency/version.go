@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -53,7 +53,7 @@ type Resident struct {
 	Replicas []Replica           // the most preferred device first
 	Since    time.Time
 
-	sites  []Site
+	sites  []placement.Site
 	reload bool // it cannot follow its manifest otherwise
 	auto   int  // how many replicas the load asks for
 	scaler placement.Scaler
@@ -67,20 +67,7 @@ type ReplicaID int64
 // Replica is a version on a device.
 type Replica struct {
 	ID     ReplicaID
-	Device Device
-}
-
-// Device is one incarnation of a device: a device that comes back after it was lost has another.
-type Device struct {
-	Name        string
-	Incarnation int
-}
-
-// Site is a device that may run a version.
-type Site struct {
-	Device string
-	// Rank is 0 for the devices that the version prefers. A higher rank is taken only if nothing of a lower one can be.
-	Rank int
+	Device placement.DeviceID
 }
 
 // demotion is why a version is out of batching although it was found fit for it.
@@ -130,14 +117,7 @@ func (r *Resident) wants() int {
 }
 
 // rank returns the rank of a device.
-func (r *Resident) rank(device string) int {
-	for _, s := range r.sites {
-		if s.Device == device {
-			return s.Rank
-		}
-	}
-	return 0
-}
+func (r *Resident) rank(device string) int { return placement.Rank(device, r.sites) }
 
 // Scarce says what the version waits for: a better device, or a further replica; "" if for neither.
 func (r *Resident) Scarce() string {

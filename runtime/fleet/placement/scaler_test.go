@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 // steps is so many seconds alike, and what the last of them must decide; all before it must decide nothing.

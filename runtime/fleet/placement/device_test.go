@@ -3,7 +3,7 @@ package placement_test
 import (
 	"testing"
 
-	"github.com/weftserve/weft/runtime/host/placement"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
 func TestBest(t *testing.T) {
