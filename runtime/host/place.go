@@ -8,7 +8,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/execution"
 )
 
 // errSameDevice says that an engine put a version where it is already, because it cannot run it on the device that it was asked to.
@@ -165,15 +165,14 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 			h.memory.give(memory)
 		}
 	}()
-	var opened engine.Opened // this, meter and s are not to be looked at here once the engine is left behind
-	var s *tensor.Signature
-	var meter *engine.Meter
+	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
+	var loaded *execution.Loaded
 	err = on.during(ctx, func(ctx context.Context) (err error) {
-		opened, meter, s, err = h.engage(ctx, c, on)
+		opened, loaded, err = h.engage(ctx, c, on)
 		return err
 	}, func(err error) {
 		if err == nil { // nobody waits for it any more
-			h.tellUnclean(v, on, meter.Close())
+			h.tellUnclean(v, on, loaded.Close())
 		}
 	})
 	if errors.Is(err, errLeftBehind) {
@@ -187,15 +186,14 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 	}
 	d := h.fleet.get(opened.Device)
 	h.fleet.count(d, 1)
-	return &replica{
-		version: v, device: d, opened: opened, meter: meter, proof: v.proofs.Load(),
-		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.lanes, memory: opened.Memory},
-		memory:  memory, seats: new(atomic.Int32),
-	}, nil
+	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32)}
+	loaded.Keep(d.lanes)
+	r.unit = r.newUnit(loaded)
+	return r, nil
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened engine.Opened, meter *engine.Meter, s *tensor.Signature, err error) {
+func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
@@ -203,7 +201,7 @@ func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened engi
 	}()
 	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.name)
 	if err == nil {
-		s, meter = opened.Session.Signature(), engine.NewMeter(opened.Session)
+		loaded = execution.Load(opened)
 	}
-	return opened, meter, s, err
+	return opened, loaded, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -18,14 +19,13 @@ import (
 // to the scheduler, except where they say so.
 type replica struct {
 	*version
-	device  *device
-	opened  engine.Opened
-	meter   *engine.Meter // of its session, which it also closes
-	id      sharedsched.VersionID
-	flow    flowKey
-	buffers *pool
-	memory  *holding
-	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
+	host   *Host
+	device *device
+	opened engine.Opened
+	unit   *execution.Unit // its plan keeps its signature once the replica is admitted
+	id     sharedsched.VersionID
+	flow   flowKey
+	memory *holding
 
 	said *tensor.Signature // by its engine
 	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
@@ -116,7 +116,7 @@ func (v *version) waiting() time.Duration {
 func (v *version) change(to []*replica) {
 	for _, r := range v.list() {
 		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
-			v.graphs.left = append(v.graphs.left, r.meter)
+			v.graphs.left = append(v.graphs.left, r.unit.Meter)
 		}
 	}
 	v.replicas.Store(&to)
@@ -126,7 +126,7 @@ func (v *version) change(to []*replica) {
 func (v *version) publish(public *catalog.Version) {
 	public.Replicas = nil
 	for _, r := range v.list() {
-		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.meter)})
+		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.unit.Meter)})
 	}
 	public.Batching.AuditShare, public.Batching.Audits = 0, nil
 	if b := &v.settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
