@@ -95,7 +95,7 @@ var layers = []layer{
 	{
 		"runtime/host",
 		[]string{
-			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/proof/structure", "sharedsched",
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof/structure", "sharedsched",
 			"runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo",
 		},
 		"it carries out what residency decides; which engine stands behind a session is cmd's choice",
@@ -109,6 +109,11 @@ var layers = []layer{
 		"runtime/engine",
 		[]string{"runtime/tensor"},
 		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may live in another process",
+	},
+	{
+		"runtime/execution",
+		[]string{"runtime/engine", "runtime/catalog", "runtime/tensor", "sharedsched"},
+		"how requests become executions does not depend on who keeps models resident, nor on why rows may be joined",
 	},
 	{
 		"runtime/ort",

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/modelrepo"
-	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/execution"
 )
 
 // No proof by examples knows every input. So rows of live batches are run once more by themselves, while the device is idle, and what
@@ -68,40 +67,14 @@ type audit struct {
 	recent  map[int][]float64 // by output: the magnitudes of the latest rows; see usual
 }
 
-// watch is how a plan's batches are audited.
-type watch struct {
-	share   float64 // of the device time of what was audited
-	trusted bool    // the manifest's word counts for more than an audit
-}
-
-func watchOf(b *modelrepo.Batching) watch {
-	return watch{share: b.Audit, trusted: b.Mode == modelrepo.BatchOn}
-}
-
-// joined reports whether the rows of an answered call were run in other company than alone.
-func (p *plan) joined(call *catalog.Call) bool {
-	o := &call.Outcome
-	return p.batched && call.Rows > 0 && (o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
-}
-
-// pads reports whether the plan pads an input to its bucket.
-func (p *plan) pads(inputs []tensor.Tensor) bool {
-	for i := range inputs {
-		if padding, is := paddingOf(&p.signature.Inputs[i], inputs[i].Shape); is && padding.Size != inputs[i].Shape[padding.Dim] {
-			return true
-		}
-	}
-	return false
-}
-
 // observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each request since the
 // latest audit has the same chance, whatever else is known of it.
-func (h *Host) observe(j *job, call *catalog.Call) {
-	r, p := j.replica, j.replica.plan.Load()
-	if p.watch.share == 0 || !p.joined(call) {
+func (h *Host) observe(r *replica, j *execution.Job, call *catalog.Call) {
+	p := r.unit.Plan()
+	if p.Watch.Share == 0 || !p.Joined(call) {
 		return
 	}
-	tooLarge, lost, start := r.audit.choose(h, p, j, call)
+	tooLarge, lost, start := r.audit.choose(r, p, j, call)
 	h.tellAudit(r.version, AuditBudget, lost)
 	if tooLarge {
 		h.tellAudit(r.version, AuditSize, 1)
@@ -113,7 +86,7 @@ func (h *Host) observe(j *job, call *catalog.Call) {
 
 // choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen is too large, of how
 // many requests the choice was dropped meanwhile, and whether it is for the caller to run the audits.
-func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge bool, lost int, start bool) {
+func (a *audit) choose(r *replica, p *execution.Plan, j *execution.Job, call *catalog.Call) (tooLarge bool, lost int, start bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
@@ -122,16 +95,16 @@ func (a *audit) choose(h *Host, p *plan, j *job, call *catalog.Call) (tooLarge b
 	if a.kept.Load() == nil {
 		lost, a.pass, a.passed = a.passed, a.pass-a.passed, 0
 	}
-	earned := time.Duration(p.watch.share * float64(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute)))
+	earned := time.Duration(p.Watch.Share * float64(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute)))
 	first := min((haste-1)*earned, a.first)
 	a.first -= first
 	a.credit = min(auditSaved, a.credit+earned+first)
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
-		if row := h.keep(p, j, call, a.rng.IntN(call.Rows)); row == nil {
+		if row := r.keep(p, j, call, a.rng.IntN(call.Rows)); row == nil {
 			a.passed--
 			tooLarge = true
 		} else {
-			h.give(a.kept.Swap(row))
+			r.host.give(a.kept.Swap(row))
 		}
 	}
 	start = !a.running && a.due()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -86,7 +87,7 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 	a.different.Add(1)
 	before := a.compared.Load() - 1
 	why := fmt.Sprintf("an audit of live batches found that %s, after %d that found nothing", found.text, before)
-	if !row.replica.plan.Load().watch.trusted {
+	if !row.replica.unit.Plan().Watch.Trusted {
 		h.demote(row.replica, why)
 		return AuditDifferent
 	}
@@ -131,11 +132,11 @@ var errProvenAnew = errors.New("the version was proven anew")
 // place of the wanted outputs. There are as many copies as there is room for: the rest of the execution is filled up as any other is.
 func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	r, rows := row.replica, 1
-	p := *r.plan.Load()
+	p := *r.unit.Plan()
 	if alone {
-		p.signature, p.trims = r.bare, nil
+		p.Signature, p.Trims = r.bare, nil
 	} else {
-		p.allowed = []int{row.size}
+		p.Allowed = []int{row.size}
 		room := 2 * row.bytes // what it is given, what it gives, and that one by one
 		for rows = row.size; rows > 1 && !h.reserve(room*int64(rows)); rows /= 2 {
 		}
@@ -143,12 +144,12 @@ func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task shared
 			defer h.auditing.Add(-room * int64(rows))
 		}
 	}
-	j := &job{replica: r, rows: rows, wanted: row.wanted, plan: &p, task: task}
+	j := &execution.Job{Unit: r.unit, Rows: rows, Wanted: row.wanted, Plan: &p, Task: task}
 	for i, in := range row.inputs {
-		j.inputs = append(j.inputs, repeated(in, p.signature.Inputs[i].BatchDim, rows))
+		j.Inputs = append(j.Inputs, in.Repeated(p.Signature.Inputs[i].BatchDim, rows))
 	}
-	j.task.Alone, j.task.Unmeasured = true, p.padded(rows) != rows
-	outcome, err := h.submit(ctx, j)
+	j.Task.Alone, j.Task.Unmeasured = true, p.Padded(rows) != rows
+	outcome, err := h.submit(ctx, r, j)
 	r.audit.spend(cmp.Or(outcome.DeviceTime, outcome.Compute))
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task shared
 	if r.proof != r.proofs.Load() {
 		return nil, errProvenAnew
 	}
-	outputs, err := j.join()
+	outputs, err := j.Join()
 	if err != nil {
 		return nil, err
 	}
@@ -164,8 +165,8 @@ func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task shared
 	for at := range answers {
 		answers[at] = slices.Clone(outputs)
 		for i := range outputs {
-			if dim := p.signature.Outputs[j.output(i)].BatchDim; rows > 1 && holds(outputs[i].Shape, dim, rows) {
-				answers[at][i] = rowOf(outputs[i], dim, at)
+			if dim := p.Signature.Outputs[j.Output(i)].BatchDim; rows > 1 && outputs[i].Shape.HasRows(dim, rows) {
+				answers[at][i] = outputs[i].Row(dim, at)
 			} // else the comparison tells
 		}
 	}

@@ -1,10 +1,10 @@
 package host
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -24,26 +24,26 @@ type auditRow struct {
 }
 
 // keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
-func (h *Host) keep(p *plan, j *job, call *catalog.Call, row int) *auditRow {
-	k := &auditRow{replica: j.replica, wanted: call.Wanted, size: j.sizeOf(row), mates: call.Outcome.BatchRequests, since: time.Now()}
+func (r *replica) keep(p *execution.Plan, j *execution.Job, call *catalog.Call, row int) *auditRow {
+	k := &auditRow{replica: r, wanted: call.Wanted, size: j.SizeOf(row), mates: call.Outcome.BatchRequests, since: time.Now()}
 	for i := range call.Inputs {
-		k.bytes += rowBytes(call.Inputs[i], p.signature.Inputs[i].BatchDim, row)
+		k.bytes += call.Inputs[i].RowBytes(p.Signature.Inputs[i].BatchDim, row)
 	}
 	for i := range call.Results {
-		dim := p.signature.Outputs[j.output(i)].BatchDim
-		if !holds(call.Results[i].Shape, dim, call.Rows) {
+		dim := p.Signature.Outputs[j.Output(i)].BatchDim
+		if !call.Results[i].Shape.HasRows(dim, call.Rows) {
 			return nil // it was run by itself in the end
 		}
-		k.bytes += rowBytes(call.Results[i], dim, row)
+		k.bytes += call.Results[i].RowBytes(dim, row)
 	}
-	if k.bytes > auditBytes || !h.reserve(k.bytes) {
+	if k.bytes > auditBytes || !r.host.reserve(k.bytes) {
 		return nil
 	}
 	for i := range call.Inputs {
-		k.inputs = append(k.inputs, rowOf(call.Inputs[i], p.signature.Inputs[i].BatchDim, row))
+		k.inputs = append(k.inputs, call.Inputs[i].Row(p.Signature.Inputs[i].BatchDim, row))
 	}
 	for i := range call.Results {
-		k.outputs = append(k.outputs, rowOf(call.Results[i], p.signature.Outputs[j.output(i)].BatchDim, row))
+		k.outputs = append(k.outputs, call.Results[i].Row(p.Signature.Outputs[j.Output(i)].BatchDim, row))
 	}
 	return k
 }
@@ -80,31 +80,4 @@ func (h *Host) give(row *auditRow) {
 	if row != nil {
 		h.auditing.Add(-row.bytes)
 	}
-}
-
-// rowBytes returns the bytes of what rowOf copies.
-func rowBytes(t tensor.Tensor, dim, row int) int64 {
-	if dim == tensor.NoBatch {
-		return int64(len(t.Data))
-	}
-	return int64(tensor.JoinedSize(dim, []tensor.RowRange{{Tensor: t, First: row, Rows: 1}}))
-}
-
-// rowOf copies one row along dim, all where there are no rows.
-func rowOf(t tensor.Tensor, dim, row int) tensor.Tensor {
-	if dim == tensor.NoBatch {
-		return t.Clone()
-	}
-	return tensor.RowRange{Tensor: t, First: row, Rows: 1}.Copy(dim)
-}
-
-// repeated returns n times the row along dim.
-func repeated(row tensor.Tensor, dim, n int) tensor.Tensor {
-	if dim == tensor.NoBatch || n == 1 {
-		return row
-	}
-	ranges := slices.Repeat([]tensor.RowRange{{Tensor: row, Rows: 1}}, n)
-	t := tensor.Tensor{DType: row.DType, Shape: row.Shape.With(dim, int64(n)), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
-	tensor.JoinRows(t.Data, dim, ranges)
-	return t
 }

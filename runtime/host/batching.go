@@ -18,7 +18,7 @@ type decision struct {
 	// variables are the dimensions of inputs that the manifest brings to common lengths, and trims the dimensions of outputs that
 	// are as long as one of those.
 	variables []variable
-	trims     []trim
+	trims     []tensor.Trim
 	// against says why rows are not joined at all; "" when they may be.
 	against string
 }
@@ -203,5 +203,5 @@ func (d *decision) observe(few, many []tensor.Tensor, n, m int) {
 
 // growsAlong reports whether the two shapes are n rows and m rows along dim.
 func growsAlong(dim int, few, many tensor.Shape, n, m int) bool {
-	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) && many[dim] == int64(m) && sameButFor(dim, few, many)
+	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) && many[dim] == int64(m) && few.EqualBut(dim, many)
 }

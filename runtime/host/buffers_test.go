@@ -1,47 +1,21 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
 )
-
-func TestPoolGivesItsMemoryBack(t *testing.T) {
-	p := pool{inputs: 1, outputs: 1, most: 2}
-	var used [4]*buffers
-	for i := range used {
-		used[i] = p.take()
-		used[i].batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
-		used[i].parts = append(used[i].parts, part{job: &job{}})
-	}
-	for i, b := range used[:3] {
-		p.give(b)
-		if kept, want := b.batch.Cap() > 0, i < 2; kept != want {
-			t.Errorf("buffers %d kept: %v, want %v: there are two lanes", i, kept, want)
-		}
-		if parts := b.parts[:1]; parts[0].job != nil {
-			t.Errorf("buffers %d refer to a request", i)
-		}
-	}
-	if again := p.take(); again != used[1] {
-		t.Error("kept buffers were not used again")
-	} else {
-		p.give(again)
-	}
-	p.close()
-	p.give(used[3]) // of a run that ends late
-	for i, b := range used {
-		if b.batch.Cap() > 0 {
-			t.Errorf("buffers %d hold %d bytes after close", i, b.batch.Cap())
-		}
-	}
-}
 
 // TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted with.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
@@ -51,51 +25,69 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &closing{}
-	v := &replica{version: &version{model: "m"}, device: h.fleet.Get("dev"), opened: engine.Opened{Session: s}, meter: engine.NewMeter(s), memory: held, buffers: &pool{inputs: 1, outputs: 1, most: 1}}
-	b := v.buffers.take()
-	b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
-	v.buffers.give(b)
-	if err := h.closeSession(v); err != nil {
+	r := s.replica(t, h, held)
+	if err := h.closeSession(r); err != nil {
 		t.Fatal(err)
 	}
-	if s.closed != 1 || b.batch.Cap() > 0 || h.Counts().MemoryInUse != 0 {
-		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, b.batch.Cap(), h.Counts().MemoryInUse)
+	if s.closed != 1 || s.held.Load() > 0 || h.Counts().MemoryInUse != 0 {
+		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(), h.Counts().MemoryInUse)
 	}
 }
 
-// closing is a session that can only be closed.
+// closing is a session that answers nothing, in memory of its own. It takes so long to give that back.
 type closing struct {
-	engine.Session
+	tensor.SystemMemory
 
+	hangs  time.Duration
+	held   atomic.Int64
 	closed int
 }
 
+func (c *closing) Signature() *tensor.Signature {
+	return &tensor.Signature{Inputs: []tensor.Spec{{Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}}}
+}
+
+func (c *closing) Run(context.Context, *tensor.Batch) error { return nil }
+
 func (c *closing) Stats() engine.Stats { return engine.Stats{} }
+
+func (c *closing) Allocate(size int) ([]byte, error) {
+	c.held.Add(int64(size))
+	return c.SystemMemory.Allocate(size)
+}
+
+func (c *closing) Free(memory []byte) {
+	time.Sleep(c.hangs)
+	c.held.Add(-int64(len(memory)))
+	c.SystemMemory.Free(memory)
+}
 
 func (c *closing) Close() error {
 	c.closed++
 	return nil
 }
 
-// hanging is memory that is page-locked by a driver which does not come back for an hour.
-type hanging struct{ tensor.SystemMemory }
-
-func (h hanging) Free(memory []byte) {
-	time.Sleep(time.Hour)
-	h.SystemMemory.Free(memory)
+// replica returns a replica with the session that has executed a batch.
+func (c *closing) replica(t *testing.T, h *Host, held *fleet.Holding) *replica {
+	t.Helper()
+	r := &replica{host: h, version: &version{model: "m"}, device: h.fleet.Get("dev"), memory: held}
+	loaded := execution.Load(engine.Opened{Session: c, Memory: c})
+	loaded.Keep(1)
+	r.unit = r.newUnit(loaded)
+	r.unit.Follow(execution.NewPlan(c.Signature(), 0))
+	job := &execution.Job{Unit: r.unit, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{10000}, Data: make([]byte, 10000)}}}
+	h.Execute(&sharedsched.Batch{Spans: []sharedsched.Span{{Payload: job, Rows: 1}}, Rows: 1, Padded: 1})
+	if c.held.Load() == 0 {
+		t.Fatal("nothing was executed in the engine's memory")
+	}
+	return r
 }
 
 // TestLockedBuffersOnALostDevice: to unlock them may hang as much as closing their session.
 func TestLockedBuffersOnALostDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, s := New(Config{Logger: slog.New(slog.DiscardHandler)}), &closing{}
-		r := &replica{
-			version: &version{model: "m"}, device: h.fleet.Get("dev"), opened: engine.Opened{Session: s}, meter: engine.NewMeter(s),
-			buffers: &pool{inputs: 1, outputs: 1, most: 1, memory: hanging{}},
-		}
-		b := r.buffers.take()
-		b.batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
-		r.buffers.give(b)
+		h, s := New(Config{Logger: slog.New(slog.DiscardHandler)}), &closing{hangs: time.Hour}
+		r := s.replica(t, h, nil)
 		h.LoseDevice("dev", errors.New("fell off the bus"))
 		begin := time.Now()
 		err := h.closeSession(r)
@@ -104,8 +96,8 @@ func TestLockedBuffersOnALostDevice(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s.closed != 1 || b.batch.Cap() > 0 {
-			t.Errorf("in the end it is closed %d times, and its batches hold %d bytes", s.closed, b.batch.Cap())
+		if s.closed != 1 || s.held.Load() > 0 {
+			t.Errorf("in the end it is closed %d times, and its batches hold %d bytes", s.closed, s.held.Load())
 		}
 	})
 }

@@ -88,11 +88,6 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 // that cancel out leave errors in proportion to those, and not to what is left.
 const floor = 1e-2
 
-// holds reports whether a shape has so many rows along dim; where there are none to have, it does.
-func holds(shape tensor.Shape, dim, rows int) bool {
-	return dim == tensor.NoBatch || dim < len(shape) && shape[dim] == int64(rows)
-}
-
 // inWords says what is wrong with an answer that deviation found to be so far from what its row gives alone, or the error that it
 // gave instead; "" if that is tolerated. among says in what company the row was.
 func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among string) string {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -25,7 +26,7 @@ func (h *Host) demote(r *replica, why string) {
 	left := v.audit.end(h)
 	for r, settings := range v.tuned {
 		// One that is being removed needs no settings any more.
-		_ = h.tuneLocked(r, r.plan.Load(), settings)
+		_ = h.tuneLocked(r, r.unit.Plan(), settings)
 	}
 	v.tuning.Unlock()
 	h.tellAudit(v, AuditBudget, left)
@@ -49,27 +50,27 @@ func (h *Host) publishVerdict(v *version) {
 
 // tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs requests one by
 // one.
-func (h *Host) tune(r *replica, p *plan, s sharedsched.Settings) error {
+func (h *Host) tune(r *replica, p *execution.Plan, s sharedsched.Settings) error {
 	r.tuning.Lock()
 	defer r.tuning.Unlock()
 	return h.tuneLocked(r, p, s)
 }
 
-func (h *Host) tuneLocked(r *replica, p *plan, s sharedsched.Settings) error {
+func (h *Host) tuneLocked(r *replica, p *execution.Plan, s sharedsched.Settings) error {
 	if r.tuned == nil {
 		r.tuned = map[*replica]sharedsched.Settings{}
 	}
 	r.tuned[r] = s
 	if r.demoted.Load() != nil && s.Batched {
 		s.Batched, s.MaxBatchSize, s.MaxRequestRows, s.AllowedBatchSizes = false, 1, 0, nil
-		p = &plan{signature: r.bare, budget: p.budget, shapeKey: p.shapeKey, before: p}
+		p = p.Dissolved(r.bare)
 	}
 	// The settings first: requests with the keys of a plan that joins none must not be joined.
 	if err := h.sched.Configure(r.id, s); err != nil {
 		return err
 	}
-	r.plan.Store(p)
-	if p.watch.share == 0 {
+	r.unit.Follow(p)
+	if p.Watch.Share == 0 {
 		h.give(r.audit.kept.Swap(nil))
 	}
 	return nil
@@ -103,18 +104,4 @@ func (r *replica) shown() *tensor.Signature {
 }
 
 // unjoined is the plan of requests that run by themselves, as they came.
-func (r *replica) unjoined() *plan {
-	return &plan{signature: r.bare, shapeKey: r.plan.Load().shapeKey}
-}
-
-// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its request was.
-func (p *plan) during(spans []sharedsched.Span) *plan {
-	first := spans[0].Payload.(*job)
-	switch {
-	case first.plan != nil:
-		return first.plan
-	case p.before != nil && (len(spans) > 1 || spans[0].Rows < first.rows):
-		return p.before
-	}
-	return p
-}
+func (r *replica) unjoined() *execution.Plan { return r.unit.Plan().Unjoined(r.bare) }

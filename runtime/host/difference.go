@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -30,9 +31,9 @@ func (d difference) wrong() bool { return d.text != "" }
 // for rounding.
 func (row *auditRow) compare(a *audit, got, alone []tensor.Tensor) (worst difference) {
 	worst.rounding = true
-	j := job{wanted: row.wanted}
+	j := &execution.Job{Wanted: row.wanted}
 	for i := range alone {
-		o := j.output(i)
+		o := j.Output(i)
 		if a.isRandom(o) || bytes.Equal(got[i].Data, alone[i].Data) && slices.Equal(got[i].Shape, alone[i].Shape) {
 			continue
 		}
@@ -93,10 +94,10 @@ func (a *audit) learn(row *auditRow, alone []tensor.Tensor) {
 	if a.recent == nil {
 		a.recent = map[int][]float64{}
 	}
-	j := job{wanted: row.wanted}
+	j := &execution.Job{Wanted: row.wanted}
 	for i := range alone {
 		if alone[i].DType.IsFloat() {
-			o := j.output(i)
+			o := j.Output(i)
 			before := a.recent[o][max(0, len(a.recent[o])-recentRows+1):]
 			a.recent[o] = append(before, ranked(scales(alone[i:i+1]), 2))
 		}
@@ -114,9 +115,9 @@ func (a *audit) usual(o int) float64 {
 // leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says so.
 func (h *Host) leaveOut(v *version, row *auditRow, again, alone []tensor.Tensor) {
 	a := &v.audit
-	j := job{wanted: row.wanted}
+	j := &execution.Job{Wanted: row.wanted}
 	for i := range alone {
-		o := j.output(i)
+		o := j.Output(i)
 		of := *row
 		of.wanted = []int{o}
 		if !of.compare(a, again[i:i+1], alone[i:i+1]).wrong() {
@@ -145,7 +146,7 @@ func (a *audit) isRandom(o int) bool {
 // leftOut reports whether there is nothing to compare of a row.
 func (row *auditRow) leftOut(a *audit) bool {
 	for i := range row.outputs {
-		if j := (job{wanted: row.wanted}); !a.isRandom(j.output(i)) {
+		if j := (&execution.Job{Wanted: row.wanted}); !a.isRandom(j.Output(i)) {
 			return false
 		}
 	}

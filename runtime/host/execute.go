@@ -1,147 +1,29 @@
 package host
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"runtime"
-	"runtime/debug"
-	"slices"
-	"sync/atomic"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// execution is one call of Execute. It owns its buffers until the end of the call.
-type execution struct {
-	host *Host
-	log  *slog.Logger
-	v    *replica
-	plan *plan
-	buf  *buffers
-
-	deviceTime time.Duration // 0 where only the elapsed time is known
-	runs       int           // of the engine, begun
-	failed     bool          // some run failed
-	lost       error         // the device failed, so no further run can help
-	answered   *atomic.Int32 // see undecidedError; nil until there is one
-}
-
-// part is the rows of one span that a run executes: all of them, or some where a batch is halved for want of memory.
-type part struct {
-	span        *sharedsched.Span
-	job         *job
-	first, rows int
-}
-
 // Execute runs a batch: it is the host's side of sharedsched.Executor.
-func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report {
-	v := b.Spans[0].Payload.(*job).replica
-	if v.device.Lost() != nil {
-		for i := range b.Spans {
-			b.Spans[i].Err = sharedsched.ErrRemoved // it was not run here, so that it may be run elsewhere
-		}
-		return sharedsched.Report{Unusable: true, Failure: sharedsched.LostDevice}
-	}
-	buf := v.buffers.take()
-	defer v.buffers.give(buf)
-	x := execution{host: h, log: h.log, v: v, plan: v.plan.Load().during(b.Spans), buf: buf}
-	for i := range b.Spans {
-		s := &b.Spans[i]
-		if j := s.Payload.(*job); s.Rows == j.rows || !j.complete() {
-			buf.parts = append(buf.parts, part{span: s, job: j, first: s.First, rows: s.Rows})
-		}
-	}
-	if len(buf.parts) == 0 {
-		return sharedsched.Report{Unusable: true}
-	}
-	err := x.run(buf.parts, x.plan.padded(b.Padded)) // what runs alone is not padded yet
-	if err != nil {
-		x.recoverFrom(err, buf.parts)
-		x.countMates(b.Spans)
-	}
-	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
-	// the sizes that warm-up tries, does not tell, and is taken to have been too large.
-	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.batched && b.Rows > 1 ||
-		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
-	if x.lost != nil {
-		h.lose(v.device, x.lost, v.version)
-	}
-	return sharedsched.Report{
-		DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut, Failure: x.failure(err), Reruns: x.runs - 1,
-	}
+func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
+
+// newUnit returns what executes the jobs of a replica, by a plan that is still to be given to it.
+func (r *replica) newUnit(l *execution.Loaded) *execution.Unit {
+	return &execution.Unit{Model: r.model, Version: r.number, Loaded: l, Owner: r, Log: r.host.log}
 }
 
-// failure says why the execution failed, given the error of its first run.
-func (x *execution) failure(err error) sharedsched.Failure {
-	switch {
-	case x.lost != nil:
-		return sharedsched.LostDevice
-	case engine.KindOf(err) == engine.OutOfMemory:
-		return sharedsched.OutOfMemory
-	case err != nil:
-		return sharedsched.ModelFailed
-	}
-	return sharedsched.NotFailed
-}
+// Lost reports whether the replica's device failed.
+func (r *replica) Lost() bool { return r.device.Lost() != nil }
 
-// run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic
-// on the way, in the engine or for want of memory, becomes an error.
-func (x *execution) run(parts []part, size int) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			if e, is := p.(error); is {
-				err = fmt.Errorf("the run panicked: %w", e)
-			} else {
-				err = fmt.Errorf("the run panicked: %v", p)
-			}
-			if engine.KindOf(err) != engine.OutOfMemory {
-				// The stack helps nobody but the operator, so it does not travel with the error.
-				x.log.Error("a run panicked", "model", x.v.model, "version", x.v.number, "panic", p, "stack", string(debug.Stack()))
-			}
-		}
-		x.failed = x.failed || err != nil
-		if engine.KindOf(err) == engine.DeviceLost {
-			x.lost = err
-		}
-	}()
-	x.runs++
-	x.assemble(parts, size)
-	for i := range x.buf.batch.Outputs {
-		x.buf.batch.Outputs[i].DType = tensor.Invalid
+// Found draws the consequences of what an execution found.
+func (r *replica) Found(f execution.Finding) {
+	if f.Rowless != nil {
+		r.host.demote(r, fmt.Sprintf("in a batch of requests %v", f.Rowless))
 	}
-	if err := x.compute(); err != nil {
-		return err
+	if f.Lost != nil {
+		r.host.lose(r.device, f.Lost, r.version)
 	}
-	return x.scatter(parts, size)
-}
-
-// compute calls the engine.
-func (x *execution) compute() error {
-	if !x.v.opened.ThreadTime {
-		return x.v.opened.Session.Run(context.Background(), x.buf.batch)
-	}
-	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
-	runtime.LockOSThread()
-	start := threadTime()
-	defer func() {
-		x.deviceTime += threadTime() - start
-		runtime.UnlockOSThread()
-	}()
-	return x.v.opened.Session.Run(context.Background(), x.buf.batch)
-}
-
-// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that clock: without
-// it, it panics.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
-	}
-	return time.Duration(ts.Nano())
 }

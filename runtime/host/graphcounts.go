@@ -24,7 +24,7 @@ func (c *graphCounts) publish(has []*replica, public *catalog.Version) {
 	})
 	var meters []*engine.Meter
 	for _, r := range has {
-		meters = append(meters, r.meter)
+		meters = append(meters, r.unit.Meter)
 	}
 	meters = slices.DeleteFunc(append(meters, c.left...), func(m *engine.Meter) bool {
 		opened, _ := m.Last()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
@@ -85,7 +86,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if err != nil {
 		return err
 	}
-	r.plan.Store(newPlan(d.signature, verdict{}, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	r.unit.Follow(execution.NewPlan(d.signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, r, replaces); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if err != nil {
 		return err
 	}
-	if err := h.tune(r, r.plan.Load(), settings(c.manifest, r.verdict)); err != nil {
+	if err := h.tune(r, r.unit.Plan(), settings(c.manifest, r.verdict)); err != nil {
 		return err
 	}
 	judged := r.judged(c.manifest)
@@ -149,10 +150,9 @@ func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *decision) 
 	judged.tolerance = batching.Tolerance
 	bare := *d
 	d.declare(judged.padded)
-	plan := newPlan(d.signature, judged, time.Duration(batching.MaxBatchCost))
-	plan.watch = watchOf(batching)
+	plan := planOf(d.signature, judged, batching)
 	if judged.padded {
-		plan.trims = d.trims
+		plan.Trims = d.trims
 	}
 	d.explain(judged.padded)
 	r.signature, r.bare, r.verdict = d.signature, d.signature, judged
@@ -161,7 +161,7 @@ func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *decision) 
 		bare.explain(false)
 		r.bare = bare.signature
 	}
-	r.plan.Store(plan)
+	r.unit.Follow(plan)
 	if forgot {
 		if err := t.repeat(ctx, base); err != nil {
 			return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)

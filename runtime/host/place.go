@@ -9,10 +9,10 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/residency"
-	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published yet. before is
@@ -202,15 +202,14 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *fleet.Devi
 			h.memory.Give(memory)
 		}
 	}()
-	var opened engine.Opened // this, meter and s are not to be looked at here once the engine is left behind
-	var s *tensor.Signature
-	var meter *engine.Meter
+	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
+	var loaded *execution.Loaded
 	err = on.During(ctx, func(ctx context.Context) (err error) {
-		opened, meter, s, err = h.engage(ctx, c, on)
+		opened, loaded, err = h.engage(ctx, c, on)
 		return err
 	}, func(err error) {
 		if err == nil { // nobody waits for it any more
-			h.tellUnclean(v, on, meter.Close())
+			h.tellUnclean(v, on, loaded.Close())
 		}
 	})
 	if errors.Is(err, fleet.ErrLeftBehind) {
@@ -224,15 +223,14 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *fleet.Devi
 	}
 	d := h.fleet.Get(opened.Device)
 	h.fleet.Count(d, 1)
-	return &replica{
-		version: v, device: d, opened: opened, meter: meter, proof: v.proofs.Load(),
-		buffers: &pool{inputs: len(s.Inputs), outputs: len(s.Outputs), most: d.Lanes, memory: opened.Memory},
-		memory:  memory, seats: new(atomic.Int32),
-	}, nil
+	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32)}
+	loaded.Keep(d.Lanes)
+	r.unit = r.newUnit(loaded)
+	return r, nil
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c candidate, on *fleet.Device) (opened engine.Opened, meter *engine.Meter, s *tensor.Signature, err error) {
+func (h *Host) engage(ctx context.Context, c candidate, on *fleet.Device) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
@@ -240,7 +238,7 @@ func (h *Host) engage(ctx context.Context, c candidate, on *fleet.Device) (opene
 	}()
 	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.Name)
 	if err == nil {
-		s, meter = opened.Session.Signature(), engine.NewMeter(opened.Session)
+		loaded = execution.Load(opened)
 	}
-	return opened, meter, s, err
+	return opened, loaded, err
 }

@@ -198,7 +198,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 	var tried []string
 	smaller := 0
 	var growth memoryGrowth
-	growth.saw(t.replica.meter.Read().Memory, t.unit)
+	growth.saw(t.replica.unit.Meter.Read().Memory, t.unit)
 	for _, size := range sizes {
 		if t.spent > trialTime || size*base.bytes > trialBytes {
 			v.end = fmt.Sprintf("; %d rows would exceed the memory or the time that a proof may take", size)
@@ -227,7 +227,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 		v.difference = max(v.difference, seen.difference)
 		v.most, smaller = size, size
 		if size > t.unit {
-			growth.saw(t.replica.meter.Read().Memory, size)
+			growth.saw(t.replica.unit.Meter.Read().Memory, size)
 			v.rowMemory = growth.perRow
 		}
 		tried = append(tried, strconv.Itoa(size))
@@ -344,11 +344,11 @@ func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tenso
 	for o := range outputs {
 		spec, out := &s.Outputs[o], outputs[o]
 		dim := spec.BatchDim
-		if !holds(out.Shape, dim, len(rows)) {
+		if !out.Shape.HasRows(dim, len(rows)) {
 			return 0, fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, len(rows), dim)
 		}
 		for at, row := range rows {
-			got := share(s, t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
+			got := s.Share(t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])
 			far, err := deviation(got, base.answer(s, row, o), base.scaleOf(s, row, o), floor)
 			if most := t.tolerance(spec.DType); err != nil || far > most {
 				if wrong := inWords(spec, far, err, most, base.beside(len(rows))); !excused(spec.DType, far, wrong) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -19,15 +20,14 @@ import (
 // to the scheduler, except where they say so.
 type replica struct {
 	*version
-	key     residency.ReplicaID // that residency speaks of it by, once it is enlisted
-	device  *fleet.Device
-	opened  engine.Opened
-	meter   *engine.Meter // of its session, which it also closes
-	id      sharedsched.VersionID
-	flow    flowKey
-	buffers *pool
-	memory  *fleet.Holding
-	plan    atomic.Pointer[plan] // keeps its signature once the replica is admitted
+	key    residency.ReplicaID // that residency speaks of it by, once it is enlisted
+	host   *Host
+	device *fleet.Device
+	opened engine.Opened
+	unit   *execution.Unit // its plan keeps its signature once the replica is admitted
+	id     sharedsched.VersionID
+	flow   flowKey
+	memory *fleet.Holding
 
 	said *tensor.Signature // by its engine
 	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
@@ -118,7 +118,7 @@ func (v *version) waiting() time.Duration {
 func (v *version) change(to []*replica) {
 	for _, r := range v.list() {
 		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
-			v.graphs.left = append(v.graphs.left, r.meter)
+			v.graphs.left = append(v.graphs.left, r.unit.Meter)
 		}
 	}
 	v.replicas.Store(&to)
@@ -128,7 +128,7 @@ func (v *version) change(to []*replica) {
 func (v *version) publish(public *catalog.Version, r *residency.Resident) {
 	for _, r := range v.list() {
 		public.Replicas = append(public.Replicas, catalog.Replica{
-			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.meter),
+			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.unit.Meter),
 		})
 	}
 	if b := &r.Settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {

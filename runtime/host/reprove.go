@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
@@ -90,7 +91,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 	if err != nil {
 		return nil, err
 	}
-	next.plan.Store(newPlan(d.signature, verdict{}, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	next.unit.Follow(execution.NewPlan(d.signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, next, r); err != nil {
 		return nil, err
 	}
@@ -107,9 +108,10 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 // moved returns a replica that uses what r does, in whose place it is to come. The caller has taken a seat for it.
 func (r *replica) moved() *replica {
 	next := &replica{
-		version: r.version, device: r.device, opened: r.opened, meter: r.meter, buffers: r.buffers, memory: r.memory, said: r.said,
+		host: r.host, version: r.version, device: r.device, opened: r.opened, memory: r.memory, said: r.said,
 		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
 	}
+	next.unit = next.newUnit(r.unit.Loaded)
 	next.perRow.Store(r.perRow.Load())
 	return next
 }

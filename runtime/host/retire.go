@@ -123,8 +123,7 @@ func (h *Host) closeSession(r *replica) error {
 	defer h.memory.Give(r.memory)
 	defer h.fleet.Count(r.device, -1)
 	err := r.device.During(context.Background(), func(context.Context) error {
-		r.buffers.close() // the driver unlocks them, where it had locked them
-		return r.meter.Close()
+		return r.unit.Close()
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("model %q version %d: close: %w", r.model, r.number, err)

@@ -112,7 +112,7 @@ func (h *Host) reproveAll(ctx context.Context, c candidate, v *version) (map[*re
 		h.lift(v, why)
 	}
 	for _, next := range moved {
-		err = errors.Join(err, h.tune(next, next.plan.Load(), settings(c.manifest, next.verdict)))
+		err = errors.Join(err, h.tune(next, next.unit.Plan(), settings(c.manifest, next.verdict)))
 	}
 	return moved, err
 }
@@ -134,15 +134,12 @@ func (h *Host) reconfigureAll(c candidate, v *version) (map[*replica]*replica, e
 // reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.
 func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err error) {
 	judged := r.verdict.under(&c.manifest.Batching)
-	now := r.plan.Load()
-	if now.before != nil {
-		now = now.before
-	}
+	now := r.unit.Plan().Whole()
 	next := *now
-	next.allowed, next.most, next.budget = judged.allowed, judged.most, time.Duration(c.manifest.Batching.MaxBatchCost)
-	next.watch = watchOf(&c.manifest.Batching)
-	if next.values != nil && (next.most > now.most || !slices.Equal(next.allowed, now.allowed)) {
-		next.values = newValues(next.signature, judged) // each was proven for the sizes that there were
+	next.Allowed, next.Most, next.Budget = judged.allowed, judged.most, time.Duration(c.manifest.Batching.MaxBatchCost)
+	next.Watch = watchOf(&c.manifest.Batching)
+	if next.Values != nil && (next.Most > now.Most || !slices.Equal(next.Allowed, now.Allowed)) {
+		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes that there were
 	}
 	if r.flowFor(c) == r.flow {
 		return nil, h.tune(r, &next, settings(c.manifest, judged))
@@ -156,7 +153,7 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 		}
 	}()
 	moved = r.moved()
-	moved.plan.Store(&next)
+	moved.unit.Follow(&next)
 	if err := h.enroll(c, moved, r); err != nil {
 		return nil, err
 	}

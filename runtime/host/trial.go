@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -42,7 +43,7 @@ type trial struct {
 	unit  int
 	graph graphProof
 	// unjoined is the plan by which single rows are run; nil: that of the replica.
-	unjoined *plan
+	unjoined *execution.Plan
 	// rounding is the largest difference that denies batching and may be rounding.
 	rounding rounding
 }
@@ -165,7 +166,7 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 // answer returns what a row gave alone of output o.
 func (b *baseline) answer(s *tensor.Signature, row, o int) tensor.Tensor {
 	out, dim := b.outputs[row][o], s.Outputs[o].BatchDim
-	if dim == tensor.NoBatch || b.unit == 1 || !holds(out.Shape, dim, b.unit) {
+	if dim == tensor.NoBatch || b.unit == 1 || !out.Shape.HasRows(dim, b.unit) {
 		return out
 	}
 	return tensor.RowRange{Tensor: out, Rows: 1}.Copy(dim) // the others are alike
@@ -223,7 +224,7 @@ func (t *trial) repeat(ctx context.Context, base *baseline) error {
 
 // single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as many rows.
 func (t *trial) single(ctx context.Context, set []tensor.Tensor, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	return t.execute(ctx, &job{replica: t.replica, inputs: t.copies(set), rows: t.unit, plan: t.unjoined}, unmeasured)
+	return t.execute(ctx, &execution.Job{Unit: t.replica.unit, Inputs: t.copies(set), Rows: t.unit, Plan: t.unjoined}, unmeasured)
 }
 
 // copies returns inputs of trial.unit rows, each like that of the set.
@@ -233,24 +234,24 @@ func (t *trial) copies(set []tensor.Tensor) []tensor.Tensor {
 	}
 	inputs := slices.Clone(set)
 	for i, in := range set {
-		inputs[i] = repeated(in, t.decision.signature.Inputs[i].BatchDim, t.unit)
+		inputs[i] = in.Repeated(t.decision.signature.Inputs[i].BatchDim, t.unit)
 	}
 	return inputs
 }
 
 // run executes one made-up request and returns its outputs and the device time that it took.
 func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
-	return t.execute(ctx, &job{replica: t.replica, inputs: inputs, rows: rows}, unmeasured)
+	return t.execute(ctx, &execution.Job{Unit: t.replica.unit, Inputs: inputs, Rows: rows}, unmeasured)
 }
 
 // trialPatience is how long a trial waits for one of its executions, on a device however busy.
 const trialPatience = 24 * time.Hour
 
-func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
+func (t *trial) execute(ctx context.Context, j *execution.Job, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
 	// The model's own limit is for callers: nobody waits for this.
-	j.task = sharedsched.Task{Alone: true, Unmeasured: unmeasured, Limit: time.Now().Add(trialPatience)}
+	j.Task = sharedsched.Task{Alone: true, Unmeasured: unmeasured, Limit: time.Now().Add(trialPatience)}
 	for {
-		outcome, err := t.host.submit(ctx, j)
+		outcome, err := t.host.submit(ctx, t.replica, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
 				// It is larger than all that may ever wait, which for a trial is a limit of memory like others.
@@ -267,8 +268,8 @@ func (t *trial) execute(ctx context.Context, j *job, unmeasured bool) ([]tensor.
 		if err != nil {
 			return nil, 0, err
 		}
-		t.halved = t.halved || len(j.pieces) > 1
-		outputs, err := j.join()
+		t.halved = t.halved || j.Split()
+		outputs, err := j.Join()
 		return outputs, cost, err
 	}
 }
@@ -288,7 +289,7 @@ func (t *trial) join(b *baseline, rows []int) []tensor.Tensor {
 		}
 		in := ranges[0].Tensor
 		joined := tensor.Tensor{DType: in.DType, Shape: in.Shape.With(dim, int64(len(rows)))}
-		if p, pads := paddingOf(&t.decision.signature.Inputs[i], in.Shape); pads {
+		if p, pads := t.decision.signature.Inputs[i].Padding(in.Shape); pads {
 			joined.Shape[p.Dim] = p.Size
 			joined.Data = make([]byte, tensor.PaddedSize(dim, ranges, p))
 			tensor.JoinPadded(joined.Data, dim, ranges, p)

@@ -6,46 +6,14 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// trim is a dimension of an output that is as long as an input: where the input was padded, the output is cut back.
-type trim struct{ output, dim, input int }
-
-// share returns what a request gets of output o: the rows along dim, all of it where the output has no rows (tensor.NoBatch), cut
-// back to the lengths that the request's inputs have.
-func share(s *tensor.Signature, trims []trim, o, dim int, out tensor.RowRange, inputs []tensor.Tensor) tensor.Tensor {
-	box := tensor.Box{Tensor: out.Tensor}
-	for _, c := range trims {
-		v := s.Inputs[c.input].Variable
-		length := inputs[c.input].Shape[v.Dim]
-		padded := v.Padded(length)
-		if c.output != o || length == padded || c.dim >= len(out.Shape) || out.Shape[c.dim] != padded {
-			continue // what is not as long as the padded input is returned as it comes
-		}
-		if box.Extent == nil {
-			box.First, box.Extent = make(tensor.Shape, len(out.Shape)), out.Shape
-		}
-		box.Extent = box.Extent.With(c.dim, length)
-	}
-	switch {
-	case box.Extent != nil && dim != tensor.NoBatch:
-		box.First[dim], box.Extent[dim] = int64(out.First), int64(out.Rows)
-		return box.Copy()
-	case box.Extent != nil:
-		return box.Copy()
-	case dim != tensor.NoBatch:
-		return out.Copy(dim)
-	default:
-		return out.Clone()
-	}
-}
-
 // namedTrims are the output dimensions that bear the name of a padded input dimension.
-func (d *decision) namedTrims() (trims []trim) {
+func (d *decision) namedTrims() (trims []tensor.Trim) {
 	for o := range d.signature.Outputs {
 		out := &d.signature.Outputs[o]
 		for dim, name := range out.DimNames {
 			for k := range d.variables {
 				if v := &d.variables[k]; name != "" && name == v.symbol && v.Like == v.input && dim != out.BatchDim {
-					trims = append(trims, trim{o, dim, v.input})
+					trims = append(trims, tensor.Trim{Output: o, Dim: dim, Input: v.input})
 				}
 			}
 		}
@@ -65,12 +33,12 @@ func (d *decision) learnTrims(traces []trace) {
 			continue
 		}
 		v.seen = true
-		d.trims = slices.DeleteFunc(d.trims, func(c trim) bool { return c.input == v.input })
+		d.trims = slices.DeleteFunc(d.trims, func(c tensor.Trim) bool { return c.Input == v.input })
 		for o := range d.signature.Outputs {
 			for dim := range traces[0].plain[o].Shape {
-				taken := slices.ContainsFunc(d.trims, func(c trim) bool { return c.output == o && c.dim == dim })
+				taken := slices.ContainsFunc(d.trims, func(c tensor.Trim) bool { return c.Output == o && c.Dim == dim })
 				if dim != d.signature.Outputs[o].BatchDim && !taken && v.follows(o, dim, traces) {
-					d.trims = append(d.trims, trim{o, dim, v.input})
+					d.trims = append(d.trims, tensor.Trim{Output: o, Dim: dim, Input: v.input})
 				}
 			}
 		}

@@ -6,19 +6,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// valueRows is how many rows of a request take part in the proof of the value that it brought.
-const valueRows = 4
+// valueRows is how many rows of a request take part in the proof of the value that it brought, and valueProofBytes the most bytes of one.
+const (
+	valueRows       = 4
+	valueProofBytes = trialBytes / 16
+)
 
 // proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split. If not, it starts
 // the proof if it is time for it.
-func (h *Host) proveFirst(r *replica, p *plan, j *job) (proven bool) {
-	key := j.task.Key
-	proven, prove := p.values.ask(key, j.task.Priority != sharedsched.Sheddable) // which is to delay nobody
+func (h *Host) proveFirst(r *replica, p *execution.Plan, j *execution.Job) (proven bool) {
+	key := j.Task.Key
+	proven, prove := p.Values.Ask(key, j.Task.Priority != sharedsched.Sheddable) // which is to delay nobody
 	if prove {
 		h.startValueProof(r, p, key, j)
 	}
@@ -26,12 +30,12 @@ func (h *Host) proveFirst(r *replica, p *plan, j *job) (proven bool) {
 }
 
 // startValueProof proves a value in the background, with copies of rows that came with it. The caller was told to prove it.
-func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
-	sets := copyRows(p.signature, j.inputs, min(j.rows, valueRows))
+func (h *Host) startValueProof(r *replica, p *execution.Plan, key string, j *execution.Job) {
+	sets := copyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || bytesOf(sets[0]) > valueProofBytes {
-		p.values.settle(key, false, 0)
+		p.Values.Settle(key, false, 0)
 		return
 	}
 	h.loads.Go(func() {
@@ -45,7 +49,7 @@ func (h *Host) startValueProof(r *replica, p *plan, key string, j *job) {
 		if wrong != "" {
 			h.demote(r, wrong)
 		}
-		p.values.settle(key, shown && wrong == "", t.spent)
+		p.Values.Settle(key, shown && wrong == "", t.spent)
 	})
 }
 
@@ -69,17 +73,17 @@ func copyRows(s *tensor.Signature, inputs []tensor.Tensor, n int) [][]tensor.Ten
 }
 
 // newValueTrial returns a trial of values that requests to a plan bring. Its rows run alone as such requests do.
-func (h *Host) newValueTrial(r *replica, p *plan) *trial {
+func (h *Host) newValueTrial(r *replica, p *execution.Plan) *trial {
 	return &trial{
-		host: h, replica: r, decision: &decision{signature: p.signature, trims: p.trims},
-		batching: &modelrepo.Batching{Tolerance: r.verdict.tolerance, AllowedBatchSizes: p.allowed},
+		host: h, replica: r, decision: &decision{signature: p.Signature, trims: p.Trims},
+		batching: &modelrepo.Batching{Tolerance: r.verdict.tolerance, AllowedBatchSizes: p.Allowed},
 		rng:      rand.New(rand.NewPCG(2, uint64(r.number))), unit: 1, unjoined: r.unjoined(),
 	}
 }
 
 // value compares what rows of a request give alone with what they give in batches, beside each other and made-up rows, all with the
 // request's value of the inputs without rows. shown reports whether that showed something; wrong is what speaks against batching.
-func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wrong string, shown bool) {
+func (t *trial) value(ctx context.Context, p *execution.Plan, sets [][]tensor.Tensor) (wrong string, shown bool) {
 	b := &baseline{unit: t.unit}
 	came, _, err := t.add(ctx, b, sets, 0)
 	if err != nil || came == 0 {
@@ -87,7 +91,7 @@ func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wro
 	}
 	like := b.some(came)
 	for n := range kinds {
-		made := kinds[n].rows(like, p.signature, t.rng)
+		made := kinds[n].rows(like, p.Signature, t.rng)
 		if !kinds[n].live || len(made) == 0 {
 			continue
 		}
@@ -98,14 +102,14 @@ func (t *trial) value(ctx context.Context, p *plan, sets [][]tensor.Tensor) (wro
 	if !differ(b.sets) {
 		return "", false
 	}
-	brought := slices.DeleteFunc(slices.Clone(p.signature.Inputs), func(in tensor.Spec) bool { return !hasValues(in) })
+	brought := slices.DeleteFunc(slices.Clone(p.Signature.Inputs), func(in tensor.Spec) bool { return !execution.HasValues(in) })
 	all := len(b.sets)
-	most := p.most
+	most := p.Most
 	if most == 1 {
 		most = 3 // rows that are to be run one by one are independent if those of small batches are
 	}
-	if p.budget > 0 { // nor do requests get larger batches, about
-		most = min(most, max(3, int(p.budget/max(1, t.spent/time.Duration(all)))))
+	if p.Budget > 0 { // nor do requests get larger batches, about
+		most = min(most, max(3, int(p.Budget/max(1, t.spent/time.Duration(all)))))
 	}
 	batches := [][]int{
 		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),

@@ -148,10 +148,10 @@ func (d *decision) explain(padded bool) {
 	for o := range d.signature.Outputs {
 		out := &d.signature.Outputs[o]
 		for dim, size := range out.Shape {
-			c := slices.IndexFunc(d.trims, func(c trim) bool { return c.output == o && c.dim == dim })
+			c := slices.IndexFunc(d.trims, func(c tensor.Trim) bool { return c.Output == o && c.Dim == dim })
 			switch {
 			case c >= 0:
-				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q", out.Name, dim, d.signature.Inputs[d.trims[c].input].Name))
+				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q", out.Name, dim, d.signature.Inputs[d.trims[c].Input].Name))
 			case size == tensor.Unknown && dim != out.BatchDim:
 				*notes = append(*notes, fmt.Sprintf("output %q comes in dimension %d as the model gives it for the padded inputs", out.Name, dim))
 			}

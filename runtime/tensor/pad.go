@@ -8,6 +8,15 @@ type Padding struct {
 	Element []byte
 }
 
+// Padding returns how a request's value of the input is padded along its length, and whether it is at all.
+func (s *Spec) Padding(value Shape) (p Padding, pads bool) {
+	v := s.Variable
+	if v == nil || len(v.Buckets) == 0 {
+		return Padding{}, false
+	}
+	return Padding{Dim: v.Dim, Size: v.Padded(value[v.Dim]), Element: v.Pad}, true
+}
+
 // JoinPadded is JoinRows for ranges whose tensors may also differ in dimension p.Dim, which is not dim: each is padded on the
 // way. None is larger there than p.Size. dst must have PaddedSize bytes.
 func JoinPadded(dst []byte, dim int, ranges []RowRange, p Padding) {

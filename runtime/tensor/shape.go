@@ -82,3 +82,13 @@ func (s Shape) write(open bool) string {
 	b.WriteByte(']')
 	return b.String()
 }
+
+// HasRows reports whether the shape has so many rows along dim; where there are none to have (NoBatch), it does.
+func (s Shape) HasRows(dim, rows int) bool {
+	return dim == NoBatch || dim < len(s) && s[dim] == int64(rows)
+}
+
+// EqualBut reports whether two shapes are equal in every dimension but dim.
+func (s Shape) EqualBut(dim int, t Shape) bool {
+	return len(s) == len(t) && slices.Equal(s[:dim], t[:dim]) && slices.Equal(s[dim+1:], t[dim+1:])
+}

@@ -1,4 +1,4 @@
-package host
+package execution
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 // scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error, none.
 func (x *execution) scatter(parts []part, size int) error {
 	// What a request gave alone goes back as it is, whatever the model made of its rows.
-	whole := len(parts) == 1 && parts[0].rows == parts[0].job.rows && size == parts[0].rows
-	for i := range x.plan.signature.Outputs {
-		spec, out := &x.plan.signature.Outputs[i], &x.buf.batch.Outputs[i]
+	whole := len(parts) == 1 && parts[0].rows == parts[0].job.Rows && size == parts[0].rows
+	for i := range x.plan.Signature.Outputs {
+		spec, out := &x.plan.Signature.Outputs[i], &x.buf.batch.Outputs[i]
 		switch dim := spec.BatchDim; {
 		case out.DType == tensor.Invalid:
 			return fmt.Errorf("the run left output %q without a value", spec.Name)
 		case whole || dim == tensor.NoBatch:
-		case !holds(out.Shape, dim, size):
+		case !out.Shape.HasRows(dim, size):
 			return &rowsError{spec.Name, slices.Clone(out.Shape), size, dim}
 		}
 	}
@@ -44,18 +44,18 @@ func (e *rowsError) Error() string {
 
 // take copies what a part wants of the batch's outputs, where its rows begin at row at.
 func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
-	n := len(x.plan.signature.Outputs)
-	if p.job.wanted != nil {
-		n = len(p.job.wanted)
+	n := len(x.plan.Signature.Outputs)
+	if p.job.Wanted != nil {
+		n = len(p.job.Wanted)
 	}
 	outputs := make([]tensor.Tensor, n)
 	for i := range outputs {
-		o := p.job.output(i)
-		dim := x.plan.signature.Outputs[o].BatchDim
+		o := p.job.Output(i)
+		dim := x.plan.Signature.Outputs[o].BatchDim
 		if whole {
 			dim = tensor.NoBatch
 		}
-		outputs[i] = share(x.plan.signature, x.plan.trims, o, dim, tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.inputs)
+		outputs[i] = x.plan.Signature.Share(x.plan.Trims, o, dim, tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.Inputs)
 	}
 	return outputs
 }

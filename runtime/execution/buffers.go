@@ -1,4 +1,4 @@
-package host
+package execution
 
 import (
 	"sync"
@@ -15,7 +15,7 @@ type buffers struct {
 	shape  tensor.Shape
 }
 
-// pool keeps a version's buffers between executions, as many as there are lanes. Safe for concurrent use.
+// pool keeps a session's buffers between executions, as many as there are lanes. Safe for concurrent use.
 type pool struct {
 	inputs, outputs, most int
 	memory                tensor.Allocator // of batches; nil: the system's

@@ -1,4 +1,4 @@
-package host
+package execution
 
 import (
 	lru "container/list"
@@ -12,10 +12,9 @@ import (
 // Bounds of what is remembered of a replica's values: how many there are, the bytes of one, and of all. A larger value is never proven, so
 // that its requests run alone; one that was forgotten is proven again.
 const (
-	mostValues      = 256
-	valueBytes      = 1 << 20
-	allValuesBytes  = 16 << 20
-	valueProofBytes = trialBytes / 16 // of a row that takes part in a proof
+	mostValues     = 256
+	valueBytes     = 1 << 20
+	allValuesBytes = 16 << 20
 )
 
 // Proofs of a replica's values take a part of the device time that its answered requests took, which is earned as those are answered.
@@ -25,10 +24,10 @@ const (
 	valuePart = 10 // one in so many
 )
 
-// values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the sizes of open
+// Values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the sizes of open
 // dimensions, which is the key of their task. Until rows that came with a value were seen to answer alike alone and in batches, its
 // requests run by themselves, as they came. Safe for concurrent use.
-type values struct {
+type Values struct {
 	mu      sync.Mutex
 	known   map[string]*lru.Element // guarded by mu: of *value
 	recent  lru.List                // guarded by mu: the latest in front
@@ -43,20 +42,18 @@ type value struct {
 	asked  int // how many requests came with it while it could have been proven
 }
 
-// newValues returns nil where no value has to be proven.
-func newValues(s *tensor.Signature, v verdict) *values {
-	if !v.batched || v.anyValue {
+// NewValues returns what is to be proven of the values of requests to a model whose made-up rows may be joined; nil where requests bring
+// nothing but rows.
+func NewValues(s *tensor.Signature) *Values {
+	if !slices.ContainsFunc(s.Inputs, HasValues) {
 		return nil
 	}
-	if !slices.ContainsFunc(s.Inputs, hasValues) {
-		return nil
-	}
-	return &values{known: map[string]*lru.Element{}}
+	return &Values{known: map[string]*lru.Element{}}
 }
 
-// hasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of lengths that are padded,
+// HasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of lengths that are padded,
 // all buckets were.
-func hasValues(s tensor.Spec) bool {
+func HasValues(s tensor.Spec) bool {
 	if s.BatchDim == tensor.NoBatch {
 		return true
 	}
@@ -69,10 +66,10 @@ func hasValues(s tensor.Spec) bool {
 	return false
 }
 
-// ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then settle. A value is worth a
+// Ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then settle. A value is worth a
 // proof when it comes the second time; where a proof showed nothing, the next follows when it has come twice as often. Without may none is
 // begun.
-func (v *values) ask(key string, may bool) (proven, prove bool) {
+func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false
 	}
@@ -100,7 +97,7 @@ func (v *values) ask(key string, may bool) (proven, prove bool) {
 }
 
 // remember adds a value that came for the first time, and forgets the ones that were not asked for the longest. The caller holds mu.
-func (v *values) remember(key string) {
+func (v *Values) remember(key string) {
 	v.known[key] = v.recent.PushFront(&value{key: key, asked: 1})
 	v.bytes += len(key)
 	for v.recent.Len() > mostValues || v.bytes > allValuesBytes {
@@ -110,15 +107,15 @@ func (v *values) remember(key string) {
 	}
 }
 
-// earn takes in the device time of an answered request.
-func (v *values) earn(took time.Duration) {
+// Earn takes in the device time of an answered request.
+func (v *Values) Earn(took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.used = max(0, v.used-took/valuePart)
 }
 
-// settle ends the proof of a value, which took so much device time.
-func (v *values) settle(key string, proven bool, took time.Duration) {
+// Settle ends the proof of a value, which took so much device time.
+func (v *Values) Settle(key string, proven bool, took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.proving = false

@@ -1,0 +1,37 @@
+package execution
+
+import "github.com/weftserve/weft/runtime/tensor"
+
+// assemble copies the rows of all parts into the batch's inputs, once, pads them to their bucket on the way, which is the same for all
+// because the key says so, and fills up to size rows with copies of the last row: a row of real data takes a model nowhere that a request
+// could not.
+func (x *execution) assemble(parts []part, size int) {
+	rows := rowsOf(parts)
+	for i := range x.plan.Signature.Inputs {
+		dim := x.plan.Signature.Inputs[i].BatchDim
+		first := &parts[0].job.Inputs[i]
+		if dim == tensor.NoBatch || first.Shape[dim] == 0 {
+			// Equal in all parts: the key says so. What has no row is alone.
+			copy(x.buf.batch.Input(i, first.DType, first.Shape, len(first.Data)), first.Data)
+			continue
+		}
+		ranges := x.buf.ranges[:0]
+		for _, p := range parts {
+			ranges = append(ranges, tensor.RowRange{Tensor: p.job.Inputs[i], First: p.first, Rows: p.rows})
+		}
+		last := ranges[len(ranges)-1]
+		last.First, last.Rows = last.First+last.Rows-1, 1
+		for range size - rows {
+			ranges = append(ranges, last)
+		}
+		x.buf.ranges = ranges
+		x.buf.shape = append(x.buf.shape[:0], first.Shape...)
+		x.buf.shape[dim] = int64(size)
+		if p, pads := x.plan.Signature.Inputs[i].Padding(first.Shape); pads {
+			x.buf.shape[p.Dim] = p.Size
+			tensor.JoinPadded(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.PaddedSize(dim, ranges, p)), dim, ranges, p)
+			continue
+		}
+		tensor.JoinRows(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.JoinedSize(dim, ranges)), dim, ranges)
+	}
+}

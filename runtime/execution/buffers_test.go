@@ -1,0 +1,38 @@
+package execution
+
+import (
+	"testing"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+func TestPoolGivesItsMemoryBack(t *testing.T) {
+	p := pool{inputs: 1, outputs: 1, most: 2}
+	var used [4]*buffers
+	for i := range used {
+		used[i] = p.take()
+		used[i].batch.Input(0, tensor.Uint8, tensor.Shape{10000}, 10000)
+		used[i].parts = append(used[i].parts, part{job: &Job{}})
+	}
+	for i, b := range used[:3] {
+		p.give(b)
+		if kept, want := b.batch.Cap() > 0, i < 2; kept != want {
+			t.Errorf("buffers %d kept: %v, want %v: there are two lanes", i, kept, want)
+		}
+		if parts := b.parts[:1]; parts[0].job != nil {
+			t.Errorf("buffers %d refer to a request", i)
+		}
+	}
+	if again := p.take(); again != used[1] {
+		t.Error("kept buffers were not used again")
+	} else {
+		p.give(again)
+	}
+	p.close()
+	p.give(used[3]) // of a run that ends late
+	for i, b := range used {
+		if b.batch.Cap() > 0 {
+			t.Errorf("buffers %d hold %d bytes after close", i, b.batch.Cap())
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// execution is one call of Execute. It owns its buffers until the end of the call.
+type execution struct {
+	unit *Unit
+	plan *Plan
+	buf  *buffers
+
+	deviceTime time.Duration // 0 where only the elapsed time is known
+	runs       int           // of the engine, begun
+	failed     bool          // some run failed
+	found      Finding
+	answered   *atomic.Int32 // see UndecidedError; nil until there is one
+}
+
+// part is the rows of one span that a run executes: all of them, or some where a batch is halved for want of memory.
+type part struct {
+	span        *sharedsched.Span
+	job         *Job
+	first, rows int
+}
+
+// execute runs a batch on a device that works.
+func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
+	buf := u.buffers.take()
+	defer u.buffers.give(buf)
+	x := execution{unit: u, plan: u.Plan().during(b.Spans), buf: buf}
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		if j := s.Payload.(*Job); s.Rows == j.Rows || !j.complete() {
+			buf.parts = append(buf.parts, part{span: s, job: j, first: s.First, rows: s.Rows})
+		}
+	}
+	if len(buf.parts) == 0 {
+		return sharedsched.Report{Unusable: true}
+	}
+	err := x.run(buf.parts, x.plan.Padded(b.Padded)) // what runs alone is not padded yet
+	if err != nil {
+		x.recoverFrom(err, buf.parts)
+		x.countMates(b.Spans)
+	}
+	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
+	// the sizes that warm-up tries, does not tell, and is taken to have been too large.
+	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.Batched && b.Rows > 1 ||
+		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
+	if x.found != (Finding{}) {
+		u.Owner.Found(x.found)
+	}
+	return sharedsched.Report{
+		DeviceTime: x.deviceTime, Unusable: x.failed, OutOfMemory: ranOut, Failure: x.failure(err), Reruns: x.runs - 1,
+	}
+}
+
+// failure says why the execution failed, given the error of its first run.
+func (x *execution) failure(err error) sharedsched.Failure {
+	switch {
+	case x.found.Lost != nil:
+		return sharedsched.LostDevice
+	case engine.KindOf(err) == engine.OutOfMemory:
+		return sharedsched.OutOfMemory
+	case err != nil:
+		return sharedsched.ModelFailed
+	}
+	return sharedsched.NotFailed
+}
+
+// run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic
+// on the way, in the engine or for want of memory, becomes an error.
+func (x *execution) run(parts []part, size int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if e, is := p.(error); is {
+				err = fmt.Errorf("the run panicked: %w", e)
+			} else {
+				err = fmt.Errorf("the run panicked: %v", p)
+			}
+			if engine.KindOf(err) != engine.OutOfMemory {
+				// The stack helps nobody but the operator, so it does not travel with the error.
+				x.unit.Log.Error("a run panicked", "model", x.unit.Model, "version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))
+			}
+		}
+		x.failed = x.failed || err != nil
+		if engine.KindOf(err) == engine.DeviceLost {
+			x.found.Lost = err
+		}
+	}()
+	x.runs++
+	x.assemble(parts, size)
+	for i := range x.buf.batch.Outputs {
+		x.buf.batch.Outputs[i].DType = tensor.Invalid
+	}
+	if err := x.compute(); err != nil {
+		return err
+	}
+	return x.scatter(parts, size)
+}
+
+// compute calls the engine.
+func (x *execution) compute() error {
+	if !x.unit.threadTime {
+		return x.unit.session.Run(context.Background(), x.buf.batch)
+	}
+	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
+	runtime.LockOSThread()
+	start := threadTime()
+	defer func() {
+		x.deviceTime += threadTime() - start
+		runtime.UnlockOSThread()
+	}()
+	return x.unit.session.Run(context.Background(), x.buf.batch)
+}
+
+// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that clock: without
+// it, it panics.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
+	}
+	return time.Duration(ts.Nano())
+}

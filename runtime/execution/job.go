@@ -1,0 +1,68 @@
+package execution
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Job is the payload of one task: a request's tensors on their way through the scheduler. The exported fields are set before the task is
+// handed to it, and the tensors stay as they are until it has ended.
+type Job struct {
+	Unit   *Unit
+	Inputs []tensor.Tensor
+	Rows   int
+	Wanted []int // outputs, by place in the signature; nil: all
+	Plan   *Plan // of what is to run by itself; nil: that of the unit
+	Task   sharedsched.Task
+
+	mu     sync.Mutex // several executions may answer one job at a time
+	pieces []piece    // guarded by mu until the task has ended
+}
+
+// piece is the answer to some rows of a job: the wanted outputs, in fresh memory.
+type piece struct {
+	first, rows int
+	size        int // of the execution, with padding
+	outputs     []tensor.Tensor
+}
+
+// answer records the outputs for some of the job's rows.
+func (j *Job) answer(p piece) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pieces = append(j.pieces, p)
+}
+
+// complete reports whether all rows were answered at once.
+func (j *Job) complete() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.pieces, func(p piece) bool { return p.rows == j.Rows })
+}
+
+// SizeOf returns the size of the execution that answered a row. The task must have ended well.
+func (j *Job) SizeOf(row int) (size int) {
+	for _, p := range j.pieces {
+		if p.rows == j.Rows {
+			return p.size
+		}
+		if p.first <= row && row < p.first+p.rows {
+			size = p.size
+		}
+	}
+	return size
+}
+
+// Split reports whether the job was answered in several executions. The task must have ended well.
+func (j *Job) Split() bool { return len(j.pieces) > 1 }
+
+// Output returns the place in the signature of wanted output i.
+func (j *Job) Output(i int) int {
+	if j.Wanted == nil {
+		return i
+	}
+	return j.Wanted[i]
+}

@@ -1,0 +1,117 @@
+package execution
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Plan is how a unit's requests become executions. It is immutable.
+type Plan struct {
+	Signature *tensor.Signature
+	// Batched: rows of different requests may share an execution.
+	Batched bool
+	// Trims are the output dimensions that are cut back to the length of an input; none where inputs are not padded.
+	Trims []tensor.Trim
+	// Allowed are the sizes that an execution may have, ascending; empty: any. Most is the largest.
+	Allowed []int
+	Most    int
+	// Budget is the device time that one execution may take; 0: no bound.
+	Budget time.Duration
+	Watch  Watch
+	// Values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil where none has to be.
+	Values *Values
+
+	shapeKey int   // the length of Signature.ShapeKey, which is the same for every request
+	before   *Plan // of what was in batching until it was taken out; nil for others
+}
+
+// Watch is how closely somebody looks at what was executed by a plan.
+type Watch struct {
+	// Share is the part of the device time of executions in which their rows are run once more and compared.
+	Share float64
+	// Trusted: what that shows is told, and the plan stays as it is.
+	Trusted bool
+}
+
+// NewPlan returns a plan by which each request is an execution of its own. What it is besides is for the caller to set.
+func NewPlan(s *tensor.Signature, budget time.Duration) *Plan {
+	p := &Plan{Signature: s, Budget: budget}
+	for _, in := range s.Inputs {
+		for d, size := range in.Shape {
+			if size == tensor.Unknown && d != in.BatchDim {
+				p.shapeKey += 8
+			}
+		}
+	}
+	return p
+}
+
+// Unjoined returns the plan of requests that run by themselves, as they came: s is the signature without padding.
+func (p *Plan) Unjoined(s *tensor.Signature) *Plan { return &Plan{Signature: s, shapeKey: p.shapeKey} }
+
+// Dissolved returns the plan that takes the place of one that joined rows which cannot be: each request is an execution of its own. Batches
+// that were formed before still follow the first plan. s is the signature without padding.
+func (p *Plan) Dissolved(s *tensor.Signature) *Plan {
+	return &Plan{Signature: s, Budget: p.Budget, shapeKey: p.shapeKey, before: p}
+}
+
+// Whole returns the plan itself, or the one that was dissolved.
+func (p *Plan) Whole() *Plan {
+	if p.before != nil {
+		return p.before
+	}
+	return p
+}
+
+// Padded returns the size of an execution of so many rows.
+func (p *Plan) Padded(rows int) int {
+	if i, _ := slices.BinarySearch(p.Allowed, rows); p.Batched && i < len(p.Allowed) {
+		return p.Allowed[i]
+	}
+	return rows
+}
+
+// Keys returns the key under which requests with these inputs may share an execution, and its part that decides the cost. A
+// model whose only open dimension is the batch has empty keys, which take no memory.
+func (p *Plan) Keys(inputs []tensor.Tensor) (key, shapeKey string) {
+	var room [128]byte
+	if !p.Batched {
+		// Requests run one by one, whatever their values: one queue per shape is enough.
+		shapeKey = string(p.Signature.ShapeKey(room[:0], inputs))
+		return shapeKey, shapeKey
+	}
+	key = string(p.Signature.Key(room[:0], inputs))
+	return key, key[:p.shapeKey]
+}
+
+// Joined reports whether the rows of an answered call were run in other company than alone.
+func (p *Plan) Joined(call *catalog.Call) bool {
+	o := &call.Outcome
+	return p.Batched && call.Rows > 0 && (o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
+}
+
+// pads reports whether the plan pads an input to its bucket.
+func (p *Plan) pads(inputs []tensor.Tensor) bool {
+	for i := range inputs {
+		if padding, is := p.Signature.Inputs[i].Padding(inputs[i].Shape); is && padding.Size != inputs[i].Shape[padding.Dim] {
+			return true
+		}
+	}
+	return false
+}
+
+// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its request was.
+func (p *Plan) during(spans []sharedsched.Span) *Plan {
+	first := spans[0].Payload.(*Job)
+	switch {
+	case first.Plan != nil:
+		return first.Plan
+	case p.before != nil && (len(spans) > 1 || spans[0].Rows < first.Rows):
+		return p.before
+	}
+	return p
+}

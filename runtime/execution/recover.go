@@ -1,0 +1,144 @@
+package execution
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// recoverFrom gives every part of a failed run its due: an answer if it can have one, else an error.
+func (x *execution) recoverFrom(err error, parts []part) {
+	switch {
+	case x.found.Lost != nil, engine.KindOf(err) == engine.Terminated:
+		x.fail(err, parts, len(parts) > 1)
+	case engine.KindOf(err) == engine.OutOfMemory:
+		x.halve(err, parts)
+	case isRowless(err):
+		x.separate(err, parts)
+	default:
+		x.isolate(err, parts)
+	}
+}
+
+// fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to be the
+// cause.
+func (x *execution) fail(err error, parts []part, together bool) {
+	failed := &catalog.ModelError{Model: x.unit.Model, Version: x.unit.Version, Err: err}
+	switch {
+	case x.found.Lost != nil:
+		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost, x.found.Lost)
+	case together:
+		if x.answered == nil {
+			x.answered = new(atomic.Int32)
+		}
+		err = &UndecidedError{failed, x.answered}
+	default:
+		err = failed
+	}
+	for _, p := range parts {
+		p.span.Err = err
+	}
+}
+
+// UndecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No caller hears of it: each
+// of them is to be run once more, by itself.
+type UndecidedError struct {
+	*catalog.ModelError
+	answered *atomic.Int32 // requests of the same batch, those included that were run once more
+}
+
+// Unwrap returns what the model said.
+func (e *UndecidedError) Unwrap() error { return e.ModelError }
+
+// Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each is to run as it came.
+func (e *UndecidedError) Rowless() bool { return isRowless(e) }
+
+// Answer notes that one of these requests was answered when it was run once more.
+func (e *UndecidedError) Answer() { e.answered.Add(1) }
+
+// Mates returns how many requests of the same batch were answered so far.
+func (e *UndecidedError) Mates() int { return int(e.answered.Load()) }
+
+// countMates tells the requests that the model failed on how many of their batch it answered.
+func (x *execution) countMates(spans []sharedsched.Span) {
+	answered := 0
+	for i := range spans {
+		if spans[i].Err == nil {
+			answered++
+		}
+	}
+	if x.answered != nil {
+		x.answered.Store(int32(answered))
+	}
+	for i := range spans {
+		if failed, is := errors.AsType[*catalog.ModelError](spans[i].Err); is {
+			failed.Mates = answered
+		}
+	}
+}
+
+// again runs some parts of a failed batch.
+func (x *execution) again(parts []part) error {
+	return x.run(parts, x.plan.Padded(rowsOf(parts)))
+}
+
+// halve runs the two halves of a batch that memory did not suffice for, each once.
+func (x *execution) halve(err error, parts []part) {
+	rows := rowsOf(parts)
+	if !x.plan.Batched || rows == 1 {
+		x.fail(err, parts, len(parts) > 1)
+		return
+	}
+	left, right := cut(parts, (rows+1)/2)
+	for _, half := range [][]part{left, right} {
+		if x.found.Lost == nil {
+			err = x.again(half)
+		}
+		switch {
+		case isRowless(err):
+			x.separate(err, half)
+		case err != nil:
+			x.fail(err, half, len(half) > 1)
+		}
+	}
+}
+
+// cut divides parts after so many rows, through the middle of a part if need be.
+func cut(parts []part, rows int) (left, right []part) {
+	for _, p := range parts {
+		n := min(rows, p.rows)
+		rows -= n
+		if n > 0 {
+			left = append(left, part{span: p.span, job: p.job, first: p.first, rows: n})
+		}
+		if n < p.rows {
+			right = append(right, part{span: p.span, job: p.job, first: p.first + n, rows: p.rows - n})
+		}
+	}
+	return left, right
+}
+
+// isRowless reports whether a run went well but for outputs that cannot be divided among its requests.
+func isRowless(err error) bool {
+	_, is := errors.AsType[*rowsError](err)
+	return is
+}
+
+// separate notes that such a run was found, and has its requests run one by one, as they came.
+func (x *execution) separate(err error, parts []part) {
+	x.found.Rowless = cmp.Or(x.found.Rowless, err)
+	x.fail(err, parts, true)
+}
+
+func rowsOf(parts []part) int {
+	rows := 0
+	for i := range parts {
+		rows += parts[i].rows
+	}
+	return rows
+}

@@ -1,0 +1,82 @@
+package execution
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Unit executes jobs. It is a version of the scheduler by itself. All fields are set before it is first added to the scheduler. Safe for
+// concurrent use.
+type Unit struct {
+	Model   string
+	Version int64
+	*Loaded
+	Owner Owner
+	Log   *slog.Logger
+
+	plan atomic.Pointer[Plan]
+}
+
+// Owner is what a unit belongs to.
+type Owner interface {
+	// Lost reports whether the unit's device failed, so that nothing is to be run there any more. It takes no lock.
+	Lost() bool
+	// Found hears what an execution found, on the goroutine that executes it and before its jobs end. It must not wait for an execution.
+	Found(Finding)
+}
+
+// Finding is what an execution found out of its unit.
+type Finding struct {
+	// Rowless says that an output did not have the rows of the batch, so that nobody knows whose is what; nil: it had.
+	Rowless error
+	// Lost is the error that told that the device failed; nil: it works.
+	Lost error
+}
+
+// Plan returns how jobs become executions now.
+func (u *Unit) Plan() *Plan { return u.plan.Load() }
+
+// Follow has executions that begin from now on follow another plan.
+func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
+
+// Loaded is a session and the memory of its executions. Units may share one, while one takes the place of the other.
+type Loaded struct {
+	Meter *engine.Meter // of the session
+
+	session    engine.Session
+	threadTime bool
+	buffers    pool
+}
+
+// Load takes over a session that was just opened.
+func Load(o engine.Opened) *Loaded {
+	s := o.Session.Signature()
+	return &Loaded{
+		Meter: engine.NewMeter(o.Session), session: o.Session, threadTime: o.ThreadTime,
+		buffers: pool{inputs: len(s.Inputs), outputs: len(s.Outputs), memory: o.Memory},
+	}
+}
+
+// Keep has the memory of so many executions kept for later ones, which is how many may be in flight. It is called before the first one.
+func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
+
+// Close gives the memory back and closes the session. No execution may be in flight or follow.
+func (l *Loaded) Close() error {
+	l.buffers.close() // the driver unlocks them, where it had locked them
+	return l.Meter.Close()
+}
+
+// Execute runs a batch whose payloads are jobs of one unit: it is the part of a sharedsched.Executor that is below the choice of the batch.
+func Execute(b *sharedsched.Batch) sharedsched.Report {
+	u := b.Spans[0].Payload.(*Job).Unit
+	if u.Owner.Lost() {
+		for i := range b.Spans {
+			b.Spans[i].Err = sharedsched.ErrRemoved // it was not run here, so that it may be run elsewhere
+		}
+		return sharedsched.Report{Unusable: true, Failure: sharedsched.LostDevice}
+	}
+	return u.execute(b)
+}

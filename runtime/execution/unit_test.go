@@ -1,0 +1,138 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// session is x [?] → y [?] of bytes, run by a function.
+type session struct {
+	run    func(b *tensor.Batch) error
+	closed int
+}
+
+var anyBytes = tensor.Signature{
+	Inputs:  []tensor.Spec{{Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}},
+	Outputs: []tensor.Spec{{Name: "y", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}},
+}
+
+func (s *session) Signature() *tensor.Signature                 { return &anyBytes }
+func (s *session) Run(_ context.Context, b *tensor.Batch) error { return s.run(b) }
+func (s *session) Stats() engine.Stats                          { return engine.Stats{} }
+
+func (s *session) Close() error {
+	s.closed++
+	return nil
+}
+
+// owner keeps what it hears.
+type owner struct {
+	lost  bool
+	found []Finding
+}
+
+func (o *owner) Lost() bool      { return o.lost }
+func (o *owner) Found(f Finding) { o.found = append(o.found, f) }
+
+// batched returns a unit whose plan joins up to eight rows.
+func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {
+	o := &owner{}
+	u := &Unit{Model: "m", Version: 1, Loaded: Load(engine.Opened{Session: &session{run: run}}), Owner: o, Log: slog.New(slog.DiscardHandler)}
+	p := NewPlan(&anyBytes, 0)
+	p.Batched, p.Most = true, 8
+	u.Follow(p)
+	return u, o
+}
+
+// together executes a batch of requests of one byte each, and returns how each ended.
+func together(u *Unit, values ...byte) (answers []string, r sharedsched.Report) {
+	b := &sharedsched.Batch{Rows: len(values), Padded: len(values)}
+	jobs := make([]*Job, len(values))
+	for i, v := range values {
+		jobs[i] = &Job{Unit: u, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{v}}}}
+		b.Spans = append(b.Spans, sharedsched.Span{Payload: jobs[i], Rows: 1})
+	}
+	r = Execute(b)
+	for i, j := range jobs {
+		if err := b.Spans[i].Err; err != nil {
+			answers = append(answers, err.Error())
+			continue
+		}
+		outputs, err := j.Join()
+		if err != nil {
+			answers = append(answers, err.Error())
+			continue
+		}
+		answers = append(answers, string(outputs[0].Data))
+	}
+	return answers, r
+}
+
+// echo answers with the input, and fails on a '!'.
+func echo(b *tensor.Batch) error {
+	in := b.Inputs[0]
+	for _, v := range in.Data {
+		if v == '!' {
+			return errors.New("no exclamations")
+		}
+	}
+	copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
+	return nil
+}
+
+func TestExecute(t *testing.T) {
+	u, o := batched(echo)
+	got, report := together(u, 'a', '!', 'c')
+	const failed = `model "m" version 1 failed on this input: no exclamations`
+	if len(got) != 3 || got[0] != "a" || got[1] != failed || got[2] != "c" || report.Failure != sharedsched.ModelFailed || report.Reruns == 0 {
+		t.Errorf("answers %q, report %+v", got, report)
+	}
+	if len(o.found) != 0 {
+		t.Errorf("something was found of a unit that works: %v", o.found)
+	}
+}
+
+// TestOwnerHears: what an execution finds of the unit itself is told once, and what is lost is not run any more.
+func TestOwnerHears(t *testing.T) {
+	lost := &engine.Error{Kind: engine.DeviceLost, Err: errors.New("fell off the bus")}
+	u, o := batched(func(*tensor.Batch) error { return lost })
+	if _, report := together(u, 'a', 'b'); report.Failure != sharedsched.LostDevice || report.Reruns != 0 {
+		t.Errorf("report %+v", report)
+	}
+	if len(o.found) != 1 || !errors.Is(o.found[0].Lost, lost) || o.found[0].Rowless != nil {
+		t.Errorf("found %v", o.found)
+	}
+	o.lost = true
+	if got, report := together(u, 'a'); got[0] != sharedsched.ErrRemoved.Error() || report.Failure != sharedsched.LostDevice || len(o.found) != 1 {
+		t.Errorf("on a lost device: answers %q, report %+v, found %v", got, report, o.found)
+	}
+
+	u, o = batched(func(b *tensor.Batch) error {
+		copy(b.Output(0, tensor.Uint8, tensor.Shape{5}, 5), "other")
+		return nil
+	})
+	b := &sharedsched.Batch{Rows: 2, Padded: 2}
+	for range 2 {
+		j := &Job{Unit: u, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}}}
+		b.Spans = append(b.Spans, sharedsched.Span{Payload: j, Rows: 1})
+	}
+	Execute(b)
+	if len(o.found) != 1 || o.found[0].Rowless == nil || o.found[0].Lost != nil {
+		t.Errorf("found %v, want that an output has no rows", o.found)
+	}
+	for _, s := range b.Spans {
+		if e, is := errors.AsType[*UndecidedError](s.Err); !is || !e.Rowless() {
+			t.Errorf("a request of that batch ended with %v", s.Err)
+		}
+		if _, is := errors.AsType[*catalog.ModelError](s.Err); !is {
+			t.Errorf("%v is no error of the model", s.Err)
+		}
+	}
+}
