@@ -111,9 +111,9 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	if err := req.check(); err != nil {
 		return at, err
 	}
-	f.serial = p.serial.Add(1)
+	serial := p.serial.Add(1)
 	for tries := 0; ; tries++ {
-		err = p.try(ctx, f)
+		err = p.try(ctx, f, serial)
 		if !stoppedBeingReady(err) || tries == maxReroutes {
 			break
 		}
@@ -135,16 +135,15 @@ func (p *Pipeline) Leave(req *Request) {
 type flight struct {
 	req      *Request
 	observed observed
-	serial   uint64
 	call     catalog.Call
 	// result has its place as soon as the request is routed.
 	result Result
 }
 
 // try takes a request from its routing to its results.
-func (p *Pipeline) try(ctx context.Context, f *flight) error {
+func (p *Pipeline) try(ctx context.Context, f *flight, serial uint64) error {
 	f.result = Result{call: &f.call}
-	route, err := p.route(f)
+	route, err := p.route(f, serial)
 	if err != nil {
 		return err
 	}
@@ -161,7 +160,6 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err := checkResults(&f.call); err != nil {
 		return err
 	}
-	f.result.Outcome = f.call.Outcome
 	p.mirror(f, &route)
 	if f.req.EndOfEpisode {
 		p.router.End(f.result.Model, f.req.Episode)

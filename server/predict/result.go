@@ -25,12 +25,14 @@ type Place struct {
 // Result is what came of a request that was answered.
 type Result struct {
 	Place
-	Outcome sharedsched.Outcome
 	// Message is the answer in its protocol's form, for a recorder that knows it. A codec may set it.
 	Message any
 
 	call *catalog.Call
 }
+
+// Outcome tells how the request was executed.
+func (r *Result) Outcome() *sharedsched.Outcome { return &r.call.Outcome }
 
 // Outputs returns the outputs that were asked for, in that order: whole tensors with what the signature says of them.
 func (r *Result) Outputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {

@@ -26,7 +26,7 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 		version   weftv1.ModelSpec_Version
 		execution weftv1.ExecutionInfo
 	}{}
-	at, o := &result.Place, &result.Outcome
+	at, o := &result.Place, result.Outcome()
 	answer.version.Version = at.Version
 	answer.model.Name, answer.model.VersionChoice = at.Model, &answer.version
 	x := &answer.execution
