@@ -52,8 +52,8 @@ bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) tim
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
 
 .PHONY: sim
-sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `bin/weft sim --quick` takes half of one)
-	go run ./cmd/weft sim --out docs/sim >/dev/null
+sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `go run ./scripts/sim --quick` takes half of one)
+	go run ./scripts/sim --out docs/sim >/dev/null
 
 .PHONY: gpu-check
 gpu-check: setup build ## Check a server on this machine's GPU: answers, speed, sharing, telemetry (ARGS='--device cpu': without one)

@@ -25,7 +25,7 @@ var libraries = []struct {
 	},
 	{
 		"google.golang.org/grpc",
-		[]string{"server", "cmd/...", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck"},
+		[]string{"server", "cmd/...", "internal/app", "internal/replay", "internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck"},
 		"everything behind the edge works without an RPC library",
 	},
 }
