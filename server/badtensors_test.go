@@ -11,6 +11,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // TestMessagesAboutBadTensors makes requests with one wrong tensor at random. Each is refused by a message that names the input, repeats what came
@@ -21,7 +23,8 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 	literal := func(shape []int64) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", ",") }
 	seen := map[string]int{}
 	for range 20_000 {
-		dtype := representations[pick(len(representations))].dtype
+		representation := servertest.Representations[pick(len(servertest.Representations))]
+		dtype := representation.DType
 		name := []string{"x", "observation", "état", "a\"b", "/etc/passwd"}[pick(5)]
 		declared := tensor.Shape{tensor.Unknown, int64(1 + pick(3)), tensor.Unknown}[:1+pick(3)]
 		v := &catalog.Version{
@@ -37,7 +40,7 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 		}
 		field := fmt.Sprintf("inputs[%q]", name)
 		count := func() int64 { n, _ := tensor.Shape(shape).Elements(); return n }
-		input := &weftv1.Tensor{Dtype: wireDTypes[dtype], Shape: shape}
+		input := &weftv1.Tensor{Dtype: wire.DataType(dtype), Shape: shape}
 		fill := func(n int64) {
 			if dtype == tensor.String {
 				input.StringValues = make([][]byte, n)
@@ -49,11 +52,11 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 		kind := []string{"dtype", "negative", "wrong size", "rank", "rows", "none", "elements", "two", "list", "unknown dtype", "huge"}[pick(11)]
 		switch kind {
 		case "dtype":
-			other := representations[pick(len(representations))].dtype
+			other := servertest.Representations[pick(len(servertest.Representations))].DType
 			if other == dtype {
 				continue
 			}
-			input.Dtype, want, came = wireDTypes[other], dtype.String(), other.String()
+			input.Dtype, want, came = wire.DataType(other), dtype.String(), other.String()
 			field += ".dtype"
 		case "unknown dtype":
 			input.Dtype, want, came = 77, dtype.String(), "77"
@@ -111,7 +114,7 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 				continue
 			}
 			input.Int64Values = make([]int64, count())
-			want, came = formNames[typedForm(dtype)], "int64_values"
+			want, came = representation.List(), "int64_values"
 			field += ".int64_values"
 		}
 		_, _, err := newCall(&weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{name: input}}, v)

@@ -13,14 +13,16 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // everyType takes one input of each element type, open in both dimensions, and one shared by all rows.
 func everyType() *catalog.Version {
 	sig := &tensor.Signature{}
-	for _, tt := range representations {
+	for _, tt := range servertest.Representations {
 		sig.Inputs = append(sig.Inputs, tensor.Spec{
-			Name: tt.dtype.String(), DType: tt.dtype, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown}, BatchDim: 0,
+			Name: tt.DType.String(), DType: tt.DType, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown}, BatchDim: 0,
 		})
 	}
 	sig.Inputs = append(sig.Inputs, tensor.Spec{Name: "shared", DType: tensor.Float32, BatchDim: tensor.NoBatch})
@@ -61,8 +63,8 @@ func FuzzRequest(f *testing.F) {
 		f.Add(data)
 	}
 	versions := []*catalog.Version{everyType()}
-	for dtype := range wireDTypes {
-		versions = append(versions, oneType(dtype))
+	for _, tt := range servertest.Representations {
+		versions = append(versions, oneType(tt.DType))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		req := &weftv1.PredictRequest{}
@@ -119,11 +121,7 @@ func checkCall(t *testing.T, call *catalog.Call) {
 		if err := in.Check(); err != nil {
 			t.Fatalf("input %q was let through: %v", spec.Name, err)
 		}
-		message, err := encodeTensor(in, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, _, err := decodeInput("again", spec.DType, message)
+		again, _, err := wire.Decode(&spec, wire.Encode(in, true))
 		if err != nil {
 			t.Fatalf("input %q does not survive a round trip: %v", spec.Name, err)
 		}
@@ -145,16 +143,16 @@ func seedRequests() []*weftv1.PredictRequest {
 	one := func(t *weftv1.Tensor) { request(map[string]*weftv1.Tensor{"x": t}) }
 
 	all := map[string]*weftv1.Tensor{"shared": {Dtype: weftv1.DataType_DATA_TYPE_FP32, FloatValues: []float32{1}}}
-	for _, tt := range representations {
-		typed := proto.CloneOf(tt.typed)
-		typed.Dtype, typed.Shape = wireDTypes[tt.dtype], []int64{2}
+	for _, tt := range servertest.Representations {
+		typed := proto.CloneOf(tt.Typed)
+		typed.Dtype, typed.Shape = wire.DataType(tt.DType), []int64{2}
 		one(typed)
-		if tt.dtype != tensor.String {
-			one(&weftv1.Tensor{Dtype: typed.GetDtype(), Shape: []int64{2}, Raw: []byte(tt.raw)})
+		if tt.DType != tensor.String {
+			one(&weftv1.Tensor{Dtype: typed.GetDtype(), Shape: []int64{2}, Raw: []byte(tt.Raw)})
 		}
 		matrix := proto.CloneOf(typed)
 		matrix.Shape = []int64{2, 1}
-		all[tt.dtype.String()] = matrix
+		all[tt.DType.String()] = matrix
 	}
 	request(all)
 
@@ -193,7 +191,7 @@ func TestAllocationIsBounded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if x := tt.inputs["x"]; x != nil {
-				x.Dtype = wireDTypes[tt.dtype]
+				x.Dtype = wire.DataType(tt.dtype)
 			}
 			req := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "one"}, Inputs: tt.inputs}
 			version := oneType(tt.dtype)

@@ -10,6 +10,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // ListModels implements weftv1.ModelServiceServer.
@@ -119,7 +120,7 @@ func signatureMessage(s *tensor.Signature) *weftv1.Signature {
 func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
 	out := make([]*weftv1.TensorSpec, len(specs))
 	for i, spec := range specs {
-		out[i] = &weftv1.TensorSpec{Name: spec.Name, Dtype: wireDTypes[spec.DType], Shape: spec.Shape, DimNames: spec.DimNames}
+		out[i] = &weftv1.TensorSpec{Name: spec.Name, Dtype: wire.DataType(spec.DType), Shape: spec.Shape, DimNames: spec.DimNames}
 		if spec.BatchDim != tensor.NoBatch {
 			out[i].BatchDim = new(int32(spec.BatchDim))
 		}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -84,7 +85,7 @@ func describeKey(sig *tensor.Signature, key string) string {
 		for _, spec := range sig.Inputs {
 			for d, size := range spec.Shape {
 				if size == tensor.Unknown && d != spec.BatchDim && len(key) >= 8 {
-					parts = append(parts, fmt.Sprintf("%s[%d]=%d", spec.Name, d, little.Uint64([]byte(key[:8]))))
+					parts = append(parts, fmt.Sprintf("%s[%d]=%d", spec.Name, d, binary.LittleEndian.Uint64([]byte(key[:8]))))
 					key = key[8:]
 				}
 			}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +87,7 @@ var priorities = [...]sharedsched.Priority{
 
 // newCall checks the request, which has passed checkRequest, against the version that is to answer it. The call's inputs are
 // the request's own memory where they came raw. came counts the forms in which inputs came. The error is a *tensor.FieldError.
-func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call, came [forms]int, err error) {
+func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call, came forms, err error) {
 	call = &catalog.Call{
 		Version:  v,
 		Inputs:   make([]tensor.Tensor, len(v.Signature.Inputs)),
@@ -99,15 +100,9 @@ func newCall(req *weftv1.PredictRequest, v *catalog.Version) (call *catalog.Call
 	if err := checkInputNames(v.Signature, req.GetInputs()); err != nil {
 		return nil, came, err
 	}
-	for i, spec := range v.Signature.Inputs {
-		// Before the elements are counted against it: a forgotten shape is the likelier mistake than forgotten elements. One of
-		// too many dimensions is left to decodeInput, which does not repeat it.
-		if t := req.GetInputs()[spec.Name]; t.GetDtype() == wireDTypes[spec.DType] && len(t.GetShape()) <= maxRank && !spec.Shape.Accepts(t.GetShape()) {
-			return nil, came, &tensor.FieldError{
-				Field: fmt.Sprintf("inputs[%q].shape", spec.Name), Want: spec.Shape.String(), Got: tensor.Shape(t.GetShape()).Literal(),
-			}
-		}
-		in, how, err := decodeInput(spec.Name, spec.DType, req.GetInputs()[spec.Name])
+	for i := range v.Signature.Inputs {
+		spec := &v.Signature.Inputs[i]
+		in, how, err := decodeInput(spec, req.GetInputs()[spec.Name])
 		if err != nil {
 			return nil, came, err
 		}
@@ -157,6 +152,21 @@ func checkInputNames(sig *tensor.Signature, inputs map[string]*weftv1.Tensor) er
 		return &tensor.FieldError{Field: "inputs", Want: "only " + specNames(sig.Inputs), Got: "also " + foreignNames(sig, inputs)}
 	}
 	return nil
+}
+
+func inputField(name string) string { return fmt.Sprintf("inputs[%q]", name) }
+
+// inInput says of an error about a part of a tensor's message of which input it is.
+func inInput(name string, err error) error {
+	e, ok := errors.AsType[*tensor.FieldError](err)
+	if !ok {
+		return err
+	}
+	field := inputField(name)
+	if e.Field != "" {
+		field += "." + e.Field
+	}
+	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
 }
 
 // foreignNames lists a few of the inputs that the model does not have.

@@ -44,8 +44,23 @@ var layers = []layer{
 	},
 	{
 		"server",
-		[]string{"proto/gen/...", "server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		[]string{"proto/gen/...", "server/routing", "server/breaker", "server/shadow", "server/rollout", "server/wire", "sharedsched", "runtime/catalog", "runtime/tensor"},
 		"the edge declares the interfaces it needs and cmd hands them in; engines, devices and files stay behind them",
+	},
+	{
+		"server/predict",
+		[]string{"runtime/tensor"},
+		"the pipeline is the same for every protocol, and knows none",
+	},
+	{
+		"server/wire",
+		[]string{"proto/gen/weft/...", "server/predict", "runtime/tensor"},
+		"tensors are carried between messages and memory; clients and replays do that too",
+	},
+	{
+		"server/servertest",
+		[]string{"proto/gen/weft/...", "runtime/tensor"},
+		"the fixture of the server's tests is imported by tests only",
 	},
 	{
 		"server/routing",

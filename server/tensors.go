@@ -6,20 +6,19 @@ import (
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/wire"
 )
 
-// encodeTensor turns an output into its message. Raw data, and strings, are not copied: the message aliases t.
-func encodeTensor(t tensor.Tensor, raw bool) (*weftv1.Tensor, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
+// forms counts the inputs of a request that came in each form.
+type forms [wire.Typed + 1]int
+
+// decodeInput reads the message of an input. The error is a *tensor.FieldError.
+func decodeInput(spec *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, wire.Form, error) {
+	t, form, err := wire.Decode(spec, m)
+	if err != nil {
+		return t, form, inInput(spec.Name, err)
 	}
-	out := &weftv1.Tensor{Dtype: wireDTypes[t.DType], Shape: t.Shape}
-	if raw && t.DType != tensor.String {
-		out.Raw = t.Data
-	} else {
-		unpackTyped(out, t)
-	}
-	return out, nil
+	return t, form, nil
 }
 
 // encodeOutputs answers the wanted outputs of a signature.
@@ -37,28 +36,23 @@ func encodeOutputs(specs []tensor.Spec, wanted []int, results []tensor.Tensor, r
 			// The message could not be sent, and on a stream the attempt would end it for everybody.
 			return nil, fmt.Errorf("output %q: its name is not UTF-8, which the API requires: rename it in the model", spec.Name)
 		}
-		t, err := encodeTensor(result, raw)
-		if err != nil {
+		if err := result.Check(); err != nil {
 			return nil, fmt.Errorf("output %q: %w", spec.Name, err)
 		}
-		outputs[spec.Name] = t
+		outputs[spec.Name] = wire.Encode(result, raw)
 	}
 	return outputs, nil
 }
 
 // answersRaw decides the representation of the outputs from what was asked for, or else from how the inputs came: raw if at
 // least as many came raw as in typed lists.
-func answersRaw(encoding weftv1.OutputEncoding, came *[forms]int) bool {
+func answersRaw(encoding weftv1.OutputEncoding, came *forms) bool {
 	switch encoding {
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_RAW:
 		return true
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_TYPED:
 		return false
 	default:
-		typed := 0
-		for f := formFloat; f < forms; f++ {
-			typed += came[f]
-		}
-		return came[formRaw] >= typed
+		return came[wire.Raw] >= came[wire.Typed]
 	}
 }
