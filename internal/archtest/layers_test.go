@@ -29,7 +29,7 @@ var layers = []layer{
 	},
 	{
 		"internal/replay",
-		[]string{"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout", "server/shadow"},
+		[]string{"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout", "server/shadow", "server/wire"},
 		"it asks a server as any client does, and judges by the rules that the server has",
 	},
 	{

@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // comparison is what the answers to requests that were sent again say beside the recorded ones.
@@ -117,7 +118,11 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 		if !known {
 			dim = tensor.NoBatch
 		}
-		all = append(all, shadow.Output{Name: name, Tensor: tensorOf(message), BatchDim: dim})
+		output, err := wire.Tensor(message)
+		if err != nil {
+			output = tensor.Tensor{} // which agrees with nothing
+		}
+		all = append(all, shadow.Output{Name: name, Tensor: output, BatchDim: dim})
 	}
 	return all
 }

@@ -65,3 +65,14 @@ func TestComparisonEvidence(t *testing.T) {
 		t.Errorf("evidence (-want +got):\n%s", diff)
 	}
 }
+
+// TestBrokenAnswers: what is not whole agrees with nothing, itself included.
+func TestBrokenAnswers(t *testing.T) {
+	broken := answerOf(1, 2)
+	broken.GetOutputs()["y"].Shape = []int64{3}
+	c := newComparison(nil, &tolerances{})
+	c.add(replayed{entry: &record.Entry{Code: "OK", Response: broken}, answer: broken})
+	if c.compared != 1 || c.agreed != 0 || c.mismatched != 1 {
+		t.Errorf("of %d answers that were compared %d agree, %d do not fit", c.compared, c.agreed, c.mismatched)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // tolerances are the differences with which outputs agree, relative to the largest magnitude of the recorded output.
@@ -44,7 +45,7 @@ func isTolerance(number float64) bool { return number >= 0 && !math.IsInf(number
 func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	var floats, quoted []string
 	for _, output := range s.GetOutputs() {
-		if tensorOf(&weftv1.Tensor{Dtype: output.GetDtype()}).DType.IsFloat() {
+		if wire.DType(output.GetDtype()).IsFloat() {
 			floats, quoted = append(floats, output.GetName()), append(quoted, strconv.Quote(output.GetName()))
 		}
 	}
