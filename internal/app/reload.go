@@ -14,17 +14,17 @@ import (
 )
 
 // reloadPart reads the settings file again for each hangup, and has the repositories looked at.
-func (c *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger) lifecycle.Part {
+func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger) lifecycle.Part {
 	r := &reloader{
-		command: c, log: log, ask: ask,
+		command: a, log: log, ask: ask,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
-				c.level.Set(logLevels[now.LogLevel])
+				a.level.Set(logLevels[now.LogLevel])
 			},
 			"drain-timeout": func(now, inForce *config.Server) {
 				inForce.DrainTimeout = now.DrainTimeout
-				c.drain.Store(int64(now.DrainTimeout))
+				a.drain.Store(int64(now.DrainTimeout))
 			},
 			"max-concurrent-requests": func(now, inForce *config.Server) {
 				inForce.MaxConcurrentRequests = now.MaxConcurrentRequests
@@ -36,12 +36,12 @@ func (c *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.D
 			},
 			"watch-interval": func(now, inForce *config.Server) { inForce.WatchInterval = now.WatchInterval }, // see look
 		},
-		inForce: c.Server,
+		inForce: a.Server,
 	}
 	return untilStopped("reloads", func(ctx context.Context) error {
 		for {
 			select {
-			case <-c.hangups:
+			case <-a.hangups:
 				r.reload()
 			case <-ctx.Done():
 				return nil
