@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +37,7 @@ func TestMusts(t *testing.T) {
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
 	families := Families(append([]Maker{whole, fairToAll}, Baselines()...))
 	s := Study{
-		Families:  slices.DeleteFunc(families, func(f Family) bool { return f.elsewhere() || f.Name == FamilySymphonyDeferred }),
+		Families:  families,
 		Workloads: Suite(), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2,
 	}
 	f, err := s.Run()
