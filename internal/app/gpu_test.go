@@ -171,7 +171,7 @@ func (r *running) ran(t *testing.T) []int32 {
 func TestClockStep(t *testing.T) {
 	// 64 rows take 66 ms, of 100 ms that a batch may take. That leaves room for a machine that is busy.
 	r, nvml := serveFollowed(t, `synth: {base: 2ms, per_row: 1ms, `+tensors+`}
-batching: {max_batch_cost: 100ms}`, nil)
+batching: {mode: "on", max_batch_cost: 100ms}`, nil)
 	r.awaitReady(t)
 	full := r.believed(t)
 	if full.clock != 1 || full.rows != 64 {

@@ -21,7 +21,7 @@ func manyModels(t testing.TB, models int) (repository string) {
 	for i := range models {
 		name := fmt.Sprintf("model-%04d", i)
 		weftest.AddVersion(t, repository, name, 1)
-		weftest.SetManifest(t, repository, name, `synth: {`+tensors+`}`)
+		weftest.SetManifest(t, repository, name, `synth: {base: 0s, `+tensors+`}`)
 	}
 	return repository
 }
@@ -123,6 +123,9 @@ func (r *running) end(t testing.TB) {
 func TestManyModelsTakeLinearTime(t *testing.T) {
 	if race.Enabled {
 		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")
+	}
+	if testing.Short() {
+		t.Skip("20 s, most of which are the start of 660 models")
 	}
 	const few, many = 60, 600
 	taken := map[int]map[string]float64{}

@@ -138,7 +138,7 @@ func (r *running) get(t testing.TB, path string) (int, string) {
 
 const (
 	tensors = weftest.Tensors
-	quick   = `synth: {base: 1ms, ` + tensors + `}`
+	quick   = `synth: {base: 0s, ` + tensors + `}`
 )
 
 func TestServeAnswersAndCounts(t *testing.T) {
