@@ -348,6 +348,9 @@ func (v *victim) answers(t *testing.T, k known) {
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one whose caller was told
 // that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30.
 func TestKilledAtAnyMoment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 12 seconds")
+	}
 	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), "30"))
 	if err != nil {
 		t.Fatal(err)

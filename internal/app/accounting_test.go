@@ -21,6 +21,9 @@ import (
 // stops it under load. On every page of its metrics what came is what ended and what is in flight; and when it is quiet the requests
 // are, by method, model and code, what the clients have counted.
 func TestEverythingIsAccountedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 8 seconds")
+	}
 	const clients, calls = 16, 30
 	a := serveAccounted(t)
 	counted := &clientCounts{counts: sums{}}

@@ -19,6 +19,9 @@ import (
 
 // TestStopAnswersWhoeverWaitsForALoad: the end does not wait for the load, and its caller is told why.
 func TestStopAnswersWhoeverWaitsForALoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 3 seconds")
+	}
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.AddVersion(t, repository, "walker", 2)

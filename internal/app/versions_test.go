@@ -59,6 +59,9 @@ func ready(m *weftv1.Model) string {
 
 // TestNewVersionTakesOver adds versions while requests are coming: each takes over from the one before, and no request fails.
 func TestNewVersionTakesOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.SetManifest(t, repository, "walker", quick)
@@ -165,6 +168,9 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 
 // TestNewVersionWaitsForEpisodes adds a version while an episode runs on the one before: that stays until the episode has ended.
 func TestNewVersionWaitsForEpisodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 3 seconds")
+	}
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.SetManifest(t, repository, "walker", quick)
@@ -193,6 +199,9 @@ func TestNewVersionWaitsForEpisodes(t *testing.T) {
 
 // TestLastModelIsRemoved removes the only model of a repository, and adds it again.
 func TestLastModelIsRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 3 seconds")
+	}
 	repository := t.TempDir()
 	add := func() {
 		weftest.AddVersion(t, repository, "walker", 1)
@@ -262,6 +271,9 @@ func TestVersionsByHand(t *testing.T) {
 // TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: what is there is served,
 // versions come and go, and only who asks for the missing one is told so.
 func TestMissingVersionsTakeNothingDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.SetManifest(t, repository, "walker", quickWith("versions: {policy: {latest: 1}, labels: {stable: 9, old: 1}}",
@@ -315,6 +327,9 @@ func quickWith(lines ...string) string {
 
 // TestShadowAndOutcomes shows version 2 what version 1 is asked, and leads it through a rollout by what is reported.
 func TestShadowAndOutcomes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 2 seconds")
+	}
 	repository := t.TempDir()
 	for version := 1; version <= 2; version++ {
 		weftest.AddVersion(t, repository, "walker", version)

@@ -83,6 +83,9 @@ func (s *scripted) Predict(_ context.Context, q *weftv1.PredictRequest, _ ...grp
 // TestReplaysOfMixturesOfCodes generates recordings, and how their requests end now. Every code is in the report, and none is promoted in which
 // more fails than failed before, or too much has nothing to compare with.
 func TestReplaysOfMixturesOfCodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 seconds")
+	}
 	failures := []codes.Code{
 		codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unavailable, codes.Canceled, codes.InvalidArgument, codes.NotFound,
 		codes.FailedPrecondition, codes.Aborted, codes.Unimplemented, codes.Internal, codes.Unknown,

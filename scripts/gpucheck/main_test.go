@@ -127,6 +127,9 @@ func verdictOf(t *testing.T, rows []row, check string) string {
 }
 
 func TestEveryCheckOnTheCPU(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 11 seconds")
+	}
 	status, table, rows := checked(t, "--models", repository(t, func([]byte) {}), "--span", "400ms")
 	if status != 0 {
 		t.Errorf("status %d, want 0", status)
@@ -169,6 +172,9 @@ func TestWrongAnswerFails(t *testing.T) {
 
 // TestMissedBoundFails asks for what nothing can reach.
 func TestMissedBoundFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	o := options{
 		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour, Only: []string{"saturation", "weights"},
 	}

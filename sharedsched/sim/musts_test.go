@@ -31,6 +31,9 @@ const (
 // TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there for. Two
 // schedulers that lack a part show that the checks can fail.
 func TestMusts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 15 seconds")
+	}
 	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
 	noConflict := without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true })

@@ -18,6 +18,9 @@ func rough() []Workload {
 // TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks the
 // contract, and the device is never busier than time passes.
 func TestEveryRequestEndsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 17 seconds")
+	}
 	policies := Variants()
 	for _, f := range Families(Policies()) {
 		policies = append(policies, f.Members[len(f.Members)-1])

@@ -21,6 +21,9 @@ func small(workers int) *Study {
 
 // TestFindingsDoNotDependOnWorkers: what runs beside what does not matter.
 func TestFindingsDoNotDependOnWorkers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 2 seconds")
+	}
 	one, err := small(1).Run()
 	if err != nil {
 		t.Fatal(err)
