@@ -194,7 +194,7 @@ var layers = []layer{
 	},
 	{
 		"scripts/gpucheck",
-		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow", "gpu"},
+		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow", "server/wire", "gpu"},
 		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be part of, though it may use its words",
 	},
 	{
