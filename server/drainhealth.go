@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -39,7 +41,7 @@ func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrp
 	}()
 	err := h.Server.Watch(req, &watch{Health_WatchServer: rpc, ctx: ctx})
 	if cause := context.Cause(ctx); errors.Is(cause, sharedsched.ErrDraining) {
-		return fail(ctx, cause, place{})
+		return status.Fail(ctx, cause, predict.Place{})
 	}
 	return err
 }

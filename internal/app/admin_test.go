@@ -15,6 +15,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/weftapi"
 )
 
 // TestStopAnswersWhoeverWaitsForALoad: the end does not wait for the load, and its caller is told why.
@@ -46,8 +48,8 @@ func TestStopAnswersWhoeverWaitsForALoad(t *testing.T) {
 
 // lateAnswer is residents whose loads end with their context, when they are let.
 type lateAnswer struct {
-	server.Models
-	server.Residents
+	predict.Models
+	weftapi.Residents
 	begun, let chan struct{}
 }
 

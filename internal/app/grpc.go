@@ -13,12 +13,14 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // grpcOptions returns what the gRPC server is made with.
 func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
-	transport := server.Transport{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
-	options := append(transport.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+	limits := transport.Config{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
+	options := append(limits.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
 	return append(options, measured.ServerOptions()...)
 }
 
@@ -82,7 +84,7 @@ func (o requestObserver) RequestOffered(model string, stream bool) {
 }
 
 // RequestDone implements server.Observer.
-func (o requestObserver) RequestDone(e server.RequestEvent) {
+func (o requestObserver) RequestDone(e predict.Event) {
 	o.measured.RequestDone(telemetry.Request(e))
 	if o.log.Enabled(context.Background(), slog.LevelDebug) {
 		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)

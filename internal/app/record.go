@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/telemetry"
-	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
 )
 
 // recorder hands what the server tells of requests to the files.
@@ -26,13 +26,8 @@ func newRecorder(s *config.Server, log *slog.Logger) (*recorder, error) {
 	return &recorder{w}, nil
 }
 
-// Record implements server.Recorder.
-func (r *recorder) Record(e *server.Recorded) {
-	r.writer.Record(record.Entry{
-		At: e.At, Code: e.Code, Message: e.Message, Model: e.Model, Version: e.Version, Slot: e.Slot,
-		LimitUs: e.Limit.Microseconds(), Request: e.Request, Response: e.Response,
-	})
-}
+// Keep implements predict.Recorder.
+func (r *recorder) Keep(e *predict.Recorded) { r.writer.Keep(e) }
 
 func (r *recorder) stats() telemetry.Recording {
 	s := r.writer.Stats()
