@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -346,12 +347,17 @@ func (v *victim) answers(t *testing.T, k known) {
 }
 
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one whose caller was told
-// that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30.
+// that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30,
+// under the race detector 8.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 12 seconds")
 	}
-	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), "30"))
+	often := "30"
+	if race.Enabled {
+		often = "8" // nothing is shared between a server and the next but files
+	}
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), often))
 	if err != nil {
 		t.Fatal(err)
 	}

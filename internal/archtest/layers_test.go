@@ -48,7 +48,7 @@ var layers = []layer{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport", "server/breaker",
 			"sharedsched", "runtime/catalog",
 		},
-		"the edge puts its parts together; engines, devices and files stay behind the interfaces that cmd hands in",
+		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
 	},
 	{
 		"server/predict",
@@ -138,7 +138,7 @@ var layers = []layer{
 	{
 		"runtime/host",
 		[]string{"runtime/host/placement", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
-		"the host declares the engine interface; which engine stands behind it is cmd's choice; it decides on batching by what a graph proves",
+		"the host declares the engine interface; which engine stands behind it is app's choice; it decides on batching by what a graph proves",
 	},
 	{
 		"runtime/proof/structure",
