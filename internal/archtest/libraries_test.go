@@ -26,8 +26,8 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...", "proto/gen/...",
-			"examples/...", "internal/telemetry/...", "scripts/gpucheck",
+			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...", "internal/app", "internal/replay",
+			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
 		},
 		"everything behind the edge works without an RPC library",
 	},

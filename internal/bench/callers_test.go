@@ -17,6 +17,9 @@ func saturated(model string, caller load, span time.Duration) *scene {
 // TestImpatientCaller: someone who says that every answer is wanted within 1 ms, which cannot be, takes no more throughput from
 // others than a caller who does not say when, and not more than what his answers cost.
 func TestImpatientCaller(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 6 seconds")
+	}
 	const span = 20 * time.Second
 	undisturbed := alone(1500, span).inVirtualTime(t).calls[0].by(span, limit)
 	for _, test := range []struct {
@@ -65,6 +68,9 @@ const safety = 30 * time.Second
 // TestSafetyDeadlines: a caller whose deadline is half a minute gets answers about as soon as others, and does not keep them from
 // theirs.
 func TestSafetyDeadlines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	const span = 20 * time.Second
 	for _, rate := range []float64{0.9 * capacity, 1.8 * capacity} {
 		for _, part := range []float64{0.02, 0.1, 0.5} {

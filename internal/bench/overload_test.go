@@ -15,6 +15,9 @@ import (
 // TestOverload calls a server whose queue holds ten requests from a thousand callers at once, again and again: every call ends
 // with an answer or a refusal that tells the numbers, and memory does not grow from round to round.
 func TestOverload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 9 seconds")
+	}
 	h := newHouse(t, large, "batching: {max_queue: 10, max_batch_size: 4}")
 	client := weftv1.NewPredictionServiceClient(h.serve(t))
 	req := observation(48)

@@ -24,6 +24,9 @@ import (
 // than without; when twice as many come as the device can serve, none fails but for want of time or room. Neither sessions nor
 // memory are left of those that went.
 func TestHotSwaps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 6 seconds")
+	}
 	const (
 		swaps = 50
 		small = 8 / 0.028 // requests a second that full batches answer

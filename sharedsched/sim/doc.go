@@ -27,11 +27,11 @@
 //
 // # What is and is not like reality
 //
-// Costs are linear in rows and synthetic, requests have one row, one device serves all, and the time that the scheduler itself
-// takes is not counted. Batches in flight together share the device equally, and gain nothing by it, or a fixed part of their work
-// (Overlap), or by overlapping a fixed part of each with the other's computing (Copying); a real device switches between kernels as
-// it likes. Independent batchers, which run several models at once, share the device without loss, and with Overlap
-// even gain by it; real devices lose. All policies but the server's scheduler know the true costs from the beginning.
+// Costs are linear in rows and synthetic, requests have one row, one device serves all, and the time that the scheduler
+// itself takes is not counted. Batches in flight together share the device equally, and gain nothing by it, or a fixed
+// part of their work (Overlap), or by overlapping a fixed part of each with the other's computing (Copying); a real
+// device switches between kernels as it likes. Independent batchers, which run several models at once, share the device
+// without loss; real devices lose. All policies but the server's scheduler know the true costs from the beginning.
 //
 // # Determinism
 //

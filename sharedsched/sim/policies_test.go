@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // rough is the workloads and scenes on which every policy is checked.
@@ -18,13 +20,20 @@ func rough() []Workload {
 // TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks the
 // contract, and the device is never busier than time passes.
 func TestEveryRequestEndsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 17 seconds")
+	}
+	span := 200 * time.Millisecond
+	if race.Enabled {
+		span /= 10 // one goroutine plays, and a minute of that tells no more under the race detector
+	}
 	policies := Variants()
 	for _, f := range Families(Policies()) {
 		policies = append(policies, f.Members[len(f.Members)-1])
 	}
 	for _, p := range policies {
 		for _, w := range rough() {
-			r, err := w.Play(&p, 1.5, 200*time.Millisecond, 1, true)
+			r, err := w.Play(&p, 1.5, span, 1, true)
 			if err != nil {
 				t.Errorf("%s on %s: %v", p.Name, w.Name, err)
 				continue
