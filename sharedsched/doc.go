@@ -25,7 +25,7 @@
 //   - A flow is what fairness is owed to: a version, or all versions of a model. Flows and queues are different things: were
 //     fairness owed to queues, a model with forty shapes would get forty shares.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Where lanes share the device's time, the
-//     second is for handing over the next batch before the last one ends, not for running two (core_turn.go).
+//     second is for handing over the next batch before the last one ends, not for running two (handover.go).
 //   - There are two classes of work: what somebody waits for is foreground, and the rest (priority Sheddable) background.
 //   - A batch holds spans: ranges of rows of one or more tasks.
 //   - The limit of a task is when its answer stops being worth anything; only it refuses and drops. The target is when the
@@ -86,10 +86,10 @@
 // fixed costs.
 //
 // The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: two thirds of
-// the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (core_cap.go).
+// the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets (cap.go).
 //
 // Memory: what ran well of a version fits, whatever its shape; larger executions may take what telemetry says is free, less a
-// reserve; after one ran out of memory half of it is the most for its shape, and twice as much again each minute (core_memory.go).
+// reserve; after one ran out of memory half of it is the most for its shape, and twice as much again each minute (memory.go).
 //
 // Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its limit; and
 // where more waits than the device can do by then, when one and a half times its flow's share would. An estimate that was never

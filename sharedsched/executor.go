@@ -14,28 +14,6 @@ type Executor interface {
 	Execute(b *Batch) Report
 }
 
-// Batch is one execution: consecutive rows of one or more tasks with equal key.
-type Batch struct {
-	Version VersionID
-	Device  string
-	Spans   []Span
-	Rows    int // the sum over the spans
-	Padded  int // rows to execute: Rows, or the next allowed batch size
-	Alone   bool
-	Reason  FlushReason
-}
-
-// Span is a range of one task's rows.
-type Span struct {
-	Payload     any // the task's
-	First, Rows int
-	Err         error // set by the Executor: why this span has no answer
-	task        Handle
-}
-
-// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task by it.
-func (s *Span) Task() Handle { return s.task }
-
 // Report tells what an execution cost.
 type Report struct {
 	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then divides
@@ -51,9 +29,6 @@ type Report struct {
 	// its size. It teaches no costs, either.
 	OutOfMemory bool `json:",omitempty"`
 }
-
-// VersionID names a version that was added to a scheduler. IDs are not reused.
-type VersionID int32
 
 // Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch threads ask
 // after each execution and when they are woken for work, never with a lock held.

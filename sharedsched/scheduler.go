@@ -33,32 +33,6 @@ type Scheduler struct {
 	threads []*batchThread
 }
 
-// op is one call of Do that waits for its task.
-type op struct {
-	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
-	end     End
-	err     error // for EndFailed
-	outcome Outcome
-	dropped *Refusal      // for EndDropped
-	waited  time.Duration // until there was room
-	payload any           // the task's
-	scratch scratch
-}
-
-// scratch is memory for the actions of one event.
-type scratch struct {
-	acts  []Action
-	ended []*op
-}
-
-// batchThread runs the batches of one lane, one after the other.
-type batchThread struct {
-	lane   LaneID
-	device string        // the lane's
-	wake   chan struct{} // capacity 1: a wake-up while awake is remembered once, which is enough
-	idle   bool          // guarded by Scheduler.mu
-}
-
 // New starts a scheduler. Close ends it. The observer may be nil.
 func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	core, err := NewCore(cfg)
@@ -160,180 +134,15 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 	}
 }
 
-// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when ctx ends,
-// a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of whose rows are
-// running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, ErrRemoved, and what the Executor set on
-// a span.
-func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
-	if ctx.Err() != nil {
-		return Outcome{}, context.Cause(ctx)
-	}
-	o := s.ops.Get().(*op)
-	defer s.recycle(o)
-	h, err := s.admit(ctx, v, t, o)
-	if err != nil {
-		return Outcome{}, err
-	}
-
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		s.cancel(h, o)
-		<-o.done
-	}
-	o.outcome.Queue += o.waited
-	switch o.end {
-	case EndDone:
-		return o.outcome, nil
-	case EndFailed:
-		return o.outcome, o.err
-	case EndCancelled:
-		err = context.Cause(ctx)
-	case EndExpired:
-		err = ErrExpired
-	case EndClosed:
-		err = ErrClosed
-	case EndDropped:
-		err = o.dropped
-	case EndRemoved:
-		err = ErrRemoved
-	}
-	return o.outcome, err
-}
-
-// admit hands the task to Core, after waiting for room if need be.
-func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Handle, error) {
-	o.waited = 0
-	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
-	s.mu.Lock()
-	now := s.nowLocked(read)
-	limit := Never
-	if !t.Limit.IsZero() {
-		limit = Time(t.Limit.Sub(s.epoch))
-	}
-	var r *room // that it was called from
-	for arrival := now; ; {
-		if s.closed {
-			r.answeredLocked(ErrClosed)
-			s.mu.Unlock()
-			return 0, ErrClosed
-		}
-		o.scratch.reset()
-		if !s.mustWaitLocked(v, t, r != nil) {
-			var h Handle
-			var err error
-			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
-			s.trace.submit(now, v, t, limit, h, o.scratch.acts, err)
-			if len(o.scratch.acts) > 0 {
-				s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
-			}
-			if err == nil {
-				s.wait(h, o, t.Payload)
-			}
-			r.answeredLocked(err)
-			s.afterEventLocked(now, &o.scratch)
-			s.mu.Unlock()
-			o.scratch.answer()
-			return h, err
-		}
-		line := s.lineUpLocked(v, r != nil)
-		if limit == Never {
-			limit = s.core.limit(v, arrival)
-		}
-		s.mu.Unlock()
-		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {
-			return 0, err
-		}
-		read = s.now()
-		s.mu.Lock()
-		now = s.nowLocked(read)
-		r = s.rooms[v]
-		r.called--
-		o.waited = now.Sub(arrival)
-		if t.Target > 0 { // it counts from the arrival
-			late := *t
-			late.Target = max(1, t.Target-o.waited)
-			t = &late
-		}
-	}
-}
-
-func (s *Scheduler) recycle(o *op) {
-	o.err, o.payload, o.dropped = nil, nil, nil
-	s.ops.Put(o)
-}
-
-func (s *Scheduler) wait(h Handle, o *op, payload any) {
-	o.payload = payload
-	for int(h.slot()) >= len(s.waiting) {
-		s.waiting = append(s.waiting, nil)
-	}
-	s.waiting[h.slot()] = o
-}
-
-func (s *Scheduler) cancel(h Handle, o *op) {
-	s.mu.Lock()
-	o.scratch.reset()
-	now := s.nowLocked(s.now())
-	_, o.scratch.acts = s.core.Cancel(now, h, o.scratch.acts)
-	s.trace.cancel(now, h, o.scratch.acts)
-	s.afterEventLocked(now, &o.scratch)
-	s.mu.Unlock()
-	o.scratch.answer()
-}
-
-// Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that stops calls
-// it when it takes no more requests and waits for those it has.
-func (s *Scheduler) Hurry() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.nowLocked(s.now())
-	s.core.Hurry(now)
-	s.trace.event("hurry", now, 0, nil)
-	s.afterEventLocked(now, nil)
-}
-
-// Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.
-func (s *Scheduler) Drain(ctx context.Context) error {
-	s.mu.Lock()
-	now := s.nowLocked(s.now())
-	s.core.Drain(now)
-	s.trace.event("drain", now, 0, nil)
-	if s.empty == nil {
-		s.empty = make(chan struct{})
-	}
-	empty := s.empty
-	s.afterEventLocked(now, nil)
-	s.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Close abandons what waits, waits for the batches in flight, and ends the batch threads. It may be called more than once.
-func (s *Scheduler) Close() {
-	s.Abandon()
-	s.done.Wait()
-}
-
-// Abandon ends tasks that have rows waiting with ErrClosed and takes no more. Batches in flight go on. Close must follow.
-func (s *Scheduler) Abandon() {
+// Expel ends the tasks of a version that have rows waiting, with ErrRemoved, and refuses further ones. It returns at once; batches in
+// flight go on. RemoveVersion, which waits for these, must follow.
+func (s *Scheduler) Expel(v VersionID) {
 	s.mu.Lock()
 	var sc scratch
-	if !s.closed {
-		s.closed = true
-		now := s.nowLocked(s.now())
-		sc.acts = s.core.Close(now, sc.acts)
-		s.trace.event("close", now, 0, sc.acts)
-		s.afterEventLocked(now, &sc)
-		s.timer.Stop()
-		for _, t := range s.threads {
-			t.signal()
-		}
-	}
+	now := s.nowLocked(s.now())
+	sc.acts = s.core.Expel(now, v, sc.acts)
+	s.trace.event("expel", now, v, sc.acts)
+	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()
 }

@@ -8,13 +8,6 @@ type guard struct {
 	step  int64                     // the latest
 }
 
-const (
-	guardSteps = 4
-	guardStep  = recently / guardSteps
-	// guardShare is the part of the smallest target for which a background batch may hold the device.
-	guardShare = 10
-)
-
 func (g *guard) saw(now Time, target time.Duration) {
 	if target == 0 {
 		return

@@ -8,9 +8,6 @@ import "time"
 // is started when those in flight are about to end: early enough for what comes before computing, such as copies, and for
 // estimates that are a little wrong.
 
-// handoverPart is the part of a batch that may be left when the next is started, where that is more than the device's Handover.
-const handoverPart = 10
-
 // shared reports whether batches in flight on the device slow each other.
 func (d *device) shared() bool { return d.Handover > 0 && d.Lanes > 1 }
 

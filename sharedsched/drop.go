@@ -55,7 +55,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	if q.flow.recent.beyond {
 		tenths = worthBeyond
 	}
-	if c.variant.NoWindowDrop || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
 		return few, acts
 	}
 	needs := end.Sub(now)
@@ -76,10 +76,6 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	return many, acts
 }
 
-// A batch that limits cut short is good enough with worth tenths of the rows per device time of one without those who cut it
-// short, so that a burst costs nobody. Of a flow that asks for more than its share somebody must lose in any case.
-const worth, worthBeyond = 7, 10
-
 // tight reports whether one of the tasks of the next rows has its limit before end.
 func (c *Core) tight(q *queue, rows int, end Time) bool {
 	for i := 0; i < q.ring.n && rows > 0; i++ {
@@ -98,7 +94,7 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 	seen := 0
 	rank := q.ring.at(0).rank
 	peers := 0
-	for i := 0; i < q.ring.n && seen < 2*most; {
+	for i := 0; i < q.ring.n && seen < windowBatches*most; {
 		slot := q.ring.at(i).task
 		t := &c.tasks[slot]
 		if t.alone || t.rank != rank {

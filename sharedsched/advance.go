@@ -1,0 +1,45 @@
+package sharedsched
+
+// Advance lets time pass: tasks whose limit has come are dropped and queues that were held long enough become ready.
+func (c *Core) Advance(now Time, acts []Action) []Action {
+	// Limits first: whether a queue is held on depends on who is left in it.
+	for {
+		slot, ok := c.limits.due(now, &c.slab)
+		if !ok {
+			break
+		}
+		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
+		acts = c.stop(now, slot, EndExpired, acts)
+	}
+	for i := range c.devices {
+		if d := &c.devices[i]; d.turn <= now {
+			d.turn = 0
+		}
+	}
+	for {
+		id, at, ok := c.holds.Min()
+		if !ok || Time(at) > now {
+			break
+		}
+		c.refresh(now, c.queues[id])
+	}
+	if len(c.bounded) > 0 {
+		c.raiseBounds(now)
+	}
+	c.refreshTouched(now)
+	return acts
+}
+
+// NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
+func (c *Core) NextWake() Time {
+	wake := c.limits.earliest()
+	if _, at, ok := c.holds.Min(); ok {
+		wake = min(wake, Time(at))
+	}
+	for i := range c.devices {
+		if d := &c.devices[i]; d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
+			wake = min(wake, d.turn)
+		}
+	}
+	return wake
+}
