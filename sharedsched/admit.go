@@ -7,10 +7,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// Submit admits a task or refuses it at once. limit is Task.Limit on the scheduler's clock, Never for none. The error is
-// ErrNoRows, ErrRemoved, ErrDraining, ErrTooManyRows, ErrExpired or a *Refusal. Where there is no room, a task that matters less
-// may end for its sake.
-func (c *Core) Submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
+// submit carries out EventSubmit.
+func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
 	v := c.version(id)
 	c.seq++
 	switch {

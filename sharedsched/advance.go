@@ -1,7 +1,7 @@
 package sharedsched
 
-// Advance lets time pass: tasks whose limit has come are dropped and queues that were held long enough become ready.
-func (c *Core) Advance(now Time, acts []Action) []Action {
+// advance carries out EventAdvance.
+func (c *Core) advance(now Time, acts []Action) []Action {
 	// Limits first: whether a queue is held on depends on who is left in it.
 	for {
 		slot, ok := c.limits.due(now, &c.slab)

@@ -1,9 +1,9 @@
 package sharedsched
 
 // afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are woken, and
-// the timer is set. sc may be nil where no action can have come.
+// the timer is set.
 func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
-	if sc != nil && len(sc.acts) > 0 {
+	if len(sc.Actions) > 0 {
 		s.settleLocked(sc)
 	}
 	if len(s.rooms) > 0 {
@@ -22,8 +22,8 @@ func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
 
 // settleLocked carries out what needs the lock: it finds the callers of ended tasks before their slots are used again.
 func (s *Scheduler) settleLocked(sc *scratch) {
-	for i := range sc.acts {
-		switch a := &sc.acts[i]; a.Kind {
+	for i := range sc.Actions {
+		switch a := &sc.Actions[i]; a.Kind {
 		case TaskEnded:
 			o := s.waiting[a.Task.slot()]
 			s.waiting[a.Task.slot()] = nil
@@ -39,7 +39,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 			}
 		}
 	}
-	sc.acts = sc.acts[:0]
+	sc.Actions = sc.Actions[:0]
 }
 
 func (s *Scheduler) checkEmptyLocked() {
@@ -67,8 +67,7 @@ func (s *Scheduler) onTimer() {
 	s.mu.Lock()
 	now := s.nowLocked(s.now())
 	s.armed = Never
-	sc.acts = s.core.Advance(now, sc.acts)
-	s.trace.event("advance", now, 0, sc.acts)
+	_ = s.stepLocked(now, &Event{Kind: EventAdvance}, &sc.Answer) // it has no error
 	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()

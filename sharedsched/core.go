@@ -3,15 +3,33 @@ package sharedsched
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// Core is the scheduler as a value: every method takes the present time and what happened, changes the state, and appends what
-// must be done about it to the caller's slice. It owns no goroutine, reads no clock, draws no random number, and no decision
-// iterates a map, so the same events at the same times always lead to the same decisions. See the package comment for its
-// states and invariants. It is not safe for concurrent use: Scheduler guards it with a mutex.
+// Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must be done about
+// it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no decision iterates a map, so the
+// same events at the same times always lead to the same decisions. It is not safe for concurrent use: Scheduler guards it with a
+// mutex.
+//
+// Besides Step there are questions, which change nothing that anybody could notice: HasWork, Live, NextWake, Room and State.
+//
+// # Invariants
+//
+// They hold between any two events; the tests check them after each one. A queue that changed is noted (touch), and brought up to date
+// with all others at the end of the event, or before the next pick at the latest (refreshTouched).
+//
+//   - Every admitted task ends exactly once, by exactly one TaskEnded action.
+//   - Of an expelled version nothing waits, and nothing starts.
+//   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
+//   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
+//     if one of its queues does.
+//   - The shares of device time of all batches sum to the device's busy time.
+//   - No batch has more rows than memory suffices for, as far as is known, unless it is the least there can be.
+//   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
+//   - Virtual time never decreases.
 type Core struct {
 	slab
 	devices  []device
@@ -33,7 +51,7 @@ type Core struct {
 	seq            uint64   // tasks ever submitted
 	bounded        []*shape // whose executions ran out of memory lately
 	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
-	hurry          bool     // no batch is held for its timeout
+	hurrying       bool     // no batch is held for its timeout
 	draining       bool
 	log            decisionLog
 }
@@ -57,6 +75,55 @@ func NewCore(cfg Config) (*Core, error) {
 		}
 	}
 	return c, nil
+}
+
+// Step takes the event that happened at a time, not before that of the event before, and sets in out what it comes to. Each kind of
+// event says what it reads, answers and fails with (EventKind); an event that failed has changed nothing, but that a refused task is
+// remembered among what was asked for.
+func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
+	switch ev.Kind {
+	// Who is served. Names are copied, so that an event need not outlive the call.
+	case EventAddFlow:
+		out.Flow, err = c.addFlow(strings.Clone(ev.Name), strings.Clone(ev.Device), ev.Weight)
+	case EventRemoveFlow:
+		c.removeFlow(ev.Flow)
+	case EventAddVersion:
+		out.Version, err = c.addVersion(strings.Clone(ev.Name), ev.Flow, *ev.Settings)
+	case EventInherit:
+		c.inherit(ev.Version, ev.From, ev.Moved)
+	case EventConfigure:
+		err = c.configure(now, ev.Version, *ev.Settings)
+	case EventRemoveVersion:
+		out.Actions = c.removeVersion(now, ev.Version, out.Actions)
+	case EventExpel:
+		out.Actions = c.expel(now, ev.Version, out.Actions)
+	case EventObserve:
+		c.observe(now, ev.Device, *ev.Sample)
+
+	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
+	case EventSubmit:
+		out.Task, out.Actions, err = c.submit(now, ev.Version, ev.Task, ev.Limit, out.Actions)
+	case EventCancel:
+		out.OK, out.Actions = c.cancel(now, ev.Handle, out.Actions)
+	case EventNext:
+		out.OK, out.Actions = c.next(now, ev.Lane, ev.Batch, out.Actions)
+	case EventSettle:
+		c.settle(now, ev.Lane, ev.Batch, ev.Report, out)
+	case EventAdvance:
+		out.Actions = c.advance(now, out.Actions)
+
+	// The end of all.
+	case EventHurry:
+		c.hurry(now)
+	case EventDrain:
+		c.drain(now)
+	case EventClose:
+		out.Actions = c.close(now, out.Actions)
+
+	default:
+		err = fmt.Errorf("sharedsched: there is no event of kind %d", ev.Kind)
+	}
+	return err
 }
 
 // Live returns the number of tasks that have not ended.

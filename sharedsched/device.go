@@ -29,8 +29,8 @@ type device struct {
 	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
 
-// Observe takes what telemetry says about a device. What executions cost is expected to change with it, and how large they may be.
-func (c *Core) Observe(now Time, device string, s cost.Sample) {
+// observe carries out EventObserve.
+func (c *Core) observe(now Time, device string, s cost.Sample) {
 	for i := range c.devices {
 		d := &c.devices[i]
 		if d.Name != device {

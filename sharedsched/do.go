@@ -17,15 +17,15 @@ type op struct {
 	scratch scratch
 }
 
-// scratch is memory for the actions of one event.
+// scratch is memory for what events come to: Core's answer, and the callers whose tasks have ended.
 type scratch struct {
-	acts  []Action
+	Answer
 	ended []*op
 }
 
 // Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when ctx ends,
 // a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of whose rows are
-// running is waited for, and answered. Other errors: those of Core.Submit, ErrExpired, ErrClosed, ErrRemoved, and what the Executor set on
+// running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed, ErrRemoved, and what the Executor set on
 // a span.
 func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
 	if ctx.Err() != nil {
@@ -83,11 +83,10 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 		}
 		o.scratch.reset()
 		if !s.mustWaitLocked(v, t, r != nil) {
-			var h Handle
-			var err error
-			h, o.scratch.acts, err = s.core.Submit(now, v, t, limit, o.scratch.acts)
-			s.trace.submit(now, v, t, limit, h, o.scratch.acts, err)
-			if len(o.scratch.acts) > 0 {
+			ev := Event{Kind: EventSubmit, Version: v, Task: t, Limit: limit}
+			err := s.stepLocked(now, &ev, &o.scratch.Answer)
+			h := o.scratch.Task
+			if len(o.scratch.Actions) > 0 {
 				s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
 			}
 			if err == nil {
@@ -138,8 +137,7 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()
 	now := s.nowLocked(s.now())
-	_, o.scratch.acts = s.core.Cancel(now, h, o.scratch.acts)
-	s.trace.cancel(now, h, o.scratch.acts)
+	_ = s.stepLocked(now, &Event{Kind: EventCancel, Handle: h}, &o.scratch.Answer) // it has no error
 	s.afterEventLocked(now, &o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()
@@ -147,7 +145,7 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 
 func (sc *scratch) reset() {
 	clear(sc.ended)
-	sc.acts, sc.ended = sc.acts[:0], sc.ended[:0]
+	sc.Actions, sc.ended = sc.Actions[:0], sc.ended[:0]
 }
 
 // answer wakes the callers of ended tasks. Their ops belong to them from then on.

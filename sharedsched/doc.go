@@ -10,7 +10,7 @@
 //
 // # Parts
 //
-// Core is a value: events with their time go in, actions come out. Scheduler is the shell around it: a mutex, a timer, and one
+// Core is a value with one door, Step: events with their time go in, actions come out; its invariants stand with it. Scheduler is the shell around it: a mutex, a timer, and one
 // batch thread per lane of each device. The same Core runs in production, in tests and in the simulator (package sim); a trace of
 // its events replays bit for bit (Replay). Three small packages hold the mathematics: fairq (who is due, and who is behind its
 // share), cost (what an execution will take), iheap (a priority queue).
@@ -124,21 +124,6 @@
 // Memory: tasks that wait are bounded per version and class (MaxQueue) and by bytes in all (Config.MaxQueuedBytes), queues by 256
 // per version, remembered decisions by 256, threads by the sum of lanes. Callers that wait for room (WaitWhenFull) are their
 // owner's to bound.
-//
-// # Invariants
-//
-// They hold between any two events; the tests check them after each one. A queue that changed is noted (touch), and brought up to date
-// with all others at the end of the event, or before the next pick at the latest (refreshTouched).
-//
-//   - Every admitted task ends exactly once, by exactly one TaskEnded action.
-//   - Of an expelled version nothing waits, and nothing starts.
-//   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
-//   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
-//     if one of its queues does.
-//   - The shares of device time of all batches sum to the device's busy time.
-//   - No batch has more rows than memory suffices for, as far as is known, unless it is the least there can be.
-//   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
-//   - Virtual time never decreases.
 //
 // # Locks
 //

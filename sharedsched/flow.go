@@ -25,8 +25,8 @@ type flow struct {
 	recent recent
 }
 
-// AddFlow adds a flow on the named device.
-func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) {
+// addFlow carries out EventAddFlow.
+func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) {
 	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
 		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight, float64(fairq.MaxWeight))
 	}
@@ -51,8 +51,8 @@ func (c *Core) AddFlow(name, deviceName string, weight float64) (FlowID, error) 
 	return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
 }
 
-// RemoveFlow forgets a flow whose versions are gone. Its id may name another flow afterwards.
-func (c *Core) RemoveFlow(f FlowID) {
+// removeFlow carries out EventRemoveFlow.
+func (c *Core) removeFlow(f FlowID) {
 	d := c.flows[f].device
 	for k := range d.fair {
 		d.fair[k].Remove(fairq.Flow(f))

@@ -55,7 +55,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 		return FlushBudgetReached
 	case full:
 		return FlushFull
-	case q.version.closing || c.draining || c.hurry:
+	case q.version.closing || c.draining || c.hurrying:
 		return FlushDrain
 	case s.BatchTimeout == 0 || q.begun:
 	case q.oldest.Add(s.BatchTimeout) > now:

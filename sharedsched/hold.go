@@ -12,7 +12,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	}
 	s := &q.version.settings
 	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a second time.
-	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurry || q.begun || q.unheld || c.tasks[q.ring.at(0).task].alone {
+	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld || c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
 	if q.waiting >= most {

@@ -2,11 +2,9 @@ package sharedsched
 
 import "time"
 
-// Next gives a free lane its next batch. It reports false when there is nothing to start; the lane then stays free. Tasks that
-// expired are dropped first, and so are those that must be given up for the sake of the batch. b is filled but for the payloads;
-// its slice of spans is reused.
-func (c *Core) Next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
-	acts = c.Advance(now, acts)
+// next carries out EventNext.
+func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
+	acts = c.advance(now, acts)
 	d := &c.devices[c.lanes[id].device]
 	if d.turn > now {
 		return false, acts

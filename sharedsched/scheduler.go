@@ -14,11 +14,11 @@ type Scheduler struct {
 	tele  Telemetry // may be nil
 	epoch time.Time
 	ops   sync.Pool // of *op
+	trace *trace    // nil: none
 	done  sync.WaitGroup
 
 	mu      sync.Mutex
 	core    *Core                       // guarded by mu
-	trace   *trace                      // guarded by mu; nil: none
 	waiting []*op                       // guarded by mu; by task slot: who waits for the task
 	gone    map[VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
 	rooms   map[VersionID]*room         // guarded by mu; where callers wait for room
@@ -43,8 +43,9 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 		exec: exec, obs: obs, tele: cfg.Telemetry, epoch: time.Now(), core: core,
 		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never, samples: make([]uint64, len(cfg.Devices)),
 	}
-	s.trace = newTrace(cfg.Trace)
-	s.trace.config(&cfg)
+	if s.trace = newTrace(&cfg); s.trace != nil {
+		go s.writeTrace(cfg.Trace)
+	}
 	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
@@ -60,49 +61,33 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 }
 
 // AddFlow adds what fairness is owed to: one version, or all versions of a model. Its versions share weight's part of the named
-// device whenever that is contended.
+// device whenever that is contended. The errors are those of EventAddFlow.
 func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, err := s.core.AddFlow(name, device, weight)
-	s.trace.addFlow(name, device, weight, id, err)
-	return id, err
+	out, err := s.tell(&Event{Kind: EventAddFlow, Name: name, Device: device, Weight: weight})
+	return out.Flow, err
 }
 
 // RemoveFlow forgets a flow. Its versions must be gone.
 func (s *Scheduler) RemoveFlow(f FlowID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.core.RemoveFlow(f)
-	s.trace.removeFlow(f)
+	_, _ = s.tell(&Event{Kind: EventRemoveFlow, Flow: f}) // it has no error
 }
 
-// AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people.
+// AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people. The errors are those of
+// EventAddVersion.
 func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (VersionID, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, err := s.core.AddVersion(name, f, settings)
-	s.trace.addVersion(name, f, &settings, id, err)
-	return id, err
+	out, err := s.tell(&Event{Kind: EventAddVersion, Name: name, Flow: f, Settings: &settings})
+	return out.Version, err
 }
 
 // Inherit has a version begin with what is known of the costs of another on the same device, such as the version before it,
 // until its own are measured. moved: it is the other one under a new id, with the same engine and the memory that this has taken.
 func (s *Scheduler) Inherit(v, from VersionID, moved bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.core.Inherit(v, from, moved)
-	s.trace.inherit(v, from, moved)
+	_, _ = s.tell(&Event{Kind: EventInherit, Version: v, From: from, Moved: moved}) // it has no error
 }
 
-// Configure changes a version's settings from the next batch on.
+// Configure changes a version's settings from the next batch on. The errors are those of EventConfigure.
 func (s *Scheduler) Configure(v VersionID, settings Settings) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.nowLocked(s.now())
-	err := s.core.Configure(now, v, settings)
-	s.trace.configure(now, v, &settings, err)
-	s.afterEventLocked(now, nil)
+	_, err := s.tell(&Event{Kind: EventConfigure, Version: v, Settings: &settings})
 	return err
 }
 
@@ -119,13 +104,8 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 		gone = make(chan struct{})
 		s.gone[v] = gone
 	}
-	var sc scratch
-	now := s.nowLocked(s.now())
-	sc.acts = s.core.RemoveVersion(now, v, sc.acts)
-	s.trace.event("removeVersion", now, v, sc.acts)
-	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
-	sc.answer()
+	_, _ = s.tell(&Event{Kind: EventRemoveVersion, Version: v}) // it has no error
 	select {
 	case <-gone:
 		return nil
@@ -137,14 +117,7 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 // Expel ends the tasks of a version that have rows waiting, with ErrRemoved, and refuses further ones. It returns at once; batches in
 // flight go on. RemoveVersion, which waits for these, must follow.
 func (s *Scheduler) Expel(v VersionID) {
-	s.mu.Lock()
-	var sc scratch
-	now := s.nowLocked(s.now())
-	sc.acts = s.core.Expel(now, v, sc.acts)
-	s.trace.event("expel", now, v, sc.acts)
-	s.afterEventLocked(now, &sc)
-	s.mu.Unlock()
-	sc.answer()
+	_, _ = s.tell(&Event{Kind: EventExpel, Version: v}) // it has no error
 }
 
 // State returns a copy of what the scheduler knows.
@@ -176,4 +149,26 @@ func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }
 func (s *Scheduler) nowLocked(read Time) Time {
 	s.latest = max(s.latest, read)
 	return s.latest
+}
+
+// tell has Core take an event and carries out what it comes to. For events that come with every request there are cheaper ways.
+func (s *Scheduler) tell(ev *Event) (Answer, error) {
+	var sc scratch
+	s.mu.Lock()
+	now := s.nowLocked(s.now())
+	err := s.stepLocked(now, ev, &sc.Answer)
+	s.afterEventLocked(now, &sc)
+	s.mu.Unlock()
+	sc.answer()
+	return sc.Answer, err
+}
+
+// stepLocked has Core take an event, and records it. Core hears of nothing in any other way.
+func (s *Scheduler) stepLocked(now Time, ev *Event, out *Answer) error {
+	first := len(out.Actions)
+	err := s.core.Step(now, ev, out)
+	if s.trace != nil {
+		s.trace.recordLocked(now, ev, out, first, err)
+	}
+	return err
 }

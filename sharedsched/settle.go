@@ -7,9 +7,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// Settle ends the batch on a lane: its cost is measured, charges are corrected, and its tasks end or go on. A span whose Err is
-// set failed. The event is for the Observer.
-func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (BatchEvent, []Action) {
+// settle carries out EventSettle.
+func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	l := &c.lanes[id]
 	d := &c.devices[l.device]
 	q := l.queue
@@ -41,25 +40,27 @@ func (c *Core) Settle(now Time, id LaneID, b *Batch, r Report, acts []Action) (B
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
-	ev := l.batch
+	ev := &out.Batch
+	*ev = l.batch
 	ev.Elapsed, ev.DeviceTime = now.Sub(l.started), used
 	q.running--
 	for i := range b.Spans {
 		s := &b.Spans[i]
 		ev.Failed = ev.Failed || s.Err != nil || r.Failure != NotFailed
-		acts = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), acts)
+		out.Actions = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), out.Actions)
 	}
-	if ev.Failed && r.Failure == NotFailed {
-		r.Failure = ModelFailed
+	failure := r.Failure
+	if ev.Failed && failure == NotFailed {
+		failure = ModelFailed
 	}
-	v.account.Executions[r.Failure]++
+	v.account.Executions[failure]++
 	v.account.Reruns += uint64(r.Reruns)
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
 		c.touchShape(q.shape)
 	}
 	c.touchHeld(d)
 	c.refreshTouched(now)
-	return ev, c.retire(v, acts)
+	out.Actions = c.retire(v, out.Actions)
 }
 
 // endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.

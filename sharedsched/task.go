@@ -167,9 +167,8 @@ func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	return acts
 }
 
-// Cancel ends a task that has rows waiting. A task that is running throughout goes on to its end, and Cancel reports false: what
-// was started cannot be taken back.
-func (c *Core) Cancel(now Time, h Handle, acts []Action) (bool, []Action) {
+// cancel carries out EventCancel.
+func (c *Core) cancel(now Time, h Handle, acts []Action) (bool, []Action) {
 	t := c.get(h)
 	if t == nil || t.state != taskQueued {
 		return false, acts

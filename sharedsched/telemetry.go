@@ -23,7 +23,6 @@ func (s *Scheduler) observeLocked(now Time, id LaneID, said sample) {
 	if said.number > s.samples[device] {
 		s.samples[device] = said.number
 		name := s.core.devices[device].Name
-		s.core.Observe(now, name, said.Sample)
-		s.trace.observe(now, name, said.Sample)
+		_ = s.stepLocked(now, &Event{Kind: EventObserve, Device: name, Sample: &said.Sample}, &Answer{}) // it has no error
 	}
 }

@@ -11,12 +11,13 @@ type batchThread struct {
 // run is the life of a batch thread: settle the last batch, take the next, answer the callers of the last, execute.
 func (s *Scheduler) run(t *batchThread) {
 	var (
-		batch Batch
-		sc    scratch
-		event BatchEvent
+		batch  Batch
+		report Report
+		sc     scratch
+		settle = Event{Kind: EventSettle, Lane: t.lane, Batch: &batch, Report: &report}
+		next   = Event{Kind: EventNext, Lane: t.lane, Batch: &batch}
 	)
 	for running := false; ; {
-		var report Report
 		if running {
 			report = s.exec.Execute(&batch)
 		}
@@ -29,16 +30,14 @@ func (s *Scheduler) run(t *batchThread) {
 		s.observeLocked(now, t.lane, said) // first, lest the batch be a surprise that the sample explains
 		if running {
 			s.keepErrorsLocked(&batch)
-			event, sc.acts = s.core.Settle(now, t.lane, &batch, report, sc.acts)
-			s.trace.settle(now, t.lane, &batch, report, event, sc.acts)
-			clear(batch.Spans) // the payloads are their callers' again
+			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
+			clear(batch.Spans)                         // the payloads are their callers' again
 		}
 		if s.closed {
 			running = false
 		} else {
-			settledActs := len(sc.acts)
-			running, sc.acts = s.core.Next(now, t.lane, &batch, sc.acts)
-			s.trace.next(now, t.lane, running, &batch, sc.acts[settledActs:])
+			_ = s.stepLocked(now, &next, &sc.Answer) // it has no error
+			running = sc.OK
 		}
 		s.setIdleLocked(t, !running)
 		// What this thread settled may have made room for another lane of its device.
@@ -52,7 +51,7 @@ func (s *Scheduler) run(t *batchThread) {
 		s.mu.Unlock()
 
 		if settled && s.obs != nil {
-			s.obs.BatchDone(event) // first: who has an answer finds its batch counted
+			s.obs.BatchDone(sc.Batch) // first: who has an answer finds its batch counted
 		}
 		sc.answer()
 		switch {
@@ -75,13 +74,6 @@ func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
 	}
 }
 
-func (t *batchThread) signal() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
 func (s *Scheduler) wakeThreadsLocked(now Time) {
 	woken := int32(-1)
@@ -89,7 +81,7 @@ func (s *Scheduler) wakeThreadsLocked(now Time) {
 		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(now, t.lane) {
 			woken = dev
 			s.setIdleLocked(t, false)
-			t.signal()
+			signal(t.wake)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func (c *Core) checkIdle(now Time, device int32) error {
 			rows += t.rows - t.next
 			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted), begun || t.next > 0
 		}
-		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurry && rows < most && !begun &&
+		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurrying && rows < most && !begun &&
 			oldest.Add(s.BatchTimeout) > now
 		if kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond); soonest != Never &&
 			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {

@@ -22,8 +22,8 @@ type version struct {
 	closing  bool
 }
 
-// AddVersion adds a version whose tasks are charged to flow f.
-func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) {
+// addVersion carries out EventAddVersion.
+func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) {
 	if err := s.validate(); err != nil {
 		return 0, fmt.Errorf("%w (version %s)", err, name)
 	}
@@ -38,8 +38,8 @@ func (c *Core) AddVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	return id, nil
 }
 
-// Configure changes a version's settings from the next batch on.
-func (c *Core) Configure(now Time, id VersionID, s Settings) error {
+// configure carries out EventConfigure.
+func (c *Core) configure(now Time, id VersionID, s Settings) error {
 	v := c.version(id)
 	if v == nil {
 		return ErrRemoved
@@ -54,9 +54,8 @@ func (c *Core) Configure(now Time, id VersionID, s Settings) error {
 	return nil
 }
 
-// Inherit has a version begin with what is known of the costs of another on the same device, until its own are measured. moved: it
-// is the other one under a new id, with the same engine, which has the memory that it took; a new engine has yet to take it.
-func (c *Core) Inherit(id, from VersionID, moved bool) {
+// inherit carries out EventInherit.
+func (c *Core) inherit(id, from VersionID, moved bool) {
 	v, p := c.version(id), c.version(from)
 	if v == nil || p == nil || v.flow.device != p.flow.device {
 		return
@@ -74,9 +73,8 @@ func (c *Core) Inherit(id, from VersionID, moved bool) {
 	c.touchVersion(v)
 }
 
-// RemoveVersion refuses further tasks of a version and runs what waits without waiting for batches to fill. Once its last task
-// has ended an action of kind VersionGone says so.
-func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
+// removeVersion carries out EventRemoveVersion.
+func (c *Core) removeVersion(now Time, id VersionID, acts []Action) []Action {
 	v := c.version(id)
 	if v == nil || v.closing {
 		return acts
@@ -87,9 +85,8 @@ func (c *Core) RemoveVersion(now Time, id VersionID, acts []Action) []Action {
 	return c.retire(v, acts)
 }
 
-// Expel refuses further tasks of a version, as RemoveVersion does, but ends those that have rows waiting instead of running them:
-// for a version whose device cannot run anything any more.
-func (c *Core) Expel(now Time, id VersionID, acts []Action) []Action {
+// expel carries out EventExpel.
+func (c *Core) expel(now Time, id VersionID, acts []Action) []Action {
 	v := c.version(id)
 	if v == nil {
 		return acts

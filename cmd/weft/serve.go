@@ -96,17 +96,18 @@ func (c *serveCommand) start(ctx context.Context, g *lifecycle.Group, log *slog.
 	// The scheduler, the engines and the host of the models.
 	var edge *server.Server // below, since it serves what the house holds
 	var trace io.Writer
+	var traceCut func()
 	if c.SchedTrace != "" {
 		record, err := createTrace(c.SchedTrace, log)
 		if err != nil {
 			return err
 		}
 		g.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return record.close() }})
-		trace = record
+		trace, traceCut = record, record.cut
 	}
 	over := newTakeovers(log)
 	around := surroundings{
-		observer: measured, trace: trace, scan: repository.Scan, keeper: state,
+		observer: measured, trace: trace, traceCut: traceCut, scan: repository.Scan, keeper: state,
 		onChange: func(s *catalog.Snapshot) {
 			over.follow(s)
 			edge.ModelsChanged()
