@@ -81,8 +81,8 @@ func (c *Core) accountStates() []Account {
 			all[at[v.account]].Live += v.live
 		}
 	}
-	for i := range c.lanes {
-		if l := &c.lanes[i]; l.running {
+	for _, l := range c.lanes {
+		if l != nil && l.running {
 			all[at[l.queue.version.account]].InFlight++
 		}
 	}

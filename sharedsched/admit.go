@@ -111,7 +111,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 	v, d, f := q.version, q.device, q.flow
 	left := limit.Sub(now)
 	// Nearly every limit is many batches away, and that is cheap to see.
-	wait := c.freeIn(now, d)
+	wait := d.freeIn(now)
 	if !t.Alone && v.settings.Batched && t.Rows <= q.most && wait+d.work+farBatches*q.full.Cost <= left {
 		return false, nil
 	}
@@ -162,19 +162,15 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 }
 
 // freeIn returns in what time a lane of the device is expected to be free, or the device where lanes share its time.
-func (c *Core) freeIn(now Time, d *device) time.Duration {
+func (d *device) freeIn(now Time) time.Duration {
 	if d.shared() {
-		return c.freeAt(now, d).Sub(now)
+		return d.freeAt(now).Sub(now)
 	}
 	if d.inFlight < d.Lanes {
 		return 0
 	}
 	least := time.Duration(Never)
-	for i := range c.lanes {
-		l := &c.lanes[i]
-		if l.device != d.index {
-			continue
-		}
+	for _, l := range d.lanes {
 		if !l.est.Known() {
 			return 0 // nobody knows, and a guess must refuse nothing
 		}

@@ -11,8 +11,8 @@ func (c *Core) advance(now Time, acts []Action) []Action {
 		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
 		acts = c.stop(now, slot, EndExpired, acts)
 	}
-	for i := range c.devices {
-		if d := &c.devices[i]; d.turn <= now {
+	for _, d := range c.devices {
+		if d.turn <= now {
 			d.turn = 0
 		}
 	}
@@ -36,8 +36,8 @@ func (c *Core) NextWake() Time {
 	if _, at, ok := c.holds.Min(); ok {
 		wake = min(wake, Time(at))
 	}
-	for i := range c.devices {
-		if d := &c.devices[i]; d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
+	for _, d := range c.devices {
+		if d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
 			wake = min(wake, d.turn)
 		}
 	}

@@ -15,11 +15,5 @@ func (c *Core) drain(now Time) {
 // close carries out EventClose.
 func (c *Core) close(now Time, acts []Action) []Action {
 	c.draining = true
-	for slot := range c.tasks {
-		if c.tasks[slot].state == taskQueued {
-			acts = c.stop(now, int32(slot), EndClosed, acts)
-		}
-	}
-	c.refreshTouched(now)
-	return acts
+	return c.stopAll(now, EndClosed, func(*queue) bool { return true }, acts)
 }

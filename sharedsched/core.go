@@ -32,8 +32,8 @@ import (
 //   - Virtual time never decreases.
 type Core struct {
 	slab
-	devices  []device
-	lanes    []lane                 // by LaneID: the batch threads of all devices
+	devices  []*device              // in the order in which they were added
+	lanes    []*lane                // by LaneID, of all devices; nil when free
 	flows    []*flow                // by FlowID; nil once removed
 	versions []*version             // by VersionID; nil once removed
 	queues   []*queue               // by queue id; nil when free
@@ -46,6 +46,7 @@ type Core struct {
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
 	variant        Variant
+	window         fairq.Tag // Config.FairnessWindow
 	maxQueuedBytes int64
 	queuedBytes    int64
 	seq            uint64   // tasks ever submitted
@@ -62,16 +63,12 @@ func NewCore(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("sharedsched: no device configured; name at least one")
 	}
 	c := &Core{
-		slab: newSlab(), variant: cfg.Variant, maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes), accounts: map[[2]string]*Account{},
+		slab: newSlab(), variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow), accounts: map[[2]string]*Account{},
+		maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
 	}
-	for i, d := range cfg.Devices {
-		if d.Lanes < 1 {
-			return nil, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", d.Name, d.Lanes)
-		}
-		c.devices = append(c.devices, device{Device: d, index: int32(i)})
-		c.devices[i].fair[foreground].Window = fairq.Tag(cfg.FairnessWindow)
-		for range d.Lanes {
-			c.lanes = append(c.lanes, lane{device: int32(i)})
+	for _, d := range cfg.Devices {
+		if _, err := c.addDevice(d); err != nil {
+			return nil, err
 		}
 	}
 	return c, nil
@@ -82,7 +79,11 @@ func NewCore(cfg Config) (*Core, error) {
 // remembered among what was asked for.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
-	// Who is served. Names are copied, so that an event need not outlive the call.
+	// Who serves, and who is served. Names are copied, so that an event need not outlive the call.
+	case EventAddDevice:
+		out.Lane, err = c.addDevice(*ev.Added)
+	case EventRemoveDevice:
+		out.Actions, err = c.removeDevice(now, strings.Clone(ev.Device), out.Actions)
 	case EventAddFlow:
 		out.Flow, err = c.addFlow(strings.Clone(ev.Name), strings.Clone(ev.Device), ev.Weight)
 	case EventRemoveFlow:

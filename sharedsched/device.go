@@ -1,6 +1,8 @@
 package sharedsched
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
@@ -8,9 +10,12 @@ import (
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
+// device is what Core knows of a Device. It is there from EventAddDevice to EventRemoveDevice. What runs there then still ends on
+// it, and its flows point to it until they are removed; nothing else does.
 type device struct {
 	Device
-	index      int32
+	lanes      []*lane
+	removed    bool
 	fair       [2]fairq.Queue // by class
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for their batch timeout whose limits or named targets end that, by latest start
@@ -29,22 +34,89 @@ type device struct {
 	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
 
+// device returns the one of that name, nil if there is none.
+func (c *Core) device(name string) *device {
+	if i := slices.IndexFunc(c.devices, func(d *device) bool { return d.Name == name }); i >= 0 {
+		return c.devices[i]
+	}
+	return nil
+}
+
+// addDevice carries out EventAddDevice.
+func (c *Core) addDevice(added Device) (first LaneID, err error) {
+	switch {
+	case added.Lanes < 1:
+		return 0, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", added.Name, added.Lanes)
+	case c.device(added.Name) != nil:
+		return 0, fmt.Errorf("sharedsched: there is a device %q already", added.Name)
+	}
+	d := &device{Device: added}
+	d.fair[foreground].Window = c.window
+	first = c.freeLanes(added.Lanes)
+	for id := first; id < first+LaneID(added.Lanes); id++ {
+		c.lanes[id] = &lane{id: id, device: d}
+		d.lanes = append(d.lanes, c.lanes[id])
+	}
+	c.devices = append(c.devices, d)
+	return first, nil
+}
+
+// freeLanes returns the first of n ids of lanes that follow each other and name none: ids of devices that are gone where there are
+// enough, so that devices may come and go for ever.
+func (c *Core) freeLanes(n int) LaneID {
+	free := 0
+	for i, l := range c.lanes {
+		if l != nil {
+			free = 0
+		} else if free++; free == n {
+			return LaneID(i + 1 - n)
+		}
+	}
+	first := len(c.lanes) - free
+	c.lanes = append(c.lanes, make([]*lane, n-free)...)
+	return LaneID(first)
+}
+
+// removeDevice carries out EventRemoveDevice.
+func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, error) {
+	d := c.device(name)
+	if d == nil {
+		return acts, fmt.Errorf("sharedsched: there is no device %q to remove", name)
+	}
+	d.removed = true
+	c.devices = slices.DeleteFunc(c.devices, func(other *device) bool { return other == d })
+	for _, l := range d.lanes {
+		if !l.running {
+			c.lanes[l.id] = nil
+		}
+	}
+	for _, v := range c.versions {
+		if v != nil && v.flow.device == d {
+			v.closing = true
+		}
+	}
+	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, acts)
+	for _, v := range c.versions {
+		if v != nil && v.flow.device == d {
+			acts = c.retire(v, acts)
+		}
+	}
+	return acts, nil
+}
+
 // observe carries out EventObserve.
-func (c *Core) observe(now Time, device string, s cost.Sample) {
-	for i := range c.devices {
-		d := &c.devices[i]
-		if d.Name != device {
-			continue
-		}
-		if s.Expired {
-			s.MemoryFree, s.MemoryTotal = 0, 0
-		}
-		c.setMemory(d, deviceMemory{s.MemoryFree, s.MemoryTotal})
-		before := d.state.Revision()
-		d.state.Observe(s)
-		if d.state.Revision() == before {
-			continue
-		}
+func (c *Core) observe(now Time, name string, s cost.Sample) {
+	d := c.device(name)
+	if d == nil {
+		return
+	}
+	if s.Expired {
+		s.MemoryFree, s.MemoryTotal = 0, 0
+	}
+	c.setMemory(d, deviceMemory{s.MemoryFree, s.MemoryTotal})
+	before := d.state.Revision()
+	d.state.Observe(s)
+	if d.state.Revision() != before {
 		for _, v := range c.versions {
 			if v != nil && v.flow.device == d {
 				c.touchVersion(v)
@@ -66,7 +138,7 @@ func (d *device) block() time.Duration {
 
 // accrue divides the time since the last change equally among the batches in flight on the device, so that the shares sum to
 // its busy time. A remainder of nanoseconds goes to the first.
-func (d *device) accrue(now Time, lanes []lane) {
+func (d *device) accrue(now Time) {
 	passed := now.Sub(d.since)
 	d.since = now
 	if d.inFlight == 0 {
@@ -75,8 +147,8 @@ func (d *device) accrue(now Time, lanes []lane) {
 	d.busy += passed
 	each := passed / time.Duration(d.inFlight)
 	rest := passed - each*time.Duration(d.inFlight)
-	for i := range lanes {
-		if l := &lanes[i]; l.running && l.device == d.index {
+	for _, l := range d.lanes {
+		if l.running {
 			l.share += each + rest
 			rest = 0
 		}

@@ -24,6 +24,8 @@ type Event struct {
 	Batch  *Batch
 	Report *Report
 
+	// Added is a new device.
+	Added *Device
 	// Name is what a flow or version is called by people, Device the name of a device.
 	Name, Device string
 	// Weight is a flow's part of its device, in relation to the other flows'.
@@ -44,6 +46,8 @@ type Answer struct {
 	Flow    FlowID
 	Version VersionID
 	Task    Handle
+	// Lane is the first lane of a device that was added. The ids of its others follow.
+	Lane LaneID
 	// Batch is what the Observer is to hear of a batch that ended.
 	Batch BatchEvent
 }
@@ -53,13 +57,20 @@ type EventKind uint8
 
 // The kinds of event. Those of one line come with every request and neither allocate nor take more than O(log n).
 const (
+	// EventAddDevice adds the device Added, whose lanes are free. It answers Lane, or an error: there is one of that name, or it has
+	// no lanes. A device that was removed may come again: it is another one then, of whose flows, versions and costs nothing is known.
+	EventAddDevice EventKind = iota + 1
+	// EventRemoveDevice takes Device out, with its versions and flows: its versions are expelled, as with EventExpel, and its flows
+	// take no more of them. Lanes that are free are gone, and may not ask for work any more; of the others each is gone when its batch
+	// has been settled. The error is that there is no such device.
+	EventRemoveDevice
 	// EventAddFlow adds a flow, Name, on the device Device with Weight. It answers Flow, or an error: the weight is out of bounds
 	// (package fairq), or there is no such device.
-	EventAddFlow EventKind = iota + 1
-	// EventRemoveFlow forgets Flow, whose versions are gone. Its id may name another flow afterwards.
+	EventAddFlow
+	// EventRemoveFlow forgets Flow, whose versions are gone, or whose device is. Its id may name another flow afterwards.
 	EventRemoveFlow
 	// EventAddVersion adds a version, Name, whose tasks are charged to Flow, with Settings. It answers Version, or an error: a
-	// setting is not valid, or there is no such flow.
+	// setting is not valid, or there is no such flow, or its device is gone.
 	EventAddVersion
 	// EventInherit has Version begin with what is known of the costs of From, a version on the same device, until its own are
 	// measured. Moved: it is the other one under a new id, with the same engine, which has the memory that it took; a new engine

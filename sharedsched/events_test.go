@@ -79,3 +79,15 @@ func (c *Core) happened(now Time, ev *Event, acts []Action) Answer {
 	}
 	return out
 }
+
+func (c *Core) AddDevice(d Device) (LaneID, error) {
+	var out Answer
+	err := c.Step(0, &Event{Kind: EventAddDevice, Added: &d}, &out)
+	return out.Lane, err
+}
+
+func (c *Core) RemoveDevice(now Time, name string, acts []Action) ([]Action, error) {
+	out := Answer{Actions: acts}
+	err := c.Step(now, &Event{Kind: EventRemoveDevice, Device: name}, &out)
+	return out.Actions, err
+}

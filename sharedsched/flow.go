@@ -30,25 +30,22 @@ func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) 
 	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
 		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight, float64(fairq.MaxWeight))
 	}
-	for i := range c.devices {
-		d := &c.devices[i]
-		if d.Name != deviceName {
-			continue
-		}
-		id := FlowID(len(c.flows))
-		if n := len(c.freeFlows); n > 0 {
-			id = c.freeFlows[n-1]
-			c.freeFlows = c.freeFlows[:n-1]
-		} else {
-			c.flows = append(c.flows, nil)
-		}
-		c.flows[id] = &flow{id: id, name: name, device: d, weight: weight}
-		for k := range d.fair {
-			d.fair[k].Set(fairq.Flow(id), weight)
-		}
-		return id, nil
+	d := c.device(deviceName)
+	if d == nil {
+		return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
 	}
-	return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
+	id := FlowID(len(c.flows))
+	if n := len(c.freeFlows); n > 0 {
+		id = c.freeFlows[n-1]
+		c.freeFlows = c.freeFlows[:n-1]
+	} else {
+		c.flows = append(c.flows, nil)
+	}
+	c.flows[id] = &flow{id: id, name: name, device: d, weight: weight}
+	for k := range d.fair {
+		d.fair[k].Set(fairq.Flow(id), weight)
+	}
+	return id, nil
 }
 
 // removeFlow carries out EventRemoveFlow.

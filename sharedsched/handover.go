@@ -21,15 +21,14 @@ func (d *device) parallel() time.Duration {
 
 // freeAt returns when the batches in flight on a device whose lanes share its time are expected to have ended; now if there are
 // none, if their costs are unknown, or if lanes do not share it.
-func (c *Core) freeAt(now Time, d *device) Time {
+func (d *device) freeAt(now Time) Time {
 	if !d.shared() || d.inFlight == 0 {
 		return now
 	}
 	passed := now.Sub(d.since) / time.Duration(d.inFlight)
 	left := time.Duration(0)
-	for i := range c.lanes {
-		l := &c.lanes[i]
-		if l.device != d.index || !l.running {
+	for _, l := range d.lanes {
+		if !l.running {
 			continue
 		}
 		if !l.est.Known() {
@@ -42,14 +41,14 @@ func (c *Core) freeAt(now Time, d *device) Time {
 
 // setTurn follows a change of the set in flight: it sets when the next batch may be started beside it. What nobody knows the cost of
 // holds nothing back.
-func (c *Core) setTurn(now Time, d *device) {
+func (d *device) setTurn(now Time) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {
 		return
 	}
-	end, lead, due := c.freeAt(now, d), d.Handover, Never
-	for i := range c.lanes {
-		if l := &c.lanes[i]; l.device == d.index && l.running {
+	end, lead, due := d.freeAt(now), d.Handover, Never
+	for _, l := range d.lanes {
+		if l.running {
 			if !l.est.Known() {
 				return
 			}

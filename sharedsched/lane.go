@@ -10,8 +10,11 @@ import (
 // LaneID names a lane: one place for a batch in flight on a device.
 type LaneID int32
 
+// lane is free, or has a batch running: start takes it from the one to the other, settle back. It is gone with its device, or, where
+// the device is removed meanwhile, when its batch ends.
 type lane struct {
-	device  int32
+	id      LaneID
+	device  *device
 	running bool
 	queue   *queue
 	class   class
@@ -23,14 +26,13 @@ type lane struct {
 }
 
 // start puts the batch in flight: the flow is charged its estimate.
-func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
+func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	q, k := p.queue, foreground
 	if p.rule == PickBackground {
 		k = background
 	}
-	l := &c.lanes[id]
-	d := &c.devices[l.device]
-	d.accrue(now, c.lanes)
+	d := l.device
+	d.accrue(now)
 	d.inFlight++
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
@@ -51,7 +53,7 @@ func (c *Core) start(now Time, id LaneID, p pick, b *Batch) {
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
 	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
-	c.setTurn(now, d)
+	d.setTurn(now)
 	c.touch(q)
 	c.log.batch(now, q, b, l, &d.fair[k], p)
 }

@@ -5,11 +5,11 @@ import "time"
 // next carries out EventNext.
 func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
 	acts = c.advance(now, acts)
-	d := &c.devices[c.lanes[id].device]
+	d := c.lanes[id].device
 	if d.turn > now {
 		return false, acts
 	}
-	d.free = c.freeAt(now, d)
+	d.free = d.freeAt(now)
 	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
 	c.sweep(now, d)
 	c.touchHeld(d)
@@ -29,7 +29,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 		// Before the batch is formed, which changes both: they are the reason for the pick.
 		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
 		acts = c.form(now, q, b, acts)
-		c.start(now, id, p, b)
+		c.start(now, c.lanes[id], p, b)
 		c.refreshTouched(now)
 		return true, acts
 	}
@@ -38,7 +38,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 // HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after every event,
 // and so looks at nothing but a time and lengths; batch threads are woken by it.
 func (c *Core) HasWork(now Time, id LaneID) bool {
-	d := &c.devices[c.lanes[id].device]
+	d := c.lanes[id].device
 	return d.turn <= now && d.hasWork()
 }
 

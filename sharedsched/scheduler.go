@@ -15,7 +15,6 @@ type Scheduler struct {
 	epoch time.Time
 	ops   sync.Pool // of *op
 	trace *trace    // nil: none
-	done  sync.WaitGroup
 
 	mu      sync.Mutex
 	core    *Core                       // guarded by mu
@@ -28,9 +27,7 @@ type Scheduler struct {
 	closed  bool                        // guarded by mu
 	idle    int                         // guarded by mu; batch threads that wait for work
 	latest  Time                        // guarded by mu; of the latest event
-	samples []uint64                    // guarded by mu; by device: the number of the telemetry sample that core knows
-
-	threads []*batchThread
+	crews   []*crew                     // guarded by mu; by device, in the order in which they were added
 }
 
 // New starts a scheduler. Close ends it. The observer may be nil.
@@ -41,7 +38,7 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	}
 	s := &Scheduler{
 		exec: exec, obs: obs, tele: cfg.Telemetry, epoch: time.Now(), core: core,
-		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never, samples: make([]uint64, len(cfg.Devices)),
+		gone: map[VersionID]chan struct{}{}, rooms: map[VersionID]*room{}, armed: Never,
 	}
 	if s.trace = newTrace(&cfg); s.trace != nil {
 		go s.writeTrace(cfg.Trace)
@@ -49,13 +46,10 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	s.ops.New = func() any { return &op{done: make(chan struct{}, 1)} }
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
-	for i := range core.lanes {
-		s.threads = append(s.threads, &batchThread{
-			lane: LaneID(i), device: cfg.Devices[core.lanes[i].device].Name, wake: make(chan struct{}, 1),
-		})
-	}
-	for _, t := range s.threads {
-		s.done.Go(func() { s.run(t) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range core.devices {
+		s.enlistLocked(d.Device, d.lanes[0].id)
 	}
 	return s, nil
 }

@@ -9,14 +9,17 @@ import (
 
 // settle carries out EventSettle.
 func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
-	l := &c.lanes[id]
-	d := &c.devices[l.device]
+	l := c.lanes[id]
+	d := l.device
 	q := l.queue
 	v := q.version
-	d.accrue(now, c.lanes)
+	d.accrue(now)
 	d.inFlight--
 	l.running, l.queue = false, nil
-	c.setTurn(now, d)
+	if d.removed {
+		c.lanes[id] = nil
+	}
+	d.setTurn(now)
 
 	used := l.share
 	if r.DeviceTime > 0 {

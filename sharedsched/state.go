@@ -93,8 +93,7 @@ type CostState struct {
 // State returns a copy of the state.
 func (c *Core) State(now Time) State {
 	s := State{Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(), Accounts: c.accountStates()}
-	for i := range c.devices {
-		d := &c.devices[i]
+	for _, d := range c.devices {
 		busy := d.busy
 		if d.inFlight > 0 {
 			busy += now.Sub(d.since)
@@ -109,7 +108,7 @@ func (c *Core) State(now Time) State {
 		s.Devices = append(s.Devices, ds)
 	}
 	for _, f := range c.flows {
-		if f == nil {
+		if f == nil || f.device.removed {
 			continue
 		}
 		fair := &f.device.fair[foreground]
@@ -119,7 +118,7 @@ func (c *Core) State(now Time) State {
 		}
 		if fs.Demanding = fair.Demands(fairq.Flow(f.id)); fs.Demanding {
 			fs.Lead = fair.Lead(fairq.Flow(f.id))
-			lag := &s.Devices[f.device.index].Lag
+			lag := &s.Devices[slices.Index(c.devices, f.device)].Lag
 			*lag = max(*lag, fs.Lead)
 		}
 		s.Flows = append(s.Flows, fs)

@@ -157,6 +157,17 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	return c.retire(v, acts)
 }
 
+// stopAll stops all tasks that have rows waiting in some queues, and ends the event.
+func (c *Core) stopAll(now Time, end End, in func(*queue) bool, acts []Action) []Action {
+	for slot := range c.tasks {
+		if t := &c.tasks[slot]; t.state == taskQueued && in(t.queue) {
+			acts = c.stop(now, int32(slot), end, acts)
+		}
+	}
+	c.refreshTouched(now)
+	return acts
+}
+
 func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
 	v := t.queue.version

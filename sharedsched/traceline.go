@@ -17,6 +17,7 @@ type traceLine struct {
 	At Time   `json:"at,omitempty"`
 
 	Config   *Config      `json:"config,omitempty"`
+	Added    *Device      `json:"added,omitempty"`
 	Name     string       `json:"name,omitempty"`
 	Device   string       `json:"device,omitempty"`
 	Weight   float64      `json:"weight,omitempty"`
@@ -52,7 +53,7 @@ type traceTask struct {
 // traceOut is what came of an event.
 type traceOut struct {
 	Error string      `json:"error,omitempty"`
-	ID    int64       `json:"id,omitempty"` // of a new flow or version, or the handle of a task
+	ID    int64       `json:"id,omitempty"` // of a new flow or version, of the first lane of a new device, or the handle of a task
 	Batch *traceBatch `json:"batch,omitempty"`
 	Event *BatchEvent `json:"event,omitempty"`
 	Acts  []traceAct  `json:"acts,omitempty"`
@@ -86,7 +87,7 @@ const (
 
 // traceOps are the names of the kinds of event.
 var traceOps = [...]string{
-	EventAddFlow: "addFlow", EventRemoveFlow: "removeFlow", EventAddVersion: "addVersion", EventInherit: "inherit",
+	EventAddDevice: "addDevice", EventRemoveDevice: "removeDevice", EventAddFlow: "addFlow", EventRemoveFlow: "removeFlow", EventAddVersion: "addVersion", EventInherit: "inherit",
 	EventConfigure: "configure", EventRemoveVersion: "removeVersion", EventExpel: "expel", EventObserve: "observe",
 	EventSubmit: "submit", EventCancel: "cancel", EventNext: "next", EventSettle: "settle", EventAdvance: "advance",
 	EventHurry: "hurry", EventDrain: "drain", EventClose: "close",
@@ -98,7 +99,7 @@ func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceL
 	l := traceLine{
 		Op: traceOps[ev.Kind], At: now, Name: strings.Clone(ev.Name), Device: strings.Clone(ev.Device), Weight: ev.Weight,
 		Flow: ev.Flow, Version: ev.Version, From: ev.From, Moved: ev.Moved, Limit: ev.Limit, Handle: ev.Handle, Lane: ev.Lane,
-		Settings: copied(ev.Settings), Sample: copied(ev.Sample), Report: copied(ev.Report),
+		Added: copied(ev.Added), Settings: copied(ev.Settings), Sample: copied(ev.Sample), Report: copied(ev.Report),
 	}
 	if k := ev.Task; k != nil {
 		l.Task = &traceTask{
@@ -107,6 +108,8 @@ func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceL
 		}
 	}
 	switch ev.Kind {
+	case EventAddDevice:
+		l.Out.ID = int64(out.Lane)
 	case EventAddFlow:
 		l.Out.ID = int64(out.Flow)
 	case EventAddVersion:
@@ -163,7 +166,7 @@ var errReplay = errors.New("failed when it was recorded")
 func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 	ev := Event{
 		Name: l.Name, Device: l.Device, Weight: l.Weight, Flow: l.Flow, Version: l.Version, From: l.From, Moved: l.Moved,
-		Limit: l.Limit, Handle: l.Handle, Lane: l.Lane, Settings: l.Settings, Sample: l.Sample, Report: l.Report,
+		Limit: l.Limit, Handle: l.Handle, Lane: l.Lane, Added: l.Added, Settings: l.Settings, Sample: l.Sample, Report: l.Report,
 	}
 	kind := slices.Index(traceOps[:], l.Op)
 	if kind < 1 {

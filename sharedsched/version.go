@@ -27,7 +27,7 @@ func (c *Core) addVersion(name string, f FlowID, s Settings) (VersionID, error) 
 	if err := s.validate(); err != nil {
 		return 0, fmt.Errorf("%w (version %s)", err, name)
 	}
-	if f < 0 || int(f) >= len(c.flows) || c.flows[f] == nil {
+	if f < 0 || int(f) >= len(c.flows) || c.flows[f] == nil || c.flows[f].device.removed {
 		return 0, fmt.Errorf("sharedsched: version %s is to belong to flow %d, which does not exist", name, f)
 	}
 	id := VersionID(len(c.versions))
@@ -92,12 +92,7 @@ func (c *Core) expel(now Time, id VersionID, acts []Action) []Action {
 		return acts
 	}
 	v.closing = true
-	for slot := range c.tasks {
-		if t := &c.tasks[slot]; t.state == taskQueued && t.queue.version == v {
-			acts = c.stop(now, int32(slot), EndRemoved, acts)
-		}
-	}
-	c.refreshTouched(now)
+	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.version == v }, acts)
 	return c.retire(v, acts)
 }
 

@@ -2,10 +2,10 @@ package sharedsched
 
 // batchThread runs the batches of one lane, one after the other.
 type batchThread struct {
-	lane   LaneID
-	device string        // the lane's
-	wake   chan struct{} // capacity 1: a wake-up while awake is remembered once, which is enough
-	idle   bool          // guarded by Scheduler.mu
+	lane LaneID
+	crew *crew
+	wake chan struct{} // capacity 1
+	idle bool          // guarded by Scheduler.mu
 }
 
 // run is the life of a batch thread: settle the last batch, take the next, answer the callers of the last, execute.
@@ -21,25 +21,26 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			report = s.exec.Execute(&batch)
 		}
-		said := s.sample(t.device) // after a rest too: no execution has brought one meanwhile
+		said := s.sample(t.crew.device) // after a rest too: no execution has brought one meanwhile
 		read := s.now()
 		s.mu.Lock()
 		now := s.nowLocked(read)
 		sc.reset()
 		settled := running
-		s.observeLocked(now, t.lane, said) // first, lest the batch be a surprise that the sample explains
+		s.observeLocked(now, t.crew, said) // first, lest the batch be a surprise that the sample explains
 		if running {
 			s.keepErrorsLocked(&batch)
 			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
 			clear(batch.Spans)                         // the payloads are their callers' again
 		}
-		if s.closed {
+		over := s.closed || t.crew.removed
+		if over {
 			running = false
 		} else {
 			_ = s.stepLocked(now, &next, &sc.Answer) // it has no error
 			running = sc.OK
 		}
-		s.setIdleLocked(t, !running)
+		s.setIdleLocked(t, !running && !over)
 		// What this thread settled may have made room for another lane of its device.
 		s.afterEventLocked(now, &sc)
 		if running {
@@ -47,7 +48,6 @@ func (s *Scheduler) run(t *batchThread) {
 				batch.Spans[i].Payload = s.waiting[batch.Spans[i].task.slot()].payload
 			}
 		}
-		closed := s.closed
 		s.mu.Unlock()
 
 		if settled && s.obs != nil {
@@ -55,7 +55,7 @@ func (s *Scheduler) run(t *batchThread) {
 		}
 		sc.answer()
 		switch {
-		case closed && !running:
+		case over:
 			return
 		case !running:
 			<-t.wake
@@ -76,12 +76,16 @@ func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
 
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
 func (s *Scheduler) wakeThreadsLocked(now Time) {
-	woken := int32(-1)
-	for _, t := range s.threads {
-		if dev := s.core.lanes[t.lane].device; dev != woken && t.idle && s.core.HasWork(now, t.lane) {
-			woken = dev
-			s.setIdleLocked(t, false)
-			signal(t.wake)
+	for _, c := range s.crews {
+		for _, t := range c.threads {
+			if !t.idle {
+				continue
+			}
+			if s.core.HasWork(now, t.lane) {
+				s.setIdleLocked(t, false)
+				signal(t.wake)
+			}
+			break // the other lanes have the same work
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package sharedsched
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that stops calls
 // it when it takes no more requests and waits for those it has.
@@ -26,11 +29,16 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	}
 }
 
-// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the trace. It may
-// be called more than once.
+// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the trace. It does
+// not wait for what is left behind of devices that were removed. It may be called more than once.
 func (s *Scheduler) Close() {
 	s.Abandon()
-	s.done.Wait()
+	s.mu.Lock()
+	crews := slices.Clone(s.crews)
+	s.mu.Unlock()
+	for _, c := range crews {
+		<-c.ended
+	}
 	s.closeTrace()
 }
 
@@ -44,8 +52,8 @@ func (s *Scheduler) Abandon() {
 		_ = s.stepLocked(now, &Event{Kind: EventClose}, &sc.Answer) // it has no error
 		s.afterEventLocked(now, &sc)
 		s.timer.Stop()
-		for _, t := range s.threads {
-			signal(t.wake)
+		for _, c := range s.crews {
+			c.wakeAll()
 		}
 	}
 	s.mu.Unlock()
