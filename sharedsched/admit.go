@@ -1,13 +1,17 @@
 package sharedsched
 
 import (
-	"math"
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// submit carries out EventSubmit.
+// Admission refuses at once what cannot be answered, for three reasons: bounds keep memory finite, a limit that cannot
+// be met saves its caller the wait, and what is beyond a flow's share of a contended device is kept in front of the
+// door, where it delays nobody. A refusal is final and early, so it rests only on what was measured.
+
+// submit carries out EventSubmit. The checks stand in the order of what they cost; the first that refuses is the one
+// that is told.
 func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
 	v := c.version(id)
 	c.seq++
@@ -40,9 +44,11 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if q == nil {
 		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
-	c.fullBatch(q)
+	c.fullBatch(q) // what follows looks at the queue for what it says
 	target, named := q.target(t)
+	// Refused or not: what is asked for decides who asks for more than a share, and how large batches may be.
 	q.hear(now, t, min(target, limit.Sub(now)))
+	// An answer is never wanted later than it is worth something.
 	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
@@ -50,6 +56,7 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		c.refreshTouched(now)
 		return 0, acts, refusal
 	}
+	// Only now: nobody is given up for a task that is then refused.
 	if victim >= 0 {
 		acts = c.drop(now, q, victim, DropRoom, 0, acts)
 	}
@@ -68,19 +75,9 @@ func (c *Core) limit(id VersionID, arrival Time) Time {
 	return Never
 }
 
-// Room returns how many more foreground tasks of a version may wait; as many as one likes where none is admitted any more, for
-// then none needs to wait to hear so.
-func (c *Core) Room(id VersionID) int {
-	v := c.version(id)
-	if v == nil || v.closing || c.draining {
-		return math.MaxInt
-	}
-	return v.settings.MaxQueue - v.queued[foreground]
-}
-
-// lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none: for
-// background work, whose newest sample is worth the most, the one that was due first; for foreground work that is not to be
-// dropped first, the last of those that are.
+// lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none:
+// for background work, whose newest sample is worth the most, the one that was due first; for foreground work that is
+// not to be dropped first, the last of those that are.
 func (v *version) lesser(t *Task) int32 {
 	q := v.queues[t.Key]
 	if q == nil {
@@ -100,10 +97,10 @@ func (v *version) lesser(t *Task) int32 {
 	return e.task
 }
 
-// unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its queue, or
-// that its flow's share of a contended device cannot serve in time. An estimate that was never measured refuses nothing, and one
-// that nothing has confirmed for probeAfter lets a single task through, lest a wrong estimate keep itself alive by refusing
-// everything that would correct it.
+// unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its
+// queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never measured
+// refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong estimate would
+// keep itself alive by refusing everything that would correct it.
 func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order) (probe bool, _ *Refusal) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
@@ -179,8 +176,8 @@ func (d *device) freeIn(now Time) time.Duration {
 	return max(0, least)
 }
 
-// serviceTime is the least time that a task of so many rows takes which has all lanes of the device to itself. It reports false where
-// that was never measured.
+// serviceTime is the least time that a task of so many rows takes which has all lanes of the device to itself. It
+// reports false where that was never measured.
 func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool) {
 	s := &q.version.settings
 	if alone || !s.Batched {

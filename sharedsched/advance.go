@@ -16,6 +16,7 @@ func (c *Core) advance(now Time, acts []Action) []Action {
 			d.turn = 0
 		}
 	}
+	// Each of these either becomes ready, or is watched until a later time: no queue comes twice.
 	for {
 		id, at, ok := c.holds.Min()
 		if !ok || Time(at) > now {
@@ -28,18 +29,4 @@ func (c *Core) advance(now Time, acts []Action) []Action {
 	}
 	c.refreshTouched(now)
 	return acts
-}
-
-// NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
-func (c *Core) NextWake() Time {
-	wake := c.limits.earliest()
-	if _, at, ok := c.holds.Min(); ok {
-		wake = min(wake, Time(at))
-	}
-	for _, d := range c.devices {
-		if d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
-			wake = min(wake, d.turn)
-		}
-	}
-	return wake
 }

@@ -2,11 +2,11 @@ package sharedsched
 
 import "time"
 
-// The device cap bounds the device time of one batch by what the most impatient flow can wait for: a batch that runs cannot be
-// taken back, so everybody who comes meanwhile waits for its end. It is capShare of the least, over the flows that ask for no
-// more than their share, of each one's tenth percentile of targets. One impatient caller among many does not move that
-// percentile, an aggressor is beyond its share, and what could not be met even if every batch were one row is left out, so that
-// none of them can make everybody run at batch size 1.
+// The device cap bounds the device time of one batch by what the most impatient flow can wait for: a batch that runs
+// cannot be taken back, so everybody who comes meanwhile waits for its end. It is capShare of the least, over the flows
+// that ask for no more than their share, of each one's tenth percentile of targets. One impatient caller among many
+// does not move that percentile, an aggressor is beyond its share, and what could not be met even if every batch were
+// one row is left out, so that none of them can make everybody run at batch size 1.
 
 // batchCap is the device cap of one device.
 type batchCap struct {

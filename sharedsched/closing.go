@@ -1,5 +1,8 @@
 package sharedsched
 
+// A server stops in three steps: it takes its last requests and holds nothing (hurry), takes no more and runs what it
+// has (drain), and gives up what is still there (close).
+
 // hurry carries out EventHurry.
 func (c *Core) hurry(now Time) {
 	c.hurrying = true

@@ -3,35 +3,40 @@ package sharedsched
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must be done about
-// it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no decision iterates a map, so the
-// same events at the same times always lead to the same decisions. It is not safe for concurrent use: Scheduler guards it with a
-// mutex.
+// Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must
+// be done about it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no
+// decision iterates a map, so the same events at the same times always lead to the same decisions. It is not safe for
+// concurrent use: Scheduler guards it with a mutex.
 //
-// Besides Step there are questions, which change nothing that anybody could notice: HasWork, Live, NextWake, Room and State.
+// Step is the only way in. HasWork, Live, NextWake, Room and State are questions, which change nothing that anybody
+// could notice. What Step calls is in the file of the rule or the type that is named after it: admit, pick, form, drop,
+// settle and so on; policy.go has every number.
 //
 // # Invariants
 //
-// They hold between any two events; the tests check them after each one. A queue that changed is noted (touch), and brought up to date
-// with all others at the end of the event, or before the next pick at the latest (refreshTouched).
+// They hold between any two events; the tests check them after each one. A queue that changed is noted (touch), and
+// brought up to date with all others at the end of the event, or before the next pick at the latest (refreshTouched).
 //
 //   - Every admitted task ends exactly once, by exactly one TaskEnded action.
-//   - Of an expelled version nothing waits, and nothing starts.
+//   - Of a version that was expelled, and of all versions of a device that was removed, nothing waits, and nothing
+//     starts.
+//   - A lane is there while its device is, and for as long as a batch runs on it.
 //   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
-//   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands service exactly
-//     if one of its queues does.
+//   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands
+//     service exactly if one of its queues does.
 //   - The shares of device time of all batches sum to the device's busy time.
 //   - No batch has more rows than memory suffices for, as far as is known, unless it is the least there can be.
 //   - Counts (waiting rows, queued tasks, queued bytes, foreground tasks) equal a recount.
 //   - Virtual time never decreases.
 type Core struct {
-	slab
+	slab                            // of tasks
 	devices  []*device              // in the order in which they were added
 	lanes    []*lane                // by LaneID, of all devices; nil when free
 	flows    []*flow                // by FlowID; nil once removed
@@ -63,8 +68,8 @@ func NewCore(cfg Config) (*Core, error) {
 		return nil, fmt.Errorf("sharedsched: no device configured; name at least one")
 	}
 	c := &Core{
-		slab: newSlab(), variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow), accounts: map[[2]string]*Account{},
-		maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
+		slab: newSlab(), accounts: map[[2]string]*Account{},
+		variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow), maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
 	}
 	for _, d := range cfg.Devices {
 		if _, err := c.addDevice(d); err != nil {
@@ -74,9 +79,9 @@ func NewCore(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Step takes the event that happened at a time, not before that of the event before, and sets in out what it comes to. Each kind of
-// event says what it reads, answers and fails with (EventKind); an event that failed has changed nothing, but that a refused task is
-// remembered among what was asked for.
+// Step takes the event that happened at a time, not before that of the event before, and sets in out what it comes to.
+// Each kind of event says what it reads, answers and fails with (EventKind); an event that failed has changed nothing,
+// but that a refused task is remembered among what was asked for.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// Who serves, and who is served. Names are copied, so that an event need not outlive the call.
@@ -130,6 +135,38 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 // Live returns the number of tasks that have not ended.
 func (c *Core) Live() int { return c.live }
 
+// Room returns how many more foreground tasks of a version may wait; as many as one likes where none is admitted any
+// more, for then none needs to wait to hear so.
+func (c *Core) Room(id VersionID) int {
+	v := c.version(id)
+	if v == nil || v.closing || c.draining {
+		return math.MaxInt
+	}
+	return v.settings.MaxQueue - v.queued[foreground]
+}
+
+// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after
+// every event, and so looks at nothing but a time and lengths; batch threads are woken by it.
+func (c *Core) HasWork(now Time, id LaneID) bool {
+	d := c.lanes[id].device
+	return d.turn <= now && d.hasWork()
+}
+
+// NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
+func (c *Core) NextWake() Time {
+	wake := c.limits.earliest()
+	if _, at, ok := c.holds.Min(); ok {
+		wake = min(wake, Time(at))
+	}
+	for _, d := range c.devices {
+		if d.turn > 0 && d.inFlight < d.Lanes && d.hasWork() {
+			wake = min(wake, d.turn)
+		}
+	}
+	return wake
+}
+
+// version returns the version of that id, nil if it is gone.
 func (c *Core) version(id VersionID) *version {
 	if id < 0 || int(id) >= len(c.versions) {
 		return nil

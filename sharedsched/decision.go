@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into words only
-// when somebody asks.
+// Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into
+// words only when somebody asks.
 type Decision struct {
 	At      Time
 	Version VersionID

@@ -10,15 +10,15 @@ import (
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// device is what Core knows of a Device. It is there from EventAddDevice to EventRemoveDevice. What runs there then still ends on
-// it, and its flows point to it until they are removed; nothing else does.
+// device is what Core knows of a Device. It is there from EventAddDevice to EventRemoveDevice. What runs there then
+// still ends on it, and its flows point to it until they are removed; nothing else does.
 type device struct {
 	Device
 	lanes      []*lane
 	removed    bool
 	fair       [2]fairq.Queue // by class
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
-	held       iheap.Heap     // queues held for their batch timeout whose limits or named targets end that, by latest start
+	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
 	state      cost.Device    // as far as it changes what executions cost
 	memory     deviceMemory
@@ -61,8 +61,8 @@ func (c *Core) addDevice(added Device) (first LaneID, err error) {
 	return first, nil
 }
 
-// freeLanes returns the first of n ids of lanes that follow each other and name none: ids of devices that are gone where there are
-// enough, so that devices may come and go for ever.
+// freeLanes returns the first of n ids of lanes that follow each other and name none: ids of devices that are gone
+// where there are enough, so that devices may come and go for ever.
 func (c *Core) freeLanes(n int) LaneID {
 	free := 0
 	for i, l := range c.lanes {
@@ -83,6 +83,7 @@ func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, err
 	if d == nil {
 		return acts, fmt.Errorf("sharedsched: there is no device %q to remove", name)
 	}
+	// Whoever looks for devices finds it no longer. Lanes with a batch, versions with a task, and flows still do.
 	d.removed = true
 	c.devices = slices.DeleteFunc(c.devices, func(other *device) bool { return other == d })
 	for _, l := range d.lanes {
@@ -96,6 +97,7 @@ func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, err
 		}
 	}
 	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, acts)
+	// Those of which nothing waited and nothing runs; of the others the end of their last task tells.
 	for _, v := range c.versions {
 		if v != nil && v.flow.device == d {
 			acts = c.retire(v, acts)
@@ -126,18 +128,20 @@ func (c *Core) observe(now Time, name string, s cost.Sample) {
 	c.refreshTouched(now)
 }
 
+// hasWork reports whether a pick would find a queue, or a task to give up.
 func (d *device) hasWork() bool {
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
 }
 
-// block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now have to wait.
+// block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now
+// have to wait.
 func (d *device) block() time.Duration {
 	_, key, _ := d.blocks.Min()
 	return -time.Duration(key)
 }
 
-// accrue divides the time since the last change equally among the batches in flight on the device, so that the shares sum to
-// its busy time. A remainder of nanoseconds goes to the first.
+// accrue divides the time since the last change equally among the batches in flight on the device, so that the shares
+// sum to its busy time. A remainder of nanoseconds goes to the first.
 func (d *device) accrue(now Time) {
 	passed := now.Sub(d.since)
 	d.since = now

@@ -6,10 +6,14 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and what it
-// will hardly exceed. They change only with the curve, the settings and the device, far less often than they are asked for, and are
-// kept in the queue: who changes a curve, settings or memory says so by touchShape or touchVersion, so that nothing but the device's
-// revisions is looked at each time. Admission asks once and then looks at the queue.
+// Everything else asks here what executions of a queue cost. The cost model (package cost) answers for a shape; the
+// queue keeps the answers that are needed for every task.
+
+// fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and
+// what it will hardly exceed. They change only with the curve, the settings and the device, far less often than they
+// are asked for, and are kept in the queue: who changes a curve, settings or memory says so by touchShape or
+// touchVersion, so that nothing but the device's revisions is looked at each time. Admission asks once and then looks
+// at the queue.
 func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	d := q.device
 	if now := 1 + d.state.Revision() + d.cap.revision; now != q.asOf { // neither ever decreases
@@ -31,7 +35,8 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	return q.most, q.full.Cost, q.fullHigh
 }
 
-// estimate returns what an execution of so many rows costs, as of the last fullBatch for what is asked most often: a full batch.
+// estimate returns what an execution of so many rows costs, as of the last fullBatch for what is asked most often: a
+// full batch.
 func (q *queue) estimate(rows int) cost.Estimate {
 	if rows == q.full.Rows {
 		return q.full
@@ -39,8 +44,8 @@ func (q *queue) estimate(rows int) cost.Estimate {
 	return q.shape.Estimate(rows)
 }
 
-// high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not known must
-// not turn anything away.
+// high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not
+// known must not turn anything away.
 func (q *queue) high(rows int) time.Duration {
 	e := q.estimate(q.version.settings.padded(rows))
 	if !e.Known() {

@@ -12,6 +12,8 @@ import (
 // FlowID names a flow: what fairness is owed to.
 type FlowID int32
 
+// flow is what fairness is owed to. It demands service in a class while one of its queues demands it there: the fair
+// queue of its device then knows by when, which is when the first of them is due (tell).
 type flow struct {
 	id     FlowID
 	name   string
@@ -58,6 +60,7 @@ func (c *Core) removeFlow(f FlowID) {
 	c.freeFlows = append(c.freeFlows, f)
 }
 
+// take gives a queue the least local id that is free, so that the heaps of the flow stay as small as it has queues.
 func (f *flow) take(q *queue) int32 {
 	i := slices.Index(f.locals, nil)
 	if i < 0 {

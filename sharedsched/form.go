@@ -1,8 +1,11 @@
 package sharedsched
 
-// form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows that one
-// batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left for it. Behind
-// foreground tasks, background ones only take the place of padding: nobody waits longer for them.
+// A batch is a prefix of its queue. How many rows it takes is decided by the least of what its limits, the sizes that
+// are allowed, memory and the device cap, and those who may come meanwhile leave room for.
+
+// form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
+// that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
+// for it. Behind foreground tasks, background ones only take the place of padding: nobody waits longer for them.
 func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	v := q.version
 	s := &v.settings
@@ -19,7 +22,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	most := c.size(q, min(room, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.at(0).order
-	full := false
+	full := false // nothing that waits could still join
 	for q.ring.n > 0 && !full {
 		t := &c.tasks[q.ring.at(0).task]
 		if t.alone {
@@ -46,6 +49,8 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	return acts
 }
 
+// flushReason says why the batch is as it is: the first reason that would have been enough by itself. full: it has as
+// many rows as it may; most: so many.
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {
@@ -66,8 +71,8 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 	return FlushDeviceIdle
 }
 
-// takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows left: its place in
-// the order is that of its target, which a split does not change.
+// takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows
+// left: its place in the order is that of its target, which a split does not change.
 func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
 	slot := q.ring.at(0).task
 	t := &c.tasks[slot]

@@ -1,5 +1,9 @@
 package sharedsched
 
+// Where the settings ask for it, a partial batch is held so that more tasks can join it: until its oldest task has
+// waited for the batch timeout, and no longer than limits and named targets allow. It is the only reason for which a
+// device idles while work waits that could run.
+
 // readiness reports whether a batch may start, and if not, the time at which waiting alone will make it so.
 func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	if q.ring.n == 0 {
@@ -11,8 +15,10 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 		return false, Never
 	}
 	s := &q.version.settings
-	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a second time.
-	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld || c.tasks[q.ring.at(0).task].alone {
+	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a
+	// second time.
+	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld ||
+		c.tasks[q.ring.at(0).task].alone {
 		return true, Never
 	}
 	if q.waiting >= most {
@@ -29,8 +35,9 @@ func (c *Core) holdEnd(q *queue) Time {
 	return min(q.oldest.Add(q.version.settings.BatchTimeout), c.startBy(q))
 }
 
-// startBy returns by when a held batch must start for all of its tasks to meet their limits, and the targets that were named: who
-// asks for batches to be held accepts that answers come later than by the target that each task is given; Never if there are none.
+// startBy returns by when a held batch must start for all of its tasks to meet their limits, and the targets that were
+// named: who asks for batches to be held accepts that answers come later than by the target that each task is given;
+// Never if there are none.
 func (c *Core) startBy(q *queue) Time {
 	most, full, high := c.fullBatch(q)
 	latest := Never

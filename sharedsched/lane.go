@@ -10,8 +10,8 @@ import (
 // LaneID names a lane: one place for a batch in flight on a device.
 type LaneID int32
 
-// lane is free, or has a batch running: start takes it from the one to the other, settle back. It is gone with its device, or, where
-// the device is removed meanwhile, when its batch ends.
+// lane is free, or has a batch running: start takes it from the one to the other, settle back. It is gone with its
+// device, or, where the device is removed meanwhile, when its batch ends.
 type lane struct {
 	id      LaneID
 	device  *device

@@ -5,15 +5,17 @@ import (
 	"slices"
 )
 
-// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that the
-// engine then keeps for all shapes of the version, so that sizes up to that need nothing more; how much there is for larger ones,
-// telemetry knows. Where it does not, and where it was wrong, the first execution that runs out of memory tells.
+// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that
+// the engine then keeps for all shapes of the version, so that sizes up to that need nothing more; how much there is
+// for larger ones, telemetry knows. Where it does not, and where it was wrong, the first execution that runs out of
+// memory tells.
 //
-// What a row takes is known for the version, not for each shape. So a shape that never ran, or only ever in small batches, may be
-// as large as the largest of any shape. Were it bounded by what it did itself, it would stay at one row for as long as no memory is
-// free, beside an engine that has plenty. Where its rows take more than those that showed it, a batch of it runs out of memory, and
-// it alone is bounded for that. What the whole version never did is not tried while nothing is free, however long that is: there is
-// no memory for it, until telemetry says that somebody gave some back.
+// What a row takes is known for the version, not for each shape. So a shape that never ran, or only ever in small
+// batches, may be as large as the largest of any shape. Were it bounded by what it did itself, it would stay at one row
+// for as long as no memory is free, beside an engine that has plenty. Where its rows take more than those that showed
+// it, a batch of it runs out of memory, and it alone is bounded for that. What the whole version never did is not tried
+// while nothing is free, however long that is: there is no memory for it, until telemetry says that somebody gave some
+// back.
 
 // deviceMemory is what telemetry said last, less what executions have taken since. In bytes; both 0: nothing is known.
 type deviceMemory struct{ free, total int64 }
@@ -30,8 +32,8 @@ type memoryBound struct {
 	until  Time // when most is doubled
 }
 
-// fits returns the most rows of an execution of a shape, padding included, that memory suffices for as far as is known: at least 1,
-// at most what a batch may have anyway.
+// fits returns the most rows of an execution of a shape, padding included, that memory suffices for as far as is known:
+// at least 1, at most what a batch may have anyway.
 func (v *version) fits(s *shape, m deviceMemory) int {
 	set := &v.settings
 	limit := set.padded(set.MaxBatchSize)

@@ -2,6 +2,11 @@ package sharedsched
 
 import "time"
 
+// The pick decides between queues in the order of the package comment: urgency among those whom fairness allows to go
+// first, fairness where not all can be in time, the least slack where nobody is owed anything, and background work
+// last. A device that has foreground work never idles, unless the work is held for a batch timeout or waits for its
+// first measurements.
+
 // next carries out EventNext.
 func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
 	acts = c.advance(now, acts)
@@ -9,7 +14,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	if d.turn > now {
 		return false, acts
 	}
-	d.free = d.freeAt(now)
+	d.free = d.freeAt(now) // limits are judged from then on
 	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
 	c.sweep(now, d)
 	c.touchHeld(d)
@@ -35,13 +40,6 @@ func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 	}
 }
 
-// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after every event,
-// and so looks at nothing but a time and lengths; batch threads are woken by it.
-func (c *Core) HasWork(now Time, id LaneID) bool {
-	d := c.lanes[id].device
-	return d.turn <= now && d.hasWork()
-}
-
 // pick is the choice of a queue, and why.
 type pick struct {
 	queue     *queue
@@ -50,7 +48,8 @@ type pick struct {
 	demanding int
 }
 
-// pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready or not.
+// pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready
+// or not.
 func (c *Core) pick(now Time, d *device) pick {
 	c.promote(now, d)
 	fair := &d.fair[foreground]
@@ -64,12 +63,14 @@ func (c *Core) pick(now Time, d *device) pick {
 	}
 	q := c.flows[f].first[foreground]
 	if q.latest > now.Add(d.block()) {
-		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes first.
+		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes
+		// first.
 		f, _ = fair.Behind(int64(Never))
 		return pick{queue: c.flows[f].first[foreground], rule: PickFull}
 	}
-	// Those that are due before another batch of that cost could end after this one would be late, and the further the flow is
-	// ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for more than its share.
+	// Those that are due before another batch of that cost could end after this one would be late, and the further the
+	// flow is ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for
+	// more than its share.
 	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
 	if !q.flow.recent.beyond || q.due >= conflict || c.variant.NoConflictRule {
 		return pick{queue: q, rule: PickEarliest}

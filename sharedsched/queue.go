@@ -6,6 +6,12 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
+// queue holds the waiting tasks of one key. It is made when a task brings a key that has none, and dropped when its
+// version is gone, when it has been idle for longest and another one needs its place, or at once where its key is long.
+// It is idle while nothing of it waits or runs; stage.go has what it is otherwise.
+//
+// What is kept of the waiting tasks follows the ring: expect and forget count what enters and leaves it, rescan looks
+// at all of it. What is kept of costs is as of the last refresh or fullBatch; touch says that it has changed.
 type queue struct {
 	id         int32
 	local      int32 // its id within the flow
@@ -18,8 +24,9 @@ type queue struct {
 	foreground int // tasks of that class in the ring; they come before the others
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
-	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the earliest time
-	// by which a batch is to end for a target that somebody named, and whether rows of one were started already.
+	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
+	// earliest time by which a batch is to end for a target that somebody named, and whether rows of one were started
+	// already.
 	oldest, soonest, wanted Time
 	begun                   bool
 	unheld                  bool // by a pick that could not wait for the end of the batch timeout; until a batch is started
@@ -92,6 +99,7 @@ func (c *Core) evictQueue(v *version) bool {
 	return true
 }
 
+// dropQueue forgets an idle queue. What is known of its shape's cost stays with the version.
 func (c *Core) dropQueue(q *queue) {
 	v := q.version
 	delete(v.queues, q.key)

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// What a flow asked for in the last second decides whether it is within its share, and its targets how long a batch may
+// take (cap.go).
+
 // recent is what a flow asked for lately.
 type recent struct {
 	seen    Time // when it arrived last, to within capStep
@@ -59,8 +62,8 @@ func (h *histogram) add(d time.Duration) {
 	}
 }
 
-// low returns the tenth percentile, rounded down to its bucket; 0 if there is none. It goes on from where it was last, which is
-// hardly ever far.
+// low returns the tenth percentile, rounded down to its bucket; 0 if there is none. It goes on from where it was last,
+// which is hardly ever far.
 func (h *histogram) low() time.Duration {
 	if h.n == 0 {
 		return 0

@@ -22,8 +22,9 @@ type Replayed struct {
 }
 
 // Replay reads a trace that was written to Config.Trace, has a new Core take the same events at the same times, and
-// compares what it decides with what was decided then. The first difference is an error that tells the line and both versions of
-// it. Scheduling has no other inputs, so that there is none unless the trace was cut off or edited, or the program is another.
+// compares what it decides with what was decided then. The first difference is an error that tells the line and both
+// versions of it. Scheduling has no other inputs, so that there is none unless the trace was cut off or edited, or the
+// program is another.
 func Replay(r io.Reader) (Replayed, error) {
 	p := replayer{running: map[LaneID]*Batch{}}
 	p.encoder = json.NewEncoder(&p.again)
@@ -91,8 +92,8 @@ func (p *replayer) line(text []byte) error {
 	return nil
 }
 
-// apply returns the line that the core writes of the same event. One that names what is not there, such as a lane too many, is an
-// error.
+// apply returns the line that the core writes of the same event. One that names what is not there, such as a lane too
+// many, is an error.
 func (p *replayer) apply(l *traceLine) (again *traceLine, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Scheduler is the shell around Core: one mutex, one timer, and one batch thread per lane. It turns calls into events for Core
-// and Core's actions into answers. Its methods are safe for concurrent use.
+// Scheduler is the shell around Core: one mutex, one timer, and one batch thread per lane. It turns calls into events
+// for Core and Core's actions into answers. Its methods are safe for concurrent use.
 type Scheduler struct {
 	exec  Executor
 	obs   Observer
@@ -54,8 +54,8 @@ func New(cfg Config, exec Executor, obs Observer) (*Scheduler, error) {
 	return s, nil
 }
 
-// AddFlow adds what fairness is owed to: one version, or all versions of a model. Its versions share weight's part of the named
-// device whenever that is contended. The errors are those of EventAddFlow.
+// AddFlow adds what fairness is owed to: one version, or all versions of a model. Its versions share weight's part of
+// the named device whenever that is contended. The errors are those of EventAddFlow.
 func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error) {
 	out, err := s.tell(&Event{Kind: EventAddFlow, Name: name, Device: device, Weight: weight})
 	return out.Flow, err
@@ -66,15 +66,16 @@ func (s *Scheduler) RemoveFlow(f FlowID) {
 	_, _ = s.tell(&Event{Kind: EventRemoveFlow, Flow: f}) // it has no error
 }
 
-// AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people. The errors are those of
-// EventAddVersion.
+// AddVersion adds a version whose tasks are charged to flow f. The name, such as "model/3", is for people. The errors
+// are those of EventAddVersion.
 func (s *Scheduler) AddVersion(name string, f FlowID, settings Settings) (VersionID, error) {
 	out, err := s.tell(&Event{Kind: EventAddVersion, Name: name, Flow: f, Settings: &settings})
 	return out.Version, err
 }
 
-// Inherit has a version begin with what is known of the costs of another on the same device, such as the version before it,
-// until its own are measured. moved: it is the other one under a new id, with the same engine and the memory that this has taken.
+// Inherit has a version begin with what is known of the costs of another on the same device, such as the version before
+// it, until its own are measured. moved: it is the other one under a new id, with the same engine and the memory that
+// this has taken.
 func (s *Scheduler) Inherit(v, from VersionID, moved bool) {
 	_, _ = s.tell(&Event{Kind: EventInherit, Version: v, From: from, Moved: moved}) // it has no error
 }
@@ -85,8 +86,8 @@ func (s *Scheduler) Configure(v VersionID, settings Settings) error {
 	return err
 }
 
-// RemoveVersion refuses further tasks of a version with ErrRemoved and returns when its last task has ended, or with the
-// context's error; the removal goes on in that case.
+// RemoveVersion refuses further tasks of a version with ErrRemoved and returns when its last task has ended, or with
+// the context's error; the removal goes on in that case.
 func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 	s.mu.Lock()
 	if s.core.version(v) == nil {
@@ -108,8 +109,8 @@ func (s *Scheduler) RemoveVersion(ctx context.Context, v VersionID) error {
 	}
 }
 
-// Expel ends the tasks of a version that have rows waiting, with ErrRemoved, and refuses further ones. It returns at once; batches in
-// flight go on. RemoveVersion, which waits for these, must follow.
+// Expel ends the tasks of a version that have rows waiting, with ErrRemoved, and refuses further ones. It returns at
+// once; batches in flight go on. RemoveVersion, which waits for these, must follow.
 func (s *Scheduler) Expel(v VersionID) {
 	_, _ = s.tell(&Event{Kind: EventExpel, Version: v}) // it has no error
 }
@@ -145,7 +146,8 @@ func (s *Scheduler) nowLocked(read Time) Time {
 	return s.latest
 }
 
-// tell has Core take an event and carries out what it comes to. For events that come with every request there are cheaper ways.
+// tell has Core take an event and carries out what it comes to. For events that come with every request there are
+// cheaper ways.
 func (s *Scheduler) tell(ev *Event) (Answer, error) {
 	var sc scratch
 	s.mu.Lock()

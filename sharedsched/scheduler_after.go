@@ -1,7 +1,7 @@
 package sharedsched
 
-// afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are woken, and
-// the timer is set.
+// afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are
+// woken, and the timer is set.
 func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
 	if len(sc.Actions) > 0 {
 		s.settleLocked(sc)
@@ -53,8 +53,8 @@ func (s *Scheduler) checkEmptyLocked() {
 	}
 }
 
-// rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which is
-// cheaper than moving it whenever the earliest task ends.
+// rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which
+// is cheaper than moving it whenever the earliest task ends.
 func (s *Scheduler) rearmLocked(now, wake Time) {
 	if !s.closed {
 		s.armed = wake

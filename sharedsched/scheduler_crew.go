@@ -48,7 +48,8 @@ func (c *crew) wakeAll() {
 	}
 }
 
-// AddDevice adds a device, and starts a batch thread for each of its lanes. The errors are those of EventAddDevice, and ErrClosed.
+// AddDevice adds a device, and starts a batch thread for each of its lanes. The errors are those of EventAddDevice, and
+// ErrClosed.
 func (s *Scheduler) AddDevice(d Device) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,10 +64,11 @@ func (s *Scheduler) AddDevice(d Device) error {
 	return nil
 }
 
-// RemoveDevice takes a device out, such as one that was lost: tasks that wait for it end with ErrRemoved, and so do those that come for
-// its versions. It returns when the batches in flight there have ended, or with the context's error; a lane that hangs is left behind
-// then, and its callers with it, but nobody else waits for it. The device may be added again at once, as another one. The error is
-// otherwise that there is no such device. Its flows still have to be removed.
+// RemoveDevice takes a device out, such as one that was lost: tasks that wait for it end with ErrRemoved, and so do
+// those that come for its versions. It returns when the batches in flight there have ended, or with the context's
+// error; a lane that hangs is left behind then, and its callers with it, but nobody else waits for it. The device may
+// be added again at once, as another one. The error is otherwise that there is no such device. Its flows still have to
+// be removed.
 func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device == name })

@@ -23,10 +23,10 @@ type scratch struct {
 	ended []*op
 }
 
-// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when ctx ends,
-// a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of whose rows are
-// running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed, ErrRemoved, and what the Executor set on
-// a span.
+// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when
+// ctx ends, a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of
+// whose rows are running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed,
+// ErrRemoved, and what the Executor set on a span.
 func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
 	if ctx.Err() != nil {
 		return Outcome{}, context.Cause(ctx)

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that stops calls
-// it when it takes no more requests and waits for those it has.
+// Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that
+// stops calls it when it takes no more requests and waits for those it has.
 func (s *Scheduler) Hurry() {
 	_, _ = s.tell(&Event{Kind: EventHurry}) // it has no error
 }
 
-// Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's error.
+// Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's
+// error.
 func (s *Scheduler) Drain(ctx context.Context) error {
 	_, _ = s.tell(&Event{Kind: EventDrain}) // it has no error
 	s.mu.Lock()
@@ -29,8 +30,8 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	}
 }
 
-// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the trace. It does
-// not wait for what is left behind of devices that were removed. It may be called more than once.
+// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the
+// trace. It does not wait for what is left behind of devices that were removed. It may be called more than once.
 func (s *Scheduler) Close() {
 	s.Abandon()
 	s.mu.Lock()
@@ -42,7 +43,8 @@ func (s *Scheduler) Close() {
 	s.closeTrace()
 }
 
-// Abandon ends tasks that have rows waiting with ErrClosed and takes no more. Batches in flight go on. Close must follow.
+// Abandon ends tasks that have rows waiting with ErrClosed and takes no more. Batches in flight go on. Close must
+// follow.
 func (s *Scheduler) Abandon() {
 	s.mu.Lock()
 	var sc scratch

@@ -17,11 +17,12 @@ func (s *Scheduler) sample(device string) sample {
 	return sample{said, number}
 }
 
-// observeLocked tells Core of a sample of the device, unless it knows that one, or a newer one that another lane brought. Of a device
-// that was removed nothing is told: another one may have its name by now.
+// observeLocked tells Core of a sample of the device, unless it knows that one, or a newer one that another lane
+// brought. Of a device that was removed nothing is told: another one may have its name by now.
 func (s *Scheduler) observeLocked(now Time, c *crew, said sample) {
 	if said.number > c.sample && !c.removed {
 		c.sample = said.number
-		_ = s.stepLocked(now, &Event{Kind: EventObserve, Device: c.device, Sample: &said.Sample}, &Answer{}) // it has no error
+		ev := Event{Kind: EventObserve, Device: c.device, Sample: &said.Sample}
+		_ = s.stepLocked(now, &ev, &Answer{}) // it has no error
 	}
 }

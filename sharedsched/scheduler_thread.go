@@ -27,7 +27,7 @@ func (s *Scheduler) run(t *batchThread) {
 		now := s.nowLocked(read)
 		sc.reset()
 		settled := running
-		s.observeLocked(now, t.crew, said) // first, lest the batch be a surprise that the sample explains
+		s.observeLocked(now, t.crew, said) // first: it may explain what the batch took
 		if running {
 			s.keepErrorsLocked(&batch)
 			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
@@ -90,7 +90,8 @@ func (s *Scheduler) wakeThreadsLocked(now Time) {
 	}
 }
 
-// keepErrorsLocked saves the errors of failed spans for their callers. The first failure of a task is the one it reports.
+// keepErrorsLocked saves the errors of failed spans for their callers. The first failure of a task is the one it
+// reports.
 func (s *Scheduler) keepErrorsLocked(b *Batch) {
 	for i := range b.Spans {
 		if sp := &b.Spans[i]; sp.Err != nil {

@@ -5,9 +5,10 @@ import (
 	"io"
 )
 
-// trace records every event of a Scheduler, and what came of it, as lines of JSON for Replay. Under the Scheduler's lock lines are
-// only appended to memory; a goroutine writes them outside of it. Where the writer does not keep up the trace is cut, rather than
-// that the scheduler waits for it or memory grows: what has been recorded until then is still written, then a line that says so.
+// trace records every event of a Scheduler, and what came of it, as lines of JSON for Replay. Under the Scheduler's
+// lock lines are only appended to memory; a goroutine writes them outside of it. Where the writer does not keep up the
+// trace is cut, rather than that the scheduler waits for it or memory grows: what has been recorded until then is still
+// written, then a line that says so.
 type trace struct {
 	wake chan struct{} // capacity 1: there is something to write, or the end
 	done chan struct{} // closed when all is written
@@ -62,8 +63,8 @@ func (t *trace) appendLocked(l *traceLine) {
 	signal(t.wake)
 }
 
-// writeTrace is the life of the goroutine that writes the trace. An error of the writer is its owner's to find: a scheduler goes on
-// without a trace.
+// writeTrace is the life of the goroutine that writes the trace. An error of the writer is its owner's to find: a
+// scheduler goes on without a trace.
 func (s *Scheduler) writeTrace(w io.Writer) {
 	t := s.trace
 	defer close(t.done)

@@ -6,37 +6,42 @@ import (
 	"time"
 )
 
-// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure); a
-// change applies from the next batch on.
+// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure);
+// a change applies from the next batch on.
 type Settings struct {
-	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of its own.
+	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of
+	// its own.
 	Batched bool
-	// MaxBatchSize is the most rows in one execution, at least 1. Too low wastes the device, too high holds it for long.
+	// MaxBatchSize is the most rows in one execution, at least 1. Too low wastes the device, too high holds it for
+	// long.
 	MaxBatchSize int
 	// MaxBatchCost is the most device time of one execution. A single row that costs more runs alone. Zero: no bound.
 	MaxBatchCost time.Duration
-	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target presses. Zero, the default: a free device takes
-	// what there is, which wins unless arrivals are about to fill the batch anyway.
+	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target
+	// presses. Zero, the default: a free device takes what there is, which wins unless arrivals are about to fill the
+	// batch anyway.
 	BatchTimeout time.Duration
 	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of those who wait.
 	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int
-	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone, as a proof of
-	// batching is. Zero: no bound.
+	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone,
+	// as a proof of batching is. Zero: no bound.
 	MaxRequestRows int
-	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
-	// padded up. Empty: any size.
+	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches
+	// are padded up. Empty: any size.
 	AllowedBatchSizes []int
-	// RowMemory is the device memory, in bytes, that each further row of an execution takes at most. Where telemetry knows how much is free,
-	// it keeps executions from becoming larger than fits. Zero: unknown; only executions that ran out of memory bound the next.
+	// RowMemory is the device memory, in bytes, that each further row of an execution takes at most. Where telemetry
+	// knows how much is free, it keeps executions from becoming larger than fits. Zero: unknown; only executions that
+	// ran out of memory bound the next.
 	RowMemory int64 `json:",omitempty"`
 	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
 	Padding PaddingPolicy
-	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue tasks wait.
+	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue
+	// tasks wait.
 	WaitWhenFull bool
-	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and 1 s, which
-	// orders but ends no BatchTimeout.
+	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and
+	// 1 s, which orders but ends no BatchTimeout.
 	TargetLatency time.Duration
 	// MaxLatency is the limit of tasks that bring none. Zero: none.
 	MaxLatency time.Duration

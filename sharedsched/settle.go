@@ -7,6 +7,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
+// What was estimated when a batch started is put right when it ends: the flow's charge, the cost model, and what is
+// known of memory.
+
 // settle carries out EventSettle.
 func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	l := c.lanes[id]
@@ -21,11 +24,12 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	}
 	d.setTurn(now)
 
+	// What was measured counts; where only time passed, batches that ran side by side share it.
 	used := l.share
 	if r.DeviceTime > 0 {
 		used = r.DeviceTime
 	}
-	revision := q.shape.Revision()
+	revision := q.shape.Revision() // to find out whether anything was learnt
 	// What it tells about memory counts also where it teaches no cost, such as the first run of a shape.
 	switch {
 	case r.OutOfMemory:
@@ -39,7 +43,8 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 		q.shape.Settle(l.est, used)
 		q.shape.refusing = Never
 	}
-	// What failed took the device as well, and is paid for: else a flow of failing requests would be served for nothing.
+	// What failed took the device as well, and is paid for: else a flow of failing requests would be served for
+	// nothing.
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
@@ -61,7 +66,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
 		c.touchShape(q.shape)
 	}
-	c.touchHeld(d)
+	c.touchHeld(d) // the device's own factors may have moved
 	c.refreshTouched(now)
 	out.Actions = c.retire(v, out.Actions)
 }

@@ -17,8 +17,8 @@ type shape struct {
 	refusing Time
 }
 
-// shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past maxQueues of
-// them the one that was not asked for longest and has no queue is forgotten.
+// shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past
+// maxQueues of them the one that was not asked for longest and has no queue is forgotten.
 func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if s, ok := v.shapes[key]; ok {
 		s.used = now
@@ -27,8 +27,8 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if len(v.shapes) >= maxQueues {
 		victim := ""
 		var oldest *shape
-		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same task, so
-		// that the order of iteration does not matter.
+		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same
+		// task, so that the order of iteration does not matter.
 		for k, s := range v.shapes {
 			if len(s.queues) == 0 && (oldest == nil || s.used < oldest.used) {
 				victim, oldest = k, s
@@ -46,6 +46,8 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	return s
 }
 
+// place returns where the queue stands, or would stand, among those of the shape: they are kept in order, so that what
+// follows a change of cost does not depend on which of them came first.
 func (s *shape) place(q *queue) int {
 	i, _ := slices.BinarySearchFunc(s.queues, q.id, func(other *queue, id int32) int { return int(other.id - id) })
 	return i

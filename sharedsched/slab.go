@@ -1,6 +1,7 @@
 package sharedsched
 
-// Handle names a task: its place in the slab and the generation of that place, so that a handle kept too long names nothing.
+// Handle names a task: its place in the slab and the generation of that place, so that a handle kept too long names
+// nothing.
 type Handle uint64
 
 func (h Handle) slot() int32 { return int32(uint32(h)) }

@@ -1,8 +1,9 @@
 package sharedsched
 
-// A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a first
-// measurement. Else it is pending, and becomes demanding when its batch is full or, at a pick, when the batch must start before
-// the dearest batch that could go first would end. Demanding queues make their flow one that fairness is owed to.
+// A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a
+// first measurement. Else it is pending, and becomes demanding when its batch is full or, at a pick, when the batch
+// must start before the dearest batch that could go first would end. Demanding queues make their flow one that fairness
+// is owed to.
 
 // stage is where a queue stands on its way to the device.
 type stage uint8
@@ -15,7 +16,8 @@ const (
 
 func (s stage) String() string { return [...]string{"resting", "pending", "demanding"}[s] }
 
-// refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next pick.
+// refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next
+// pick.
 func (c *Core) refresh(now Time, q *queue) {
 	if q.served || q.ring.n == 0 {
 		q.unheld = false
@@ -32,8 +34,8 @@ func (c *Core) refresh(now Time, q *queue) {
 		ready = false // until the guard opens, or what comes meanwhile has been forgotten
 		c.holds.Set(q.id, int64(now.Add(guardStep)))
 	}
-	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks left: what is
-	// owed must not be lost by going back and forth.
+	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks
+	// left: what is owed must not be lost by going back and forth.
 	served := q.served
 	q.served = false
 	if !ready {
@@ -63,8 +65,8 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 }
 
-// plan works out what the queue's next batch costs and by when it must start so that its first task meets its target. It reports
-// whether waiting would not make the batch larger.
+// plan works out what the queue's next batch costs and by when it must start so that its first task meets its target.
+// It reports whether waiting would not make the batch larger.
 func (c *Core) plan(q *queue) (full bool) {
 	head := q.ring.at(0)
 	s := &q.version.settings
@@ -125,8 +127,9 @@ func (c *Core) yield(q *queue) {
 	c.tell(q.flow, q.class)
 }
 
-// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending ones, and
-// those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent changes nothing.
+// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending
+// ones, and those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent
+// changes nothing.
 func (c *Core) promote(now Time, d *device) {
 	soon := now.Add(d.block() + d.block()/margin)
 	for {

@@ -2,8 +2,11 @@ package sharedsched
 
 import "time"
 
-// target returns how long after its arrival the answer to t is wanted, and whether the task or the settings named that. A target
-// that not even a row of its own could meet orders nothing: it would put the task first each time, and others late, for nothing.
+// A target orders the tasks of a queue, and queues and flows at the pick; it refuses and drops nothing.
+
+// target returns how long after its arrival the answer to t is wanted, and whether the task or the settings named that.
+// A target that not even a row of its own could meet orders nothing: it would put the task first each time, and others
+// late, for nothing.
 func (q *queue) target(t *Task) (d time.Duration, named bool) {
 	s := &q.version.settings
 	switch {
@@ -20,8 +23,8 @@ func (q *queue) isUnreal(t *Task) bool {
 	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
-// hear notes what is asked for, admitted or not. Proof and warm-up want no answer by any time, and background work must not be
-// noticed.
+// hear notes what is asked for, admitted or not. Proof and warm-up want no answer by any time, and background work must
+// not be noticed.
 func (q *queue) hear(now Time, t *Task, target time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return

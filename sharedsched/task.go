@@ -6,20 +6,20 @@ import "time"
 type Task struct {
 	// Rows is the size along the batch dimension, at least 1.
 	Rows int
-	// Key names the queue within the version: only tasks of equal Key share an execution. ShapeKey is the part of it that
-	// decides the cost of an execution ("" where every shape is fixed).
+	// Key names the queue within the version: only tasks of equal Key share an execution. ShapeKey is the part of it
+	// that decides the cost of an execution ("" where every shape is fixed).
 	Key, ShapeKey string
 	// Bytes is the payload's size. Queued bytes count against Config.MaxQueuedBytes.
 	Bytes int64
-	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than run
-	// after it. Zero: no limit beyond the version's MaxLatency.
+	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
+	// run after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
 	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
 	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration
 	Priority Priority
-	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need. The task
-	// is never split.
+	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need.
+	// The task is never split.
 	Alone bool
 	// Unmeasured keeps the execution out of the cost model, as befits the first run of a fresh shape. Only with Alone.
 	Unmeasured bool
@@ -27,8 +27,8 @@ type Task struct {
 	Payload any
 }
 
-// Outcome tells what happened to a task that was executed. Of a task split over several executions it tells the times of the
-// whole and the batch of the last one.
+// Outcome tells what happened to a task that was executed. Of a task split over several executions it tells the times
+// of the whole and the batch of the last one.
 type Outcome struct {
 	Queue      time.Duration // from arrival to the start of the first execution
 	Compute    time.Duration // from the start of the first execution to the end of the last
@@ -55,6 +55,8 @@ const (
 	taskEnding            // how it ends is decided; started rows have not ended
 )
 
+// task is what Core knows of an admitted task. Its rows start in order, a batch's part at a time; it ends when the last
+// of those that were started has ended, for an executor reads its payload until then.
 type task struct {
 	gen   uint32
 	state taskState
@@ -87,6 +89,7 @@ func (t *task) deadline() Time {
 	return t.limit
 }
 
+// enqueue puts an admitted task into its queue. It is the only way in.
 func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, probe bool) Handle {
 	v := q.version
 	slot, k := c.take()
@@ -119,8 +122,8 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place or
 	return c.handle(slot)
 }
 
-// unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a queue leads
-// through it, so that the counts of what waits are kept in one place.
+// unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a
+// queue leads through it, so that the counts of what waits are kept in one place.
 func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	t.state = next
 	q.ring.remove(t.order)
@@ -135,8 +138,9 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	}
 }
 
-// stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with the last
-// of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the caller more.
+// stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with
+// the last of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the
+// caller more.
 func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
 	if t.state != taskEnding || end == EndFailed {
@@ -168,6 +172,8 @@ func (c *Core) stopAll(now Time, end End, in func(*queue) bool, acts []Action) [
 	return acts
 }
 
+// finish ends a task of which nothing runs, and gives its slot back. It is the only way out, so that each task ends
+// once.
 func (c *Core) finish(slot int32, end End, acts []Action) []Action {
 	t := &c.tasks[slot]
 	v := t.queue.version

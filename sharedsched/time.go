@@ -2,8 +2,8 @@ package sharedsched
 
 import "time"
 
-// Time is a point on the scheduler's own clock: nanoseconds since it began. Core never reads a clock; every event brings its
-// Time, so that a recorded trace replays bit for bit.
+// Time is a point on the scheduler's own clock: nanoseconds since it began. Core never reads a clock; every event
+// brings its Time, so that a recorded trace replays bit for bit.
 type Time int64
 
 // Never is later than every event.

@@ -2,7 +2,12 @@ package sharedsched
 
 import "slices"
 
-// touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once is enough.
+// What changed is noted, and looked at once at the end of the event. A change of a task touches its queue; a change of
+// what is known of costs, memory or settings touches all queues that it concerns, and marks what they keep of it as
+// old.
+
+// touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once
+// is enough.
 func (c *Core) touch(q *queue) {
 	if !q.touched {
 		q.touched = true

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// traceLine is a line of a trace: an event, and what came of it. Times are nanoseconds on the scheduler's clock. Its first line has
-// the configuration instead of an event; the last may be traceCut.
+// traceLine is a line of a trace: an event, and what came of it. Times are nanoseconds on the scheduler's clock. Its
+// first line has the configuration instead of an event; the last may be traceCut.
 type traceLine struct {
 	Op string `json:"op"`
 	At Time   `json:"at,omitempty"`
@@ -53,7 +53,7 @@ type traceTask struct {
 // traceOut is what came of an event.
 type traceOut struct {
 	Error string      `json:"error,omitempty"`
-	ID    int64       `json:"id,omitempty"` // of a new flow or version, of the first lane of a new device, or the handle of a task
+	ID    int64       `json:"id,omitempty"` // of a new flow or version, a new device's first lane, or a task's handle
 	Batch *traceBatch `json:"batch,omitempty"`
 	Event *BatchEvent `json:"event,omitempty"`
 	Acts  []traceAct  `json:"acts,omitempty"`
@@ -87,24 +87,26 @@ const (
 
 // traceOps are the names of the kinds of event.
 var traceOps = [...]string{
-	EventAddDevice: "addDevice", EventRemoveDevice: "removeDevice", EventAddFlow: "addFlow", EventRemoveFlow: "removeFlow", EventAddVersion: "addVersion", EventInherit: "inherit",
+	EventAddDevice: "addDevice", EventRemoveDevice: "removeDevice",
+	EventAddFlow: "addFlow", EventRemoveFlow: "removeFlow", EventAddVersion: "addVersion", EventInherit: "inherit",
 	EventConfigure: "configure", EventRemoveVersion: "removeVersion", EventExpel: "expel", EventObserve: "observe",
 	EventSubmit: "submit", EventCancel: "cancel", EventNext: "next", EventSettle: "settle", EventAdvance: "advance",
 	EventHurry: "hurry", EventDrain: "drain", EventClose: "close",
 }
 
-// newTraceLine describes an event and what came of it; of out's actions those from first on. Whatever the event points to is copied:
-// a pointer that was kept would have all events allocated, recorded or not.
+// newTraceLine describes an event and what came of it; of out's actions those from first on. Whatever the event points
+// to is copied: a pointer that was kept would have all events allocated, recorded or not.
 func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceLine {
 	l := traceLine{
 		Op: traceOps[ev.Kind], At: now, Name: strings.Clone(ev.Name), Device: strings.Clone(ev.Device), Weight: ev.Weight,
-		Flow: ev.Flow, Version: ev.Version, From: ev.From, Moved: ev.Moved, Limit: ev.Limit, Handle: ev.Handle, Lane: ev.Lane,
+		Flow: ev.Flow, Version: ev.Version, From: ev.From, Moved: ev.Moved,
+		Limit: ev.Limit, Handle: ev.Handle, Lane: ev.Lane,
 		Added: copied(ev.Added), Settings: copied(ev.Settings), Sample: copied(ev.Sample), Report: copied(ev.Report),
 	}
 	if k := ev.Task; k != nil {
 		l.Task = &traceTask{
-			Rows: k.Rows, Key: []byte(k.Key), Shape: []byte(k.ShapeKey), Bytes: k.Bytes, Target: int64(k.Target), Priority: k.Priority,
-			Alone: k.Alone, Unmeasured: k.Unmeasured,
+			Rows: k.Rows, Key: []byte(k.Key), Shape: []byte(k.ShapeKey), Bytes: k.Bytes, Target: int64(k.Target),
+			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
 		}
 	}
 	switch ev.Kind {
@@ -166,7 +168,8 @@ var errReplay = errors.New("failed when it was recorded")
 func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 	ev := Event{
 		Name: l.Name, Device: l.Device, Weight: l.Weight, Flow: l.Flow, Version: l.Version, From: l.From, Moved: l.Moved,
-		Limit: l.Limit, Handle: l.Handle, Lane: l.Lane, Added: l.Added, Settings: l.Settings, Sample: l.Sample, Report: l.Report,
+		Limit: l.Limit, Handle: l.Handle, Lane: l.Lane,
+		Added: l.Added, Settings: l.Settings, Sample: l.Sample, Report: l.Report,
 	}
 	kind := slices.Index(traceOps[:], l.Op)
 	if kind < 1 {

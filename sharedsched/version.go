@@ -5,6 +5,9 @@ import "fmt"
 // VersionID names a version that was added to a scheduler. IDs are not reused.
 type VersionID int32
 
+// version is one version of a model on one device. It is open until it is removed or expelled, or its device is
+// removed; then closing: it takes no tasks, and what waits is not held for a batch timeout. It is gone, with an action
+// that says so, once none of its tasks is left.
 type version struct {
 	id       VersionID
 	name     string
