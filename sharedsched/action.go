@@ -10,8 +10,8 @@ type Action struct {
 	Task    Handle
 	End     End
 	Outcome *Outcome
-	// For EndDropped: why; the time that was left, and that an execution takes; and when the next batch ends, after which another
-	// attempt may fare better.
+	// For EndDropped: why; the time that was left, and that an execution takes; and when the next batch ends, after
+	// which another attempt may fare better.
 	Drop       DropReason
 	Had, Needs time.Duration
 	RetryAfter time.Duration

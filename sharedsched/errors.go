@@ -48,13 +48,13 @@ func (r RefusalReason) String() string {
 // Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
 type Refusal struct {
 	Reason RefusalReason
-	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this task, of
-	// all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
+	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this
+	// task, of all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int
-	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the time until an
-	// answer, and the time there is.
+	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the
+	// time until an answer, and the time there is.
 	Predicted, Limit time.Duration
 	// RetryAfter is when room can be expected; negative: a retry is pointless.
 	RetryAfter time.Duration

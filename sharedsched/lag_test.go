@@ -190,7 +190,7 @@ func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (
 				lane = l
 			}
 		}
-		l := &c.lanes[lane]
+		l := c.lanes[lane]
 		now = max(now, ends[lane])
 		if b := batches[lane]; b != nil {
 			f, used := FlowID(b.Version), l.est.Cost

@@ -34,6 +34,7 @@ type assembly struct {
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	trace       io.Writer // nil: the scheduler is not recorded
+	traceCut    func()    // hears that trace does not keep up
 	gpus        *gpuWatch // nil: there are none to follow
 	present     presence
 	house       *house
@@ -90,7 +91,7 @@ func (s *assembly) traceScheduler(context.Context) error {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return file.close() }})
-	s.trace = file
+	s.trace, s.traceCut = file, file.cut
 	return nil
 }
 
@@ -103,7 +104,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}
 	over := newTakeovers(s.log)
 	around := surroundings{
-		observer: s.measured, trace: s.trace, scan: s.repository.Scan, keeper: s.state,
+		observer: s.measured, trace: s.trace, traceCut: s.traceCut, scan: s.repository.Scan, keeper: s.state,
 		onChange: func(now *catalog.Snapshot) { // like busy, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Account counts what became of the tasks and executions of one version on one device since the start. It outlives the version, and
-// one that comes again under that name goes on with it. At every moment Accepted is the sum of Ended and Live, Started the sum of
-// Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
+// Account counts what became of the tasks and executions of one version on one device since the start. It outlives the
+// version, and one that comes again under that name goes on with it. At every moment Accepted is the sum of Ended and
+// Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
 type Account struct {
 	Name, Device string
 
@@ -25,7 +25,8 @@ type Account struct {
 	Waiting    int                       // that wait
 }
 
-// Failure says whether and why an execution failed, though it may have answered all requests in the end, by running parts of itself.
+// Failure says whether and why an execution failed, though it may have answered all requests in the end, by running
+// parts of itself.
 type Failure uint8
 
 // The ways an execution fails.
@@ -81,8 +82,8 @@ func (c *Core) accountStates() []Account {
 			all[at[v.account]].Live += v.live
 		}
 	}
-	for i := range c.lanes {
-		if l := &c.lanes[i]; l.running {
+	for _, l := range c.lanes {
+		if l != nil && l.running {
 			all[at[l.queue.version.account]].InFlight++
 		}
 	}
