@@ -1,22 +1,11 @@
-// Package host keeps models resident: it loads and proves them, assembles batches, runs them, and hands the rows back.
+// Package host keeps models resident. It is the shell around residency.Machine, which decides what is loaded where and what happens
+// next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended, and hands requests to the
+// scheduler.
 //
-// A version's life: published as loading, opened, its batching decided, added to the scheduler, proven and warmed up through
-// the scheduler beside live traffic, published as ready; later published as unloading, drained, closed, gone. One that takes the
-// place of another under the same number is loaded while that is published as ready, and published in its stead; the other is
-// then drained and closed. A version that failed is tried again.
-//
-// A version has a replica on each device that it is on. Placing the first is part of loading it; others come and go while it serves. A
-// device that fails takes its replicas along.
-//
-// What is resident follows what is wanted: Follow and the calls that change something at run time only note what is wanted now,
-// and a goroutine per model, its settler, then does the next step towards it until there is none. So it does not matter in which
-// order wishes come, or what was interrupted. A model that takes long to load holds up others only where it takes one of the few
-// places for opening or proving one, but it does hold up what else is to be done to itself.
-//
-// Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.deciding from the look at a model
-// until what is decided of it is kept and published, fleet.placing while a device is chosen; no request takes any of them. Under these, one at a time and never together: Host.mu,
-// flows.mu and memory.mu. fleet.mu is a leaf under all of them. The engine and OnChange are never called with any of those four. flows.mu
-// is held across calls of the scheduler, which never calls back with its own lock held.
+// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is decided about it is
+// kept and published. Under these, one at a time and never together: Host.mu, which guards the machine, and flows.mu. The engine and
+// Config.OnChange are never called with either held. flows.mu is held across calls of the scheduler, which never calls back with its own
+// lock held.
 package host
 
 import (
