@@ -82,3 +82,18 @@ func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 
 // Auditing returns the memory that audits hold, in bytes.
 func (h *Host) Auditing() int64 { return h.auditing.Load() }
+
+// Known returns how many versions and replicas the host remembers beyond those that are published.
+func (h *Host) Known() (versions, replicas int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	versions, replicas = len(h.versions), len(h.replicas)
+	for _, faces := range h.faces {
+		for _, f := range faces {
+			if f.resident != nil {
+				versions, replicas = versions-1, replicas-len(f.resident.list())
+			}
+		}
+	}
+	return versions, replicas
+}

@@ -18,10 +18,9 @@ const (
 	parallelProofs = 8
 )
 
-// load opens and proves a version, in the place of what serves under its number if something does.
-func (h *Host) load(ctx context.Context, e residency.Load) {
+// load opens and proves a version, in the place of before, which serves under its number; nil if nothing does.
+func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 	c := from(e.Of)
-	before := h.versionOf(e.Replaces)
 	v := newVersion(c, e.Resident)
 	v.demoted.Store(e.Demoted)
 	done := residency.Loaded{Load: e}

@@ -43,6 +43,7 @@ func (h *Host) publish(names []string) {
 	h.published.Store(next)
 	for _, v := range left {
 		v.ready.Store(false)
+		delete(h.versions, v.id)
 	}
 }
 

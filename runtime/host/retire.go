@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/weftserve/weft/runtime/fleet"
@@ -35,8 +36,21 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 		h.closing(done.Err)
 	}
 	rest := h.stepLocked(done)
+	if !done.Interrupted {
+		h.forget(all)
+	}
 	h.mu.Unlock()
 	rest()
+}
+
+// forget forgets replicas that residency speaks of no more. The caller holds Host.mu.
+func (h *Host) forget(all []*replica) {
+	retiring := h.residency.Retiring()
+	for _, r := range all {
+		if !slices.Contains(retiring, r.key) { // else its device was lost, and it is retired by itself
+			delete(h.replicas, r.key)
+		}
+	}
 }
 
 // drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx or

@@ -42,11 +42,10 @@ func (v verdict) under(b *modelrepo.Batching) verdict {
 
 // reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of who owns the
 // share of the device, or of its size, moves the replicas in the scheduler.
-func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure) {
+func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *version) {
 	c := from(e.Of)
 	done := residency.Reconfigured{Reconfigure: e}
 	h.mu.Lock()
-	v := h.versions[e.Resident]
 	r := h.residentLocked(v)
 	h.mu.Unlock()
 	if r == nil { // its device was lost

@@ -51,13 +51,17 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 func (h *Host) begin(effect residency.Effect) {
 	switch e := effect.(type) {
 	case residency.Load:
-		h.spawn(func() { h.load(h.stop, e) })
+		before := h.versions[e.Replaces]
+		h.spawn(func() { h.load(h.stop, e, before) })
 	case residency.Reconfigure:
-		h.spawn(func() { h.reconfigure(h.stop, e) })
+		v := h.versions[e.Resident]
+		h.spawn(func() { h.reconfigure(h.stop, e, v) })
 	case residency.Upgrade:
-		h.spawn(func() { h.upgrade(h.stop, e) })
+		v, from := h.versions[e.Resident], h.replicas[e.From]
+		h.spawn(func() { h.upgrade(h.stop, e, v, from) })
 	case residency.Grow:
-		h.spawn(func() { h.grow(h.stop, e) })
+		v := h.versions[e.Resident]
+		h.spawn(func() { h.grow(h.stop, e, v) })
 	case residency.Shrink:
 		all := h.replicasOf(e.Replicas)
 		h.spawn(func() { h.shrink(e, all) })
@@ -123,13 +127,6 @@ func (h *Host) discard(all ...*replica) {
 	for _, r := range all {
 		h.step(residency.Discarded{Replica: h.enlist(r)})
 	}
-}
-
-// versionOf returns the version of a resident, nil for none.
-func (h *Host) versionOf(resident int64) *version {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.versions[resident]
 }
 
 // tellSettled tells those that wait for models in which nothing is running any more. The caller holds Host.mu.

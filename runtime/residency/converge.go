@@ -18,7 +18,7 @@ func (m *Machine) converge(model *Model) {
 
 // next takes the next step towards what is wanted of a model. It reports whether there may be a further one.
 func (m *Machine) next(model *Model) bool {
-	model.dropOverrides()
+	m.dropOverrides(model)
 	wanted := model.wanted()
 	serving := model.serving(wanted)
 	switch {

@@ -153,11 +153,12 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 }
 
 // dropOverrides forgets wishes to unload a version by hand that requests were led to by name in the meantime.
-func (m *Model) dropOverrides() {
-	for n, v := range m.Versions {
-		if v.override && v.Resident != nil && len(m.namedBy(n)) > 0 {
+func (m *Machine) dropOverrides(model *Model) {
+	for n, v := range model.Versions {
+		if v.override && v.Resident != nil && len(model.namedBy(n)) > 0 {
 			v.override = false
-			delete(m.overrides, n)
+			delete(model.overrides, n)
+			m.touch(model, nil) // for the caller, who waits
 		}
 	}
 }
