@@ -61,7 +61,7 @@ func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error)
 	return out.Flow, err
 }
 
-// RemoveFlow forgets a flow. Its versions must be gone.
+// RemoveFlow forgets a flow. Its versions must be gone, or its device.
 func (s *Scheduler) RemoveFlow(f FlowID) {
 	_, _ = s.tell(&Event{Kind: EventRemoveFlow, Flow: f}) // it has no error
 }
