@@ -3,8 +3,9 @@ package sharedsched
 import "github.com/weftserve/weft/sharedsched/cost"
 
 // Event is one thing that happened to a scheduler. Kind says what, and which of the other fields it reads; those are
-// zero that it does not read. Callers may use its memory again, and all that it points to, as soon as Step has returned:
-// Core keeps nothing of it but the text of a task's keys, and Settings.AllowedBatchSizes, which must not change.
+// zero that it does not read. Callers may use its memory again, and all that it points to, as soon as Step has
+// returned: Core keeps nothing of it but the text of a task's keys, and Settings.AllowedBatchSizes, which must not
+// change.
 type Event struct {
 	Kind EventKind
 	// Moved says that two versions are the same one under two ids.

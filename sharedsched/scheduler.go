@@ -138,6 +138,7 @@ func (s *Scheduler) VersionName(v VersionID) string {
 	return ""
 }
 
+// now reads the clock.
 func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }
 
 // nowLocked makes times that were read before the lock was taken follow each other, as Core expects.

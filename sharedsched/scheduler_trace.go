@@ -14,8 +14,8 @@ type trace struct {
 	done chan struct{} // closed when all is written
 	told func()        // of the cut; may be nil
 
-	// The rest is guarded by Scheduler.mu. Lines are written while others gather: there are never more than two times room,
-	// and a line, in memory.
+	// The rest is guarded by Scheduler.mu. Lines are written while others gather: there are never more than two times
+	// room, and a line, in memory.
 	lines   traceLines
 	encoder *json.Encoder // into lines
 	room    int           // bytes that may wait

@@ -47,6 +47,7 @@ type Settings struct {
 	MaxLatency time.Duration
 }
 
+// validate returns an error that says which setting is out of its bounds, and by what.
 func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:
