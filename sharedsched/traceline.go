@@ -132,6 +132,7 @@ func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceL
 				l.Failed = append(l.Failed, i)
 			}
 		}
+	default: // the others answer nothing but actions
 	}
 	if err != nil {
 		l.Out.Error = err.Error()
@@ -202,6 +203,7 @@ func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 			}
 			ev.Batch.Spans[i].Err = errReplay
 		}
+	default: // the others know of no batch
 	}
 	return ev, nil
 }
