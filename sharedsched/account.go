@@ -31,10 +31,14 @@ type Failure uint8
 
 // The ways an execution fails.
 const (
-	NotFailed   Failure = iota
-	ModelFailed         // the model or its engine failed, or panicked
-	OutOfMemory         // memory did not suffice
-	LostDevice          // the device failed, or had failed before it began
+	// NotFailed: every part of it was answered.
+	NotFailed Failure = iota
+	// ModelFailed: the model or its engine failed, or panicked.
+	ModelFailed
+	// OutOfMemory: memory did not suffice.
+	OutOfMemory
+	// LostDevice: the device failed, or had failed before it began.
+	LostDevice
 )
 
 // String returns done, failed, out_of_memory or device_lost.
@@ -47,10 +51,14 @@ type WaitEnd uint8
 
 // The ways a wait for room ends.
 const (
-	WaitAdmitted  WaitEnd = iota // there was room
-	WaitRefused                  // there will be none: the version or the server stops, or another bound is reached
-	WaitExpired                  // the limit passed
-	WaitCancelled                // the caller gave up
+	// WaitAdmitted: there was room.
+	WaitAdmitted WaitEnd = iota
+	// WaitRefused: there will be none: the version or the server stops, or another bound is reached.
+	WaitRefused
+	// WaitExpired: the limit passed.
+	WaitExpired
+	// WaitCancelled: the caller gave up.
+	WaitCancelled
 )
 
 // String returns admitted, refused, expired or cancelled.

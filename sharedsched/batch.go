@@ -30,15 +30,24 @@ type FlushReason uint8
 
 // The flush reasons.
 const (
-	FlushUnspecified             FlushReason = iota
-	FlushBudgetReached                       // one more task would have cost more device time than MaxBatchCost
-	FlushTimeout                             // the oldest task had waited BatchTimeout
-	FlushSingleRequestOverBudget             // a lone row costs more than the budget and runs alone
-	FlushFull                                // MaxBatchSize rows, or as many as memory suffices for
-	FlushDeviceIdle                          // the device was free: nothing is gained by waiting
-	FlushDeadline                            // waiting longer would miss a limit or a target that somebody named
-	FlushDrain                               // the version or the server is draining
-	FlushUnbatched                           // the version or the task runs requests one by one
+	// FlushUnspecified: none, of a batch that was not formed.
+	FlushUnspecified FlushReason = iota
+	// FlushBudgetReached: one more task would have cost more device time than MaxBatchCost.
+	FlushBudgetReached
+	// FlushTimeout: the oldest task had waited BatchTimeout.
+	FlushTimeout
+	// FlushSingleRequestOverBudget: a lone row costs more than the budget and runs alone.
+	FlushSingleRequestOverBudget
+	// FlushFull: MaxBatchSize rows, or as many as memory suffices for.
+	FlushFull
+	// FlushDeviceIdle: the device was free: nothing is gained by waiting.
+	FlushDeviceIdle
+	// FlushDeadline: waiting longer would miss a limit or a target that somebody named.
+	FlushDeadline
+	// FlushDrain: the version or the server is draining.
+	FlushDrain
+	// FlushUnbatched: the version or the task runs requests one by one.
+	FlushUnbatched
 )
 
 var flushReasons = [...]string{

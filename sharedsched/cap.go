@@ -19,6 +19,7 @@ type batchCap struct {
 	round, last capRound
 }
 
+// capRound is what a round over all flows finds.
 type capRound struct {
 	least   time.Duration // target; 0: none
 	weights float64       // of the flows that were active
@@ -61,6 +62,7 @@ func (c *Core) sweep(now Time, d *device) {
 	}
 }
 
+// close ends a round: the cap follows from what it found.
 func (b *batchCap) close() {
 	b.last, b.round = b.round, capRound{}
 	limit := time.Duration(0)

@@ -270,6 +270,13 @@ func (x *trial) changeDevices(name string) {
 		}
 		on[a.Version] = append(on[a.Version], a)
 	}
+	if x.bytes.next(2) == 0 { // their ids name other flows then, while batches of theirs may be running
+		for id, f := range x.core.flows {
+			if f != nil && f.device.removed {
+				x.core.RemoveFlow(FlowID(id))
+			}
+		}
+	}
 	for v, acts := range on {
 		if err := x.seen.expel(x.core, v, acts); err != nil {
 			x.t.Fatal(err)
@@ -370,7 +377,7 @@ func (x *trial) settle(lane int) {
 	f := x.core.version(b.Version).flow
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground {
+	if l.class == foreground && x.core.flows[f.id] == f {
 		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
 	if i := slices.IndexFunc(acts, func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {

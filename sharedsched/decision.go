@@ -38,9 +38,12 @@ type DecisionKind uint8
 
 // The kinds of decision.
 const (
-	Ran     DecisionKind = iota + 1 // a batch was started
-	Refused                         // a task was not admitted
-	Dropped                         // a task's limit passed in the queue
+	// Ran: a batch was started.
+	Ran DecisionKind = iota + 1
+	// Refused: a task was not admitted.
+	Refused
+	// Dropped: a task was given up while it waited.
+	Dropped
 )
 
 // String returns ran, refused or dropped.
@@ -53,11 +56,16 @@ type PickRule uint8
 
 // The rules of the pick.
 const (
-	PickEarliest   PickRule = iota // its target is the earliest among the flows within the fairness window
-	PickBehind                     // of those that could not all be in time its flow is furthest behind
-	PickFull                       // nobody is in a hurry: of the flows with full batches its is furthest behind
-	PickIdle                       // nobody demands service: its slack is the least
-	PickBackground                 // no foreground task waits
+	// PickEarliest: its target is the earliest among the flows within the fairness window.
+	PickEarliest PickRule = iota
+	// PickBehind: of those that could not all be in time its flow is furthest behind.
+	PickBehind
+	// PickFull: nobody is in a hurry: of the flows with full batches its is furthest behind.
+	PickFull
+	// PickIdle: nobody demands service: its slack is the least.
+	PickIdle
+	// PickBackground: no foreground task waits.
+	PickBackground
 )
 
 var pickRules = [...]string{
@@ -73,10 +81,14 @@ type DropReason uint8
 
 // The drop reasons.
 const (
-	DropExpired  DropReason = iota // its limit passed
-	DropHopeless                   // it could not have met its limit any more
-	DropWindow                     // for the sake of a larger batch of those behind it
-	DropRoom                       // to make room for a task that matters more, or is newer
+	// DropExpired: its limit passed.
+	DropExpired DropReason = iota
+	// DropHopeless: it could not have met its limit any more.
+	DropHopeless
+	// DropWindow: for the sake of a larger batch of those behind it.
+	DropWindow
+	// DropRoom: to make room for a task that matters more, or is newer.
+	DropRoom
 )
 
 var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room"}

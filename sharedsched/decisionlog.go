@@ -12,6 +12,7 @@ type decisionLog struct {
 	n    uint64 // decisions ever
 }
 
+// next returns the place of the next decision, emptied. The oldest one gives way.
 func (l *decisionLog) next() *Decision {
 	d := &l.ring[l.n%logSize]
 	l.n++
@@ -19,6 +20,7 @@ func (l *decisionLog) next() *Decision {
 	return d
 }
 
+// batch remembers a batch that was just put in flight, and why it was its queue's turn.
 func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.Queue, p pick) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, b.Version, q.version.name, Ran
@@ -28,12 +30,14 @@ func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.
 	d.Rule, d.Slack, d.Demanding = p.rule, p.slack, p.demanding
 }
 
+// refusal remembers a task that was not admitted, with the numbers of its refusal.
 func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Refused
 	d.Refused, d.Rows = *r, rows
 }
 
+// drop remembers a task that is given up, before it is. needs is what an execution would have taken.
 func (l *decisionLog) drop(now Time, v *version, t *task, why DropReason, needs time.Duration) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Dropped

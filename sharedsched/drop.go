@@ -28,6 +28,7 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 	rows := t.rows - t.next
 	each := rows
 	if !t.alone && q.version.settings.Batched {
+		// Nearly every task meets its limit even in a full batch, and that is cheap to see.
 		if t.deadline() >= q.device.free.Add(q.fullHigh) {
 			return 0, false
 		}
@@ -50,8 +51,8 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 		return most, acts
 	}
 	end, loose, acts := c.sift(now, q, most, acts)
-	few := c.fit(q, most)
-	many := min(loose, most)
+	few := c.fit(q, most)    // rows of the batch if nobody is given up
+	many := min(loose, most) // rows of the batch if those are whose limits are before its end
 	tenths := int64(worth)
 	if q.flow.recent.beyond {
 		tenths = worthBeyond
@@ -59,6 +60,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
 		return few, acts
 	}
+	// Only of one rank: work that matters more is not given up for a larger batch of work that matters less.
 	needs := end.Sub(now)
 	rank := q.ring.at(0).rank
 	for i, rows := 0, 0; i < q.ring.n && rows < many; {

@@ -10,11 +10,11 @@ import (
 var (
 	// ErrExpired: the limit passed while rows of the task were queued. They were not executed.
 	ErrExpired = errors.New("the deadline passed while the request was queued")
-	// ErrRemoved: the version is being unloaded, or was expelled because its device failed, and takes no more work.
+	// ErrRemoved: the version is being unloaded, or was expelled, or its device was removed, and takes no more work.
 	ErrRemoved = errors.New("the model version is being unloaded")
 	// ErrDraining: the server is shutting down and takes no more work.
 	ErrDraining = errors.New("the server is draining")
-	// ErrClosed: the scheduler stopped before the task could run.
+	// ErrClosed: the scheduler stopped, before the task could run or the device be added.
 	ErrClosed = errors.New("the scheduler is closed")
 	// ErrNoRows: the task has no row.
 	ErrNoRows = errors.New("a request needs at least one row")
@@ -27,9 +27,12 @@ type RefusalReason uint8
 
 // The refusal reasons.
 const (
-	RefusedQueueFull  RefusalReason = iota + 1 // MaxQueue tasks of the version, or MaxQueuedBytes in all, are waiting
-	RefusedDeadline                            // the limit certainly cannot be met
-	RefusedForGoodput                          // dropped in overload so that others meet their limits
+	// RefusedQueueFull: MaxQueue tasks of the version, or MaxQueuedBytes in all, are waiting.
+	RefusedQueueFull RefusalReason = iota + 1
+	// RefusedDeadline: the limit certainly cannot be met.
+	RefusedDeadline
+	// RefusedForGoodput: dropped in overload so that others meet their limits.
+	RefusedForGoodput
 )
 
 // String returns the reason as error details and metrics spell it.
@@ -69,6 +72,7 @@ func refusalOf(a *Action) *Refusal {
 	return r
 }
 
+// Error tells the reason and the numbers in one sentence, durations with their unit.
 func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:

@@ -3,22 +3,23 @@ package sharedsched
 import "github.com/weftserve/weft/sharedsched/cost"
 
 // Event is one thing that happened to a scheduler. Kind says what, and which of the other fields it reads; those are
-// zero that it does not read. Core keeps nothing that an event points to, so that callers may use its memory again, but
-// for the text of a task's keys.
+// zero that it does not read. Callers may use its memory again, and all that it points to, as soon as Step has
+// returned: Core keeps nothing of it but the text of a task's keys, and Settings.AllowedBatchSizes, which must not
+// change.
 type Event struct {
 	Kind EventKind
-	// Moved is for EventInherit.
+	// Moved says that two versions are the same one under two ids.
 	Moved bool
-	// Lane is which lane asks for a batch or ends one.
+	// Lane asks for a batch, or ends one.
 	Lane LaneID
-	// Flow and Version say what is meant; From is for EventInherit.
+	// Flow and Version say which are meant; From is the version that another one inherits from.
 	Flow          FlowID
 	Version, From VersionID
 
 	// Task and Limit are for EventSubmit. Limit is Task.Limit on the scheduler's clock, Never for none.
 	Task  *Task
 	Limit Time
-	// Handle is for EventCancel.
+	// Handle is the task that is cancelled.
 	Handle Handle
 	// Batch is filled by EventNext and read by EventSettle, for which Report tells what it took.
 	Batch  *Batch
@@ -57,7 +58,8 @@ type Answer struct {
 // is none.
 type EventKind uint8
 
-// The kinds of event. Those of one line come with every request and neither allocate nor take more than O(log n).
+// The kinds of event, in three groups: the devices, flows and versions there are; a task's way, whose events come with
+// every request and neither allocate nor take more than O(log n); and the end of it all.
 const (
 	// EventAddDevice adds the device Added, whose lanes are free. It answers Lane, or an error: there is one of that
 	// name, or it has no lanes. A device that was removed may come again: it is another one then, of whose flows,

@@ -12,6 +12,7 @@ type guard struct {
 	step  int64                     // the latest
 }
 
+// saw notes the target of a foreground task; 0: it has none that counts.
 func (g *guard) saw(now Time, target time.Duration) {
 	if target == 0 {
 		return
@@ -22,6 +23,7 @@ func (g *guard) saw(now Time, target time.Duration) {
 	}
 }
 
+// turn forgets the steps that are over. A device that rested for long has seen nothing.
 func (g *guard) turn(now Time) {
 	step := int64(now) / int64(guardStep)
 	for passed := min(step-g.step, guardSteps); passed > 0; passed-- {

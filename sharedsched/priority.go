@@ -4,12 +4,15 @@ package sharedsched
 // criticality classes (Site Reliability Engineering, chapter 21).
 type Priority uint8
 
-// The priorities. CriticalPlus goes before Critical before SheddablePlus; all three are foreground work. Sheddable is
-// background: it fills what would be padding, and time that no foreground task wants.
+// The priorities. In a queue CriticalPlus goes before Critical before SheddablePlus before Sheddable.
 const (
+	// Critical: foreground work, as most is.
 	Critical Priority = iota
+	// CriticalPlus: foreground work that goes before all other.
 	CriticalPlus
+	// Sheddable: background work. It fills what would be padding, and time that no foreground task wants.
 	Sheddable
+	// SheddablePlus: foreground work that makes room where a queue is full.
 	SheddablePlus
 )
 
@@ -26,8 +29,10 @@ const (
 	background
 )
 
+// class returns the class of work of that priority.
 func (p Priority) class() class { return classOf(order{rank: ranks[p]}) }
 
+// classOf returns the class of a task by where it stands in its queue.
 func classOf(o order) class {
 	if o.rank == backgroundRank {
 		return background

@@ -17,6 +17,8 @@ type recent struct {
 	beyond  bool          // it asks for more than its share while all together ask for more than there is
 }
 
+// arrived notes that device time for work was asked for. target is how long after the arrival an answer is wanted, 0
+// for none that counts; row is what a single row costs.
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
 	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it tells
 		r.asked = r.left(now)
@@ -43,6 +45,7 @@ type histogram struct {
 	below  int // counts in the buckets before that
 }
 
+// add counts a duration. What was counted before fades as more comes: half of it is forgotten each histogramOf.
 func (h *histogram) add(d time.Duration) {
 	i := 0
 	if log := bits.Len64(uint64(d)) - 1; log >= shortest {

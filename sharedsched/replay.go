@@ -117,6 +117,7 @@ func (p *replayer) apply(l *traceLine) (again *traceLine, err error) {
 	return &line, nil
 }
 
+// count adds up what a line that was decided in the same way tells.
 func (p *replayer) count(l *traceLine) {
 	p.sum.Events++
 	p.sum.End = max(p.sum.End, l.At)

@@ -7,6 +7,7 @@ type order struct {
 	rank   uint8
 }
 
+// before reports whether a task stands before another. No two are equal: seq differs.
 func (a order) before(b order) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank
@@ -27,13 +28,16 @@ type ring struct {
 	n     int
 }
 
+// entry is a task in the ring. Its place in the order is kept here, so that moving tasks touches no other memory.
 type entry struct {
 	order
 	task int32
 }
 
+// at returns the ith task from the front.
 func (r *ring) at(i int) *entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
+// insert puts a task where it belongs.
 func (r *ring) insert(e entry) {
 	if r.n == len(r.buf) {
 		r.grow()
@@ -90,6 +94,7 @@ func (r *ring) search(o order) int {
 	return hi
 }
 
+// grow doubles the room. It never shrinks: what a queue needed once it will need again.
 func (r *ring) grow() {
 	bigger := make([]entry, max(8, 2*len(r.buf)))
 	for i := range r.n {

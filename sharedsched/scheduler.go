@@ -61,7 +61,7 @@ func (s *Scheduler) AddFlow(name, device string, weight float64) (FlowID, error)
 	return out.Flow, err
 }
 
-// RemoveFlow forgets a flow. Its versions must be gone.
+// RemoveFlow forgets a flow. Its versions must be gone, or its device.
 func (s *Scheduler) RemoveFlow(f FlowID) {
 	_, _ = s.tell(&Event{Kind: EventRemoveFlow, Flow: f}) // it has no error
 }
@@ -138,6 +138,7 @@ func (s *Scheduler) VersionName(v VersionID) string {
 	return ""
 }
 
+// now reads the clock.
 func (s *Scheduler) now() Time { return Time(time.Since(s.epoch)) }
 
 // nowLocked makes times that were read before the lock was taken follow each other, as Core expects.

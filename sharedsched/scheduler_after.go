@@ -42,6 +42,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 	sc.Actions = sc.Actions[:0]
 }
 
+// checkEmptyLocked tells those who wait for a drain when no task is left.
 func (s *Scheduler) checkEmptyLocked() {
 	if s.core.Live() > 0 {
 		return
@@ -62,6 +63,7 @@ func (s *Scheduler) rearmLocked(now, wake Time) {
 	}
 }
 
+// onTimer lets Core know that time has passed.
 func (s *Scheduler) onTimer() {
 	var sc scratch
 	s.mu.Lock()

@@ -42,6 +42,7 @@ func (s *Scheduler) leave(c *crew) {
 	}
 }
 
+// wakeAll wakes the threads so that they look whether they are to end.
 func (c *crew) wakeAll() {
 	for _, t := range c.threads {
 		signal(t.wake)

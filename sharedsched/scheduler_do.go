@@ -120,11 +120,13 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 	}
 }
 
+// recycle gives an op back, without what it would keep alive.
 func (s *Scheduler) recycle(o *op) {
 	o.err, o.payload, o.dropped = nil, nil, nil
 	s.ops.Put(o)
 }
 
+// wait notes who waits for an admitted task.
 func (s *Scheduler) wait(h Handle, o *op, payload any) {
 	o.payload = payload
 	for int(h.slot()) >= len(s.waiting) {
@@ -133,6 +135,7 @@ func (s *Scheduler) wait(h Handle, o *op, payload any) {
 	s.waiting[h.slot()] = o
 }
 
+// cancel takes a task out whose caller has gone. If it ran already, o hears of its end as ever.
 func (s *Scheduler) cancel(h Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()
@@ -143,6 +146,7 @@ func (s *Scheduler) cancel(h Handle, o *op) {
 	o.scratch.answer()
 }
 
+// reset empties the scratch and keeps its memory.
 func (sc *scratch) reset() {
 	clear(sc.ended)
 	sc.Actions, sc.ended = sc.Actions[:0], sc.ended[:0]

@@ -15,6 +15,7 @@ type room struct {
 	account *Account        // of the version
 }
 
+// waiting returns how many callers have no answer yet.
 func (r *room) waiting() int { return len(r.line) + r.called }
 
 // mustWaitLocked reports whether a caller is to wait for room. called says that it was told there is some.
@@ -119,6 +120,7 @@ func (r *room) gaveUpLocked(err error) {
 	}
 }
 
+// leftLocked accounts for a caller whose wait has ended.
 func (r *room) leftLocked(end WaitEnd) {
 	r.account.Waiting--
 	r.account.WaitsEnded[end]++

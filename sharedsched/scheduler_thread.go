@@ -63,6 +63,7 @@ func (s *Scheduler) run(t *batchThread) {
 	}
 }
 
+// setIdleLocked notes whether a thread waits for work. With none idle, events need to look for nobody to wake.
 func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
 	if t.idle != idle {
 		t.idle = idle

@@ -14,7 +14,8 @@ type trace struct {
 	done chan struct{} // closed when all is written
 	told func()        // of the cut; may be nil
 
-	// The rest is guarded by Scheduler.mu.
+	// The rest is guarded by Scheduler.mu. Lines are written while others gather: there are never more than two times
+	// room, and a line, in memory.
 	lines   traceLines
 	encoder *json.Encoder // into lines
 	room    int           // bytes that may wait
@@ -58,6 +59,7 @@ func (t *trace) recordLocked(now Time, ev *Event, out *Answer, first int, err er
 	}
 }
 
+// appendLocked adds a line to those that wait to be written.
 func (t *trace) appendLocked(l *traceLine) {
 	_ = t.encoder.Encode(l) //nolint:errchkjson // no weight or factor is infinite or not a number: they are validated
 	signal(t.wake)
@@ -76,9 +78,9 @@ func (s *Scheduler) writeTrace(w io.Writer) {
 		t.over = t.over || failed
 		s.mu.Unlock()
 		switch {
-		case len(lines) > 0:
+		case len(lines) > 0 && !failed:
 			_, err := w.Write(lines)
-			failed = failed || err != nil
+			failed = err != nil
 		case closed:
 			return
 		default:

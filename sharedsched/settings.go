@@ -47,6 +47,7 @@ type Settings struct {
 	MaxLatency time.Duration
 }
 
+// validate returns an error that says which setting is out of its bounds, and by what.
 func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:
@@ -74,9 +75,12 @@ type PaddingPolicy uint8
 
 // The padding policies.
 const (
-	PadUp        PaddingPolicy = iota // pad to the next allowed size
-	BatchDown                         // take no more rows than the allowed size below
-	MinimizeCost                      // whichever costs less device time per row
+	// PadUp: pad to the next allowed size.
+	PadUp PaddingPolicy = iota
+	// BatchDown: take no more rows than the allowed size below.
+	BatchDown
+	// MinimizeCost: whichever costs less device time per row.
+	MinimizeCost
 )
 
 // padded returns the size that an execution of rows rows has.

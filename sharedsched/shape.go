@@ -53,6 +53,8 @@ func (s *shape) place(q *queue) int {
 	return i
 }
 
+// join adds a queue that is new.
 func (s *shape) join(q *queue) { s.queues = slices.Insert(s.queues, s.place(q), q) }
 
+// leave takes a queue out that is dropped.
 func (s *shape) leave(q *queue) { i := s.place(q); s.queues = slices.Delete(s.queues, i, i+1) }

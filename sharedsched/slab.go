@@ -4,6 +4,7 @@ package sharedsched
 // nothing.
 type Handle uint64
 
+// slot returns the place of the task.
 func (h Handle) slot() int32 { return int32(uint32(h)) }
 
 // slab is the memory of all tasks. Slots are reused, the generation tells their occupants apart.
@@ -13,8 +14,10 @@ type slab struct {
 	live  int
 }
 
+// newSlab returns an empty slab.
 func newSlab() slab { return slab{free: -1} }
 
+// take returns a free slot and its task, which is empty. Pointers to other tasks may be stale afterwards.
 func (s *slab) take() (int32, *task) {
 	s.live++
 	if s.free < 0 {
@@ -28,6 +31,7 @@ func (s *slab) take() (int32, *task) {
 	return slot, t
 }
 
+// put frees a slot. Handles of its task name nothing any more.
 func (s *slab) put(slot int32) {
 	t := &s.tasks[slot]
 	t.state, t.queue = taskFree, nil
@@ -37,6 +41,7 @@ func (s *slab) put(slot int32) {
 	s.live--
 }
 
+// handle returns the present handle of a slot.
 func (s *slab) handle(slot int32) Handle {
 	return Handle(uint64(s.tasks[slot].gen)<<32 | uint64(uint32(slot)))
 }

@@ -14,6 +14,7 @@ const (
 	demanding              // the batch is full, or must start soon to meet its target: now fairness is owed
 )
 
+// String returns resting, pending or demanding.
 func (s stage) String() string { return [...]string{"resting", "pending", "demanding"}[s] }
 
 // refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next

@@ -133,6 +133,7 @@ func (c *Core) State(now Time) State {
 	return s
 }
 
+// versionState returns a copy of what is known of a version, its queues and shapes in the order of their keys.
 func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)

@@ -59,6 +59,7 @@ func (c *Core) touchHeld(d *device) {
 	}
 }
 
+// refreshAll ends an event that concerns every queue there is.
 func (c *Core) refreshAll(now Time) {
 	for _, v := range c.versions {
 		if v != nil {

@@ -59,6 +59,7 @@ type traceOut struct {
 	Acts  []traceAct  `json:"acts,omitempty"`
 }
 
+// traceBatch is the batch that a lane was given.
 type traceBatch struct {
 	Version VersionID   `json:"version"`
 	Spans   []traceSpan `json:"spans"`
@@ -67,12 +68,14 @@ type traceBatch struct {
 	Reason  string      `json:"reason"`
 }
 
+// traceSpan is a range of rows of one task in it.
 type traceSpan struct {
 	Task  Handle `json:"task"`
 	First int    `json:"first,omitempty"`
 	Rows  int    `json:"rows"`
 }
 
+// traceAct is an action: a task that ended, or a version that is gone.
 type traceAct struct {
 	Task Handle     `json:"task,omitempty"`
 	End  string     `json:"end,omitempty"`
@@ -129,6 +132,7 @@ func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceL
 				l.Failed = append(l.Failed, i)
 			}
 		}
+	default: // the others answer nothing but actions
 	}
 	if err != nil {
 		l.Out.Error = err.Error()
@@ -144,6 +148,7 @@ func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceL
 	return l
 }
 
+// copied returns a pointer to a copy, nil for nil.
 func copied[T any](p *T) *T {
 	if p == nil {
 		return nil
@@ -152,6 +157,7 @@ func copied[T any](p *T) *T {
 	return &v
 }
 
+// newTraceBatch describes the batch that a lane was given.
 func newTraceBatch(b *Batch) *traceBatch {
 	batch := &traceBatch{Version: b.Version, Padded: b.Padded, Alone: b.Alone, Reason: b.Reason.String()}
 	for i := range b.Spans {
@@ -197,6 +203,7 @@ func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 			}
 			ev.Batch.Spans[i].Err = errReplay
 		}
+	default: // the others know of no batch
 	}
 	return ev, nil
 }
