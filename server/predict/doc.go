@@ -3,7 +3,7 @@
 // A protocol is a codec of its own: a handler makes a [Request] of each message and calls [Pipeline.Predict], which
 // calls the handler's [Codec] back twice. The inputs can be read only when the version is known whose signature says
 // what they must be, and the answer must be written while the request can still fail. In between the pipeline goes
-// through these steps, each in the file of its name:
+// through these steps:
 //
 //	gate     is there room, and does the server not drain
 //	route    which version answers, and which are in its shadow
