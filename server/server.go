@@ -1,5 +1,5 @@
-// Package server is the gRPC edge of Weft, put together: the pipeline that every request goes through, the services of each protocol before
-// it, and health.
+// Package server is the gRPC edge of Weft, put together: the pipeline that every request goes through, the services of
+// each protocol before it, and health.
 package server
 
 import (
@@ -40,16 +40,16 @@ type Rollouts interface {
 
 // Config is what a Server is made with. All of it is fixed for its life.
 type Config struct {
-	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams; more are
-	// refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
+	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams;
+	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
 	MaxConcurrentRequests int
-	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it. Zero: 64.
-	// Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
+	// Zero: 64. Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest message in bytes, what it takes on a stream and when it is decompressed included. Larger ones become
-	// errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of
-	// Transport. It must not be above what the grpc.Server sends. Too
-	// low refuses big tensors; too high lets one caller claim that much memory per stream.
+	// MaxMessageBytes is the largest message in bytes, what it takes on a stream and when it is decompressed included.
+	// Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be
+	// above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that much memory
+	// per stream.
 	MaxMessageBytes int
 	// Logger hears of panics. Nil: slog.Default().
 	Logger *slog.Logger
@@ -62,7 +62,8 @@ type Config struct {
 	Shadows Shadows
 	// Rollouts compares versions by how they did. Nil: nothing is compared.
 	Rollouts Rollouts
-	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives that.
+	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
+	// that.
 	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder predict.Recorder
@@ -77,8 +78,8 @@ type Server struct {
 	health   *modelHealth
 }
 
-// New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until ModelsChanged has
-// found the models in order.
+// New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
+// ModelsChanged has found the models in order.
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
 	if config.MaxInFlightPerStream <= 0 {
 		config.MaxInFlightPerStream = defaultInFlightPerStream
@@ -90,8 +91,9 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		config.Logger = slog.Default()
 	}
 	pipeline := predict.New(predict.Config{
-		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes, EpisodeTTL: config.EpisodeTTL,
-		Explain: status.Explain, Logger: config.Logger,
+		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
+		EpisodeTTL: config.EpisodeTTL,
+		Explain:    status.Explain, Logger: config.Logger,
 		Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts, Recorder: config.Recorder,
 	}, models)
 	return &Server{
@@ -106,12 +108,15 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 	}
 }
 
-// Register adds the services, health and reflection to g, which must have been made with the options of package transport.
+// Register adds the services, health and reflection to g, which must have been made with the options of package
+// transport.
 func (s *Server) Register(g *grpc.Server) {
 	services := s.messages(g)
 	weftv1.RegisterPredictionServiceServer(services, weftapi.Predictions{API: s.api})
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
-	healthgrpc.RegisterHealthServer(services, &drainingHealth{Server: s.health.server, draining: s.pipeline.Gate().Closed()})
+	healthgrpc.RegisterHealthServer(services, &drainingHealth{
+		Server: s.health.server, draining: s.pipeline.Gate().Closed(),
+	})
 	reflection.Register(services)
 }
 
@@ -142,14 +147,14 @@ func (a *Admin) Register(g *grpc.Server) {
 // SetMaxConcurrentRequests changes how many predictions may be in the server from the next one on; 0: no bound.
 func (s *Server) SetMaxConcurrentRequests(n int) { s.pipeline.Gate().SetLimit(n) }
 
-// ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a change
-// without it.
+// ModelsChanged brings health in step with the models. Call it after every change of the snapshot; requests see a
+// change without it.
 func (s *Server) ModelsChanged() { s.health.follow(s.pipeline.Snapshot()) }
 
-// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends the reading
-// of streams, and waits until every accepted request was answered and every stream has ended, or ctx has. The error is then ctx's. Stop the grpc.Server
-// gracefully afterwards, which sends the last answers; until then callers learn that the server is draining. Drain may be
-// called again.
+// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends
+// the reading of streams, and waits until every accepted request was answered and every stream has ended, or ctx has.
+// The error is then ctx's. Stop the grpc.Server gracefully afterwards, which sends the last answers; until then callers
+// learn that the server is draining. Drain may be called again.
 func (s *Server) Drain(ctx context.Context) error {
 	s.health.server.Shutdown()
 	return s.pipeline.Gate().Drain(ctx)
@@ -163,8 +168,8 @@ func (s *Server) Began(model, episode string) (time.Time, bool) {
 	return s.pipeline.Router().Began(model, episode)
 }
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
-// reported how they went.
+// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
+// may still be reported how they went.
 func (s *Server) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	return s.pipeline.Router().Unfinished(model, since)
 }

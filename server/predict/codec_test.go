@@ -42,8 +42,8 @@ func (h *heard) Keep(r *predict.Recorded) {
 	h.recorded = append(h.recorded, strings.Join(line, " "))
 }
 
-// TestAnotherProtocol has a codec of a few lines serve a protocol that nothing else knows: its requests are answered, refused, counted and
-// recorded like all others.
+// TestAnotherProtocol has a codec of a few lines serve a protocol that nothing else knows: its requests are answered,
+// refused, counted and recorded like all others.
 func TestAnotherProtocol(t *testing.T) {
 	var hears heard
 	models := &servertest.House{Run: servertest.RunPolicy}

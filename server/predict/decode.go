@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// decode reads the inputs and the wanted outputs of a request for the version that is to answer it, into a call. The error is a
-// *tensor.FieldError.
+// decode reads the inputs and the wanted outputs of a request for the version that is to answer it, into a call. The
+// error is a *tensor.FieldError.
 func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	sig := v.Signature
 	*call = catalog.Call{
@@ -68,13 +68,14 @@ func inInput(name string, err error) error {
 	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
 }
 
-// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one there may also be
-// none: what a model makes of that is its affair.
+// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one
+// there may also be none: what a model makes of that is its affair.
 func wantedRows(v *catalog.Version, rows int) string {
 	most := v.Batching.MaxRequestRows
 	switch {
 	case rows == 0 && v.Batching.Batched:
-		return "at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is)"
+		return "at least one row, because rows of several requests are executed together " +
+			"(with batching.mode: off the model is asked as it is)"
 	case most > 0 && rows > most:
 		return fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most)
 	}

@@ -12,14 +12,16 @@ const (
 	maxTensorBytes = 1 << 31
 	// maxRank bounds the dimensions of a tensor, so that messages can repeat a shape. Models have a handful.
 	maxRank = 32
-	// maxEmptyExtent bounds the product of the other dimensions of a tensor without elements: no bytes back such a claim, and
-	// models loop over those dimensions and allocate by them. Models do get empty tensors, such as a cache of [1,4,0,64].
+	// maxEmptyExtent bounds the product of the other dimensions of a tensor without elements: no bytes back such a
+	// claim, and models loop over those dimensions and allocate by them. Models do get empty tensors, such as a cache
+	// of [1,4,0,64].
 	maxEmptyExtent = 1 << 20
 )
 
-// Elements returns how many elements a tensor of the claimed shape brings to an input. The error is a *tensor.FieldError of the field
-// "shape": the input does not take that shape, or no tensor may have it. Every codec asks it before it looks at the elements, because a
-// forgotten shape is the likelier mistake than forgotten elements, and before it allocates anything.
+// Elements returns how many elements a tensor of the claimed shape brings to an input. The error is a
+// *tensor.FieldError of the field "shape": the input does not take that shape, or no tensor may have it. Every codec
+// asks it before it looks at the elements, because a forgotten shape is the likelier mistake than forgotten elements,
+// and before it allocates anything.
 func Elements(input *tensor.Spec, claimed tensor.Shape) (int64, error) {
 	fault := func(want, got string) (int64, error) {
 		return 0, &tensor.FieldError{Field: "shape", Want: want, Got: got}
@@ -38,8 +40,8 @@ func Elements(input *tensor.Spec, claimed tensor.Shape) (int64, error) {
 		return fault("less than 2 GiB of elements", fmt.Sprintf("%v, %d elements of %d bytes", claimed, count, size))
 	}
 	if count == 0 && !emptyExtentIsSmall(claimed) {
-		return fault(fmt.Sprintf("dimensions other than 0 whose product is at most %d, as no elements come with them", maxEmptyExtent),
-			claimed.String())
+		const want = "dimensions other than 0 whose product is at most %d, as no elements come with them"
+		return fault(fmt.Sprintf(want, maxEmptyExtent), claimed.String())
 	}
 	return count, nil
 }

@@ -12,11 +12,12 @@ import (
 type ServerFullError struct{ Limit int }
 
 func (e *ServerFullError) Error() string {
-	return fmt.Sprintf("the server has its maximum of %d concurrent requests; try again, or raise --max-concurrent-requests", e.Limit)
+	return fmt.Sprintf("the server has its maximum of %d concurrent requests; try again, or raise "+
+		"--max-concurrent-requests", e.Limit)
 }
 
-// Gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits for
-// it to end; its requests count as requests until their answers were sent.
+// Gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits
+// for it to end; its requests count as requests until their answers were sent.
 type Gate struct {
 	closed chan struct{} // closed when draining begins
 	empty  chan struct{} // closed once draining and nothing is inside
@@ -77,7 +78,8 @@ func (g *Gate) leave(count *int) {
 	g.checkEmptyLocked()
 }
 
-// checkEmptyLocked requires mu. Nothing enters once draining, so the counts reach zero once, or are zero when draining begins.
+// checkEmptyLocked requires mu. Nothing enters once draining, so the counts reach zero once, or are zero when draining
+// begins.
 func (g *Gate) checkEmptyLocked() {
 	if g.draining && g.requests == 0 && g.streams == 0 {
 		close(g.empty)

@@ -70,14 +70,17 @@ func wantedOutputs(sig *tensor.Signature, names []string) ([]int, error) {
 	}
 	if len(names) > len(sig.Outputs) {
 		return nil, &tensor.FieldError{
-			Field: "outputs", Want: fmt.Sprintf("at most %d names, each once", len(sig.Outputs)), Got: fmt.Sprintf("%d names", len(names)),
+			Field: "outputs", Want: fmt.Sprintf("at most %d names, each once", len(sig.Outputs)),
+			Got: fmt.Sprintf("%d names", len(names)),
 		}
 	}
 	wanted := make([]int, len(names))
 	for i, name := range names {
 		field := fmt.Sprintf("outputs[%d]", i)
 		if wanted[i] = sig.Output(name); wanted[i] < 0 {
-			return nil, &tensor.FieldError{Field: field, Want: "one of " + specNames(sig.Outputs), Got: routing.Quote(name)}
+			return nil, &tensor.FieldError{
+				Field: field, Want: "one of " + specNames(sig.Outputs), Got: routing.Quote(name),
+			}
 		}
 		if slices.Contains(wanted[:i], wanted[i]) {
 			return nil, &tensor.FieldError{Field: field, Want: "each output once", Got: routing.Quote(name) + " again"}

@@ -8,10 +8,11 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// Observer hears of requests, each that reaches the server: one of a stream when it was read. Calls come from any goroutine and must not
-// block.
+// Observer hears of requests, each that reaches the server: one of a stream when it was read. Calls come from any
+// goroutine and must not block.
 type Observer interface {
-	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request cannot be read.
+	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request
+	// cannot be read.
 	RequestOffered(model string, stream bool)
 	// RequestDone follows, answered or not, with the same Model and Stream.
 	RequestDone(Event)
@@ -19,8 +20,8 @@ type Observer interface {
 
 // Event tells how one request ended.
 type Event struct {
-	// Model is the one asked for, empty if there was none of that name when the request came: names that came with requests are not
-	// repeated. Version and Slot are zero when the request could not be routed.
+	// Model is the one asked for, empty if there was none of that name when the request came: names that came with
+	// requests are not repeated. Version and Slot are zero when the request could not be routed.
 	Model   string
 	Version int64
 	Slot    string
@@ -94,7 +95,8 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 	return o
 }
 
-// done tells the observer how a request ended. at may be of a model that came to be after the request had; that is left out.
+// done tells the observer how a request ended. at may be of a model that came to be after the request had; that is left
+// out.
 func (p *Pipeline) done(o *observed, at *Place, code string) {
 	if p.config.Observer == nil {
 		return
@@ -109,8 +111,8 @@ func (p *Pipeline) done(o *observed, at *Place, code string) {
 	p.config.Observer.RequestDone(e)
 }
 
-// Refuse counts a request that its handler refused before there was anything to predict, such as a message that could not be read: then
-// the model is "".
+// Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
+// not be read: then the model is "".
 func (p *Pipeline) Refuse(model string, stream bool, err error) {
 	o := p.offered(model, stream)
 	p.done(&o, &Place{}, p.explain(err).Code)

@@ -20,20 +20,22 @@ var ErrSuperseded = errors.New("a newer request of this stream and episode took 
 type Models interface {
 	// Snapshot returns every known model. The result is immutable; a change replaces it and raises its Revision.
 	Snapshot() *catalog.Snapshot
-	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When ctx ends,
-	// a call that is still queued fails at once with context.Cause(ctx); one that is already running is waited for. Safe for
-	// concurrent use.
+	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When
+	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); one that is already running is
+	// waited for. Safe for concurrent use.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
 // Config is what a Pipeline is made with. All of it is fixed for its life.
 type Config struct {
-	// MaxConcurrentRequests is how many requests may be inside at once, of all protocols. Zero: no bound but the queues'.
+	// MaxConcurrentRequests is how many requests may be inside at once, of all protocols. Zero: no bound but the
+	// queues'.
 	MaxConcurrentRequests int
 	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
-	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's requests.
+	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
+	// requests.
 	Explain func(error) Explanation
 	// Logger hears of panics, of breakers, and of what callers are not told.
 	Logger *slog.Logger
@@ -93,8 +95,9 @@ func (p *Pipeline) Snapshot() *catalog.Snapshot { return p.models.Snapshot() }
 // Table returns the routing table of this moment.
 func (p *Pipeline) Table() *routing.Table { return p.router.Table(p.models.Snapshot()) }
 
-// Predict takes one request all the way: it is answered when its codec has encoded the answer and the error is nil. Place says as far as it is
-// known which version an answer or an error is of. Leave must follow when the answer was sent, or there is nothing to send.
+// Predict takes one request all the way: it is answered when its codec has encoded the answer and the error is nil.
+// Place says as far as it is known which version an answer or an error is of. Leave must follow when the answer was
+// sent, or there is nothing to send.
 func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err error) {
 	f := &flight{req: req, observed: p.offered(req.Model, req.Stream)}
 	defer func() {
@@ -124,7 +127,8 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	return at, req.Codec.Encode(&f.result)
 }
 
-// Leave says that nothing of a request is left to be sent: it is in the server until then. It does nothing for one that was refused at the gate.
+// Leave says that nothing of a request is left to be sent: it is in the server until then. It does nothing for one that
+// was refused at the gate.
 func (p *Pipeline) Leave(req *Request) {
 	if req.admitted {
 		p.gate.leaveRequest()
@@ -167,8 +171,8 @@ func (p *Pipeline) try(ctx context.Context, f *flight, serial uint64) error {
 	return nil
 }
 
-// maxReroutes is how often a request is routed again because its version stopped being ready between routing and submission, as happens once
-// when a new version takes over.
+// maxReroutes is how often a request is routed again because its version stopped being ready between routing and
+// submission, as happens once when a new version takes over.
 const maxReroutes = 2
 
 // stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.

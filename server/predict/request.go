@@ -43,14 +43,14 @@ type Request struct {
 	admitted bool // the gate counts it
 }
 
-// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. What it returns may alias the
-// message, which must not change while the request, a shadow or a recorder uses it.
+// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. What it returns
+// may alias the message, which must not change while the request, a shadow or a recorder uses it.
 type Codec interface {
 	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
 	Names() iter.Seq[string]
-	// Decode reads the input that the signature describes so. The error is a *tensor.FieldError whose field is the part of the input, ""
-	// for all of it; also if none of that name came. A codec asks Elements about the shape. It may be called again, for another
-	// version, if the first stops being ready.
+	// Decode reads the input that the signature describes so. The error is a *tensor.FieldError whose field is the part
+	// of the input, "" for all of it; also if none of that name came. A codec asks Elements about the shape. It may be
+	// called again, for another version, if the first stops being ready.
 	Decode(input *tensor.Spec) (tensor.Tensor, error)
 	// Encode writes the answer. It fails if the protocol cannot carry it, such as one that is too large.
 	Encode(result *Result) error
@@ -84,8 +84,8 @@ func CheckModel(name string) error {
 	return nil
 }
 
-// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of the same batch that
-// go first.
+// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of
+// the same batch that go first.
 const (
 	deliveryShare = 50 // one fiftieth
 	maxDelivery   = 10 * time.Millisecond

@@ -14,7 +14,8 @@ import (
 type Place struct {
 	Model   string
 	Version int64
-	// Slot names the entry of the model's traffic that led there; "" where the request itself chose the version or a label.
+	// Slot names the entry of the model's traffic that led there; "" where the request itself chose the version or a
+	// label.
 	Slot string
 	// Degraded: the model's traffic is divided but the request named no episode to stay with a version.
 	Degraded bool
@@ -72,7 +73,8 @@ func checkResults(call *catalog.Call) error {
 		spec := wantedSpec(call, i)
 		if !utf8.ValidString(spec.Name) {
 			// No message could carry it, and on a stream the attempt would end it for everybody.
-			return fault(fmt.Errorf("output %q: its name is not UTF-8, which the API requires: rename it in the model", spec.Name))
+			const why = "output %q: its name is not UTF-8, which the API requires: rename it in the model"
+			return fault(fmt.Errorf(why, spec.Name))
 		}
 		if err := call.Results[i].Check(); err != nil {
 			return fault(fmt.Errorf("output %q: %w", spec.Name, err))

@@ -12,7 +12,8 @@ func (p *Pipeline) route(f *flight, serial uint64) (routing.Route, error) {
 	}
 	v := route.Version
 	f.result.Place = Place{
-		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded, FailedOverFrom: route.FailedOverFrom,
+		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
+		FailedOverFrom: route.FailedOverFrom,
 	}
 	if p.config.Rollouts != nil && !route.Began.IsZero() {
 		p.config.Rollouts.Begun(v.Model, v.Number, route.Began)

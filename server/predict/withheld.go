@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// withheldPause is how often the log tells at most of what callers are not told: somebody who sends nothing but what fails must not
-// fill it.
+// withheldPause is how often the log tells at most of what callers are not told: somebody who sends nothing but what
+// fails must not fill it.
 const withheldPause = time.Second
 
 // withheld logs errors of requests of which their callers read a part only.
@@ -36,5 +36,6 @@ func (w *withheld) tell(ctx context.Context, f *flight, e *Explanation, err erro
 	w.next, w.passed = now.Add(withheldPause), 0
 	w.mu.Unlock()
 	w.log.WarnContext(ctx, "a request failed and its caller is told a part of the cause",
-		"model", f.result.Model, "version", f.result.Version, "request_id", Clip(f.req.ID), "cause", err, "others_since", passed)
+		"model", f.result.Model, "version", f.result.Version, "request_id", Clip(f.req.ID), "cause", err,
+		"others_since", passed)
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// beginnings are episodes that began since the last look. They wait here, because a request that begins one must not wait for a look.
+// beginnings are episodes that began since the last look. They wait here, because a request that begins one must not
+// wait for a look.
 type beginnings struct {
 	mu  sync.Mutex
 	all []beginning // guarded by mu
@@ -31,8 +32,8 @@ func (b *beginnings) take() []beginning {
 	return all
 }
 
-// Begun counts an episode whose first request came to a version at some moment. It costs next to nothing for versions without a running
-// rollout.
+// Begun counts an episode whose first request came to a version at some moment. It costs next to nothing for versions
+// without a running rollout.
 func (m *Manager) Begun(model string, number int64, at time.Time) {
 	v := version{model, number}
 	if (*m.counters.Load())[v] != nil {

@@ -22,11 +22,12 @@ const (
 	minPerShard = 64
 )
 
-// episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding one), each
-// until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever comes next sweeps.
+// episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding
+// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever
+// comes next sweeps.
 //
-// It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the least
-// recently used of all.
+// It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the
+// least recently used of all.
 type episodes struct {
 	max    int64
 	ttl    time.Duration
@@ -91,8 +92,8 @@ func (t *episodes) began(model, episode string, now time.Duration) (time.Duratio
 	return e.began, true
 }
 
-// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard of after
-// heard, and of which nobody reported how they went. It looks at all episodes.
+// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard
+// of after heard, and of which nobody reported how they went. It looks at all episodes.
 func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
 	began := map[int64][]time.Duration{}
 	for i := range t.shards {
@@ -110,8 +111,8 @@ func (t *episodes) unfinished(model string, since, heard time.Duration) map[int6
 	return began
 }
 
-// isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for a count, which
-// is right once the shard has forgotten what expired; that happens to each episode once.
+// isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for
+// a count, which is right once the shard has forgotten what expired; that happens to each episode once.
 func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
 	for i := range t.shards {
 		if t.isOnIn(&t.shards[i], versionID{model, version}, now) {

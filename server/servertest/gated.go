@@ -6,7 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Gated is a model whose calls wait until the test lets them go, like queued ones: the end of their context cancels them.
+// Gated is a model whose calls wait until the test lets them go, like queued ones: the end of their context cancels
+// them.
 type Gated struct {
 	Entered chan *catalog.Call
 	Release chan struct{} // one element, or its closing, lets a call go

@@ -73,7 +73,9 @@ func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.Client
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///house", append(options,
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,8 @@ func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.Client
 			t.Error(err)
 		}
 		g.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // as where the test ends before it has begun
+		// It is stopped already where the test ends before it has begun.
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Error(err)
 		}
 	})

@@ -13,11 +13,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// PolicySignature takes observations of four numbers and gives an action of two, the first two, and a value, the sum of all four.
+// PolicySignature takes observations of four numbers and gives an action of two, the first two, and a value, the sum of
+// all four.
 var PolicySignature = &tensor.Signature{
 	Inputs: []tensor.Spec{
 		{
-			Name: "observation", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown, 4}, DimNames: []string{"batch", ""},
+			Name: "observation", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown, 4},
+			DimNames: []string{"batch", ""},
 			BatchDim: 0,
 		},
 	},
@@ -31,7 +33,8 @@ var PolicySignature = &tensor.Signature{
 // PolicyVersion returns a version of policy in some state.
 func PolicyVersion(number int64, state catalog.State) *catalog.Version {
 	v := &catalog.Version{
-		Model: "policy", Number: number, State: state, Signature: PolicySignature, Device: "cpu", Provider: "cpu", Weight: 2,
+		Model: "policy", Number: number, State: state, Signature: PolicySignature, Device: "cpu", Provider: "cpu",
+		Weight: 2,
 		Batching: catalog.Batching{
 			Batched: true, Reason: "proven", Proof: catalog.ProofExamples, Obstacle: "Loop: why",
 			MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int{8, 64},

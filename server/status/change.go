@@ -18,7 +18,9 @@ func changeFault(err error) (fault, bool) {
 	if e, ok := errors.AsType[*catalog.RevisionError](err); ok {
 		return fault{
 			code: codes.Aborted, reason: "REVISION_CHANGED",
-			numbers: []string{"expected", strconv.FormatUint(e.Expected, 10), "current", strconv.FormatUint(e.Current, 10)},
+			numbers: []string{
+				"expected", strconv.FormatUint(e.Expected, 10), "current", strconv.FormatUint(e.Current, 10),
+			},
 		}, true
 	}
 	if e, ok := errors.AsType[*catalog.NotReadyError](err); ok {
@@ -46,7 +48,8 @@ func changeFault(err error) (fault, bool) {
 	if _, ok := errors.AsType[*rollout.UnknownError](err); ok || errors.Is(err, rollout.ErrNone) {
 		return fault{code: codes.NotFound}, true
 	}
-	if _, ok := errors.AsType[*rollout.NotReadyError](err); ok || errors.Is(err, rollout.ErrRunning) || errors.Is(err, rollout.ErrEnded) {
+	_, ok := errors.AsType[*rollout.NotReadyError](err)
+	if ok || errors.Is(err, rollout.ErrRunning) || errors.Is(err, rollout.ErrEnded) {
 		return fault{code: codes.FailedPrecondition}, true
 	}
 	return fault{}, false

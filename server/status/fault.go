@@ -28,14 +28,16 @@ type fault struct {
 	remedy  string // a setting that may be changed; "" for none
 	// retry > 0 asks the caller to wait so long, < 0 not to try again at all.
 	retry time.Duration
-	// pushback repeats retry for gRPC's own retries. Without it they follow the client's policy: an UNAVAILABLE server should
-	// be left for another one at once.
+	// pushback repeats retry for gRPC's own retries. Without it they follow the client's policy: an UNAVAILABLE server
+	// should be left for another one at once.
 	pushback bool
 }
 
 // violation is the fault of a request that is wrong in a field.
 func violation(field, description string) fault {
 	return fault{code: codes.InvalidArgument, detail: &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: predict.Clip(description)}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field: field, Description: predict.Clip(description),
+		}},
 	}}
 }

@@ -15,7 +15,8 @@ type BrokenMessageError struct {
 }
 
 func (e *BrokenMessageError) Error() string {
-	return fmt.Sprintf("the message is not a %s: %s; send what code generated from this server's .proto files encodes", e.Want, e.Why)
+	return fmt.Sprintf("the message is not a %s: %s; send what code generated from this server's .proto files encodes",
+		e.Want, e.Why)
 }
 
 // MessageTooLargeError: what came is larger than a message may be.
@@ -27,7 +28,8 @@ type MessageTooLargeError struct {
 func (e *MessageTooLargeError) Error() string {
 	const remedy = "send fewer rows at a time, or raise --max-message-bytes"
 	if e.Inflated {
-		return fmt.Sprintf("the message takes more than %d bytes when it is decompressed, which is the most; %s", e.Limit, remedy)
+		return fmt.Sprintf("the message takes more than %d bytes when it is decompressed, which is the most; %s",
+			e.Limit, remedy)
 	}
 	return fmt.Sprintf("the message takes %d bytes, of at most %d; %s", e.Bytes, e.Limit, remedy)
 }
@@ -39,7 +41,8 @@ type AnswerTooLargeError struct {
 }
 
 func (e *AnswerTooLargeError) Error() string {
-	return fmt.Sprintf("the answer takes %d bytes, of at most %d; %s, or raise --max-message-bytes", e.Bytes, e.Limit, e.Remedy)
+	return fmt.Sprintf("the answer takes %d bytes, of at most %d; %s, or raise --max-message-bytes",
+		e.Bytes, e.Limit, e.Remedy)
 }
 
 // messageFault is the part of the table for messages that cannot be read or sent.

@@ -15,13 +15,18 @@ func loadFault(err *catalog.LoadError) fault {
 	f := fault{code: codes.FailedPrecondition, reason: "LOAD_FAILED"}
 	if e, ok := errors.AsType[*catalog.MemoryError](err); ok {
 		f.reason = "MODEL_MEMORY"
-		f.numbers = []string{"need", strconv.FormatInt(e.Need, 10), "in_use", strconv.FormatInt(e.InUse, 10), "budget", strconv.FormatInt(e.Budget, 10)}
+		f.numbers = []string{
+			"need", strconv.FormatInt(e.Need, 10), "in_use", strconv.FormatInt(e.InUse, 10),
+			"budget", strconv.FormatInt(e.Budget, 10),
+		}
 	}
 	return f
 }
 
 func refusalFault(e *sharedsched.Refusal) fault {
-	f := fault{code: codes.ResourceExhausted, reason: e.Reason.String(), retry: e.RetryAfter, pushback: true, unnamed: true}
+	f := fault{
+		code: codes.ResourceExhausted, reason: e.Reason.String(), retry: e.RetryAfter, pushback: true, unnamed: true,
+	}
 	switch e.Reason {
 	case sharedsched.RefusedForGoodput:
 		if e.Predicted > 0 { // else it was given up later, for the sake of others, and has no numbers of its own
@@ -32,7 +37,10 @@ func refusalFault(e *sharedsched.Refusal) fault {
 		f.retry = -1
 	case sharedsched.RefusedQueueFull:
 		if e.MaxQueuedBytes > 0 {
-			f.numbers = []string{"max_queued_bytes", strconv.FormatInt(e.MaxQueuedBytes, 10), "queued_bytes", strconv.FormatInt(e.QueuedBytes, 10)}
+			f.numbers = []string{
+				"max_queued_bytes", strconv.FormatInt(e.MaxQueuedBytes, 10),
+				"queued_bytes", strconv.FormatInt(e.QueuedBytes, 10),
+			}
 			f.remedy = "--max-queued-bytes lets more wait"
 		} else {
 			f.numbers = []string{"max_queue", strconv.Itoa(e.MaxQueue), "queued", strconv.Itoa(e.Queued)}

@@ -35,7 +35,9 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 		details = append(details, f.detail)
 	}
 	if f.reason != "" {
-		details = append(details, &errdetails.ErrorInfo{Reason: f.reason, Domain: errorDomain, Metadata: placeMetadata(&at, f.numbers)})
+		details = append(details, &errdetails.ErrorInfo{
+			Reason: f.reason, Domain: errorDomain, Metadata: placeMetadata(&at, f.numbers),
+		})
 	}
 	if f.retry > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
@@ -55,8 +57,8 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 	return st
 }
 
-// text returns what the caller may read of an error. What is about the request repeats that as it came, and holds nothing of the
-// machine; all else may have come from files, engines and drivers.
+// text returns what the caller may read of an error. What is about the request repeats that as it came, and holds
+// nothing of the machine; all else may have come from files, engines and drivers.
 func (f fault) text(err error) string {
 	if f.code == codes.InvalidArgument || f.code == codes.NotFound {
 		return err.Error()

@@ -25,7 +25,8 @@ func faultOf(err error) fault {
 	}
 	if e, ok := errors.AsType[*routing.NotFoundError](err); ok {
 		return fault{code: codes.NotFound, detail: &errdetails.ResourceInfo{
-			ResourceType: string(e.Kind), ResourceName: resourceName(e.Name), Owner: e.Model, Description: predict.Clip(e.Error()),
+			ResourceType: string(e.Kind), ResourceName: resourceName(e.Name), Owner: e.Model,
+			Description: predict.Clip(e.Error()),
 		}}
 	}
 	if e, ok := errors.AsType[*sharedsched.Refusal](err); ok {
@@ -54,7 +55,8 @@ func faultOf(err error) fault {
 	}
 	for _, unavailable := range []error{
 		// A lost device is asked for before ModelError, which may wrap it.
-		catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
+		catalog.ErrDeviceLost, catalog.ErrNotReady,
+		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
 	} {
 		if errors.Is(err, unavailable) {
 			return fault{code: codes.Unavailable, retry: retryUnavailable}

@@ -13,13 +13,15 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// Messages registers services so that a message which is broken or too large gets an error of ours. gRPC calls the one INTERNAL, does not
-// say of the other which setting it is about, and has told the caller before any interceptor sees it: so messages are read here.
+// Messages registers services so that a message which is broken or too large gets an error of ours. gRPC calls the one
+// INTERNAL, does not say of the other which setting it is about, and has told the caller before any interceptor sees
+// it: so messages are read here.
 type Messages struct {
 	*grpc.Server
 	// Limit is the largest message in bytes, whether it came in a stream, was decompressed, or is an answer.
 	Limit int
-	// Refused hears of each message that never came to the service. method is that of gRPC, such as /weft.v1.PredictionService/Predict.
+	// Refused hears of each message that never came to the service. method is that of gRPC, such as
+	// /weft.v1.PredictionService/Predict.
 	Refused func(method string, err error)
 	// Checked reports whether the service itself keeps this kind of answer to the limit.
 	Checked func(answer any) bool
@@ -31,8 +33,11 @@ func (m Messages) RegisterService(desc *grpc.ServiceDesc, service any) {
 	own.Methods, own.Streams = slices.Clone(desc.Methods), slices.Clone(desc.Streams)
 	for i := range own.Methods {
 		handler := own.Methods[i].Handler
-		own.Methods[i].Handler = func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-			reply, err := handler(srv, ctx, func(into any) error { return m.receive(ctx, into, true, decode) }, interceptor)
+		own.Methods[i].Handler = func(
+			srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+		) (any, error) {
+			read := func(into any) error { return m.receive(ctx, into, true, decode) }
+			reply, err := handler(srv, ctx, read, interceptor)
 			if err != nil {
 				return nil, err
 			}
@@ -60,8 +65,8 @@ func (s *messageStream) RecvMsg(into any) error {
 	return s.messages.receive(s.Context(), into, s.one, s.ServerStream.RecvMsg)
 }
 
-// receive reads the next message. The error is io.EOF where a stream has no more, which is a fault if one must come, or the one that ends
-// the call. decode is how gRPC does it.
+// receive reads the next message. The error is io.EOF where a stream has no more, which is a fault if one must come, or
+// the one that ends the call. decode is how gRPC does it.
 func (m Messages) receive(ctx context.Context, into any, must bool, decode func(any) error) error {
 	call := grpc.ServerTransportStreamFromContext(ctx)
 	from, ok := call.(inbound)
@@ -71,7 +76,9 @@ func (m Messages) receive(ctx context.Context, into any, must bool, decode func(
 	}
 	err := receive(from, message, m.Limit)
 	if must && errors.Is(err, io.EOF) {
-		err = &status.BrokenMessageError{Want: string(message.ProtoReflect().Descriptor().FullName()), Why: "no message came"}
+		err = &status.BrokenMessageError{
+			Want: string(message.ProtoReflect().Descriptor().FullName()), Why: "no message came",
+		}
 	}
 	_, broken := errors.AsType[*status.BrokenMessageError](err)
 	_, large := errors.AsType[*status.MessageTooLargeError](err)
@@ -91,7 +98,8 @@ func (m Messages) checkReply(ctx context.Context, reply any) error {
 		return nil
 	}
 	if size := proto.Size(message); size > m.Limit {
-		return status.Fail(ctx, &status.AnswerTooLargeError{Bytes: size, Limit: m.Limit, Remedy: "name one model"}, predict.Place{})
+		err := &status.AnswerTooLargeError{Bytes: size, Limit: m.Limit, Remedy: "name one model"}
+		return status.Fail(ctx, err, predict.Place{})
 	}
 	return nil
 }

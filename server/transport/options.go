@@ -12,8 +12,8 @@ import (
 type Config struct {
 	// MaxMessageBytes is the largest message in bytes, see Messages. Zero: DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on their
-	// side, unseen by the scheduler.
+	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on
+	// their side, unseen by the scheduler.
 	MaxConcurrentStreams uint32
 	// Logger hears of panics. Nil: slog.Default().
 	Logger *slog.Logger
@@ -27,14 +27,14 @@ const (
 
 	// A caller may ping this often. Robots on poor networks ping often, and without a call in flight.
 	minPingInterval = 5 * time.Second
-	// The server asks a silent connection whether its caller still lives, so that the work of one that vanished without a
-	// word is cancelled.
+	// The server asks a silent connection whether its caller still lives, so that the work of one that vanished without
+	// a word is cancelled.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 10 * time.Second
 )
 
-// Options returns what the grpc.Server must be made with that Messages registers services with: message limits, keepalive, recovery from
-// panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
+// Options returns what the grpc.Server must be made with that Messages registers services with: message limits,
+// keepalive, recovery from panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
 func (c Config) Options() []grpc.ServerOption {
 	if c.MaxMessageBytes <= 0 {
 		c.MaxMessageBytes = DefaultMaxMessageBytes
@@ -49,7 +49,9 @@ func (c Config) Options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(c.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(c.MaxConcurrentStreams),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: minPingInterval, PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(recovery.unary),

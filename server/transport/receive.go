@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// inbound is what gRPC's stream of a call has for reading. These methods are not promised: where one is missing, gRPC reads.
+// inbound is what gRPC's stream of a call has for reading. These methods are not promised: where one is missing, gRPC
+// reads.
 type inbound interface {
 	// ReadMessageHeader fills the header of the next message. io.EOF: there is none.
 	ReadMessageHeader(header []byte) error
@@ -26,8 +27,8 @@ type inbound interface {
 	ContentSubtype() string
 }
 
-// receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a *status.MessageTooLargeError, io.EOF where
-// there is none, or that of the connection.
+// receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a
+// *status.MessageTooLargeError, io.EOF where there is none, or that of the connection.
 func receive(from inbound, into proto.Message, limit int) error {
 	broken := func(why string) error {
 		return &status.BrokenMessageError{Want: string(into.ProtoReflect().Descriptor().FullName()), Why: why}

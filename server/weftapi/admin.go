@@ -15,11 +15,11 @@ import (
 
 // Residents changes which versions are served and what leads to them. Errors are those of package catalog.
 type Residents interface {
-	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx ends, the error
-	// wraps its cause, and the version goes on being loaded. by is who wants it, here and below.
+	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx
+	// ends, the error wraps its cause, and the version goes on being loaded. by is who wants it, here and below.
 	LoadVersion(ctx context.Context, model string, number int64, by string) error
-	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a version that is
-	// published as unloading by then goes on draining.
+	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a
+	// version that is published as unloading by then goes on draining.
 	UnloadVersion(ctx context.Context, model string, number int64, by string) error
 	// SetLabel moves a label to a ready version; 0 removes it.
 	SetLabel(model, label string, version int64, by string) error
@@ -56,12 +56,18 @@ func (a Admin) LoadVersion(ctx context.Context, req *weftv1.LoadVersionRequest) 
 		return nil, err
 	}
 	persisted, why := a.persisted()
-	return &weftv1.LoadVersionResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
+	return &weftv1.LoadVersionResponse{
+		Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why,
+	}, nil
 }
 
 // UnloadVersion implements weftv1.AdminServiceServer.
-func (a Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionRequest) (*weftv1.UnloadVersionResponse, error) {
-	c := &attempt{call: "UnloadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence}
+func (a Admin) UnloadVersion(
+	ctx context.Context, req *weftv1.UnloadVersionRequest,
+) (*weftv1.UnloadVersionResponse, error) {
+	c := &attempt{
+		call: "UnloadVersion", request: req, model: req.GetModel(), version: req.GetVersion(), show: residence,
+	}
 	c.goesOn = func(m *catalog.Model) bool { // not where the call was still waiting for something else
 		v := m.Version(c.version)
 		return v == nil || v.State == catalog.Unloading
@@ -70,7 +76,9 @@ func (a Admin) UnloadVersion(ctx context.Context, req *weftv1.UnloadVersionReque
 		return nil, err
 	}
 	persisted, why := a.persisted()
-	return &weftv1.UnloadVersionResponse{Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why}, nil
+	return &weftv1.UnloadVersionResponse{
+		Model: a.now(req.GetModel()), Persisted: persisted, NotPersistedBecause: why,
+	}, nil
 }
 
 // change loads or unloads a version. It ends when the server drains, which waits for neither.
@@ -134,7 +142,10 @@ func (a Admin) checkLabel(req *weftv1.SetLabelRequest) error {
 		return &tensor.FieldError{Field: "label", Want: nameRule, Got: strconv.Quote(predict.Clip(req.GetLabel()))}
 	}
 	if req.GetVersion() < 0 {
-		return &tensor.FieldError{Field: "version", Want: "a positive number, or 0 to remove the label", Got: strconv.FormatInt(req.GetVersion(), 10)}
+		return &tensor.FieldError{
+			Field: "version", Want: "a positive number, or 0 to remove the label",
+			Got: strconv.FormatInt(req.GetVersion(), 10),
+		}
 	}
 	return nil
 }

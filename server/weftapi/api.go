@@ -22,7 +22,8 @@ type API struct {
 	MaxMessageBytes int
 	// Logger hears of changes.
 	Logger *slog.Logger
-	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives that.
+	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
+	// that.
 	NotPersistedBecause string
 	// Each of these may be nil.
 	Outcomes OutcomeObserver

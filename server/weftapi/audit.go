@@ -30,22 +30,28 @@ type attempt struct {
 	model   string
 	version int64                              // 0: the call names none
 	show    func(*catalog.Model) proto.Message // what of the model it may change
-	goesOn  func(*catalog.Model) bool          // whether the change is being made although the caller has gone; nil: it is not
+	// goesOn reports whether the change is being made although the caller has gone; nil: it is not.
+	goesOn func(*catalog.Model) bool
 }
 
-// try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for what, and
-// what the model looked like before, and afterwards or else why it was refused. A change whose caller goes away may take place all
-// the same: then the line says so, with what the model looks like by then. It returns the error that the caller gets.
+// try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for
+// what, and what the model looked like before, and afterwards or else why it was refused. A change whose caller goes
+// away may take place all the same: then the line says so, with what the model looks like by then. It returns the error
+// that the caller gets.
 func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
-		fields := []any{"who", caller(ctx), "call", c.call, "model", predict.Clip(c.model), "request", compact(c.request), "before", before}
+		fields := []any{
+			"who", caller(ctx), "call", c.call, "model", predict.Clip(c.model),
+			"request", compact(c.request), "before", before,
+		}
 		switch {
 		case err == nil:
 			persisted, _ := a.persisted()
 			a.Logger.InfoContext(ctx, "changed", append(fields, "after", a.look(c), "persisted", persisted)...)
 		case a.goesOn(ctx, c, err):
-			a.Logger.InfoContext(ctx, "a change goes on without its caller", append(fields, "cause", predict.Clip(err.Error()), "after", a.look(c))...)
+			fields = append(fields, "cause", predict.Clip(err.Error()), "after", a.look(c))
+			a.Logger.InfoContext(ctx, "a change goes on without its caller", fields...)
 		default:
 			a.Logger.WarnContext(ctx, "a change was refused", append(fields, "cause", predict.Clip(err.Error()))...)
 		}

@@ -40,7 +40,8 @@ func (c *codec) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 	return t, err
 }
 
-// Encode implements predict.Codec. It refuses an answer that gRPC would refuse to send, which on a stream would end it for every request.
+// Encode implements predict.Codec. It refuses an answer that gRPC would refuse to send, which on a stream would end it
+// for every request.
 func (c *codec) Encode(result *predict.Result) error {
 	c.response = wire.Response(c.ID, result, answersRaw(c.message.GetOutputEncoding(), &c.came))
 	result.Message = c.response
@@ -54,8 +55,8 @@ func (c *codec) Encode(result *predict.Result) error {
 	return nil
 }
 
-// answersRaw decides the representation of the outputs from what was asked for, or else from how the inputs came: raw if at
-// least as many came raw as in typed lists.
+// answersRaw decides the representation of the outputs from what was asked for, or else from how the inputs came: raw
+// if at least as many came raw as in typed lists.
 func answersRaw(encoding weftv1.OutputEncoding, came *[wire.Typed + 1]int) bool {
 	switch encoding {
 	case weftv1.OutputEncoding_OUTPUT_ENCODING_RAW:

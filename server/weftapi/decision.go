@@ -15,7 +15,9 @@ var decisionKinds = map[sharedsched.DecisionKind]weftv1.SchedulerDecisionKind{
 	sharedsched.Dropped: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_DROPPED,
 }
 
-func decisionMessage(now sharedsched.Time, model string, number int64, d *sharedsched.Decision) *weftv1.SchedulerDecision {
+func decisionMessage(
+	now sharedsched.Time, model string, number int64, d *sharedsched.Decision,
+) *weftv1.SchedulerDecision {
 	out := &weftv1.SchedulerDecision{
 		Kind: decisionKinds[d.Kind], Age: durationpb.New(now.Sub(d.At)), Model: model, Version: number,
 		Requests: 1, Rows: int32(d.Rows), Text: d.String(), Numbers: make(map[string]float64),
@@ -47,7 +49,8 @@ func decisionMessage(now sharedsched.Time, model string, number int64, d *shared
 	case sharedsched.Dropped:
 		out.Reason = strings.ToUpper(d.Drop.String())
 		out.Numbers["waited_ms"] = inMilliseconds(d.Waited)
-		// The other two do not ask how long an execution takes; to make room, a request is dropped that may have no limit at all.
+		// The other two do not ask how long an execution takes; to make room, a request is dropped that may have no
+		// limit at all.
 		if d.Drop == sharedsched.DropHopeless || d.Drop == sharedsched.DropWindow {
 			out.Numbers["left_ms"] = inMilliseconds(d.Had)
 			out.Numbers["needed_ms"] = inMilliseconds(d.Needs)

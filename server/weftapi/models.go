@@ -27,7 +27,8 @@ func (s Catalog) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1
 // GetModel implements weftv1.ModelServiceServer.
 func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
 	if req.GetName() == "" {
-		return nil, status.Fail(ctx, &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}, predict.Place{})
+		err := &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}
+		return nil, status.Fail(ctx, err, predict.Place{})
 	}
 	m, err := s.table().Model(req.GetName())
 	if err != nil {
@@ -37,7 +38,9 @@ func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*we
 }
 
 // GetModelMetadata implements weftv1.PredictionServiceServer.
-func (s Predictions) GetModelMetadata(ctx context.Context, req *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+func (s Predictions) GetModelMetadata(
+	ctx context.Context, req *weftv1.GetModelMetadataRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
 	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
 		return nil, status.Fail(ctx, err, predict.Place{})
 	}
@@ -122,7 +125,9 @@ func signatureMessage(s *tensor.Signature) *weftv1.Signature {
 func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
 	out := make([]*weftv1.TensorSpec, len(specs))
 	for i, spec := range specs {
-		out[i] = &weftv1.TensorSpec{Name: spec.Name, Dtype: wire.DataType(spec.DType), Shape: spec.Shape, DimNames: spec.DimNames}
+		out[i] = &weftv1.TensorSpec{
+			Name: spec.Name, Dtype: wire.DataType(spec.DType), Shape: spec.Shape, DimNames: spec.DimNames,
+		}
 		if spec.BatchDim != tensor.NoBatch {
 			out[i].BatchDim = new(int32(spec.BatchDim))
 		}

@@ -30,10 +30,12 @@ func (n *namedVersion) queues() []*weftv1.SchedulerQueue {
 	var out []*weftv1.SchedulerQueue
 	for _, q := range n.state.Queues {
 		out = append(out, &weftv1.SchedulerQueue{
-			Model: n.model, Version: n.number, ShapeKey: describeKey(n.signature, q.Key), Requests: int32(q.Tasks), Rows: int64(q.Rows),
+			Model: n.model, Version: n.number, ShapeKey: describeKey(n.signature, q.Key), Requests: int32(q.Tasks),
+			Rows:     int64(q.Rows),
 			InFlight: int32(q.Running), MaxBatchRows: int32(q.MaxRows), MaxQueue: int32(n.state.Settings.MaxQueue),
 			Stage: queueStages[q.Stage], NextCostMs: inMilliseconds(q.NextCost), SlackMs: inMilliseconds(q.Slack),
-			BackgroundRequests: int32(n.state.Background), MemoryRows: int32(q.MemoryRows), OutOfMemoryMs: inMilliseconds(q.OutOfMemory),
+			BackgroundRequests: int32(n.state.Background), MemoryRows: int32(q.MemoryRows),
+			OutOfMemoryMs:  inMilliseconds(q.OutOfMemory),
 			WaitingForRoom: int32(n.state.Waiting),
 		})
 	}
@@ -60,7 +62,8 @@ func (n *namedVersion) curves(class string) []*weftv1.SchedulerCurve {
 	for _, c := range n.state.Costs {
 		out = append(out, &weftv1.SchedulerCurve{
 			Model: n.model, Version: n.number, ShapeKey: describeKey(n.signature, c.ShapeKey), DeviceClass: class,
-			AlphaUs: inMicroseconds(c.Alpha), BetaUs: inMicroseconds(c.Beta), Inherited: c.Inherited, Drifts: int32(c.Drifts),
+			AlphaUs: inMicroseconds(c.Alpha), BetaUs: inMicroseconds(c.Beta), Inherited: c.Inherited,
+			Drifts: int32(c.Drifts),
 			Factor: c.Factor, ResidualFactor: c.Residual, ClockShare: c.ClockShare, CoTenantGain: c.CoTenantGain,
 		})
 	}
@@ -77,15 +80,16 @@ func splitName(name string) (model string, number int64) {
 	return model, number
 }
 
-// describeKey puts the key of a queue, or its shape part, into words: the open dimensions as tensor.Signature.ShapeKey lists
-// them, then a fingerprint of the values that follow in tensor.Signature.Key.
+// describeKey puts the key of a queue, or its shape part, into words: the open dimensions as tensor.Signature.ShapeKey
+// lists them, then a fingerprint of the values that follow in tensor.Signature.Key.
 func describeKey(sig *tensor.Signature, key string) string {
 	var parts []string
 	if sig != nil {
 		for _, spec := range sig.Inputs {
 			for d, size := range spec.Shape {
 				if size == tensor.Unknown && d != spec.BatchDim && len(key) >= 8 {
-					parts = append(parts, fmt.Sprintf("%s[%d]=%d", spec.Name, d, binary.LittleEndian.Uint64([]byte(key[:8]))))
+					extent := binary.LittleEndian.Uint64([]byte(key[:8]))
+					parts = append(parts, fmt.Sprintf("%s[%d]=%d", spec.Name, d, extent))
 					key = key[8:]
 				}
 			}

@@ -21,7 +21,9 @@ import (
 const maxOutcomes = 16
 
 // ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode.
-func (s Predictions) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcomeRequest) (*weftv1.ReportOutcomeResponse, error) {
+func (s Predictions) ReportOutcome(
+	ctx context.Context, req *weftv1.ReportOutcomeRequest,
+) (*weftv1.ReportOutcomeResponse, error) {
 	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
 		return nil, status.Fail(ctx, err, predict.Place{})
 	}
@@ -47,7 +49,9 @@ func (s Predictions) ReportOutcome(ctx context.Context, req *weftv1.ReportOutcom
 		return resp, nil
 	}
 	for _, n := range s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values) {
-		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{Name: n.Name, Reason: notKeptReasons[n.Reason], Message: predict.Clip(n.Message)})
+		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{
+			Name: n.Name, Reason: notKeptReasons[n.Reason], Message: predict.Clip(n.Message),
+		})
 		if s.Outcomes != nil {
 			s.Outcomes.OutcomeNotKept(m.Name, number, string(n.Reason))
 		}
@@ -67,7 +71,10 @@ func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) 
 		number, known := s.Pipeline.Router().VersionOf(m.Name, req.GetEpisodeId())
 		if !known {
 			return nil, &tensor.FieldError{
-				Field: "model.version", Want: "the version that served the episode, as its answers gave it, because the episode is not remembered (any more)", Got: "none",
+				Field: "model.version",
+				Want: "the version that served the episode, as its answers gave it, " +
+					"because the episode is not remembered (any more)",
+				Got: "none",
 			}
 		}
 		choice.Version = &number
@@ -94,14 +101,22 @@ var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
 func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error) {
 	switch n := len(req.GetEpisodeId()); {
 	case n == 0:
-		return nil, &tensor.FieldError{Field: "episode_id", Want: "the id that the requests of the episode had", Got: "none"}
+		return nil, &tensor.FieldError{
+			Field: "episode_id", Want: "the id that the requests of the episode had", Got: "none",
+		}
 	case n > predict.MaxIDBytes:
-		return nil, &tensor.FieldError{Field: "episode_id", Want: fmt.Sprintf("at most %d bytes", predict.MaxIDBytes), Got: fmt.Sprintf("%d bytes", n)}
+		return nil, &tensor.FieldError{
+			Field: "episode_id", Want: fmt.Sprintf("at most %d bytes", predict.MaxIDBytes),
+			Got: fmt.Sprintf("%d bytes", n),
+		}
 	}
 	values := map[string]float64{}
 	for name, value := range req.GetMetrics() {
 		if !validName.MatchString(name) || name == "reward" || name == "success" {
-			return nil, &tensor.FieldError{Field: "metrics", Want: nameRule + "; neither reward nor success, which have fields of their own", Got: strconv.Quote(predict.Clip(name))}
+			return nil, &tensor.FieldError{
+				Field: "metrics", Want: nameRule + "; neither reward nor success, which have fields of their own",
+				Got: strconv.Quote(predict.Clip(name)),
+			}
 		}
 		values[name] = value
 	}
@@ -116,9 +131,13 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 	}
 	switch {
 	case len(values) == 0:
-		return nil, &tensor.FieldError{Field: "reward", Want: "at least one of reward, success and metrics", Got: "none"}
+		return nil, &tensor.FieldError{
+			Field: "reward", Want: "at least one of reward, success and metrics", Got: "none",
+		}
 	case len(values) > maxOutcomes:
-		return nil, &tensor.FieldError{Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values))}
+		return nil, &tensor.FieldError{
+			Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values)),
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // so written, it is false of NaN
@@ -126,7 +145,10 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 			if name != "reward" {
 				field = fmt.Sprintf("metrics[%q]", name)
 			}
-			return nil, &tensor.FieldError{Field: field, Want: fmt.Sprintf("a number from %g to %g", -rollout.MaxOutcome, rollout.MaxOutcome), Got: fmt.Sprint(value)}
+			return nil, &tensor.FieldError{
+				Field: field, Want: fmt.Sprintf("a number from %g to %g", -rollout.MaxOutcome, rollout.MaxOutcome),
+				Got: fmt.Sprint(value),
+			}
 		}
 	}
 	return values, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package rollout.
+// Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
+// rollout.
 type Rollouts interface {
 	// Report hears how an episode went, and returns which of the values it does not keep.
 	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
@@ -45,7 +46,9 @@ func (s Catalog) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) 
 }
 
 // StartRollout implements weftv1.AdminServiceServer.
-func (a Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutRequest) (*weftv1.StartRolloutResponse, error) {
+func (a Admin) StartRollout(
+	ctx context.Context, req *weftv1.StartRolloutRequest,
+) (*weftv1.StartRolloutResponse, error) {
 	plan := planOf(req.GetRollout())
 	c := &attempt{call: "StartRollout", request: req, model: plan.Model, show: division}
 	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan, caller(ctx)) })
@@ -54,15 +57,21 @@ func (a Admin) StartRollout(ctx context.Context, req *weftv1.StartRolloutRequest
 }
 
 // AdvanceRollout implements weftv1.AdminServiceServer.
-func (a Admin) AdvanceRollout(ctx context.Context, req *weftv1.AdvanceRolloutRequest) (*weftv1.AdvanceRolloutResponse, error) {
+func (a Admin) AdvanceRollout(
+	ctx context.Context, req *weftv1.AdvanceRolloutRequest,
+) (*weftv1.AdvanceRolloutResponse, error) {
 	c := &attempt{call: "AdvanceRollout", request: req, model: req.GetModel(), show: division}
-	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Advance(req.GetModel(), caller(ctx)) })
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) {
+		return r.Advance(req.GetModel(), caller(ctx))
+	})
 	persisted, why := a.persisted()
 	return &weftv1.AdvanceRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
 }
 
 // AbortRollout implements weftv1.AdminServiceServer.
-func (a Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest) (*weftv1.AbortRolloutResponse, error) {
+func (a Admin) AbortRollout(
+	ctx context.Context, req *weftv1.AbortRolloutRequest,
+) (*weftv1.AbortRolloutResponse, error) {
 	c := &attempt{call: "AbortRollout", request: req, model: req.GetModel(), show: division}
 	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel(), caller(ctx)) })
 	persisted, why := a.persisted()
@@ -70,7 +79,9 @@ func (a Admin) AbortRollout(ctx context.Context, req *weftv1.AbortRolloutRequest
 }
 
 // drive changes a model's rollout.
-func (a Admin) drive(ctx context.Context, c *attempt, do func(Rollouts) (rollout.Rollout, error)) (*weftv1.Rollout, error) {
+func (a Admin) drive(
+	ctx context.Context, c *attempt, do func(Rollouts) (rollout.Rollout, error),
+) (*weftv1.Rollout, error) {
 	var r rollout.Rollout
 	err := a.try(ctx, c, func() (err error) {
 		if _, err := a.model(c.model); err != nil {
@@ -131,17 +142,22 @@ func reportMessage(r *rollout.Report) *weftv1.GateReport {
 	}
 	out := &weftv1.GateReport{Verdict: weftv1.Verdict(r.Verdict), At: timestamppb.New(r.At)}
 	for _, check := range r.Checks {
-		out.Checks = append(out.Checks, &weftv1.GateCheck{Name: check.Name, Verdict: weftv1.Verdict(check.Verdict), Reason: check.Reason})
+		out.Checks = append(out.Checks, &weftv1.GateCheck{
+			Name: check.Name, Verdict: weftv1.Verdict(check.Verdict), Reason: check.Reason,
+		})
 	}
 	for _, c := range r.Codes {
 		out.Codes = append(out.Codes, &weftv1.CodeCount{Code: c.Code, Baseline: c.Baseline, Candidate: c.Candidate})
 	}
 	if r.BaselineEpisodes != (rollout.Episodes{}) || r.CandidateEpisodes != (rollout.Episodes{}) {
-		out.BaselineEpisodes, out.CandidateEpisodes = episodesMessage(r.BaselineEpisodes), episodesMessage(r.CandidateEpisodes)
+		out.BaselineEpisodes = episodesMessage(r.BaselineEpisodes)
+		out.CandidateEpisodes = episodesMessage(r.CandidateEpisodes)
 	}
 	return out
 }
 
 func episodesMessage(e rollout.Episodes) *weftv1.EpisodeCounts {
-	return &weftv1.EpisodeCounts{Begun: e.Begun, Reported: e.Reported, Waiting: e.Waiting, Unfinished: e.Unfinished, Lost: e.Lost}
+	return &weftv1.EpisodeCounts{
+		Begun: e.Begun, Reported: e.Reported, Waiting: e.Waiting, Unfinished: e.Unfinished, Lost: e.Lost,
+	}
 }

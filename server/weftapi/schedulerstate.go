@@ -17,9 +17,12 @@ import (
 )
 
 // GetSchedulerState implements weftv1.ModelServiceServer.
-func (s Catalog) GetSchedulerState(ctx context.Context, req *weftv1.GetSchedulerStateRequest) (*weftv1.GetSchedulerStateResponse, error) {
+func (s Catalog) GetSchedulerState(
+	ctx context.Context, req *weftv1.GetSchedulerStateRequest,
+) (*weftv1.GetSchedulerStateResponse, error) {
 	if n := req.GetMaxDecisions(); n < 0 {
-		return nil, status.Fail(ctx, &tensor.FieldError{Field: "max_decisions", Want: "0 or more", Got: strconv.Itoa(int(n))}, predict.Place{})
+		err := &tensor.FieldError{Field: "max_decisions", Want: "0 or more", Got: strconv.Itoa(int(n))}
+		return nil, status.Fail(ctx, err, predict.Place{})
 	}
 	if name := req.GetModel(); name != "" {
 		if _, err := s.table().Model(name); err != nil {
@@ -138,7 +141,9 @@ func (v *stateView) versions() []namedVersion {
 		out = append(out, n)
 	}
 	slices.SortFunc(out, func(a, b namedVersion) int {
-		return cmp.Or(strings.Compare(a.model, b.model), cmp.Compare(a.number, b.number), cmp.Compare(a.state.ID, b.state.ID))
+		return cmp.Or(
+			strings.Compare(a.model, b.model), cmp.Compare(a.number, b.number), cmp.Compare(a.state.ID, b.state.ID),
+		)
 	})
 	return out
 }

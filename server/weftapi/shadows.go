@@ -17,7 +17,9 @@ type Shadows interface {
 }
 
 // GetShadowSummary implements weftv1.ModelServiceServer.
-func (s Catalog) GetShadowSummary(ctx context.Context, req *weftv1.GetShadowSummaryRequest) (*weftv1.GetShadowSummaryResponse, error) {
+func (s Catalog) GetShadowSummary(
+	ctx context.Context, req *weftv1.GetShadowSummaryRequest,
+) (*weftv1.GetShadowSummaryResponse, error) {
 	if req.GetModel() != "" {
 		if _, err := s.model(req.GetModel()); err != nil {
 			return nil, status.Fail(ctx, err, predict.Place{})

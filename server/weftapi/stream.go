@@ -32,8 +32,8 @@ func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamSer
 	return err
 }
 
-// stream is one PredictStream call. A goroutine reads, one per accepted request runs it and sends the answer, and the handler
-// stands between them, so that a drain reaches it while the reader waits for the caller.
+// stream is one PredictStream call. A goroutine reads, one per accepted request runs it and sends the answer, and the
+// handler stands between them, so that a drain reaches it while the reader waits for the caller.
 type stream struct {
 	api     *API
 	rpc     weftv1.PredictionService_PredictStreamServer
@@ -62,7 +62,8 @@ type received struct {
 func (st *stream) read() error {
 	messages, stop := make(chan received), make(chan struct{})
 	defer close(stop)
-	// The reader ends with the handler: closing stop, or else gRPC, which makes Recv fail once the handler has returned.
+	// The reader ends with the handler: closing stop, or else gRPC, which makes Recv fail once the handler has
+	// returned.
 	go st.receive(messages, stop)
 	for {
 		select {
@@ -137,16 +138,20 @@ func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, erro
 	return predict.AnswerBy(arrival, arrival.Add(m.GetTimeout().AsDuration())), nil
 }
 
-// enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and can be
-// cancelled, the scheduler decides.
+// enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and
+// can be cancelled, the scheduler decides.
 func (st *stream) enter(id string, a *accepted, supersede bool) error {
 	if id == "" {
-		return &tensor.FieldError{Field: "request_id", Want: "an id, because answers on a stream come in any order", Got: "none"}
+		return &tensor.FieldError{
+			Field: "request_id", Want: "an id, because answers on a stream come in any order", Got: "none",
+		}
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if _, taken := st.inFlight[id]; taken {
-		return &tensor.FieldError{Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(id)}
+		return &tensor.FieldError{
+			Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(id),
+		}
 	}
 	if supersede {
 		for _, older := range st.inFlight {
@@ -173,8 +178,8 @@ func (st *stream) send(c *codec, at predict.Place, err error) {
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
-	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of it too.
-	// Answers that are too large to send have become errors before (codec.Encode).
+	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of
+	// it too. Answers that are too large to send have become errors before (codec.Encode).
 	_ = st.rpc.Send(answer)
 }
 

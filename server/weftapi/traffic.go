@@ -30,7 +30,9 @@ func (s Catalog) GetTraffic(ctx context.Context, req *weftv1.GetTrafficRequest) 
 		}
 	}
 	for _, r := range m.RolledBack {
-		out.RolledBack = append(out.RolledBack, &weftv1.RolledBackVersion{Version: r.Version, At: timestamppb.New(r.At), By: r.By, Reason: r.Why})
+		out.RolledBack = append(out.RolledBack, &weftv1.RolledBackVersion{
+			Version: r.Version, At: timestamppb.New(r.At), By: r.By, Reason: r.Why,
+		})
 	}
 	return out, nil
 }
@@ -49,27 +51,34 @@ func trafficMessage(t *catalog.Traffic) *weftv1.Traffic {
 			unit = weftv1.ShadowUnit_SHADOW_UNIT_REQUEST
 		}
 		out.Shadow = append(out.Shadow, &weftv1.TrafficShadow{
-			Version: shadow.Version, Sample: shadow.Sample, Unit: unit, Tolerance: shadow.Tolerance, Tolerances: shadow.Tolerances,
+			Version: shadow.Version, Sample: shadow.Sample, Unit: unit, Tolerance: shadow.Tolerance,
+			Tolerances: shadow.Tolerances,
 		})
 	}
 	return out
 }
 
-// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is of what only a message can get
-// wrong, and of what the models' signatures say; the rest is for Traffic.Check.
+// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is of what only
+// a message can get wrong, and of what the models' signatures say; the rest is for Traffic.Check.
 func trafficOf(m *catalog.Model, message *weftv1.Traffic) (*catalog.Traffic, error) {
 	t := &catalog.Traffic{Source: "SetTraffic"}
 	for i, slot := range message.GetSplit() {
 		if !validName.MatchString(slot.GetSlot()) {
-			return nil, &catalog.TrafficError{Field: fmt.Sprintf("split[%d].slot", i), Want: nameRule, Got: strconv.Quote(predict.Clip(slot.GetSlot()))}
+			return nil, &catalog.TrafficError{
+				Field: fmt.Sprintf("split[%d].slot", i), Want: nameRule,
+				Got: strconv.Quote(predict.Clip(slot.GetSlot())),
+			}
 		}
-		t.Split = append(t.Split, catalog.Slot{Name: slot.GetSlot(), Version: slot.GetVersion(), Weight: slot.GetWeight()})
+		t.Split = append(t.Split, catalog.Slot{
+			Name: slot.GetSlot(), Version: slot.GetVersion(), Weight: slot.GetWeight(),
+		})
 	}
 	for i, shadow := range message.GetShadow() {
 		perRequest, known := shadowUnits[shadow.GetUnit()]
 		if !known {
 			return nil, &catalog.TrafficError{
-				Field: fmt.Sprintf("shadow[%d].unit", i), Want: "SHADOW_UNIT_EPISODE or SHADOW_UNIT_REQUEST", Got: shadow.GetUnit().String(),
+				Field: fmt.Sprintf("shadow[%d].unit", i), Want: "SHADOW_UNIT_EPISODE or SHADOW_UNIT_REQUEST",
+				Got: shadow.GetUnit().String(),
 			}
 		}
 		t.Shadow = append(t.Shadow, catalog.Shadow{

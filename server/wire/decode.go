@@ -9,11 +9,12 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// Decode reads the message that came for an input, and tells in which form the elements came. The error is a *tensor.FieldError whose
-// field is the part of the message, "" for the whole of it.
+// Decode reads the message that came for an input, and tells in which form the elements came. The error is a
+// *tensor.FieldError whose field is the part of the message, "" for the whole of it.
 //
-// The tensor's shape, and its data if they came raw, are the message's own memory, not copies. Otherwise decoding allocates at most
-// 8 bytes for each byte received (an int64 that travelled as one byte); what a message merely claims costs nothing.
+// The tensor's shape, and its data if they came raw, are the message's own memory, not copies. Otherwise decoding
+// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); what a message merely claims
+// costs nothing.
 func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) {
 	dtype := input.DType
 	if m.GetDtype() != dataTypes[dtype] {
@@ -51,7 +52,8 @@ func Tensor(m *weftv1.Tensor) (tensor.Tensor, error) {
 
 func rawData(t *tensor.Tensor, count int64, raw []byte) ([]byte, error) {
 	if want := count * int64(t.DType.Size()); int64(len(raw)) != want {
-		return nil, fault("raw", fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", len(raw)))
+		return nil, fault("raw",
+			fmt.Sprintf("%d bytes (shape %v of %v)", want, t.Shape, t.DType), fmt.Sprintf("%d bytes", len(raw)))
 	}
 	if t.DType == tensor.Bool {
 		if i := slices.IndexFunc(raw, func(b byte) bool { return b > 1 }); i >= 0 {
@@ -63,11 +65,13 @@ func rawData(t *tensor.Tensor, count int64, raw []byte) ([]byte, error) {
 
 func listData(t *tensor.Tensor, count int64, used list, size int64, m *weftv1.Tensor) ([]byte, error) {
 	if size != count {
-		return nil, fault(listNames[used], fmt.Sprintf("%d elements (shape %v)", count, t.Shape), fmt.Sprintf("%d elements", size))
+		return nil, fault(listNames[used],
+			fmt.Sprintf("%d elements (shape %v)", count, t.Shape), fmt.Sprintf("%d elements", size))
 	}
 	data, bad := pack(t.DType, m)
 	if bad >= 0 {
-		return nil, fault(fmt.Sprintf("%s[%d]", listNames[used], bad), describeRange(t.DType), describeElement(used, m, bad))
+		element := fmt.Sprintf("%s[%d]", listNames[used], bad)
+		return nil, fault(element, describeRange(t.DType), describeElement(used, m, bad))
 	}
 	return data, nil
 }

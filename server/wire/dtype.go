@@ -29,7 +29,8 @@ var dataTypes = [...]weftv1.DataType{
 // DataType returns the API's name of an element type.
 func DataType(d tensor.DType) weftv1.DataType { return dataTypes[d] }
 
-// DType returns the element type that the API's name stands for, tensor.Invalid for one that this release does not know.
+// DType returns the element type that the API's name stands for, tensor.Invalid for one that this release does not
+// know.
 func DType(d weftv1.DataType) tensor.DType {
 	return tensor.DType(max(0, slices.Index(dataTypes[:], d)))
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Encode returns the message of a tensor, raw or in a typed list; strings have no raw form. The tensor must be whole (tensor.Tensor.Check).
-// Its shape, raw data, and strings are not copied: the message aliases them.
+// Encode returns the message of a tensor, raw or in a typed list; strings have no raw form. The tensor must be whole
+// (tensor.Tensor.Check). Its shape, raw data, and strings are not copied: the message aliases them.
 func Encode(t tensor.Tensor, raw bool) *weftv1.Tensor {
 	m := &weftv1.Tensor{Dtype: dataTypes[t.DType], Shape: t.Shape}
 	if raw && t.DType != tensor.String {

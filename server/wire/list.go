@@ -88,8 +88,8 @@ func sizesOf(m *weftv1.Tensor) sizes {
 	}
 }
 
-// usedList returns the field that carries the elements, and complains unless it is the only one, fits the element type, and is there
-// when there are elements.
+// usedList returns the field that carries the elements, and complains unless it is the only one, fits the element type,
+// and is there when there are elements.
 func usedList(dtype tensor.DType, shape tensor.Shape, count int64, sizes *sizes) (list, error) {
 	present, used := 0, listNone
 	for l, size := range sizes {
@@ -104,7 +104,8 @@ func usedList(dtype tensor.DType, shape tensor.Shape, count int64, sizes *sizes)
 	case used == listNone && count > 0:
 		return listNone, fault("", fmt.Sprintf("%d elements (shape %v) in %s", count, shape, listsFor(dtype)), "none")
 	case used == listRaw && dtype == tensor.String, used > listRaw && used != typed:
-		return listNone, fault(listNames[used], fmt.Sprintf("%v elements in %s", dtype, listsFor(dtype)), listNames[used])
+		want := fmt.Sprintf("%v elements in %s", dtype, listsFor(dtype))
+		return listNone, fault(listNames[used], want, listNames[used])
 	}
 	return used, nil
 }

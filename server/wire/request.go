@@ -39,7 +39,8 @@ func Request(m *weftv1.PredictRequest) predict.Request {
 	return r
 }
 
-// RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be read.
+// RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be
+// read.
 func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	if m, ok := r.Request.Message.(*weftv1.PredictRequest); ok {
 		return m
@@ -105,7 +106,8 @@ func checkEnum(field string, value int32, names map[int32]string) error {
 func CheckDuration(field string, d *durationpb.Duration, least time.Duration) error {
 	if d.CheckValid() != nil || d.AsDuration() < least {
 		return &tensor.FieldError{
-			Field: field, Want: fmt.Sprintf("a duration of at least %v", least), Got: fmt.Sprintf("%ds %dns", d.GetSeconds(), d.GetNanos()),
+			Field: field, Want: fmt.Sprintf("a duration of at least %v", least),
+			Got: fmt.Sprintf("%ds %dns", d.GetSeconds(), d.GetNanos()),
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -17,35 +18,34 @@ var little = binary.LittleEndian
 func pack(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
 	switch dtype {
 	case tensor.Float16:
-		return packList(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, tensor.Float16Bits(v)); return true })
+		return packAll(t.GetFloatValues(), 2, func(b []byte, v float32) { little.PutUint16(b, tensor.Float16Bits(v)) })
 	case tensor.BFloat16:
-		return packList(t.GetFloatValues(), 2, func(b []byte, v float32) bool { little.PutUint16(b, tensor.BFloat16Bits(v)); return true })
+		return packAll(t.GetFloatValues(), 2, func(b []byte, v float32) { little.PutUint16(b, tensor.BFloat16Bits(v)) })
 	case tensor.Float32:
-		return packList(t.GetFloatValues(), 4, func(b []byte, v float32) bool { little.PutUint32(b, math.Float32bits(v)); return true })
+		return packAll(t.GetFloatValues(), 4, func(b []byte, v float32) { little.PutUint32(b, math.Float32bits(v)) })
 	case tensor.Float64:
-		return packList(t.GetDoubleValues(), 8, func(b []byte, v float64) bool { little.PutUint64(b, math.Float64bits(v)); return true })
+		return packAll(t.GetDoubleValues(), 8, func(b []byte, v float64) { little.PutUint64(b, math.Float64bits(v)) })
 	case tensor.Int8:
-		return packList(t.GetInt32Values(), 1, func(b []byte, v int32) bool { b[0] = byte(v); return v == int32(int8(v)) })
+		return packWithin(t.GetInt32Values(), math.MinInt8, math.MaxInt8, 1, func(b []byte, v int32) { b[0] = byte(v) })
 	case tensor.Int16:
-		return packList(t.GetInt32Values(), 2, func(b []byte, v int32) bool { little.PutUint16(b, uint16(v)); return v == int32(int16(v)) })
+		return packWithin(t.GetInt32Values(), math.MinInt16, math.MaxInt16, 2, func(b []byte, v int32) { little.PutUint16(b, uint16(v)) })
 	case tensor.Int32:
-		return packList(t.GetInt32Values(), 4, func(b []byte, v int32) bool { little.PutUint32(b, uint32(v)); return true })
+		return packAll(t.GetInt32Values(), 4, func(b []byte, v int32) { little.PutUint32(b, uint32(v)) })
 	case tensor.Int64:
-		return packList(t.GetInt64Values(), 8, func(b []byte, v int64) bool { little.PutUint64(b, uint64(v)); return true })
+		return packAll(t.GetInt64Values(), 8, func(b []byte, v int64) { little.PutUint64(b, uint64(v)) })
 	case tensor.Uint8:
-		return packList(t.GetUint32Values(), 1, func(b []byte, v uint32) bool { b[0] = byte(v); return v == uint32(uint8(v)) })
+		return packWithin(t.GetUint32Values(), 0, math.MaxUint8, 1, func(b []byte, v uint32) { b[0] = byte(v) })
 	case tensor.Uint16:
-		return packList(t.GetUint32Values(), 2, func(b []byte, v uint32) bool { little.PutUint16(b, uint16(v)); return v == uint32(uint16(v)) })
+		return packWithin(t.GetUint32Values(), 0, math.MaxUint16, 2, func(b []byte, v uint32) { little.PutUint16(b, uint16(v)) })
 	case tensor.Uint32:
-		return packList(t.GetUint32Values(), 4, func(b []byte, v uint32) bool { little.PutUint32(b, v); return true })
+		return packAll(t.GetUint32Values(), 4, little.PutUint32)
 	case tensor.Uint64:
-		return packList(t.GetUint64Values(), 8, func(b []byte, v uint64) bool { little.PutUint64(b, v); return true })
+		return packAll(t.GetUint64Values(), 8, little.PutUint64)
 	case tensor.Bool:
-		return packList(t.GetBoolValues(), 1, func(b []byte, v bool) bool {
+		return packAll(t.GetBoolValues(), 1, func(b []byte, v bool) {
 			if v {
 				b[0] = 1
 			}
-			return true
 		})
 	case tensor.String:
 		return packStrings(t.GetStringValues()), -1
@@ -54,15 +54,21 @@ func pack(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
 	}
 }
 
-// packList writes each value into size bytes of the result, until put reports one that does not fit.
-func packList[T any](values []T, size int, put func(dst []byte, v T) bool) (data []byte, bad int) {
+// packAll writes each value into size bytes of the result.
+func packAll[T any](values []T, size int, put func(dst []byte, v T)) (data []byte, bad int) {
 	data = make([]byte, len(values)*size)
 	for i, v := range values {
-		if !put(data[i*size:(i+1)*size], v) {
-			return nil, i
-		}
+		put(data[i*size:(i+1)*size], v)
 	}
 	return data, -1
+}
+
+// packWithin is packAll of values from low to high. bad is the index of the first that is not within.
+func packWithin[T int32 | uint32](values []T, low, high T, size int, put func([]byte, T)) (data []byte, bad int) {
+	if bad := slices.IndexFunc(values, func(v T) bool { return v < low || v > high }); bad >= 0 {
+		return nil, bad
+	}
+	return packAll(values, size, put)
 }
 
 func packStrings(values [][]byte) []byte {
