@@ -1,9 +1,9 @@
 package sharedsched
 
-// limits knows when the next task passes its limit. It is a 4-ary heap that tasks leave lazily: one that starts, as nearly all
-// do long before their limit, stays until it comes to the top or until half of the heap are such, when all of them are swept out
-// at once. That makes leaving O(1), and it happens once per task; taking each out of the middle was dearer than all the rest of
-// forming a batch.
+// limits knows when the next task passes its limit. It is a 4-ary heap that tasks leave lazily: one that starts, as
+// nearly all do long before their limit, stays until it comes to the top or until half of the heap are such, when all
+// of them are swept out at once. That makes leaving O(1), and it happens once per task; taking each out of the middle
+// was dearer than all the rest of forming a batch.
 type limits struct {
 	heap []limit
 	gone int // members that do not wait any more

@@ -17,9 +17,10 @@ func (a order) before(b order) bool {
 	return a.seq < b.seq
 }
 
-// ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front, both O(1);
-// one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap would bound that by
-// O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking them out.
+// ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front,
+// both O(1); one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap
+// would bound that by O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking
+// them out.
 type ring struct {
 	buf   []entry // its length is a power of two, or zero
 	first int

@@ -28,5 +28,8 @@ func (c *simCommand) Run(s streams) error {
 %d tasks admitted, %d refused, %d given up or expired while they waited
 %d batches
 `, held.Events, time.Duration(held.End).Round(time.Millisecond), held.Tasks, held.Refused, held.Dropped, held.Batches)
+	if err == nil && held.Cut {
+		_, err = fmt.Fprintln(s.out, "the recording ends before the server did: the disk did not keep up with it")
+	}
 	return err
 }

@@ -26,6 +26,7 @@ type surroundings struct {
 	observer  sharedsched.Observer
 	telemetry sharedsched.Telemetry
 	trace     io.Writer // of the scheduler
+	traceCut  func()    // trace does not keep up
 	// The others are those of host.Config.
 	busy     func(model string, version int64) bool
 	onChange func(*catalog.Snapshot)
@@ -54,7 +55,7 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
-		Trace: around.trace, Telemetry: around.telemetry,
+		Trace: around.trace, TraceCut: around.traceCut, Telemetry: around.telemetry,
 	}, h.models, around.observer)
 	if err != nil {
 		return nil, err

@@ -1,41 +1,38 @@
 package app
 
 import (
-	"bufio"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 )
 
-// traceFile is where the scheduler's events are recorded. The scheduler writes with its lock held, so that most writes end in
-// memory, and takes no notice of a fault, so that it is told here.
+// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so that it is told here.
 type traceFile struct {
 	log *slog.Logger
 
-	mu     sync.Mutex // for a scheduler that is left behind when a stop was cut short goes on writing
-	file   *os.File
-	buffer *bufio.Writer // guarded by mu
-	fault  error         // guarded by mu; the first. Nothing is written after it
+	mu    sync.Mutex // for a scheduler that is left behind when a stop was cut short goes on writing
+	file  *os.File
+	fault error // guarded by mu; the first. Nothing is written after it
 }
 
-// createTrace makes the file anew. It must be closed, after the scheduler.
+// createTrace makes the file, an empty one if there is one. It must be closed, after the scheduler.
 func createTrace(name string, log *slog.Logger) (*traceFile, error) {
 	file, err := os.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("sched-trace: %w", err)
 	}
-	return &traceFile{log: log, file: file, buffer: bufio.NewWriterSize(file, 1<<16)}, nil
+	return &traceFile{log: log, file: file}, nil
 }
 
-// Write records one event.
-func (t *traceFile) Write(line []byte) (int, error) {
+// Write records some events.
+func (t *traceFile) Write(lines []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.fault != nil {
 		return 0, t.fault
 	}
-	n, err := t.buffer.Write(line)
+	n, err := t.file.Write(lines)
 	if err != nil {
 		t.fault = fmt.Errorf("the scheduler trace is not complete: %w", err)
 		t.log.Error("the scheduler is recorded no longer", "cause", err)
@@ -43,13 +40,15 @@ func (t *traceFile) Write(line []byte) (int, error) {
 	return n, t.fault
 }
 
-// close writes what is left. The error is the first fault there was.
+// cut is told once if the file does not keep up with the scheduler.
+func (t *traceFile) cut() {
+	t.log.Error("the scheduler is recorded no longer", "cause", "the disk does not keep up; the file ends with a line that says so")
+}
+
+// close ends the file. The error is the first fault there was.
 func (t *traceFile) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.fault == nil {
-		t.fault = t.buffer.Flush()
-	}
 	if err := t.file.Close(); t.fault == nil {
 		t.fault = err
 	}

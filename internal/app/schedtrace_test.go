@@ -60,3 +60,19 @@ func TestTraceNowhere(t *testing.T) {
 		t.Errorf("error %v for a folder", err)
 	}
 }
+
+// TestTraceFileTellsOfACut: that the disk does not keep up is one line of the log.
+func TestTraceFileTellsOfACut(t *testing.T) {
+	var told bytes.Buffer
+	record, err := createTrace(filepath.Join(t.TempDir(), "trace"), slog.New(slog.NewTextHandler(&told, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.cut()
+	if strings.Count(told.String(), "recorded no longer") != 1 || !strings.Contains(told.String(), "keep up") {
+		t.Errorf("told %q", &told)
+	}
+	if err := record.close(); err != nil {
+		t.Error(err)
+	}
+}

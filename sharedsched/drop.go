@@ -2,11 +2,12 @@ package sharedsched
 
 import "time"
 
-// In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches of the
-// few that still make it, and the device would be wasted on their fixed costs. Instead those whose limits would cut the next batch
-// short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP 2019).
+// In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches
+// of the few that still make it, and the device would be wasted on their fixed costs. Instead those whose limits would
+// cut the next batch short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP 2019).
 
-// dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone now.
+// dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone
+// now.
 func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 	if _, _, high := c.fullBatch(q); high == 0 {
 		return acts
@@ -37,8 +38,8 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 	return cost, t.deadline() < q.device.free.Add(cost+cost/margin)
 }
 
-// giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most rows that
-// the batch may have so that all who stay in it meet their limits. The head is not hopeless.
+// giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
+// rows that the batch may have so that all who stay in it meet their limits. The head is not hopeless.
 func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.at(0).task]; high == 0 || first.alone || !q.version.settings.Batched {
@@ -55,7 +56,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	if q.flow.recent.beyond {
 		tenths = worthBeyond
 	}
-	if c.variant.NoWindowDrop || 10*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
 		return few, acts
 	}
 	needs := end.Sub(now)
@@ -76,10 +77,6 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 	return many, acts
 }
 
-// A batch that limits cut short is good enough with worth tenths of the rows per device time of one without those who cut it
-// short, so that a burst costs nobody. Of a flow that asks for more than its share somebody must lose in any case.
-const worth, worthBeyond = 7, 10
-
 // tight reports whether one of the tasks of the next rows has its limit before end.
 func (c *Core) tight(q *queue, rows int, end Time) bool {
 	for i := 0; i < q.ring.n && rows > 0; i++ {
@@ -92,13 +89,13 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 	return false
 }
 
-// sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch of what is
-// left would end and how many rows there are, up to two batches, whose limits are not before that.
+// sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch
+// of what is left would end and how many rows there are, up to two batches, whose limits are not before that.
 func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loose int, _ []Action) {
 	seen := 0
 	rank := q.ring.at(0).rank
 	peers := 0
-	for i := 0; i < q.ring.n && seen < 2*most; {
+	for i := 0; i < q.ring.n && seen < windowBatches*most; {
 		slot := q.ring.at(i).task
 		t := &c.tasks[slot]
 		if t.alone || t.rank != rank {
@@ -123,8 +120,8 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 	return end, loose, acts
 }
 
-// fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least what
-// the head needs.
+// fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
+// what the head needs.
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never

@@ -3,25 +3,19 @@ package sharedsched
 import (
 	"math"
 	"slices"
-	"time"
 )
 
-// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that the
-// engine then keeps for all shapes of the version, so that sizes up to that need nothing more; how much there is for larger ones,
-// telemetry knows. Where it does not, and where it was wrong, the first execution that runs out of memory tells.
+// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that
+// the engine then keeps for all shapes of the version, so that sizes up to that need nothing more; how much there is
+// for larger ones, telemetry knows. Where it does not, and where it was wrong, the first execution that runs out of
+// memory tells.
 //
-// What a row takes is known for the version, not for each shape. So a shape that never ran, or only ever in small batches, may be
-// as large as the largest of any shape. Were it bounded by what it did itself, it would stay at one row for as long as no memory is
-// free, beside an engine that has plenty. Where its rows take more than those that showed it, a batch of it runs out of memory, and
-// it alone is bounded for that. What the whole version never did is not tried while nothing is free, however long that is: there is
-// no memory for it, until telemetry says that somebody gave some back.
-const (
-	// memoryKept, or this part of the device if that is more, is left alone: readings are old, and engines take memory in pieces.
-	memoryKept     = 512 << 20
-	memoryKeptPart = 20 // one twentieth
-	// outOfMemoryFor is how long half of a size that ran out of memory is the most, before twice of that is tried.
-	outOfMemoryFor = time.Minute
-)
+// What a row takes is known for the version, not for each shape. So a shape that never ran, or only ever in small
+// batches, may be as large as the largest of any shape. Were it bounded by what it did itself, it would stay at one row
+// for as long as no memory is free, beside an engine that has plenty. Where its rows take more than those that showed
+// it, a batch of it runs out of memory, and it alone is bounded for that. What the whole version never did is not tried
+// while nothing is free, however long that is: there is no memory for it, until telemetry says that somebody gave some
+// back.
 
 // deviceMemory is what telemetry said last, less what executions have taken since. In bytes; both 0: nothing is known.
 type deviceMemory struct{ free, total int64 }
@@ -38,8 +32,8 @@ type memoryBound struct {
 	until  Time // when most is doubled
 }
 
-// fits returns the most rows of an execution of a shape, padding included, that memory suffices for as far as is known: at least 1,
-// at most what a batch may have anyway.
+// fits returns the most rows of an execution of a shape, padding included, that memory suffices for as far as is known:
+// at least 1, at most what a batch may have anyway.
 func (v *version) fits(s *shape, m deviceMemory) int {
 	set := &v.settings
 	limit := set.padded(set.MaxBatchSize)
@@ -101,7 +95,7 @@ func (c *Core) ranWell(v *version, rows int) {
 // ranOut follows an execution that memory did not suffice for.
 func (c *Core) ranOut(now Time, s *shape, rows int) {
 	u := &s.memory
-	half := max(1, rows/2)
+	half := max(1, rows/memoryStep)
 	if u.most == 0 {
 		u.most, u.failed = half, rows
 		c.bounded = append(c.bounded, s)
@@ -118,7 +112,7 @@ func (c *Core) raiseBounds(now Time) {
 			return false
 		}
 		c.touchShape(s)
-		u.most, u.until = 2*u.most, now.Add(outOfMemoryFor)
+		u.most, u.until = memoryStep*u.most, now.Add(outOfMemoryFor)
 		if u.most < u.failed {
 			return false
 		}

@@ -2,18 +2,15 @@ package sharedsched
 
 import "time"
 
-// guard knows the smallest target seen on a device in the last second: what background work must not stand in the way of.
+// Background work may run only as long as whoever comes next can well wait: nobody who wants an answer soon is to
+// notice that it exists.
+
+// guard knows the smallest target seen on a device in the last second: what background work must not stand in the way
+// of.
 type guard struct {
 	least [guardSteps]time.Duration // by step; 0: none
 	step  int64                     // the latest
 }
-
-const (
-	guardSteps = 4
-	guardStep  = recently / guardSteps
-	// guardShare is the part of the smallest target for which a background batch may hold the device.
-	guardShare = 10
-)
 
 func (g *guard) saw(now Time, target time.Duration) {
 	if target == 0 {
@@ -45,8 +42,8 @@ func (g *guard) most(now Time) time.Duration {
 	return least / guardShare
 }
 
-// mayBlock returns the most rows that a batch of the queue may have for the sake of those who may come while it runs; 0 if not
-// even one. Only background work is bounded so, unless it is draining.
+// mayBlock returns the most rows that a batch of the queue may have for the sake of those who may come while it runs; 0
+// if not even one. Only background work is bounded so, unless it is draining.
 func (c *Core) mayBlock(now Time, q *queue) int {
 	most, _, _ := c.fullBatch(q)
 	if q.ring.n > 0 && classOf(q.ring.at(0).order) == foreground || q.version.closing || c.draining {

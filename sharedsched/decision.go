@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into words only
-// when somebody asks.
+// Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into
+// words only when somebody asks.
 type Decision struct {
 	At      Time
 	Version VersionID
@@ -33,16 +33,39 @@ type Decision struct {
 	Waited, Had, Needs time.Duration
 }
 
+// DecisionKind tells what was decided.
+type DecisionKind uint8
+
+// The kinds of decision.
+const (
+	// Ran: a batch was started.
+	Ran DecisionKind = iota + 1
+	// Refused: a task was not admitted.
+	Refused
+	// Dropped: a task was given up while it waited.
+	Dropped
+)
+
+// String returns ran, refused or dropped.
+func (k DecisionKind) String() string {
+	return [...]string{"none", "ran", "refused", "dropped"}[k]
+}
+
 // PickRule says why a queue was served and not another.
 type PickRule uint8
 
 // The rules of the pick.
 const (
-	PickEarliest   PickRule = iota // its target is the earliest among the flows within the fairness window
-	PickBehind                     // of those that could not all be in time its flow is furthest behind
-	PickFull                       // nobody is in a hurry: of the flows with full batches its is furthest behind
-	PickIdle                       // nobody demands service: its slack is the least
-	PickBackground                 // no foreground task waits
+	// PickEarliest: its target is the earliest among the flows within the fairness window.
+	PickEarliest PickRule = iota
+	// PickBehind: of those that could not all be in time its flow is furthest behind.
+	PickBehind
+	// PickFull: nobody is in a hurry: of the flows with full batches its is furthest behind.
+	PickFull
+	// PickIdle: nobody demands service: its slack is the least.
+	PickIdle
+	// PickBackground: no foreground task waits.
+	PickBackground
 )
 
 var pickRules = [...]string{
@@ -58,31 +81,20 @@ type DropReason uint8
 
 // The drop reasons.
 const (
-	DropExpired  DropReason = iota // its limit passed
-	DropHopeless                   // it could not have met its limit any more
-	DropWindow                     // for the sake of a larger batch of those behind it
-	DropRoom                       // to make room for a task that matters more, or is newer
+	// DropExpired: its limit passed.
+	DropExpired DropReason = iota
+	// DropHopeless: it could not have met its limit any more.
+	DropHopeless
+	// DropWindow: for the sake of a larger batch of those behind it.
+	DropWindow
+	// DropRoom: to make room for a task that matters more, or is newer.
+	DropRoom
 )
 
 var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room"}
 
 // String returns expired, hopeless, window or room.
 func (r DropReason) String() string { return dropReasons[r] }
-
-// DecisionKind tells what was decided.
-type DecisionKind uint8
-
-// The kinds of decision.
-const (
-	Ran     DecisionKind = iota + 1 // a batch was started
-	Refused                         // a task was not admitted
-	Dropped                         // a task's limit passed in the queue
-)
-
-// String returns ran, refused or dropped.
-func (k DecisionKind) String() string {
-	return [...]string{"none", "ran", "refused", "dropped"}[k]
-}
 
 // String tells the decision and its reason in one line.
 func (d Decision) String() string {
@@ -105,52 +117,4 @@ func (d Decision) String() string {
 		}
 	}
 	return "nothing"
-}
-
-// logSize is how many decisions are remembered.
-const logSize = 256
-
-// decisionLog remembers the latest decisions.
-type decisionLog struct {
-	ring [logSize]Decision
-	n    uint64 // decisions ever
-}
-
-func (l *decisionLog) next() *Decision {
-	d := &l.ring[l.n%logSize]
-	l.n++
-	*d = Decision{}
-	return d
-}
-
-func (l *decisionLog) batch(now Time, q *queue, b *Batch, ln *lane, fair *fairq.Queue, p pick) {
-	d := l.next()
-	d.At, d.Version, d.Name, d.Kind = now, b.Version, q.version.name, Ran
-	d.Flush, d.Tasks, d.Rows, d.Padded, d.Left = b.Reason, len(b.Spans), b.Rows, b.Padded, q.waiting
-	d.Estimate = ln.est
-	d.Lead = fair.Start(fairq.Flow(q.flow.id)) - fair.Now()
-	d.Rule, d.Slack, d.Demanding = p.rule, p.slack, p.demanding
-}
-
-func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
-	d := l.next()
-	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Refused
-	d.Refused, d.Rows = *r, rows
-}
-
-func (l *decisionLog) drop(now Time, v *version, t *task, why DropReason, needs time.Duration) {
-	d := l.next()
-	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Dropped
-	d.Rows, d.Waited = t.rows, now.Sub(t.arrival)
-	d.Drop, d.Had, d.Needs = why, t.limit.Sub(now), needs
-}
-
-// latest returns the remembered decisions, the newest first.
-func (l *decisionLog) latest() []Decision {
-	n := min(l.n, logSize)
-	out := make([]Decision, 0, n)
-	for i := range n {
-		out = append(out, l.ring[(l.n-1-i)%logSize])
-	}
-	return out
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Account counts what became of the tasks and executions of one version on one device since the start. It outlives the version, and
-// one that comes again under that name goes on with it. At every moment Accepted is the sum of Ended and Live, Started the sum of
-// Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
+// Account counts what became of the tasks and executions of one version on one device since the start. It outlives the
+// version, and one that comes again under that name goes on with it. At every moment Accepted is the sum of Ended and
+// Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
 type Account struct {
 	Name, Device string
 
@@ -25,15 +25,20 @@ type Account struct {
 	Waiting    int                       // that wait
 }
 
-// Failure says whether and why an execution failed, though it may have answered all requests in the end, by running parts of itself.
+// Failure says whether and why an execution failed, though it may have answered all requests in the end, by running
+// parts of itself.
 type Failure uint8
 
 // The ways an execution fails.
 const (
-	NotFailed   Failure = iota
-	ModelFailed         // the model or its engine failed, or panicked
-	OutOfMemory         // memory did not suffice
-	LostDevice          // the device failed, or had failed before it began
+	// NotFailed: every part of it was answered.
+	NotFailed Failure = iota
+	// ModelFailed: the model or its engine failed, or panicked.
+	ModelFailed
+	// OutOfMemory: memory did not suffice.
+	OutOfMemory
+	// LostDevice: the device failed, or had failed before it began.
+	LostDevice
 )
 
 // String returns done, failed, out_of_memory or device_lost.
@@ -46,10 +51,14 @@ type WaitEnd uint8
 
 // The ways a wait for room ends.
 const (
-	WaitAdmitted  WaitEnd = iota // there was room
-	WaitRefused                  // there will be none: the version or the server stops, or another bound is reached
-	WaitExpired                  // the limit passed
-	WaitCancelled                // the caller gave up
+	// WaitAdmitted: there was room.
+	WaitAdmitted WaitEnd = iota
+	// WaitRefused: there will be none: the version or the server stops, or another bound is reached.
+	WaitRefused
+	// WaitExpired: the limit passed.
+	WaitExpired
+	// WaitCancelled: the caller gave up.
+	WaitCancelled
 )
 
 // String returns admitted, refused, expired or cancelled.
@@ -81,8 +90,8 @@ func (c *Core) accountStates() []Account {
 			all[at[v.account]].Live += v.live
 		}
 	}
-	for i := range c.lanes {
-		if l := &c.lanes[i]; l.running {
+	for _, l := range c.lanes {
+		if l != nil && l.running {
 			all[at[l.queue.version.account]].InFlight++
 		}
 	}
