@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -33,9 +32,8 @@ type assembly struct {
 	grpc, admin net.Listener // admin is nil where nobody wants it
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
-	trace       io.Writer // nil: the scheduler is not recorded
-	traceCut    func()    // hears that trace does not keep up
-	gpus        *gpuWatch // nil: there are none to follow
+	trace       *traceFile // nil: the scheduler is not recorded
+	gpus        *gpuWatch  // nil: there are none to follow
 	present     presence
 	house       *house
 	edge        *server.Server
@@ -91,7 +89,7 @@ func (s *assembly) traceScheduler(context.Context) error {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return file.close() }})
-	s.trace, s.traceCut = file, file.cut
+	s.trace = file
 	return nil
 }
 
@@ -104,13 +102,16 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	}
 	over := newTakeovers(s.log)
 	around := surroundings{
-		observer: s.measured, trace: s.trace, traceCut: s.traceCut, scan: s.repository.Scan, keeper: s.state,
+		observer: s.measured, scan: s.repository.Scan, keeper: s.state,
 		onChange: func(now *catalog.Snapshot) { // like busy, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
 		},
 		busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
 		audited: func(e host.AuditEvent) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
+	}
+	if s.trace != nil {
+		around.trace, around.traceCut = s.trace, s.trace.cut
 	}
 	if s.gpus != nil {
 		around.telemetry, around.free = s.gpus, s.gpus.free

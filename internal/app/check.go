@@ -16,14 +16,14 @@ import (
 
 // Check prints what is set and how each version is served, and to errs each fault. Faults of one thing do not keep the others from
 // being looked at. With --log-level debug it prints defaults too, and what the log says meanwhile. Models are loaded if load says so.
-func Check(c *Settings, load bool, out, errs io.Writer) error {
-	r := &report{out: out, err: errs, defaults: c.LogLevel == "debug"}
-	wrong := c.Check()
+func Check(s *Settings, load bool, out, errs io.Writer) error {
+	r := &report{out: out, err: errs, defaults: s.LogLevel == "debug"}
+	wrong := s.Check()
 	if wrong != nil {
 		r.fault(wrong)
 	}
-	r.section("server", &c.Server, config.DefaultServer())
-	repository, err := modelrepo.Open(c.Repositories...)
+	r.section("server", &s.Server, config.DefaultServer())
+	repository, err := modelrepo.Open(s.Repositories...)
 	if err != nil {
 		r.fault(err)
 		return r.verdict()
@@ -33,15 +33,15 @@ func Check(c *Settings, load bool, out, errs io.Writer) error {
 	if wrong != nil {
 		return r.verdict() // it would be another server that is tried
 	}
-	present, err := checkDevices(c, r)
+	present, err := checkDevices(s, r)
 	if err != nil {
 		return err
 	}
-	if unused := unusedGPUs(&c.Server, listing); unused != "" {
+	if unused := unusedGPUs(&s.Server, listing); unused != "" {
 		r.note(unused)
 	}
 	if load {
-		if err := checkModels(c, r, listing, present); err != nil {
+		if err := checkModels(s, r, listing, present); err != nil {
 			return err
 		}
 	}
@@ -49,9 +49,9 @@ func Check(c *Settings, load bool, out, errs io.Writer) error {
 }
 
 // checkDevices reports which of the GPUs that were asked for are not there, as far as the driver tells.
-func checkDevices(c *Settings, r *report) (presence, error) {
-	gpus := watchGPUs(&c.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler)) // it is not run: it hears of no loss
-	present := findDevices(&c.Server, gpus)
+func checkDevices(s *Settings, r *report) (presence, error) {
+	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler)) // it is not run: it hears of no loss
+	present := findDevices(&s.Server, gpus)
 	for _, name := range slices.Sorted(maps.Keys(present.absent)) {
 		r.fault(present.absent[name])
 	}
@@ -65,15 +65,15 @@ func checkDevices(c *Settings, r *report) (presence, error) {
 }
 
 // checkModels loads the models as `weft serve` would, and reports what came of it. The error is an interruption.
-func checkModels(c *Settings, r *report, listing modelrepo.Listing, present presence) error {
+func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
 	log := slog.New(slog.DiscardHandler) // the report has what the log would say
-	if c.LogLevel == "debug" {
-		log = newLogger(r.err, &c.Server, new(slog.LevelVar))
+	if s.LogLevel == "debug" {
+		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
 	}
-	h, err := newHouse(&c.Server, log, surroundings{tryOnce: true})
+	h, err := newHouse(&s.Server, log, surroundings{tryOnce: true})
 	if err != nil {
 		return err
 	}

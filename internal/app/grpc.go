@@ -62,30 +62,16 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 	}
 }
 
-// requestObserver hands what the server tells of requests to the metrics and, for debugging, to the log.
+// requestObserver hands what the server tells of requests and outcomes to the metrics and, for debugging, to the log.
 type requestObserver struct {
-	measured *telemetry.Telemetry
-	log      *slog.Logger
+	*telemetry.Telemetry
+
+	log *slog.Logger
 }
 
-// OutcomeReported implements server.Observer.
-func (o requestObserver) OutcomeReported(model string, version int64) {
-	o.measured.OutcomeReported(model, version)
-}
-
-// OutcomeNotKept implements server.Observer.
-func (o requestObserver) OutcomeNotKept(model string, version int64, reason string) {
-	o.measured.OutcomeNotKept(model, version, reason)
-}
-
-// RequestOffered implements server.Observer.
-func (o requestObserver) RequestOffered(model string, stream bool) {
-	o.measured.RequestOffered(model, stream)
-}
-
-// RequestDone implements server.Observer.
+// RequestDone implements predict.Observer.
 func (o requestObserver) RequestDone(e predict.Event) {
-	o.measured.RequestDone(telemetry.Request(e))
+	o.Telemetry.RequestDone(telemetry.Request(e))
 	if o.log.Enabled(context.Background(), slog.LevelDebug) {
 		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}

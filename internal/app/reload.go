@@ -16,7 +16,7 @@ import (
 // reloadPart reads the settings file again for each hangup, and has the repositories looked at.
 func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger) lifecycle.Part {
 	r := &reloader{
-		command: a, log: log, ask: ask,
+		app: a, log: log, ask: ask,
 		apply: map[string]func(now, inForce *config.Server){
 			"log-level": func(now, inForce *config.Server) {
 				inForce.LogLevel = now.LogLevel
@@ -52,9 +52,9 @@ func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.D
 
 // reloader has a running server follow its settings file.
 type reloader struct {
-	command *App
-	log     *slog.Logger
-	ask     chan time.Duration // the repository watch; capacity 1
+	app *App
+	log *slog.Logger
+	ask chan time.Duration // the repository watch; capacity 1
 	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a restart.
 	apply   map[string]func(now, inForce *config.Server)
 	inForce config.Server
@@ -63,26 +63,26 @@ type reloader struct {
 // read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that nobody writes to would
 // hold up the reload for ever.
 func (r *reloader) read() (*Settings, error) {
-	info, err := os.Stat(string(r.command.Config))
+	info, err := os.Stat(string(r.app.Config))
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file and cannot be read again; name one with --config", r.command.Config)
+		return nil, fmt.Errorf("%s is not a regular file and cannot be read again; name one with --config", r.app.Config)
 	}
-	return r.command.Reread()
+	return r.app.Reread()
 }
 
 // reload takes over what may change at run time, and has the repositories looked at. A faulty file changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
-	if r.command.Config == "" {
+	if r.app.Config == "" {
 		r.log.Info("reloading the models; there is no settings file")
 		return
 	}
 	now, err := r.read()
 	if err != nil {
-		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.command.Config), "cause", err)
+		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.app.Config), "cause", err)
 		return
 	}
 	var applied, restart []string
@@ -94,9 +94,9 @@ func (r *reloader) reload() {
 			restart = append(restart, d.String())
 		}
 	}
-	r.log.Info("reloaded the settings; reloading the models", "config", string(r.command.Config), "changed", applied)
+	r.log.Info("reloaded the settings; reloading the models", "config", string(r.app.Config), "changed", applied)
 	if len(restart) > 0 {
-		r.log.Warn("settings have changed that need a restart", "config", string(r.command.Config), "pending", restart)
+		r.log.Warn("settings have changed that need a restart", "config", string(r.app.Config), "pending", restart)
 	}
 }
 

@@ -2,11 +2,12 @@ package replay
 
 import (
 	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"sort"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -113,13 +114,19 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 // inOrder gives entries out in the order of their arrival, as far as that shows among count of them, or as many as have so
 // many bytes.
 func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) iter.Seq2[*record.Entry, error] {
+	type arrival struct {
+		entry *record.Entry
+		bytes int64
+	}
 	return func(yield func(*record.Entry, error) bool) {
-		var ahead arrivals
+		var ahead []arrival // by arrival; what is read belongs near the end
 		held := int64(0)
 		pop := func() *record.Entry {
-			a := heap.Pop(&ahead).(arrival)
-			held -= a.bytes
-			return a.entry
+			first := ahead[0]
+			ahead[0] = arrival{}
+			ahead = ahead[1:]
+			held -= first.bytes
+			return first.entry
 		}
 		for e, err := range entries {
 			if err != nil {
@@ -127,7 +134,8 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 				return
 			}
 			a := arrival{entry: e, bytes: int64(proto.Size(e.Request) + proto.Size(e.Response))}
-			heap.Push(&ahead, a)
+			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].entry.At.After(e.At) })
+			ahead = slices.Insert(ahead, at, a)
 			held += a.bytes
 			for len(ahead) >= count || len(ahead) > 1 && held > bytes {
 				if !yield(pop(), nil) {
@@ -141,24 +149,4 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 			}
 		}
 	}
-}
-
-type arrival struct {
-	entry *record.Entry
-	bytes int64
-}
-
-// arrivals is a heap.Interface.
-type arrivals []arrival
-
-func (a arrivals) Len() int           { return len(a) }
-func (a arrivals) Less(i, k int) bool { return a[i].entry.At.Before(a[k].entry.At) }
-func (a arrivals) Swap(i, k int)      { a[i], a[k] = a[k], a[i] }
-func (a *arrivals) Push(x any)        { *a = append(*a, x.(arrival)) }
-func (a *arrivals) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	(*a)[last] = arrival{}
-	*a = (*a)[:last]
-	return x
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // exhaustive returns the optimum by trying everything: at each moment that a batch can end or a request arrive, every set of
@@ -110,7 +112,11 @@ func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 	for plain, least := range map[bool]float64{true: 0.98, false: 0.95} {
 		rng := rand.New(rand.NewPCG(1, 2))
 		offered, optima, beams, rules := 0, 0, 0, 0
-		for i := range 400 {
+		instances := 400
+		if race.Enabled {
+			instances = 40 // one goroutine searches
+		}
+		for i := range instances {
 			models, reqs := tiny(rng, plain)
 			optimum, beam := exhaustive(models, reqs), Clairvoyant(models, reqs, 0)
 			_, n := newForesight(models, reqs).bestRule()
@@ -129,6 +135,7 @@ func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 
 // TestBaselinesAgainstClairvoyant: a policy that does not know the future is below the beam.
 func TestBaselinesAgainstClairvoyant(t *testing.T) {
+	skipUnderRace(t)
 	for _, w := range Suite() {
 		requests := w.Requests(1.5, time.Second/2, 1)
 		var reqs []*Request

@@ -22,8 +22,7 @@
 //     (toCapacity).
 //   - Share on time: of all requests, of the flows that ask for no more than their fair share (InShare), of the worst flow.
 //   - Device time for results on time and for late ones, and time that the device was idle while requests waited (Tally, Result).
-//   - Fairness lag: how far the device time of flows drifts apart while both have requests waiting (lag).
-//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells.
+//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells (Prediction).
 //
 // # What is and is not like reality
 //

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/weftserve/weft/internal/race"
 )
 
 // rough is the workloads and scenes on which every policy is checked.
@@ -23,17 +21,14 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 17 seconds")
 	}
-	span := 200 * time.Millisecond
-	if race.Enabled {
-		span /= 10 // one goroutine plays, and a minute of that tells no more under the race detector
-	}
+	skipUnderRace(t)
 	policies := Variants()
 	for _, f := range Families(Policies()) {
 		policies = append(policies, f.Members[len(f.Members)-1])
 	}
 	for _, p := range policies {
 		for _, w := range rough() {
-			r, err := w.Play(&p, 1.5, span, 1, true)
+			r, err := w.Play(&p, 1.5, 200*time.Millisecond, 1)
 			if err != nil {
 				t.Errorf("%s on %s: %v", p.Name, w.Name, err)
 				continue
@@ -66,7 +61,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	w, _ := Find(Suite(), "het30cv3")
 	for _, p := range Policies() {
 		play := func(seed uint64) []Request {
-			r, err := w.Play(&p, 1.2, 500*time.Millisecond, seed, false)
+			r, err := w.Play(&p, 1.2, 500*time.Millisecond, seed)
 			if err != nil {
 				t.Fatalf("%s: %v", p.Name, err)
 			}

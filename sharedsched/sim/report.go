@@ -22,7 +22,6 @@ func (f *Findings) Markdown(w io.Writer) error {
 	f.inFlight(p)
 	f.hindsights(p)
 	f.sceneTables(p)
-	f.predictions(p)
 	f.shifts(p)
 	f.tuned(p)
 	return p.err
@@ -82,9 +81,6 @@ func (f *Findings) sceneTables(p *printer) {
 	f.scenes(p, Overload, "Overload", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 	f.scenes(p, Overload, "Device time in overload", "For results on time / for late ones / idle while requests waited, as shares of the time.",
 		func(seen *Seen) string { return fmt.Sprintf("%.2f / %.3f / %.3f", seen.Useful, seen.Wasted, seen.Idle) }, false)
-	f.scenes(p, Overload, "Fairness lag",
-		"The largest difference of weighted device time between two flows over any time throughout which both had requests waiting.",
-		func(seen *Seen) string { return fmt.Sprintf("%d ms", seen.Lag.Milliseconds()) }, false)
 	f.scenes(p, Adversity, "Adversity", "Share on time of those who should not suffer.",
 		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Watched) }, true)
 	f.scenes(p, Change, "Change", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
@@ -120,21 +116,6 @@ func (f *Findings) scenes(p *printer, g Group, title, about string, cell func(*S
 	p.printf("\n")
 	for _, j := range columns {
 		p.item(s.Scenes[j].Name, s.Scenes[j].About)
-	}
-}
-
-// predictions is the table of how well the first policy knows what a batch will take.
-func (f *Findings) predictions(p *printer) {
-	s := f.Study
-	if len(s.Scenes) == 0 {
-		return
-	}
-	p.section("Prediction error", fmt.Sprintf("|actual / estimate - 1| over the batches of %s.", s.Families[0].Name))
-	p.row("scene", []string{"median", "95th percentile"})
-	p.rule(2)
-	for j, scene := range s.Scenes {
-		seen := &f.Scenes[0][j]
-		p.row(scene.Name, []string{percent(seen.Prediction), percent(seen.Prediction95)})
 	}
 }
 
