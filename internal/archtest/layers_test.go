@@ -84,8 +84,13 @@ var layers = []layer{
 	},
 	{
 		"runtime/host",
-		[]string{"runtime/host/placement", "runtime/engine", "runtime/execution", "runtime/proof/structure", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
-		"which engine stands behind a session is cmd's choice; the host decides on batching by what a graph proves",
+		[]string{"runtime/host/placement", "runtime/engine", "runtime/execution", "runtime/proof", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
+		"which engine stands behind a session is cmd's choice; what may be batched is proof's, how it is run is execution's",
+	},
+	{
+		"runtime/proof",
+		[]string{"runtime/proof/structure", "runtime/engine", "runtime/catalog", "runtime/modelrepo", "runtime/tensor"},
+		"whether rows may be joined follows from what made-up rows give; what runs them, and when, is behind an interface",
 	},
 	{
 		"runtime/proof/structure",

@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
 )
 
 // adopt takes over what a listing says and publishes what follows of it at once: new models, their versions as loading, labels
@@ -108,7 +109,7 @@ func hide(err error, dir string) *catalog.Hidden { return catalog.Hide(err, file
 // announced is what is published of a version before it was opened.
 func (c *candidate) announced() *catalog.Version {
 	v := &catalog.Version{Model: c.model, Number: c.version.Number, Path: c.path(), State: catalog.Loading}
-	describe(v, c.manifest, verdict{})
+	describe(v, c.manifest, proof.Verdict{})
 	v.Batching = catalog.Batching{}
 	return v
 }
