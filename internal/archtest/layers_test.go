@@ -94,13 +94,18 @@ var layers = []layer{
 	},
 	{
 		"runtime/proof/structure",
-		[]string{"proto/gen/onnx", "runtime/tensor"},
+		[]string{"runtime/proof/structure/slim", "proto/gen/onnx", "runtime/tensor"},
 		"what a graph says of its rows is arithmetic on the graph: it runs nothing and knows no host",
 	},
 	{
 		"runtime/engine",
 		[]string{"runtime/tensor"},
 		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may live in another process",
+	},
+	{
+		"runtime/proof/structure/slim",
+		[]string{},
+		"which parts of a file are read is a matter of its format",
 	},
 	{
 		"runtime/execution",

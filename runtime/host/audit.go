@@ -64,7 +64,7 @@ type audit struct {
 	passed  int           // requests since kept was taken, which it is a choice of
 	pass    int           // how many have to be before it is taken
 	running bool
-	over    bool              // there is nothing more to find
+	over    bool       // there is nothing more to find
 	seen    proof.Seen // replaced, never changed
 }
 
