@@ -163,6 +163,11 @@ var layers = []layer{
 		"drawing is a leaf",
 	},
 	{
+		"internal/weftest",
+		[]string{"runtime/engine", "runtime/tensor"},
+		"what tests stand on must not stand on what they test",
+	},
+	{
 		"internal/race",
 		[]string{},
 		"how a test was built is a leaf",
@@ -203,6 +208,7 @@ var layers = []layer{
 var exclusive = []struct{ pkg, importers, why string }{
 	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
+	{"internal/weftest", "a test", "stand-ins are for test files, which are not asked"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 }
@@ -275,6 +281,11 @@ func TestLayeringComplains(t *testing.T) {
 		{"runtime/tensor/tensor.go", "sharedsched", "vocabulary"},
 		{"runtime/catalog/catalog.go", "runtime/host", "plain values"},
 		{"runtime/modelrepo/repo.go", "runtime/ort", "loads nothing"},
+		{"runtime/engine/session.go", "runtime/modelrepo", "either side may live"},
+		{"runtime/execution/unit.go", "runtime/host", "who keeps models resident"},
+		{"runtime/execution/unit.go", "runtime/proof", "why rows may be joined"},
+		{"runtime/proof/prove.go", "runtime/execution", "behind an interface"},
+		{"runtime/proof/structure/slim/slim.go", "runtime/tensor", "its format"},
 		{"runtime/host/host.go", "runtime/ort", "which engine"},
 		{"runtime/host/host.go", "server", "which engine"},
 		{"runtime/ort/engine.go", "runtime/host", "another process"},
