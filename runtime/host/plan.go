@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// planOf returns the plan of a replica with so a signature and verdict.
+// planOf returns how requests to a replica become executions, by what its proof found and its manifest says.
 func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execution.Plan {
 	p := execution.NewPlan(s, time.Duration(b.MaxBatchCost))
 	p.Batched, p.Allowed, p.Most = v.Batched, v.Allowed, v.Most
@@ -25,6 +25,7 @@ func valuesOf(s *tensor.Signature, v proof.Verdict) *execution.Values {
 	return execution.NewValues(s)
 }
 
+// watchOf returns how closely audits look at what is executed.
 func watchOf(b *modelrepo.Batching) execution.Watch {
 	return execution.Watch{Share: b.Audit, Trusted: b.Mode == modelrepo.BatchOn}
 }

@@ -8,15 +8,20 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Value is what rows that bring a value are served with: a value of the inputs without rows, and of the sizes of open dimensions.
+// Value says how requests are served that bring a value: of the inputs without rows, and of the sizes of open dimensions.
 type Value struct {
 	Signature *tensor.Signature
-	Trims     []tensor.Trim
-	Allowed   []int
-	Most      int
-	Budget    time.Duration
+	// Trims are the output dimensions that are cut back where inputs are padded.
+	Trims []tensor.Trim
+	// Allowed are the sizes that an execution may have (none: any), and Most is the largest.
+	Allowed []int
+	Most    int
+	// Budget is the device time that one execution may take; 0: no bound.
+	Budget time.Duration
+	// Tolerance is what the manifest states, 0 for nothing.
 	Tolerance float64
-	Brought   []tensor.Spec // the inputs that bring it, for messages
+	// Brought are the inputs that bring the value, for messages.
+	Brought []tensor.Spec
 }
 
 // ValueFound is what the proof of a value found.
@@ -28,11 +33,11 @@ type ValueFound struct {
 
 // Prove compares what rows of a request give alone with what they give in batches, beside each other and made-up rows, all with the
 // request's value. Sets are the rows, as CopyRows returns them.
-func (p *Value) Prove(ctx context.Context, r Runner, version int64, sets [][]tensor.Tensor) (f ValueFound) {
-	s := &Subject{Version: version, Batching: &modelrepo.Batching{Tolerance: p.Tolerance, AllowedBatchSizes: p.Allowed}}
-	t := newTrial(r, s, &Decision{Signature: p.Signature, trims: p.Trims}, 2)
+func (v *Value) Prove(ctx context.Context, r Runner, version int64, sets [][]tensor.Tensor) (f ValueFound) {
+	s := &Subject{Version: version, Batching: &modelrepo.Batching{Tolerance: v.Tolerance, AllowedBatchSizes: v.Allowed}}
+	t := newTrial(r, s, &Decision{Signature: v.Signature, trims: v.Trims}, 2)
 	t.asItCame = true
-	f.Wrong, f.Shown = t.value(ctx, p, sets)
+	f.Wrong, f.Shown = t.value(ctx, v, sets)
 	f.Spent = t.spent
 	return f
 }
@@ -57,7 +62,7 @@ func CopyRows(s *tensor.Signature, inputs []tensor.Tensor, n int) [][]tensor.Ten
 }
 
 // value runs the proof. shown reports whether that showed something; wrong is what speaks against batching.
-func (t *trial) value(ctx context.Context, p *Value, sets [][]tensor.Tensor) (wrong string, shown bool) {
+func (t *trial) value(ctx context.Context, v *Value, sets [][]tensor.Tensor) (wrong string, shown bool) {
 	b := &baseline{unit: t.unit}
 	came, _, err := t.add(ctx, b, sets, 0)
 	if err != nil || came == 0 {
@@ -65,7 +70,7 @@ func (t *trial) value(ctx context.Context, p *Value, sets [][]tensor.Tensor) (wr
 	}
 	like := b.some(came)
 	for n := range kinds {
-		made := kinds[n].rows(like, p.Signature, t.rng)
+		made := kinds[n].rows(like, v.Signature, t.rng)
 		if !kinds[n].live || len(made) == 0 {
 			continue
 		}
@@ -77,17 +82,17 @@ func (t *trial) value(ctx context.Context, p *Value, sets [][]tensor.Tensor) (wr
 		return "", false
 	}
 	all := len(b.sets)
-	most := p.Most
+	most := v.Most
 	if most == 1 {
 		most = 3 // rows that are to be run one by one are independent if those of small batches are
 	}
-	if p.Budget > 0 { // nor do requests get larger batches, about
-		most = min(most, max(3, int(p.Budget/max(1, t.spent/time.Duration(all)))))
+	if v.Budget > 0 { // nor do requests get larger batches, about
+		most = min(most, max(3, int(v.Budget/max(1, t.spent/time.Duration(all)))))
 	}
 	batches := [][]int{
 		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),
 	}
-	f, err := t.batches(ctx, b, batches, most, "what a request brought for "+names(p.Brought))
+	f, err := t.batches(ctx, b, batches, most, "what a request brought for "+names(v.Brought))
 	switch {
 	case err != nil:
 		return "", false
