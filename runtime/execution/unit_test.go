@@ -3,6 +3,7 @@ package execution
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/weftserve/weft/internal/weftest"
@@ -66,10 +67,8 @@ func together(u *Unit, values ...byte) (answers []string, r sharedsched.Report) 
 // echo answers with the input, and fails on a '!'.
 func echo(b *tensor.Batch) error {
 	in := b.Inputs[0]
-	for _, v := range in.Data {
-		if v == '!' {
-			return errors.New("no exclamations")
-		}
+	if slices.Contains(in.Data, '!') {
+		return errors.New("no exclamations")
 	}
 	copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
 	return nil
