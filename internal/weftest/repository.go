@@ -1,4 +1,3 @@
-// Package weftest is what tests of a whole server share: a repository to serve, and a client that asks.
 package weftest
 
 import (

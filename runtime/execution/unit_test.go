@@ -1,35 +1,22 @@
 package execution
 
 import (
-	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// session is x [?] → y [?] of bytes, run by a function.
-type session struct {
-	run    func(b *tensor.Batch) error
-	closed int
-}
-
+// anyBytes is x [?] → y [?] of bytes.
 var anyBytes = tensor.Signature{
-	Inputs:  []tensor.Spec{{Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}},
-	Outputs: []tensor.Spec{{Name: "y", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}},
-}
-
-func (s *session) Signature() *tensor.Signature                 { return &anyBytes }
-func (s *session) Run(_ context.Context, b *tensor.Batch) error { return s.run(b) }
-func (s *session) Stats() engine.Stats                          { return engine.Stats{} }
-
-func (s *session) Close() error {
-	s.closed++
-	return nil
+	Inputs:  []tensor.Spec{weftest.Spec("x", tensor.Uint8, tensor.Unknown)},
+	Outputs: []tensor.Spec{weftest.Spec("y", tensor.Uint8, tensor.Unknown)},
 }
 
 // owner keeps what it hears.
@@ -44,8 +31,10 @@ func (o *owner) Found(f Finding) { o.found = append(o.found, f) }
 // batched returns a unit whose plan joins up to eight rows.
 func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {
 	o := &owner{}
-	u := &Unit{Model: "m", Version: 1, Loaded: Load(engine.Opened{Session: &session{run: run}}), Owner: o, Log: slog.New(slog.DiscardHandler)}
-	p := NewPlan(&anyBytes, 0)
+	u := &Unit{Model: "m", Version: 1, Loaded: Load(engine.Opened{Session: &weftest.Engine{Declared: anyBytes, Answer: run}}), Owner: o, Log: slog.New(slog.DiscardHandler)}
+	joined := anyBytes.Clone()
+	joined.Inputs[0].BatchDim, joined.Outputs[0].BatchDim = 0, 0
+	p := NewPlan(joined, 0)
 	p.Batched, p.Most = true, 8
 	u.Follow(p)
 	return u, o
@@ -78,10 +67,8 @@ func together(u *Unit, values ...byte) (answers []string, r sharedsched.Report) 
 // echo answers with the input, and fails on a '!'.
 func echo(b *tensor.Batch) error {
 	in := b.Inputs[0]
-	for _, v := range in.Data {
-		if v == '!' {
-			return errors.New("no exclamations")
-		}
+	if slices.Contains(in.Data, '!') {
+		return errors.New("no exclamations")
 	}
 	copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
 	return nil

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // No proof by examples knows every input. So rows of live batches are run once more by themselves, while the device is idle, and what
@@ -62,9 +64,8 @@ type audit struct {
 	passed  int           // requests since kept was taken, which it is a choice of
 	pass    int           // how many have to be before it is taken
 	running bool
-	over    bool              // there is nothing more to find
-	random  map[int]bool      // outputs that are something else each time, which are not compared
-	recent  map[int][]float64 // by output: the magnitudes of the latest rows; see usual
+	over    bool       // there is nothing more to find
+	seen    proof.Seen // replaced, never changed
 }
 
 // observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each request since the
@@ -153,10 +154,25 @@ func (a *audit) end(h *Host) (left int) {
 func (a *audit) restart(h *Host) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over, a.first, a.random, a.recent = false, auditFirst, nil, nil
+	a.over, a.first, a.seen = false, auditFirst, proof.Seen{}
 	h.give(a.kept.Swap(nil)) // what an earlier proof was for
 	a.held.Store(nil)
 	a.told.Store(false)
+}
+
+// known returns what was seen of the version's outputs.
+func (a *audit) known() proof.Seen {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen
+}
+
+// learn takes in what a row gives alone, and returns what is known then.
+func (a *audit) learn(row *proof.Audited, alone []tensor.Tensor) proof.Seen {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen = a.seen.Learn(row, alone)
+	return a.seen
 }
 
 // counts returns how many rows were compared, and how many had another answer than alone.

@@ -44,7 +44,8 @@ func (h *Host) tellAudit(v *version, result AuditResult, n int) {
 // auditRow compares what a row was given with what it gives alone, and draws the consequences.
 func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditResult {
 	a := &v.audit
-	if row.leftOut(a) {
+	like := row.audited()
+	if a.known().LeftOut(like, len(row.outputs)) {
 		return AuditNondeterministic
 	}
 	answers, err := h.again(ctx, row, true, sharedsched.Task{Priority: sharedsched.Sheddable, Limit: time.Now().Add(auditPatience)})
@@ -56,9 +57,8 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 	}
 	alone := answers[0]
 	a.compared.Add(1)
-	a.learn(row, alone)
-	found := row.compare(a, row.outputs, alone)
-	if !found.wrong() {
+	found := a.learn(like, alone).Compare(like, row.outputs, alone)
+	if !found.Wrong() {
 		return AuditEqual
 	}
 	// What answers differently each time tells nothing of its mates.
@@ -71,22 +71,22 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 			h.leaveOut(v, row, again[0], alone)
 		}
 	}
-	if found = row.compare(a, row.outputs, alone); !found.wrong() {
+	if found = a.known().Compare(like, row.outputs, alone); !found.Wrong() {
 		return AuditNondeterministic
 	}
-	if found.rounding {
+	if found.Rounding {
 		copies, gone := h.surely(ctx, row, false)
 		if gone {
 			return AuditFailed
 		}
 		// In some place: kernels may treat them differently.
-		if slices.ContainsFunc(copies, func(one []tensor.Tensor) bool { return !row.compare(a, row.outputs, one).wrong() }) {
+		if slices.ContainsFunc(copies, func(one []tensor.Tensor) bool { return !a.known().Compare(like, row.outputs, one).Wrong() }) {
 			return AuditRounding
 		}
 	}
 	a.different.Add(1)
 	before := a.compared.Load() - 1
-	why := fmt.Sprintf("an audit of live batches found that %s, after %d that found nothing", found.text, before)
+	why := fmt.Sprintf("an audit of live batches found that %s, after %d that found nothing", found.Text, before)
 	if !row.replica.unit.Plan().Watch.Trusted {
 		h.demote(row.replica, why)
 		return AuditDifferent
@@ -96,6 +96,25 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 		h.remark(v, why)
 	}
 	return AuditDifferent
+}
+
+// leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says so.
+func (h *Host) leaveOut(v *version, row *auditRow, again, alone []tensor.Tensor) {
+	a, outputs := &v.audit, row.replica.bare.Outputs
+	left := a.known().Random(row.audited(), again, alone)
+	if len(left) == 0 {
+		return
+	}
+	a.mu.Lock()
+	a.seen = a.seen.Without(left)
+	all := a.seen.AllLeftOut(len(outputs))
+	a.mu.Unlock()
+	if all {
+		h.tellAudit(v, AuditBudget, a.end(h))
+	}
+	for _, o := range left {
+		h.remark(v, fmt.Sprintf("output %q is not audited, because it is something else each time a row is run alone", outputs[o].Name))
+	}
 }
 
 // surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the device is busy, and

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
@@ -21,6 +22,12 @@ type auditRow struct {
 	mates   int // requests in it, with its own
 	bytes   int64
 	since   time.Time // when it was kept
+}
+
+// audited is what the row is compared as.
+func (row *auditRow) audited() *proof.Audited {
+	r := row.replica
+	return &proof.Audited{Outputs: r.bare.Outputs, Wanted: row.wanted, Size: row.size, Tolerance: r.verdict.Tolerance}
 }
 
 // keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.

@@ -4,6 +4,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -84,13 +85,13 @@ func (r *replica) untune() {
 }
 
 // judged is how the replica serves under a manifest whose sizes were proven.
-func (r *replica) judged(m *modelrepo.Manifest) verdict {
-	v := r.verdict.under(&m.Batching)
-	if why := r.demoted.Load(); why != nil && v.batched {
-		return verdict{proof: catalog.ProofNone, obstacle: v.obstacle, reason: "taken out of batching: " + *why, difference: v.difference}
+func (r *replica) judged(m *modelrepo.Manifest) proof.Verdict {
+	v := r.verdict.Under(&m.Batching)
+	if why := r.demoted.Load(); why != nil && v.Batched {
+		return proof.Verdict{Proof: catalog.ProofNone, Obstacle: v.Obstacle, Reason: "taken out of batching: " + *why, Difference: v.Difference}
 	}
 	if remark := r.audit.held.Load(); remark != nil {
-		v.reason += "; " + *remark
+		v.Reason += "; " + *remark
 	}
 	return v
 }

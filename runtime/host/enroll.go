@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -84,19 +85,19 @@ var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
 }
 
 // settings are what the scheduler is told of a version that is ready.
-func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
+func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	b := &m.Batching
 	return sharedsched.Settings{
-		Batched:           v.batched,
-		MaxBatchSize:      max(v.most, 1),
+		Batched:           v.Batched,
+		MaxBatchSize:      max(v.Most, 1),
 		MaxBatchCost:      time.Duration(b.MaxBatchCost),
 		BatchTimeout:      time.Duration(b.BatchTimeout),
 		Adaptive:          b.Adaptive,
 		MaxQueue:          b.MaxQueue,
 		WaitWhenFull:      b.OnFull == modelrepo.WaitWhenFull,
 		MaxRequestRows:    requestRows(b, v),
-		AllowedBatchSizes: v.allowed,
-		RowMemory:         v.rowMemory,
+		AllowedBatchSizes: v.Allowed,
+		RowMemory:         v.RowMemory,
 		Padding:           paddingPolicies[b.Padding],
 		TargetLatency:     time.Duration(m.TargetLatency),
 		MaxLatency:        time.Duration(m.MaxLatency),
@@ -105,8 +106,8 @@ func settings(m *modelrepo.Manifest, v verdict) sharedsched.Settings {
 
 // requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks like rows may
 // be something else, such as the samples of a recording.
-func requestRows(b *modelrepo.Batching, v verdict) int {
-	if !v.batched {
+func requestRows(b *modelrepo.Batching, v proof.Verdict) int {
+	if !v.Batched {
 		return 0
 	}
 	return b.MaxRequestRows

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -271,43 +271,15 @@ func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
 	return &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), int64(len(values) / rows)}, values...)}}
 }
 
-func floats(shape tensor.Shape, values ...float32) tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.Float32, Shape: shape, Data: make([]byte, 0, 4*len(values))}
-	for _, v := range values {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
-	}
-	return t
-}
-
-func values(t tensor.Tensor) []float32 {
-	out := make([]float32, len(t.Data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return out
-}
-
-func words(shape tensor.Shape, values ...string) tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.String, Shape: shape}
-	for _, v := range values {
-		t.Data = tensor.AppendString(t.Data, []byte(v))
-	}
-	return t
-}
-
-func texts(t tensor.Tensor) []string {
-	var out []string
-	for rest := t.Data; len(rest) > 0; {
-		var e []byte
-		e, rest, _ = tensor.NextString(rest)
-		out = append(out, string(e))
-	}
-	return out
-}
-
-func spec(name string, d tensor.DType, shape ...int64) tensor.Spec {
-	return tensor.Spec{Name: name, DType: d, Shape: shape, BatchDim: tensor.NoBatch}
-}
+// Short names of what many tests are written with.
+var (
+	floats = weftest.Floats
+	values = weftest.Values
+	words  = weftest.Words
+	texts  = weftest.Texts
+	spec   = weftest.Spec
+	double = weftest.Double
+)
 
 // perRow is a model x [?, width] → y [?, width] that applies f to each row.
 func perRow(width int64, f func(row []float32) error) *fake {
@@ -342,14 +314,6 @@ func overRows(width int64, f func(rows [][]float32) error) *fake {
 			return nil
 		},
 	}
-}
-
-// double is the simplest model: every value twice.
-func double(row []float32) error {
-	for i := range row {
-		row[i] *= 2
-	}
-	return nil
 }
 
 var errNaN = errors.New("a value is not a number")

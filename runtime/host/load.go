@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
@@ -85,7 +86,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if err != nil {
 		return err
 	}
-	r.unit.Follow(execution.NewPlan(d.signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	r.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, r, replaces); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 			h.dismiss(r)
 		}
 	}()
-	t, err := h.prove(ctx, c, r, d)
+	found, err := h.prove(ctx, c, r, d)
 	if err != nil {
 		return err
 	}
@@ -102,69 +103,48 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 		return err
 	}
 	judged := r.judged(c.manifest)
-	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.signature) {
+	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.Signature) {
 		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.Name, others[0].device.Name)
 	}
 	r.seats.Add(1)
 	r.sessions.Add(1)
 	level := slog.LevelInfo
-	if d.against == "" && (!judged.batched || !judged.padded && len(d.variables) > 0) {
+	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
 	h.log.Log(ctx, level, "a model version is ready", "model", r.model, "version", r.number, "device", r.opened.Device,
-		"provider", r.opened.Provider, "batched", judged.batched && judged.most > 1, "proof", judged.proof, "reason", judged.reason, "obstacle", judged.obstacle,
-		"warm_up", t.spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
+		"provider", r.opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof, "reason", judged.Reason, "obstacle", judged.Obstacle,
+		"warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
 
 // decide returns along which dimensions the manifest has the replica's rows joined.
-func (r *replica) decide(c candidate) (*decision, error) {
-	d, err := decide(r.said.Clone(), &c.manifest.Batching)
+func (r *replica) decide(c candidate) (*proof.Decision, error) {
+	d, err := proof.Decide(r.said.Clone(), &c.manifest.Batching)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.path(), err)
-	}
-	if d.against != "" && !d.certain() {
-		d.forgetRows()
 	}
 	return d, nil
 }
 
 // prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
-func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *decision) (*trial, error) {
-	batching := &c.manifest.Batching
-	graph := proveByStructure(c, d)
-	t := h.newTrial(r, d, batching)
-	t.graph = graph
-	judged, base, err := t.judge(ctx)
-	if err == nil && len(d.variables) > 0 {
-		judged, err = t.lengths(ctx, judged, base)
+func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
+	s := &proof.Subject{
+		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.version.Path, Batching: &c.manifest.Batching, Log: h.log,
+	}
+	if c.manifest.Synth != nil {
+		s.Path = ""
+	}
+	found, err := proof.Prove(ctx, newRunner(h, r), s, d)
+	if err == nil {
+		plan := planOf(found.Signature, found.Verdict, s.Batching)
+		plan.Trims = found.Trims
+		r.signature, r.bare, r.verdict = found.Signature, found.Bare, found.Verdict
+		r.unit.Follow(plan)
+		err = found.WarmUp(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
 	}
-	forgot := !judged.batched && d.against == "" && !d.certain()
-	if forgot {
-		d.forgetRows()
-	}
-	judged.tolerance = batching.Tolerance
-	bare := *d
-	d.declare(judged.padded)
-	plan := planOf(d.signature, judged, batching)
-	if judged.padded {
-		plan.Trims = d.trims
-	}
-	d.explain(judged.padded)
-	r.signature, r.bare, r.verdict = d.signature, d.signature, judged
-	if judged.padded {
-		bare.declare(false)
-		bare.explain(false)
-		r.bare = bare.signature
-	}
-	r.unit.Follow(plan)
-	if forgot {
-		if err := t.repeat(ctx, base); err != nil {
-			return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
-		}
-	}
-	return t, nil
+	return found, nil
 }

@@ -5,25 +5,27 @@ import (
 
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// planOf returns the plan of a replica with so a signature and verdict.
-func planOf(s *tensor.Signature, v verdict, b *modelrepo.Batching) *execution.Plan {
+// planOf returns how requests to a replica become executions, by what its proof found and its manifest says.
+func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execution.Plan {
 	p := execution.NewPlan(s, time.Duration(b.MaxBatchCost))
-	p.Batched, p.Allowed, p.Most = v.batched, v.allowed, v.most
+	p.Batched, p.Allowed, p.Most = v.Batched, v.Allowed, v.Most
 	p.Watch, p.Values = watchOf(b), valuesOf(s, v)
 	return p
 }
 
 // valuesOf returns what is to be proven of what requests bring besides rows; nil where nothing is.
-func valuesOf(s *tensor.Signature, v verdict) *execution.Values {
-	if !v.batched || v.anyValue {
+func valuesOf(s *tensor.Signature, v proof.Verdict) *execution.Values {
+	if !v.Batched || v.AnyValue {
 		return nil
 	}
 	return execution.NewValues(s)
 }
 
+// watchOf returns how closely audits look at what is executed.
 func watchOf(b *modelrepo.Batching) execution.Watch {
 	return execution.Watch{Share: b.Audit, Trusted: b.Mode == modelrepo.BatchOn}
 }

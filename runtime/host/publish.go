@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -111,7 +112,7 @@ func (h *Host) show(m *residency.Model, v *residency.Version, before face) face 
 	r := v.Resident
 	if r == nil {
 		if v.Of.Manifest != nil {
-			describe(public, v.Of.Manifest, verdict{})
+			describe(public, v.Of.Manifest, proof.Verdict{})
 			public.Batching = catalog.Batching{}
 		}
 		return f

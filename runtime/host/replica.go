@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -33,7 +34,7 @@ type replica struct {
 	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
 	// it is admitted.
 	signature, bare *tensor.Signature
-	verdict         verdict
+	verdict         proof.Verdict
 	proof           int64 // which one of the version's it rests on: what is found later of an earlier one says nothing of this
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
 	seats *atomic.Int32

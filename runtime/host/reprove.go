@@ -22,13 +22,13 @@ func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
 	a, b := &proven.Batching, &to.Batching
 	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
 		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
-		slices.ContainsFunc(v.list(), func(r *replica) bool { return !hasProven(&r.verdict, a.AllowedBatchSizes, b.AllowedBatchSizes) })
+		slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
 // sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
 func (r *replica) sameRows(b *modelrepo.Batching) bool {
 	d, err := r.decide(candidate{manifest: &modelrepo.Manifest{Batching: *b}})
-	return err == nil && sameRows(d.signature, r.signature)
+	return err == nil && sameRows(d.Signature, r.signature)
 }
 
 func sameRows(a, b *tensor.Signature) bool {
@@ -91,7 +91,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 	if err != nil {
 		return nil, err
 	}
-	next.unit.Follow(execution.NewPlan(d.signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	next.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, next, r); err != nil {
 		return nil, err
 	}

@@ -8,37 +8,9 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/residency"
 )
-
-// hasProven reports whether the sizes that executions may have according to a manifest are among those that the proof has seen.
-func hasProven(v *verdict, from, to []int) bool {
-	if !v.batched || slices.Equal(from, to) {
-		return true
-	}
-	if len(from) == 0 { // any size up to v.most
-		return len(to) > 0 && to[0] <= v.most
-	}
-	return len(to) > 0 && slices.Contains(v.allowed, to[0]) && !slices.ContainsFunc(to, func(size int) bool { return !slices.Contains(from, size) })
-}
-
-// under returns the verdict of a proof for a manifest whose sizes it has seen.
-func (v verdict) under(b *modelrepo.Batching) verdict {
-	if !v.batched {
-		return v
-	}
-	most, proven := min(v.most, b.MaxBatchSize), v.allowed
-	v.most, v.allowed = most, nil
-	for _, size := range b.AllowedBatchSizes {
-		if size <= most && (len(proven) == 0 || slices.Contains(proven, size)) {
-			v.allowed = append(v.allowed, size)
-		}
-	}
-	if n := len(v.allowed); n > 0 {
-		v.most = v.allowed[n-1]
-	}
-	return v
-}
 
 // reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of who owns the
 // share of the device, or of its size, moves the replicas in the scheduler.
@@ -132,10 +104,10 @@ func (h *Host) reconfigureAll(c candidate, v *version) (map[*replica]*replica, e
 
 // reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.
 func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err error) {
-	judged := r.verdict.under(&c.manifest.Batching)
+	judged := r.verdict.Under(&c.manifest.Batching)
 	now := r.unit.Plan().Whole()
 	next := *now
-	next.Allowed, next.Most, next.Budget = judged.allowed, judged.most, time.Duration(c.manifest.Batching.MaxBatchCost)
+	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.manifest.Batching.MaxBatchCost)
 	next.Watch = watchOf(&c.manifest.Batching)
 	if next.Values != nil && (next.Most > now.Most || !slices.Equal(next.Allowed, now.Allowed)) {
 		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes that there were
@@ -164,11 +136,11 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 }
 
 // describe writes what a version's manifest and its verdict say of how it is served.
-func describe(public *catalog.Version, m *modelrepo.Manifest, v verdict) {
+func describe(public *catalog.Version, m *modelrepo.Manifest, v proof.Verdict) {
 	b := &m.Batching
 	public.Batching = catalog.Batching{
-		Batched: v.batched && v.most > 1, Reason: v.reason, Proof: v.proof, Obstacle: v.obstacle, MaxDifference: v.difference,
-		MaxBatchSize: max(v.most, 1), AllowedBatchSizes: v.allowed,
+		Batched: v.Batched && v.Most > 1, Reason: v.Reason, Proof: v.Proof, Obstacle: v.Obstacle, MaxDifference: v.Difference,
+		MaxBatchSize: max(v.Most, 1), AllowedBatchSizes: v.Allowed,
 		MaxRequestRows: requestRows(b, v), MaxQueue: b.MaxQueue,
 	}
 	public.Weight = m.Weight

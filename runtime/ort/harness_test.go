@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -107,13 +107,7 @@ func outputs(t testing.TB, b *tensor.Batch) []tensor.Tensor {
 	return out
 }
 
-func floats(shape tensor.Shape, values ...float32) tensor.Tensor {
-	t := tensor.Tensor{DType: tensor.Float32, Shape: shape}
-	for _, v := range values {
-		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
-	}
-	return t
-}
+var floats = weftest.Floats
 
 func int64s(shape tensor.Shape, values ...int64) tensor.Tensor {
 	t := tensor.Tensor{DType: tensor.Int64, Shape: shape}

@@ -14,10 +14,11 @@ import (
 // stopWith gives the run of a frame options of its own, so that it fails before its next operator once ctx has ended, or the session is
 // closed. release must follow the run. The caller holds mu.
 func (s *Session) stopWith(ctx context.Context, f *frame) (release func(), err error) {
-	var options *C.OrtRunOptions
-	if err := s.take(C.weft_options_new(s.api, &options)); err != nil {
+	made := new(*C.OrtRunOptions)
+	if err := s.take(C.weft_options_new(s.api, made)); err != nil {
 		return nil, err
 	}
+	options := *made
 	s.stopping.Lock()
 	s.stoppable[options] = struct{}{}
 	s.stopping.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -33,13 +34,7 @@ func open(t *testing.T, o synth.Options) *synth.Session {
 	return s
 }
 
-func floats(shape tensor.Shape, values ...float32) tensor.Tensor {
-	v := tensor.Tensor{DType: tensor.Float32, Shape: shape}
-	for _, f := range values {
-		v.Data = binary.LittleEndian.AppendUint32(v.Data, math.Float32bits(f))
-	}
-	return v
-}
+var floats = weftest.Floats
 
 func batch(t *testing.T, s *synth.Session, inputs ...tensor.Tensor) *tensor.Batch {
 	t.Helper()

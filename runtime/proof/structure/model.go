@@ -1,6 +1,7 @@
 package structure
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
+	"github.com/weftserve/weft/runtime/proof/structure/slim"
 )
 
 // Model is the graph of a model file, without its weights.
@@ -40,16 +42,16 @@ func Read(path string) (*Model, error) {
 
 // read reads a model of so many bytes.
 func read(r io.ReaderAt, size int64) (*Model, error) {
-	slim, err := slimmed(r, size)
+	kept, err := slim.Copy(r, size)
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{proto: &onnx.ModelProto{}, functions: map[functionKey]*onnx.FunctionProto{}}
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(slim, m.proto); err != nil {
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m.proto); err != nil {
 		return nil, err
 	}
 	if m.proto.GetGraph() == nil {
-		return nil, errNoGraph
+		return nil, errors.New("it has no graph")
 	}
 	m.nodes = countNodes(m.proto.GetGraph().GetNode())
 	for _, f := range m.proto.GetFunctions() {

@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ const jointly = 8
 
 // assignments returns what is to be tried of the inputs without rows: each value of each by itself, then some jointly.
 func (t *trial) assignments(base *baseline) (all []assignment) {
-	s := t.decision.signature
+	s := t.decision.Signature
 	choices := map[int][]assignment{}
 	for i := range s.Inputs {
 		if s.Inputs[i].BatchDim != tensor.NoBatch {
@@ -63,7 +63,7 @@ func (t *trial) assignments(base *baseline) (all []assignment) {
 
 // choices returns assignments that differ in one input without rows.
 func (t *trial) choices(i int, like []tensor.Tensor) (all []assignment) {
-	spec := &t.decision.signature.Inputs[i]
+	spec := &t.decision.Signature.Inputs[i]
 	add := func(what string, p palette, number int64) {
 		a := assignment{name: fmt.Sprintf("input %q = %s", spec.Name, what), values: make([]tensor.Tensor, len(like)), input: i, number: number}
 		a.values[i] = p.tensor(spec.DType, like[i].Shape, t.rng)

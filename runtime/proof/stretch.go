@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 // steps returns how many combinations of buckets are tried. Where inputs of different length each have their own buckets, the first
 // of one go with the first of the others, and so on: to try each with each would take too long.
-func (d *decision) steps() int {
+func (d *Decision) steps() int {
 	most := 0
 	for k := range d.variables {
 		most = max(most, len(d.variables[k].Buckets))
@@ -32,7 +32,7 @@ func (v *variable) least(step int) int64 {
 }
 
 // bucket names the lengths of a step, such as "32 (ids), 8 (labels)", or "32" where there is no other.
-func (d *decision) bucket(step int) string {
+func (d *Decision) bucket(step int) string {
 	var parts []string
 	for k := range d.variables {
 		if v := &d.variables[k]; v.Like == v.input {
@@ -46,7 +46,7 @@ func (d *decision) bucket(step int) string {
 }
 
 // extents returns the sizes to try for open dimensions: the usual ones, and the buckets, since a model may take nothing else.
-func (d *decision) extents() []int64 {
+func (d *Decision) extents() []int64 {
 	all := slices.Clone(extents)
 	if len(d.variables) > 0 {
 		all = append(all, d.variables[0].Buckets...)
@@ -58,9 +58,9 @@ func (d *decision) extents() []int64 {
 // the smallest, the middle, and the one below the bucket in turn. What is neither variable nor has rows is as in the baseline.
 func (t *trial) stretchedSample(base *baseline, step, sample int) []tensor.Tensor {
 	d := t.decision
-	inputs := make([]tensor.Tensor, len(d.signature.Inputs))
+	inputs := make([]tensor.Tensor, len(d.Signature.Inputs))
 	for i := range inputs {
-		spec, like := &d.signature.Inputs[i], base.sets[0][i]
+		spec, like := &d.Signature.Inputs[i], base.sets[0][i]
 		k := slices.IndexFunc(d.variables, func(v variable) bool { return v.input == i })
 		switch {
 		case k < 0 && spec.BatchDim == tensor.NoBatch:
@@ -81,7 +81,7 @@ func (t *trial) stretchedSample(base *baseline, step, sample int) []tensor.Tenso
 }
 
 // tooLarge reports whether made-up inputs as long as the step's buckets would take more memory than a proof may.
-func (d *decision) tooLarge(base *baseline, step int) bool {
+func (d *Decision) tooLarge(base *baseline, step int) bool {
 	total := int64(0)
 	for i, in := range base.sets[0] {
 		shape := in.Shape
@@ -98,7 +98,7 @@ func (d *decision) tooLarge(base *baseline, step int) bool {
 }
 
 // sampleLength returns the length of the inputs that are as long as input like.
-func (d *decision) sampleLength(like, step, sample int) int64 {
+func (d *Decision) sampleLength(like, step, sample int) int64 {
 	k := slices.IndexFunc(d.variables, func(v variable) bool { return v.input == like })
 	least, bucket := d.variables[k].least(step), d.variables[k].at(step)
 	if sample == 0 {
@@ -119,7 +119,7 @@ func present(dtype tensor.DType, shape tensor.Shape, pad []byte) tensor.Tensor {
 	n, _ := shape.Elements()
 	one, err := tensor.ParseElement(dtype, text)
 	if err != nil {
-		panic(fmt.Sprintf("host: %v has no element %s: %v", dtype, text, err))
+		panic(fmt.Sprintf("proof: %v has no element %s: %v", dtype, text, err))
 	}
 	return tensor.Tensor{DType: dtype, Shape: shape, Data: bytes.Repeat(one, int(n))}
 }

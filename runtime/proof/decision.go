@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"slices"
@@ -8,9 +8,12 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// decision is along which dimensions a model's rows are joined, as far as its declaration and its manifest tell.
-type decision struct {
-	signature *tensor.Signature // with BatchDim set
+// Decision is along which dimensions a model's rows are joined, as far as its declaration and its manifest tell.
+type Decision struct {
+	Signature *tensor.Signature // with BatchDim set
+	// Against says why rows are not joined at all; "" when they may be.
+	Against string
+
 	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
 	guessed []bool
 	// assumed are the inputs that are taken to have as many rows as others although neither the manifest nor the name of the dimension says so.
@@ -19,21 +22,32 @@ type decision struct {
 	// are as long as one of those.
 	variables []variable
 	trims     []tensor.Trim
-	// against says why rows are not joined at all; "" when they may be.
-	against string
 }
+
+// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest tell. The error names the
+// manifest's key that does not fit the model.
+func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
+	d, err := decide(declared, b)
+	if err == nil && d.Against != "" && !d.certain() {
+		d.forgetRows()
+	}
+	return d, err
+}
+
+// HasLengths reports whether the manifest brings dimensions of inputs to common lengths.
+func (d *Decision) HasLengths() bool { return len(d.variables) > 0 }
 
 // decide chooses the batch dimension of every tensor: what the manifest states; else the dimension that bears the symbolic name
 // of the batch; else dimension 0 where its size is open. The error names the manifest's key that does not fit the model.
-func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error) {
+func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	if err := checkManifest(declared, b); err != nil {
 		return nil, err
 	}
-	d := &decision{signature: declared.Clone(), guessed: make([]bool, len(declared.Outputs))}
+	d := &Decision{Signature: declared.Clone(), guessed: make([]bool, len(declared.Outputs))}
 	symbol := batchSymbol(declared, b)
 	batched := false
-	for i := range d.signature.Inputs {
-		in := &d.signature.Inputs[i]
+	for i := range d.Signature.Inputs {
+		in := &d.Signature.Inputs[i]
 		if slices.Contains(b.Unbatched, in.Name) {
 			in.BatchDim = tensor.NoBatch
 			continue
@@ -42,13 +56,13 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 		batched = batched || in.BatchDim != tensor.NoBatch
 	}
 	if batched && b.Mode == modelrepo.BatchAuto {
-		guessStates(d.signature.Inputs, b.Unbatched)
+		guessStates(d.Signature.Inputs, b.Unbatched)
 	}
 	if !d.certain() {
 		d.assumed = d.unnamed(symbol, b.BatchDim.Inputs)
 	}
-	for i := range d.signature.Outputs {
-		out := &d.signature.Outputs[i]
+	for i := range d.Signature.Outputs {
+		out := &d.Signature.Outputs[i]
 		out.BatchDim = batchDim(out, b.BatchDim.Outputs, symbol)
 		_, stated := b.BatchDim.Outputs[out.Name]
 		d.guessed[i] = !stated
@@ -58,24 +72,24 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*decision, error
 	}
 	switch {
 	case !batched:
-		d.against = "no input has an open batch dimension, so every request is an execution of its own"
+		d.Against = "no input has an open batch dimension, so every request is an execution of its own"
 		if len(b.Unbatched) > 0 {
-			d.against = "no input but those that batching.unbatched names has an open batch dimension, so every request is an execution of its own"
+			d.Against = "no input but those that batching.unbatched names has an open batch dimension, so every request is an execution of its own"
 		}
 		d.forgetRows()
 	case b.Mode == modelrepo.BatchOff:
-		d.against = "batching.mode is off"
+		d.Against = "batching.mode is off"
 	case b.MaxBatchSize == 1:
-		d.against = "one row is the most that the manifest allows in an execution"
+		d.Against = "one row is the most that the manifest allows in an execution"
 	}
 	return d, nil
 }
 
 // sharedOutput returns the name of an output that has no row per request, "" if all have.
-func (d *decision) sharedOutput() string {
-	for i := range d.signature.Outputs {
-		if d.signature.Outputs[i].BatchDim == tensor.NoBatch {
-			return d.signature.Outputs[i].Name
+func (d *Decision) sharedOutput() string {
+	for i := range d.Signature.Outputs {
+		if d.Signature.Outputs[i].BatchDim == tensor.NoBatch {
+			return d.Signature.Outputs[i].Name
 		}
 	}
 	return ""
@@ -136,11 +150,11 @@ func onlyOpen(s tensor.Shape) int {
 
 // certain reports whether all inputs with rows are sure to have equally many, because there is one such input or because the
 // model gives their batch dimensions one name.
-func (d *decision) certain() bool {
+func (d *Decision) certain() bool {
 	symbols := map[string]bool{}
 	inputs := 0
-	for i := range d.signature.Inputs {
-		in := &d.signature.Inputs[i]
+	for i := range d.Signature.Inputs {
+		in := &d.Signature.Inputs[i]
 		if in.BatchDim == tensor.NoBatch {
 			continue
 		}
@@ -155,9 +169,9 @@ func (d *decision) certain() bool {
 }
 
 // unnamed returns the inputs with rows whose dimension bears another name than that of the batch, or none, and is not stated.
-func (d *decision) unnamed(symbol string, stated map[string]int) (names []string) {
-	for i := range d.signature.Inputs {
-		in := &d.signature.Inputs[i]
+func (d *Decision) unnamed(symbol string, stated map[string]int) (names []string) {
+	for i := range d.Signature.Inputs {
+		in := &d.Signature.Inputs[i]
 		_, is := stated[in.Name]
 		if in.BatchDim != tensor.NoBatch && !is && (in.DimNames == nil || in.DimNames[in.BatchDim] != symbol || symbol == "") {
 			names = append(names, strconv.Quote(in.Name))
@@ -167,36 +181,36 @@ func (d *decision) unnamed(symbol string, stated map[string]int) (names []string
 }
 
 // forgetRows declares that no tensor has rows: a request is then one row, whatever its shapes.
-func (d *decision) forgetRows() {
-	d.signature, d.assumed = d.signature.Clone(), nil
-	for i := range d.signature.Inputs {
-		d.signature.Inputs[i].BatchDim = tensor.NoBatch
+func (d *Decision) forgetRows() {
+	d.Signature, d.assumed = d.Signature.Clone(), nil
+	for i := range d.Signature.Inputs {
+		d.Signature.Inputs[i].BatchDim = tensor.NoBatch
 	}
-	for i := range d.signature.Outputs {
-		d.signature.Outputs[i].BatchDim = tensor.NoBatch
+	for i := range d.Signature.Outputs {
+		d.Signature.Outputs[i].BatchDim = tensor.NoBatch
 	}
 }
 
 // observe corrects guessed batch dimensions of outputs by what the model returned for a few rows and for more of them.
-func (d *decision) observe(few, many []tensor.Tensor, n, m int) {
-	d.signature = d.signature.Clone()
+func (d *Decision) observe(few, many []tensor.Tensor, n, m int) {
+	d.Signature = d.Signature.Clone()
 	for i, guessed := range d.guessed {
 		if !guessed {
 			continue
 		}
 		a, b := few[i].Shape, many[i].Shape
-		dim := d.signature.Outputs[i].BatchDim
+		dim := d.Signature.Outputs[i].BatchDim
 		if growsAlong(dim, a, b, n, m) {
 			continue
 		}
 		for dim = range a {
 			if growsAlong(dim, a, b, n, m) {
-				d.signature.Outputs[i].BatchDim = dim
+				d.Signature.Outputs[i].BatchDim = dim
 				break
 			}
 		}
 		if slices.Equal(a, b) {
-			d.signature.Outputs[i].BatchDim = tensor.NoBatch
+			d.Signature.Outputs[i].BatchDim = tensor.NoBatch
 		}
 	}
 }

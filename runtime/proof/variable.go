@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"fmt"
@@ -20,16 +20,16 @@ type variable struct {
 
 // findVariables reads what the manifest says of lengths, in the order of the inputs. The error names the manifest's key that does
 // not fit the model. The batch dimensions are decided already; batched says whether any input has one.
-func (d *decision) findVariables(b *modelrepo.Batching, batched bool) error {
+func (d *Decision) findVariables(b *modelrepo.Batching, batched bool) error {
 	for _, name := range slices.Sorted(maps.Keys(b.VariableDims)) {
-		i := d.signature.Input(name)
+		i := d.Signature.Input(name)
 		if i < 0 {
-			return fmt.Errorf("model.yaml: batching.variable_dims names %q, but the model's inputs are %s", name, names(d.signature.Inputs))
+			return fmt.Errorf("model.yaml: batching.variable_dims names %q, but the model's inputs are %s", name, names(d.Signature.Inputs))
 		}
-		if batched && d.signature.Inputs[i].BatchDim == tensor.NoBatch {
+		if batched && d.Signature.Inputs[i].BatchDim == tensor.NoBatch {
 			return fmt.Errorf("model.yaml: batching.variable_dims names %q, which has no batch dimension; only inputs with one are brought to common lengths", name)
 		}
-		v, err := newVariable(&d.signature.Inputs[i], b.VariableDims[name])
+		v, err := newVariable(&d.Signature.Inputs[i], b.VariableDims[name])
 		if err != nil {
 			return fmt.Errorf("model.yaml: batching.variable_dims.%s.%w", name, err)
 		}
@@ -86,14 +86,14 @@ func (v *variable) sameLength(w *variable) bool {
 }
 
 // checkSharers refuses a manifest by which one of two equal dimensions would be padded and the other not.
-func (d *decision) checkSharers() error {
+func (d *Decision) checkSharers() error {
 	for k := range d.variables {
 		v := &d.variables[k]
 		if v.symbol == "" {
 			continue
 		}
-		for i := range d.signature.Inputs {
-			in := &d.signature.Inputs[i]
+		for i := range d.Signature.Inputs {
+			in := &d.Signature.Inputs[i]
 			dim := slices.Index(in.DimNames, v.symbol)
 			padded := slices.ContainsFunc(d.variables, func(w variable) bool { return w.input == i && w.symbol == v.symbol })
 			switch {
@@ -113,23 +113,23 @@ func (d *decision) checkSharers() error {
 	return nil
 }
 
-func (d *decision) name(v *variable) string { return d.signature.Inputs[v.input].Name }
+func (d *Decision) name(v *variable) string { return d.Signature.Inputs[v.input].Name }
 
 // declare writes into the signature what requests may bring: up to the largest bucket of every length, padded or as it is.
-func (d *decision) declare(padded bool) {
-	d.signature = d.signature.Clone()
+func (d *Decision) declare(padded bool) {
+	d.Signature = d.Signature.Clone()
 	for k := range d.variables {
 		v := d.variables[k].Variable
 		if !padded {
 			v.Buckets = nil
 		}
-		d.signature.Inputs[d.variables[k].input].Variable = &v
+		d.Signature.Inputs[d.variables[k].input].Variable = &v
 	}
 }
 
 // explain adds to the signature's notes what is assumed of rows, and what is done to lengths.
-func (d *decision) explain(padded bool) {
-	notes := &d.signature.Notes
+func (d *Decision) explain(padded bool) {
+	notes := &d.Signature.Notes
 	if d.assumed != nil {
 		*notes = append(*notes, fmt.Sprintf("all inputs with rows are taken to have equally many, although nothing says so of %s: name an input that has none in batching.unbatched",
 			strings.Join(d.assumed, ", ")))
@@ -145,13 +145,13 @@ func (d *decision) explain(padded bool) {
 	if !padded {
 		return
 	}
-	for o := range d.signature.Outputs {
-		out := &d.signature.Outputs[o]
+	for o := range d.Signature.Outputs {
+		out := &d.Signature.Outputs[o]
 		for dim, size := range out.Shape {
 			c := slices.IndexFunc(d.trims, func(c tensor.Trim) bool { return c.Output == o && c.Dim == dim })
 			switch {
 			case c >= 0:
-				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q", out.Name, dim, d.signature.Inputs[d.trims[c].Input].Name))
+				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q", out.Name, dim, d.Signature.Inputs[d.trims[c].Input].Name))
 			case size == tensor.Unknown && dim != out.BatchDim:
 				*notes = append(*notes, fmt.Sprintf("output %q comes in dimension %d as the model gives it for the padded inputs", out.Name, dim))
 			}

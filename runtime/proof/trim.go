@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 )
 
 // namedTrims are the output dimensions that bear the name of a padded input dimension.
-func (d *decision) namedTrims() (trims []tensor.Trim) {
-	for o := range d.signature.Outputs {
-		out := &d.signature.Outputs[o]
+func (d *Decision) namedTrims() (trims []tensor.Trim) {
+	for o := range d.Signature.Outputs {
+		out := &d.Signature.Outputs[o]
 		for dim, name := range out.DimNames {
 			for k := range d.variables {
 				if v := &d.variables[k]; name != "" && name == v.symbol && v.Like == v.input && dim != out.BatchDim {
@@ -26,7 +26,7 @@ type trace struct{ inputs, plain, padded []tensor.Tensor }
 
 // learnTrims replaces what names told by what was seen: the output dimensions that had, in all traces, the length of an input
 // and, padded, that of its bucket. Traces none of which is shorter than its bucket tell nothing, and what was seen once stays.
-func (d *decision) learnTrims(traces []trace) {
+func (d *Decision) learnTrims(traces []trace) {
 	for k := range d.variables {
 		v := &d.variables[k]
 		if v.Like != v.input || v.seen || !slices.ContainsFunc(traces, v.shorter) {
@@ -34,10 +34,10 @@ func (d *decision) learnTrims(traces []trace) {
 		}
 		v.seen = true
 		d.trims = slices.DeleteFunc(d.trims, func(c tensor.Trim) bool { return c.Input == v.input })
-		for o := range d.signature.Outputs {
+		for o := range d.Signature.Outputs {
 			for dim := range traces[0].plain[o].Shape {
 				taken := slices.ContainsFunc(d.trims, func(c tensor.Trim) bool { return c.Output == o && c.Dim == dim })
-				if dim != d.signature.Outputs[o].BatchDim && !taken && v.follows(o, dim, traces) {
+				if dim != d.Signature.Outputs[o].BatchDim && !taken && v.follows(o, dim, traces) {
 					d.trims = append(d.trims, tensor.Trim{Output: o, Dim: dim, Input: v.input})
 				}
 			}

@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"testing"
@@ -135,14 +135,14 @@ func TestDecide(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []int
-			for _, s := range append(d.signature.Inputs, d.signature.Outputs...) {
+			for _, s := range append(d.Signature.Inputs, d.Signature.Outputs...) {
 				got = append(got, s.BatchDim)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("batch dimensions (-want +got):\n%s", diff)
 			}
-			if d.certain() != test.certain || (d.against != "") != test.against {
-				t.Errorf("certain %v, against %q; want %v, %v", d.certain(), d.against, test.certain, test.against)
+			if d.certain() != test.certain || (d.Against != "") != test.against {
+				t.Errorf("certain %v, against %q; want %v, %v", d.certain(), d.Against, test.certain, test.against)
 			}
 			for _, s := range append(test.inputs, test.outputs...) {
 				if s.BatchDim != none {

@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func (t *trial) varyRows(ctx context.Context, base, pool *baseline, most int) (f
 			continue
 		}
 		b := base.some(4)
-		fresh, more, err := t.add(ctx, b, k.rows(base, t.decision.signature, t.rng), n+1)
+		fresh, more, err := t.add(ctx, b, k.rows(base, t.decision.Signature, t.rng), n+1)
 		if err != nil {
 			return f, err
 		}
@@ -121,7 +121,7 @@ func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor, ki
 			}
 			cost = min(cost, second)
 		}
-		size := bytesOf(set) + bytesOf(outputs)/t.unit
+		size := BytesOf(set) + BytesOf(outputs)/t.unit
 		more = more || size > 4*b.bytes || cost > 4*b.cost+time.Millisecond
 		b.bytes = max(b.bytes, size)
 		b.sets, b.outputs, b.kinds = append(b.sets, set), append(b.outputs, outputs), append(b.kinds, kind)
@@ -243,14 +243,14 @@ func (t *trial) under(ctx context.Context, pool *baseline, a assignment) (b *bas
 // rows may take much.
 func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f findings, err error) {
 	for _, extent := range t.extents() {
-		if extent == base.extent || !hasExtent(t.decision.signature) || len(t.decision.variables) > 0 {
+		if extent == base.extent || !hasExtent(t.decision.Signature) || len(t.decision.variables) > 0 {
 			continue // where lengths are declared, each bucket is proven by itself
 		}
 		if t.spent > trialTime {
 			return f.and(outOfTime("every length"), nil)
 		}
 		b := &baseline{unit: base.unit, cost: base.cost}
-		if _, _, err := t.add(ctx, b, samples(t.decision.signature, extentRows, extent, base.palette, t.rng), 0); err != nil {
+		if _, _, err := t.add(ctx, b, samples(t.decision.Signature, extentRows, extent, base.palette, t.rng), 0); err != nil {
 			return f, err
 		}
 		all := len(b.sets)

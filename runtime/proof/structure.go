@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"cmp"
@@ -16,13 +16,13 @@ type graphProof struct{ structure.Verdict }
 
 // proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows independent, the decision's
 // outputs have their rows where the graph has them.
-func proveByStructure(c candidate, d *decision) graphProof {
-	if c.manifest.Batching.Mode != modelrepo.BatchAuto || c.manifest.Synth != nil || c.version.Path == "" || d.against != "" {
+func proveByStructure(s *Subject, d *Decision) graphProof {
+	if s.Batching.Mode != modelrepo.BatchAuto || s.Path == "" || d.Against != "" {
 		return graphProof{}
 	}
-	model, err := structure.Read(c.version.Path)
+	model, err := structure.Read(s.Path)
 	if err != nil {
-		why := strings.ReplaceAll(err.Error(), c.version.Path, filepath.Base(c.version.Path)) // the metadata tell no paths of the machine
+		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path)) // the metadata tell no paths of the machine
 		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + why}}
 	}
 	v := model.Prove(d.axes())
@@ -46,10 +46,10 @@ func (g *graphProof) obstacle() string {
 }
 
 // axes are the dimensions along which the inputs have their rows, as far as is decided.
-func (d *decision) axes() map[string]int {
+func (d *Decision) axes() map[string]int {
 	axes := map[string]int{}
-	for i := range d.signature.Inputs {
-		if in := &d.signature.Inputs[i]; in.BatchDim != tensor.NoBatch {
+	for i := range d.Signature.Inputs {
+		if in := &d.Signature.Inputs[i]; in.BatchDim != tensor.NoBatch {
 			axes[in.Name] = in.BatchDim
 		}
 	}
@@ -58,8 +58,8 @@ func (d *decision) axes() map[string]int {
 
 // adopt takes over where the outputs have their rows. It returns the name of one of which the manifest states something else, and then
 // takes over nothing.
-func (d *decision) adopt(outputs map[string]int) (contradicted string) {
-	s := d.signature.Clone()
+func (d *Decision) adopt(outputs map[string]int) (contradicted string) {
+	s := d.Signature.Clone()
 	for i := range s.Outputs {
 		out := &s.Outputs[i]
 		dim, ok := outputs[out.Name]
@@ -71,6 +71,6 @@ func (d *decision) adopt(outputs map[string]int) (contradicted string) {
 		}
 		out.BatchDim = dim
 	}
-	d.signature = s
+	d.Signature = s
 	return ""
 }

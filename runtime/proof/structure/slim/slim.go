@@ -1,4 +1,5 @@
-package structure
+// Package slim reads ONNX files without what takes the space in them: weights, documentation and metadata are passed over unread.
+package slim
 
 import (
 	"bufio"
@@ -18,10 +19,7 @@ const (
 	maxNesting = 300
 )
 
-var (
-	errNoGraph   = errors.New("it has no graph")
-	errTruncated = errors.New("it ends, or a part of it ends, in the middle of a field")
-)
+var errTruncated = errors.New("it ends, or a part of it ends, in the middle of a field")
 
 // message is a kind of message that onnx.proto defines and that is looked into.
 type message int
@@ -82,8 +80,9 @@ var layouts = map[message]map[protowire.Number]field{
 // an empty one.
 const attributeType protowire.Number = 20
 
-// slimmed copies a model file without what a proof does not need, above all without its weights. Those are not even read.
-func slimmed(r io.ReaderAt, size int64) ([]byte, error) {
+// Copy copies a model file of so many bytes without what a proof of its structure does not need, above all without its weights. Those are
+// not even read. The error says what is wrong with the file as a message, or that what would be kept of it is too large.
+func Copy(r io.ReaderAt, size int64) ([]byte, error) {
 	s := &slimmer{r: r, size: size}
 	s.seek(0)
 	return s.message(modelMessage, size, 0)

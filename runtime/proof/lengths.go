@@ -1,4 +1,4 @@
-package host
+package proof
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 // lengths decides whether requests of different lengths may share executions, padded: padding can change an answer despite a mask.
 // Like batching it is proven with made-up requests, each as it is, padded, and padded beside others, and with mode on only warmed
 // up. judged is the verdict on batches of equal lengths. The error names buckets that the model cannot be run with.
-func (t *trial) lengths(ctx context.Context, judged verdict, base *baseline) (verdict, error) {
+func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Verdict, error) {
 	d := t.decision
 	if base != nil {
 		if err := t.checkBuckets(ctx, base); err != nil {
 			return judged, err
 		}
 	}
-	if !judged.batched {
+	if !judged.Batched {
 		return judged, nil
 	}
 	d.trims = d.namedTrims()
 	trusted := t.batching.Mode == modelrepo.BatchOn
 	if trusted {
-		judged.padded = true
-		judged.reason += ", and lengths padded to their buckets"
+		judged.Padded = true
+		judged.Reason += ", and lengths padded to their buckets"
 	}
 	if base == nil {
 		return judged, nil
@@ -43,7 +43,7 @@ func (t *trial) lengths(ctx context.Context, judged verdict, base *baseline) (ve
 		if err != nil {
 			return judged, err
 		}
-		var v verdict
+		var v Verdict
 		if wrong == "" {
 			v, err = t.stretched(ctx, b)
 			wrong = v.wrong
@@ -51,24 +51,24 @@ func (t *trial) lengths(ctx context.Context, judged verdict, base *baseline) (ve
 		if err != nil {
 			return judged, err
 		}
-		judged.rowMemory = max(judged.rowMemory, v.rowMemory) // of all lengths there is one figure
+		judged.RowMemory = max(judged.RowMemory, v.RowMemory) // of all lengths there is one figure
 		switch {
 		case wrong != "" && trusted:
-			t.host.log.Warn("padding to a bucket failed in warm-up", "model", t.replica.model, "version", t.replica.number,
+			t.subject.Log.Warn("padding to a bucket failed in warm-up", "model", t.subject.Model, "version", t.subject.Version,
 				"bucket", d.bucket(step), "cause", wrong)
 			continue
 		case wrong != "":
-			judged.reason += "; only requests of equal length share an execution, because padding is not proven harmless: " + wrong
+			judged.Reason += "; only requests of equal length share an execution, because padding is not proven harmless: " + wrong
 			return judged, nil
 		case !trusted && !v.dear:
-			judged.shrink(v.most)
+			judged.shrink(v.Most)
 		}
-		difference = max(difference, v.difference)
+		difference = max(difference, v.Difference)
 		buckets = append(buckets, b.bucket)
 	}
 	if !trusted {
-		judged.padded = true
-		judged.reason += fmt.Sprintf("; so is padding to %s (largest difference %.2g)", strings.Join(buckets, ", "), difference)
+		judged.Padded = true
+		judged.Reason += fmt.Sprintf("; so is padding to %s (largest difference %.2g)", strings.Join(buckets, ", "), difference)
 	}
 	return judged, nil
 }
@@ -92,23 +92,17 @@ func (t *trial) checkBuckets(ctx context.Context, base *baseline) error {
 	return nil
 }
 
-// shrink forbids sizes that were not proven for every bucket.
-func (v *verdict) shrink(most int) {
-	v.most = min(v.most, most)
-	v.allowed = slices.DeleteFunc(slices.Clone(v.allowed), func(size int) bool { return size > v.most })
-}
-
 // stretched compares the rows of a padded baseline in batches.
-func (t *trial) stretched(ctx context.Context, b *baseline) (verdict, error) {
+func (t *trial) stretched(ctx context.Context, b *baseline) (Verdict, error) {
 	compare := t.compareStrictly
 	if t.batching.Mode == modelrepo.BatchOn {
 		compare = nil
 	}
 	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && b.cost > budget {
-		return verdict{batched: true, most: 1, dear: true, difference: b.difference}, nil
+		return Verdict{Batched: true, Most: 1, dear: true, Difference: b.difference}, nil
 	}
 	v, err := t.grow(ctx, b, t.sizes(), compare)
-	v.difference = max(v.difference, b.difference)
+	v.Difference = max(v.Difference, b.difference)
 	return v, err
 }
 
@@ -149,7 +143,7 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 		if n := len(traces); n == 1 || n > 1 && cost < b.cost {
 			b.cost = cost
 		}
-		size := (bytesOf(joined) + bytesOf(padded)) / t.unit
+		size := (BytesOf(joined) + BytesOf(padded)) / t.unit
 		b.bytes, held = max(b.bytes, size), held+2*size
 		traces = append(traces, trace{inputs, plain, padded})
 	}
@@ -181,7 +175,8 @@ func (t *trial) judgeTraces(b *baseline, traces []trace, step int) (wrong string
 	return ""
 }
 
-func bytesOf(tensors []tensor.Tensor) (n int) {
+// BytesOf returns the bytes of tensors.
+func BytesOf(tensors []tensor.Tensor) (n int) {
 	for i := range tensors {
 		n += len(tensors[i].Data)
 	}

@@ -1,0 +1,94 @@
+package weftest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Engine is a session of a model written in Go. It panics when it is used as no session may be.
+type Engine struct {
+	// Declared is its signature.
+	Declared tensor.Signature
+	// Answer runs it.
+	Answer func(b *tensor.Batch) error
+	// Known is what it tells of itself.
+	Known engine.Stats
+
+	mu     sync.Mutex
+	runs   []int // guarded by mu, as is the rest: the size of each run's first input
+	active int
+	closed bool
+}
+
+var _ engine.Session = (*Engine)(nil)
+
+// Signature returns what is declared.
+func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
+
+// Run answers.
+func (e *Engine) Run(_ context.Context, b *tensor.Batch) error {
+	size := 1
+	if s := b.Inputs[0].Shape; len(s) > 0 {
+		size = int(s[0])
+	}
+	e.enter(size)
+	defer e.leave()
+	return e.Answer(b)
+}
+
+// enter notes that a run begins. It panics on a closed session, which no test survives.
+func (e *Engine) enter(size int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		panic("a run on a closed session")
+	}
+	e.runs = append(e.runs, size)
+	e.active++
+}
+
+func (e *Engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active--
+}
+
+// Stats returns what is known. It panics on a closed session.
+func (e *Engine) Stats() engine.Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		panic("a closed session was asked what it knows")
+	}
+	return e.Known
+}
+
+// Close notes that it is closed. It panics under a run, and when it is called twice.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.active > 0 || e.closed {
+		panic("closed under a run, or twice")
+	}
+	e.closed = true
+	return nil
+}
+
+// Closed reports whether it is closed.
+func (e *Engine) Closed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed
+}
+
+// Forget clears the list of runs and returns it: the size of the first input of each.
+func (e *Engine) Forget() []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	runs := e.runs
+	e.runs = nil
+	return runs
+}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// runner runs the made-up requests of a proof on a replica, through the scheduler beside live traffic. It is a proof.Runner.
+type runner struct {
+	host     *Host
+	replica  *replica
+	unjoined *execution.Plan // of requests as they came
+}
+
+func newRunner(h *Host, r *replica) *runner { return &runner{h, r, r.unjoined()} }
+
+// trialPatience is how long a made-up request waits for the device, however busy that is.
+const trialPatience = 24 * time.Hour
+
+// Run waits until there is room for the request, and for its answer.
+func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err error) {
+	j := &execution.Job{Unit: t.replica.unit, Inputs: r.Inputs, Rows: r.Rows}
+	if r.AsItCame {
+		j.Plan = t.unjoined
+	}
+	// The model's own limit is for callers: nobody waits for this.
+	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
+	for {
+		outcome, err := t.host.submit(ctx, t.replica, j)
+		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
+			if refusal.RetryAfter < 0 {
+				// It is larger than all that may ever wait, which for a proof is a limit of memory like others.
+				full := &engine.Error{Kind: engine.OutOfMemory, Err: refusal}
+				return a, &catalog.ModelError{Model: t.replica.model, Version: t.replica.number, Err: full}
+			}
+			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
+			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {
+				return a, err
+			}
+			continue
+		}
+		a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
+		if err != nil {
+			return a, err
+		}
+		a.Halved = j.Split()
+		a.Outputs, err = j.Join()
+		return a, err
+	}
+}
+
+// Memory tells what the replica has of its device's memory.
+func (t *runner) Memory() engine.Memory { return t.replica.unit.Meter.Read().Memory }
+
+// pause waits. It returns early, with the cause, when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("warm-up was interrupted: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,169 @@
+package proof
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+const (
+	// roughly is by how many times its tolerance a value may be off through rounding alone: kernels of another size add in another order.
+	roughly = 10
+	// recentRows is of how many of the latest rows the usual magnitude is the median.
+	recentRows = 15
+)
+
+// Audited is a row of a live batch that is compared with what it gives alone.
+type Audited struct {
+	// Outputs are those of the version, and Wanted the places of those that were asked for; nil: all.
+	Outputs []tensor.Spec
+	Wanted  []int
+	// Size is that of the execution which answered it, with padding.
+	Size int
+	// Tolerance is what the manifest states, 0 for nothing.
+	Tolerance float64
+}
+
+// place returns the place of wanted output i.
+func (r *Audited) place(i int) int {
+	if r.Wanted == nil {
+		return i
+	}
+	return r.Wanted[i]
+}
+
+// Difference is the worst of an answer, relative to the scale of its elements.
+type Difference struct {
+	// Text says what is wrong; "" if it is tolerated.
+	Text string
+	// Rounding: nothing in it is too much for that.
+	Rounding bool
+
+	far float64
+}
+
+// Wrong reports whether an answer differs by more than is tolerated.
+func (d Difference) Wrong() bool { return d.Text != "" }
+
+// Seen is what rows that were run alone have told of a version's outputs. It is immutable; the zero value has seen nothing.
+type Seen struct {
+	random map[int]bool      // outputs that are something else each time, which are not compared
+	recent map[int][]float64 // by output: the magnitudes of the latest rows; see usual
+}
+
+// Compare compares an answer of the row with what it gives alone. Each element is measured by itself, so that none hides behind a larger one
+// beside it: relative to its own magnitude, or that which three in four of its row are above, since what is far below the others may be
+// what rounding left of them. A tolerance that the manifest states is relative to what is usual, as it is in the proof, and so is what passes
+// for rounding.
+func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Difference) {
+	worst.Rounding = true
+	for i := range alone {
+		o := row.place(i)
+		if s.random[o] || bytes.Equal(got[i].Data, alone[i].Data) && slices.Equal(got[i].Shape, alone[i].Shape) {
+			continue
+		}
+		spec := &row.Outputs[o]
+		own, usual := s.scales(o, alone[i])
+		scale, least := own, 0.0
+		if row.Tolerance > 0 {
+			scale, least = usual, floor
+		}
+		tolerated := tolerated(row.Tolerance, spec.DType)
+		far, err := deviation(got[i], alone[i], scale, least)
+		text := inWords(spec, far, err, tolerated, fmt.Sprintf("in a batch of %d rows", row.Size))
+		if text == "" {
+			continue
+		}
+		loosely, _ := deviation(got[i], alone[i], usual, floor)
+		worst.Rounding = worst.Rounding && loosely <= rough(roughly, tolerated)
+		if worst.Text == "" || far > worst.far {
+			worst.far, worst.Text = far, text
+		}
+	}
+	return worst
+}
+
+// scales returns, by element, what a row gives alone of an output, or the magnitude that three in four of its elements are above where that
+// is more; and the same where what is usual of the output is more than either.
+func (s Seen) scales(o int, alone tensor.Tensor) (own, usual []float64) {
+	if !alone.DType.IsFloat() {
+		return nil, nil
+	}
+	own = scales([]tensor.Tensor{alone})
+	low, typical := ranked(own, 4), s.usual(o)
+	usual = make([]float64, len(own))
+	for e := range own {
+		own[e] = max(own[e], low)
+		usual[e] = max(own[e], typical)
+	}
+	return own, usual
+}
+
+// ranked returns the value that one part-th of them are not above. Of many it looks at some thousand.
+func ranked(values []float64, part int) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	var some []float64
+	for i := 0; i < len(values); i += 1 + len(values)/4096 {
+		some = append(some, values[i])
+	}
+	slices.Sort(some)
+	return some[(len(some)-1)/part]
+}
+
+// usual returns the median magnitude of an output in the latest rows: what a small one, such as a single number that is near zero for once,
+// does not tell of itself. A few huge rows do not move it.
+func (s Seen) usual(o int) float64 { return ranked(s.recent[o], 2) }
+
+// Learn takes in what a row gives alone.
+func (s Seen) Learn(row *Audited, alone []tensor.Tensor) Seen {
+	recent := map[int][]float64{}
+	maps.Copy(recent, s.recent)
+	for i := range alone {
+		if alone[i].DType.IsFloat() {
+			o := row.place(i)
+			before := recent[o][max(0, len(recent[o])-recentRows+1):]
+			recent[o] = append(slices.Clip(before), ranked(scales(alone[i:i+1]), 2))
+		}
+	}
+	return Seen{random: s.random, recent: recent}
+}
+
+// Random returns the places of the outputs of a row that were something else the second time it was run alone.
+func (s Seen) Random(row *Audited, again, alone []tensor.Tensor) (places []int) {
+	for i := range alone {
+		of := *row
+		of.Wanted = []int{row.place(i)}
+		if s.Compare(&of, again[i:i+1], alone[i:i+1]).Wrong() {
+			places = append(places, of.Wanted[0])
+		}
+	}
+	return places
+}
+
+// Without has the outputs at some places compared no more.
+func (s Seen) Without(places []int) Seen {
+	random := map[int]bool{}
+	maps.Copy(random, s.random)
+	for _, o := range places {
+		random[o] = true
+	}
+	return Seen{random: random, recent: s.recent}
+}
+
+// LeftOut reports whether there is nothing to compare of a row with so many outputs.
+func (s Seen) LeftOut(row *Audited, outputs int) bool {
+	for i := range outputs {
+		if !s.random[row.place(i)] {
+			return false
+		}
+	}
+	return true
+}
+
+// AllLeftOut reports whether there is nothing to compare of any row of a version with so many outputs.
+func (s Seen) AllLeftOut(outputs int) bool { return len(s.random) == outputs }

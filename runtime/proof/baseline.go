@@ -1,0 +1,85 @@
+package proof
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// baseline is what rows give alone.
+type baseline struct {
+	palette palette
+	extent  int64 // of open dimensions
+	// bucket is the lengths that the sets are padded to, for messages; "" where they are not padded.
+	bucket  string
+	sets    [][]tensor.Tensor // inputs, one row each
+	outputs [][]tensor.Tensor // of as many rows as unit says, which are alike
+	unit    int
+	// kinds tells, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of their kind.
+	kinds []int
+	scale map[[2]int][]float64 // by output and kind; see scales
+	cost  time.Duration        // the least device time of a row
+	// difference is the largest that rows alone in their bucket had; 0 where they are not padded.
+	difference float64
+	bytes      int // inputs and outputs of the largest row
+	// against is why comparing with this baseline proves nothing; "" when it does.
+	against string
+	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise than rows
+	// alone always tells; one that does not, tells nothing of the silent ones.
+	telling, silent int
+}
+
+// answer returns what a row gave alone of output o.
+func (b *baseline) answer(s *tensor.Signature, row, o int) tensor.Tensor {
+	out, dim := b.outputs[row][o], s.Outputs[o].BatchDim
+	if dim == tensor.NoBatch || b.unit == 1 || !out.Shape.HasRows(dim, b.unit) {
+		return out
+	}
+	return tensor.RowRange{Tensor: out, Rows: 1}.Copy(dim) // the others are alike
+}
+
+// scaleOf returns the scale of output o of a row: by element, the largest magnitude among the rows of its kind.
+func (b *baseline) scaleOf(s *tensor.Signature, row, o int) []float64 {
+	key := [2]int{o, b.kind(row)}
+	if scale, known := b.scale[key]; known {
+		return scale
+	}
+	var rows []tensor.Tensor
+	for k := range b.outputs {
+		if b.kind(k) == key[1] {
+			rows = append(rows, b.answer(s, k, o))
+		}
+	}
+	if b.scale == nil {
+		b.scale = map[[2]int][]float64{}
+	}
+	b.scale[key] = scales(rows)
+	return b.scale[key]
+}
+
+func (b *baseline) kind(row int) int {
+	if b.kinds == nil {
+		return 0
+	}
+	return b.kinds[row]
+}
+
+// betterThan reports whether b can prove what c cannot.
+func (b *baseline) betterThan(c *baseline) bool {
+	if (b.against == "") != (c.against == "") {
+		return b.against == ""
+	}
+	return b.telling > c.telling
+}
+
+// beside says in what company a row of the baseline ran, among so many rows.
+func (b *baseline) beside(rows int) string {
+	switch {
+	case b.bucket == "":
+		return fmt.Sprintf("among %d rows", rows)
+	case rows == b.unit:
+		return "padded to " + b.bucket
+	}
+	return fmt.Sprintf("among %d rows padded to %s", rows, b.bucket)
+}

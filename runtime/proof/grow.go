@@ -1,0 +1,73 @@
+package proof
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or what is wrong.
+type comparison func(b *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string)
+
+// grow runs batches of growing size, up to the one that exceeds the budget of an execution. With a comparison the verdict is
+// whether rows in them answer as they do alone; without one the runs only warm up, and a failure ends them.
+func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare comparison) (Verdict, error) {
+	v := Verdict{Batched: true, Most: 1}
+	if base == nil {
+		return v, nil
+	}
+	var tried []string
+	smaller := 0
+	var growth memoryGrowth
+	growth.saw(t.runner.Memory(), t.unit)
+	for _, size := range sizes {
+		if t.spent > trialTime || size*base.bytes > trialBytes {
+			v.end = fmt.Sprintf("; %d rows would exceed the memory or the time that a proof may take", size)
+			break
+		}
+		seen, err := t.size(ctx, base, smaller, size, compare)
+		if err != nil {
+			return v, err
+		}
+		if seen.wrong != "" && compare != nil {
+			return t.unproven("%s", seen.wrong), nil
+		}
+		if seen.wrong != "" || seen.memory {
+			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that does, and tries it
+			// again. What is not proven is not used, and nothing is proven any more once requests come.
+			then := "batches of so many rows are formed all the same, because batching.mode is on or their rows are proven independent by structure"
+			v.end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)
+			if compare != nil && !t.graph.Proven {
+				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load it again when memory is free", v.Most)
+				v.end += " (larger ones are tried when the version is loaded again)"
+			}
+			t.subject.Log.Warn("a batch size failed in warm-up", "model", t.subject.Model, "version", t.subject.Version, "device", t.subject.Device,
+				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "then", then)
+			break
+		}
+		v.Difference = max(v.Difference, seen.difference)
+		v.Most, smaller = size, size
+		if size > t.unit {
+			growth.saw(t.runner.Memory(), size)
+			v.RowMemory = growth.perRow
+		}
+		tried = append(tried, strconv.Itoa(size))
+		if len(t.batching.AllowedBatchSizes) > 0 {
+			v.Allowed = append(v.Allowed, size)
+		}
+		if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && seen.cost > budget && base.cost <= budget {
+			v.end, v.dear = fmt.Sprintf("; more rows would exceed batching.max_batch_cost (%v)", budget), true
+			break
+		}
+	}
+	if len(tried) == 0 && compare != nil && !t.graph.Proven {
+		return t.unproven("no batch could be tried%s", v.end), nil
+	}
+	v.tried = strings.Join(tried, ", ")
+	return v, nil
+}

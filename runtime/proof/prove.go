@@ -1,0 +1,97 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Subject is the version whose batching is to be decided.
+type Subject struct {
+	Model   string
+	Version int64
+	Device  string
+	// Path is the file of the graph; "" where there is none.
+	Path     string
+	Batching *modelrepo.Batching
+	Log      *slog.Logger
+}
+
+// Found is what a proof found.
+type Found struct {
+	Verdict Verdict
+	// Signature is what the version is to be published with, and Bare the same where no lengths are padded.
+	Signature, Bare *tensor.Signature
+	// Trims are the output dimensions that are to be cut back where inputs are padded.
+	Trims []tensor.Trim
+	Spent time.Duration // device time
+
+	trial  *trial
+	base   *baseline
+	forgot bool // that its inputs have rows
+}
+
+// Prove finds out whether rows of different requests may share executions, and warms the version up on the way. The error is the
+// Runner's, or names what of the manifest the model cannot be run with.
+func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, error) {
+	graph := proveByStructure(s, d)
+	t := newTrial(r, s, d, 1)
+	if d.Against == "" && len(s.Batching.AllowedBatchSizes) > 0 {
+		t.unit = s.Batching.AllowedBatchSizes[0]
+	}
+	t.graph = graph
+	judged, base, err := t.judge(ctx)
+	if err == nil && d.HasLengths() {
+		judged, err = t.lengths(ctx, judged, base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &Found{trial: t, base: base, forgot: !judged.Batched && d.Against == "" && !d.certain()}
+	if f.forgot {
+		d.forgetRows()
+	}
+	judged.Tolerance = s.Batching.Tolerance
+	bare := *d
+	d.declare(judged.Padded)
+	d.explain(judged.Padded)
+	f.Verdict, f.Signature, f.Bare, f.Spent = judged, d.Signature, d.Signature, t.spent
+	if judged.Padded {
+		f.Trims = d.trims
+		bare.declare(false)
+		bare.explain(false)
+		f.Bare = bare.Signature
+	}
+	return f, nil
+}
+
+// WarmUp runs once more what must be run by the plan that follows of what was found, which the Runner follows now.
+func (f *Found) WarmUp(ctx context.Context) error {
+	if !f.forgot {
+		return nil
+	}
+	err := f.trial.repeat(ctx, f.base)
+	f.Spent = f.trial.spent
+	return err
+}
+
+// repeat runs some of the baseline's rows alone once more. Costs are kept by shape: a version whose inputs turned out to have no
+// rows has other shape keys than it had during its trial. base may be nil.
+func (t *trial) repeat(ctx context.Context, base *baseline) error {
+	if base == nil {
+		return nil
+	}
+	t.unit = 1 // no row is known any more
+	for k, set := range base.sets[:repeats] {
+		_, _, err := t.single(ctx, set, k == 0)
+		if _, is := errors.AsType[*catalog.ModelError](err); err != nil && !is {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package proof
+
+import (
+	"context"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Runner runs made-up requests where live ones run, each as an execution of its own, and waits for the device as long as that takes.
+type Runner interface {
+	// Run runs a request. The error is a *catalog.ModelError where the model failed on it, of the kind engine.OutOfMemory where memory does
+	// not suffice; any other ends the proof. The cost is also told of what failed.
+	Run(context.Context, Request) (Answer, error)
+	// Memory tells what the version has of its device's memory now.
+	Memory() engine.Memory
+}
+
+// Request is one made-up request.
+type Request struct {
+	Inputs []tensor.Tensor
+	Rows   int
+	// Unmeasured keeps what it takes out of what later requests are expected to take.
+	Unmeasured bool
+	// AsItCame has it run as requests do that share no execution: without padding, and by a plan of their own.
+	AsItCame bool
+}
+
+// Answer is what became of a request.
+type Answer struct {
+	Outputs []tensor.Tensor // all of them
+	Cost    time.Duration   // device time
+	Halved  bool            // it was run in several parts, for want of memory
+}

@@ -1,0 +1,75 @@
+package proof
+
+import (
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Verdict is how a version is to be served, and why. The zero value joins nothing.
+type Verdict struct {
+	// Batched: rows of different requests may share executions.
+	Batched bool
+	// Reason is one sentence for the metadata.
+	Reason string
+	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure, "" where none was asked for.
+	Proof    catalog.Proof
+	Obstacle string
+	// Padded: requests of different lengths share executions.
+	Padded bool
+	// Difference is the largest deviation that the proof saw, relative to the largest magnitude.
+	Difference float64
+	// Most is the most rows that one execution may have, and Allowed the sizes that it may have (empty: any).
+	Most    int
+	Allowed []int
+	// RowMemory is the device memory, in bytes, that a further row of an execution takes; 0: not known.
+	RowMemory int64
+	// Tolerance is what the manifest states, 0 for nothing.
+	Tolerance float64
+	// AnyValue: rows may share executions whatever the inputs without rows say. Else each value is proven before it is joined.
+	AnyValue bool
+
+	// wrong is what speaks against batching, if that was tried; it is part of the reason.
+	wrong string
+	// tried are the sizes that were run, for messages, and end why larger ones were not.
+	tried, end string
+	// dear: larger batches were not tried because they would exceed the budget of an execution.
+	dear bool
+}
+
+// Covers reports whether the sizes that executions may have according to a manifest (to) are among those that the proof has seen, which was
+// made for a manifest with others (from).
+func (v *Verdict) Covers(from, to []int) bool {
+	if !v.Batched || slices.Equal(from, to) {
+		return true
+	}
+	if len(from) == 0 { // any size up to v.Most
+		return len(to) > 0 && to[0] <= v.Most
+	}
+	return len(to) > 0 && slices.Contains(v.Allowed, to[0]) && !slices.ContainsFunc(to, func(size int) bool { return !slices.Contains(from, size) })
+}
+
+// Under returns the verdict of a proof for a manifest whose sizes it has seen.
+func (v Verdict) Under(b *modelrepo.Batching) Verdict {
+	if !v.Batched {
+		return v
+	}
+	most, proven := min(v.Most, b.MaxBatchSize), v.Allowed
+	v.Most, v.Allowed = most, nil
+	for _, size := range b.AllowedBatchSizes {
+		if size <= most && (len(proven) == 0 || slices.Contains(proven, size)) {
+			v.Allowed = append(v.Allowed, size)
+		}
+	}
+	if n := len(v.Allowed); n > 0 {
+		v.Most = v.Allowed[n-1]
+	}
+	return v
+}
+
+// shrink forbids sizes that were not proven for every bucket.
+func (v *Verdict) shrink(most int) {
+	v.Most = min(v.Most, most)
+	v.Allowed = slices.DeleteFunc(slices.Clone(v.Allowed), func(size int) bool { return size > v.Most })
+}
