@@ -8,24 +8,25 @@ import (
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // flowFor returns who is to own the share of the device that the replica uses.
-func (r *replica) flowFor(c candidate) flowKey {
-	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.Name, c.manifest.Weight}
+func (r *replica) flowFor(c residency.Candidate) flowKey {
+	return flowKey{flowName(r.model, r.number, c.Manifest.Fairness), r.device.Name, c.Manifest.Weight}
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
 // to be those of the one whose place it takes, if that is on the same device, or else of one near it. Device memory that this one
 // has taken is there for it only if they share a session, as after a move.
-func (h *Host) enroll(c candidate, r, replaces *replica) error {
+func (h *Host) enroll(c residency.Candidate, r, replaces *replica) error {
 	r.flow = r.flowFor(c)
 	id, err := h.flows.use(r.flow)
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s/%d", c.model, c.version.Number)
+	name := fmt.Sprintf("%s/%d", c.Model, c.Version.Number)
 	r.id, err = h.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
 	if err != nil {
 		h.flows.release(r.flow)

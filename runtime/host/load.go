@@ -21,7 +21,7 @@ const (
 
 // load opens and proves a version, in the place of before, which serves under its number; nil if nothing does.
 func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
-	c := from(e.Of)
+	c := e.Of
 	v := newVersion(c, e.Resident)
 	v.demoted.Store(e.Demoted)
 	done := residency.Loaded{Load: e}
@@ -46,7 +46,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 	done.Sites, _ = h.sites(c) // it had some a moment ago
 	done.Wait, done.Demoted = v.wait, v.demoted.Load()
 	h.step(done)
-	_ = h.keepOverride(c.model, c.version.Number) // whoever asked may be gone; if not, they try again and are told
+	_ = h.keepOverride(c.Model, c.Version.Number) // whoever asked may be gone; if not, they try again and are told
 	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
 		if err := m.Traffic.CheckOutputs(m); err != nil {
 			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.model, "cause", err)
@@ -56,7 +56,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 
 // fillUp gives a version that takes another's place up to so many replicas: what they answered together could be too much for
 // one. What cannot be had now is left for later.
-func (h *Host) fillUp(ctx context.Context, c candidate, v, before *version, replicas int) {
+func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *version, replicas int) {
 	for len(v.list()) < replicas {
 		r, err := h.place(ctx, c, v, before)
 		if err != nil {
@@ -78,7 +78,7 @@ func hold(ctx context.Context, slots chan struct{}) (release func()) {
 
 // admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out of the
 // scheduler. It replaces another one on its device, or none.
-func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (err error) {
+func (h *Host) admit(ctx context.Context, c residency.Candidate, r, replaces *replica) (err error) {
 	start := time.Now()
 	r.said = r.opened.Session.Signature().Clone()
 	r.said.Notes = append(r.said.Notes, r.opened.Notes...)
@@ -86,7 +86,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if err != nil {
 		return err
 	}
-	r.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	r.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.Manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, r, replaces); err != nil {
 		return err
 	}
@@ -99,12 +99,12 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	if err != nil {
 		return err
 	}
-	if err := h.tune(r, r.unit.Plan(), settings(c.manifest, r.verdict)); err != nil {
+	if err := h.tune(r, r.unit.Plan(), settings(c.Manifest, r.verdict)); err != nil {
 		return err
 	}
-	judged := r.judged(c.manifest)
+	judged := r.judged(c.Manifest)
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.Signature) {
-		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.Name, others[0].device.Name)
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.device.Name, others[0].device.Name)
 	}
 	r.seats.Add(1)
 	r.sessions.Add(1)
@@ -119,20 +119,20 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 }
 
 // decide returns along which dimensions the manifest has the replica's rows joined.
-func (r *replica) decide(c candidate) (*proof.Decision, error) {
-	d, err := proof.Decide(r.said.Clone(), &c.manifest.Batching)
+func (r *replica) decide(c residency.Candidate) (*proof.Decision, error) {
+	d, err := proof.Decide(r.said.Clone(), &c.Manifest.Batching)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.path(), err)
+		return nil, fmt.Errorf("%s: %w", c.Path(), err)
 	}
 	return d, nil
 }
 
 // prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
-func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
+func (h *Host) prove(ctx context.Context, c residency.Candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
-		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.version.Path, Batching: &c.manifest.Batching, Log: h.log,
+		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.Version.Path, Batching: &c.Manifest.Batching, Log: h.log,
 	}
-	if c.manifest.Synth != nil {
+	if c.Manifest.Synth != nil {
 		s.Path = ""
 	}
 	found, err := proof.Prove(ctx, newRunner(h, r), s, d)
@@ -144,7 +144,7 @@ func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Deci
 		err = found.WarmUp(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
+		return nil, fmt.Errorf("%s: warm-up: %w", c.Path(), err)
 	}
 	return found, nil
 }

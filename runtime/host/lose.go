@@ -23,7 +23,7 @@ func (h *Host) lose(d *fleet.Device, cause error, by *version) {
 	}
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
-		of := by.from.to()
+		of := by.from
 		e.By = &of
 	}
 	h.inBackground(func() { // else all is being unloaded anyway

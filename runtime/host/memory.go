@@ -16,11 +16,11 @@ const (
 )
 
 // estimate returns how many bytes a version is expected to need.
-func (c *candidate) estimate() int64 {
-	if c.manifest.Synth != nil {
+func estimate(c *residency.Candidate) int64 {
+	if c.Manifest.Synth != nil {
 		return synthMemory
 	}
-	size := sizeOf(c.version.Dir, map[fileID]bool{})
+	size := sizeOf(c.Version.Dir, map[fileID]bool{})
 	return int64(weightsFactor * float64(size))
 }
 

@@ -17,7 +17,7 @@ import (
 
 // place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published yet. before is
 // the version that it takes the place of, or nil. What fails for its device's sake is tried on the next one.
-func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*replica, error) {
+func (h *Host) place(ctx context.Context, c residency.Candidate, v, before *version) (*replica, error) {
 	sites, err := h.sites(c)
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*rep
 }
 
 // placeOn is place for some of the devices.
-func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sites []Site) (*replica, error) {
-	wanted := fleet.Room{Need: c.estimate(), Prefer: h.preferred(v, before), Against: map[string]error{}}
+func (h *Host) placeOn(ctx context.Context, c residency.Candidate, v, before *version, sites []Site) (*replica, error) {
+	wanted := fleet.Room{Need: estimate(&c), Prefer: h.preferred(v, before), Against: map[string]error{}}
 	for _, r := range v.list() {
 		wanted.Against[r.device.Name] = fleet.ErrResident
 	}
@@ -42,12 +42,12 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 			return nil, err
 		}
 		// Looked at before a device is: a version that the budget refuses must not make the device look full to others meanwhile.
-		if err := h.memory.Fits(c.model, c.version.Number, wanted.Need); err != nil {
+		if err := h.memory.Fits(c.Model, c.Version.Number, wanted.Need); err != nil {
 			return nil, err
 		}
 		d, full := h.fleet.Reserve(sites, wanted)
 		if d == nil {
-			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.Need, Devices: full}
+			return nil, &catalog.PlacementError{Model: c.Model, Version: c.Version.Number, Need: wanted.Need, Devices: full}
 		}
 		r, err := h.openOn(ctx, c, v, d, before, wanted.Need)
 		if err == nil {
@@ -66,19 +66,18 @@ func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sit
 }
 
 // sites returns the devices that may run a version.
-func (h *Host) sites(c candidate) ([]Site, error) {
+func (h *Host) sites(c residency.Candidate) ([]Site, error) {
 	if h.cfg.Sites == nil {
 		return []Site{{}}, nil
 	}
-	return h.cfg.Sites(c.version, c.manifest)
+	return h.cfg.Sites(c.Version, c.Manifest)
 }
 
 // blamed returns an error for what has broken too many devices.
-func (h *Host) blamed(c candidate) error {
+func (h *Host) blamed(c residency.Candidate) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	of := c.to()
-	return h.residency.Blamed(&of)
+	return h.residency.Blamed(&c)
 }
 
 // waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not waited for.
@@ -123,7 +122,7 @@ func (h *Host) preferred(v, before *version) string {
 }
 
 // openOn opens a version on a device, where so much memory was reserved for it, and admits it.
-func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *fleet.Device, before *version, reserved int64) (*replica, error) {
+func (h *Host) openOn(ctx context.Context, c residency.Candidate, v *version, d *fleet.Device, before *version, reserved int64) (*replica, error) {
 	release := hold(ctx, h.opening)
 	var r *replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
@@ -142,7 +141,7 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *fleet.Dev
 	switch {
 	case err != nil:
 	case v.on(r.device) != nil:
-		err = fmt.Errorf("%s on %s: %w", c.path(), r.device.Name, fleet.ErrResident)
+		err = fmt.Errorf("%s on %s: %w", c.Path(), r.device.Name, fleet.ErrResident)
 	default:
 		if before != nil {
 			replaces = before.on(r.device)
@@ -166,16 +165,16 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *fleet.Dev
 }
 
 // cannotBeOn returns an error if a device is lost.
-func cannotBeOn(c candidate, d *fleet.Device) error {
+func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
 	if cause := d.Lost(); cause != nil {
-		return fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, cause)
+		return fmt.Errorf("%s: %w: %w", c.Path(), catalog.ErrDeviceLost, cause)
 	}
 	return nil
 }
 
 // lostMeanwhile returns the error for what was left behind on a device.
-func lostMeanwhile(c candidate, d *fleet.Device, doing string, err error) error {
-	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.path(), d.Name, d.Lost(), doing, err)
+func lostMeanwhile(c residency.Candidate, d *fleet.Device, doing string, err error) error {
+	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(), doing, err)
 }
 
 // on returns the version's replica on a device, or nil.
@@ -189,11 +188,11 @@ func (v *version) on(d *fleet.Device) *replica {
 }
 
 // open opens the model, which is expected to need so many bytes, in its engine.
-func (h *Host) open(ctx context.Context, c candidate, v *version, on *fleet.Device, bytes int64) (r *replica, err error) {
+func (h *Host) open(ctx context.Context, c residency.Candidate, v *version, on *fleet.Device, bytes int64) (r *replica, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	memory, err := h.memory.Take(c.model, c.version.Number, bytes)
+	memory, err := h.memory.Take(c.Model, c.Version.Number, bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -230,13 +229,13 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *fleet.Devi
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c candidate, on *fleet.Device) (opened engine.Opened, loaded *execution.Loaded, err error) {
+func (h *Host) engage(ctx context.Context, c residency.Candidate, on *fleet.Device) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
+			err = fmt.Errorf("%s: the engine panicked: %v", c.Path(), p)
 		}
 	}()
-	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.Name)
+	opened, err = h.cfg.Open(ctx, c.Version, c.Manifest, on.Name)
 	if err == nil {
 		loaded = execution.Load(opened)
 	}

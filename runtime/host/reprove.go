@@ -27,7 +27,7 @@ func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
 
 // sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
 func (r *replica) sameRows(b *modelrepo.Batching) bool {
-	d, err := r.decide(candidate{manifest: &modelrepo.Manifest{Batching: *b}})
+	d, err := r.decide(residency.Candidate{Manifest: &modelrepo.Manifest{Batching: *b}})
 	return err == nil && sameRows(d.Signature, r.signature)
 }
 
@@ -37,7 +37,7 @@ func sameRows(a, b *tensor.Signature) bool {
 
 // reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by place; they are not
 // in batching yet. After an error there are none.
-func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*replica]*replica, error) {
+func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (map[*replica]*replica, error) {
 	moved := map[*replica]*replica{}
 	release := hold(ctx, h.proving)
 	defer release()
@@ -71,7 +71,7 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
 
 // reproveReplica is reprove for one of them; nil if its device was lost meanwhile.
-func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (moved *replica, err error) {
+func (h *Host) reproveReplica(ctx context.Context, c residency.Candidate, r *replica) (moved *replica, err error) {
 	if !r.sit() {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (h *Host) reproveReplica(ctx context.Context, c candidate, r *replica) (mov
 	if err != nil {
 		return nil, err
 	}
-	next.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.manifest.Batching.MaxBatchCost)))
+	next.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.Manifest.Batching.MaxBatchCost)))
 	if err := h.enroll(c, next, r); err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (v *version) fare(passed time.Duration) placement.Fare {
 // grow gives a version one more replica.
 func (h *Host) grow(ctx context.Context, e residency.Grow, v *version) {
 	done := residency.Grown{Grow: e}
-	r, err := h.place(ctx, from(e.Of), v, nil)
+	r, err := h.place(ctx, e.Of, v, nil)
 	switch {
 	case err == nil:
 		to := h.enlist(r)

@@ -15,7 +15,7 @@ import (
 // reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of who owns the
 // share of the device, or of its size, moves the replicas in the scheduler.
 func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *version) {
-	c := from(e.Of)
+	c := e.Of
 	done := residency.Reconfigured{Reconfigure: e}
 	h.mu.Lock()
 	r := h.residentLocked(v)
@@ -26,14 +26,14 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *vers
 		return
 	}
 	settings, proven := r.Settings, r.Proven // which change only when this ends
-	if h.needsOtherRows(v, proven, c.manifest) {
+	if h.needsOtherRows(v, proven, c.Manifest) {
 		done.Reload = true
 		h.step(done)
 		return
 	}
 	var moved map[*replica]*replica
 	var err error
-	prove := needsProof(v, settings, proven, c.manifest)
+	prove := needsProof(v, settings, proven, c.Manifest)
 	if prove {
 		moved, err = h.reproveAll(ctx, c, v)
 		done.Proven = err == nil
@@ -73,7 +73,7 @@ func (h *Host) needsOtherRows(v *version, proven, to *modelrepo.Manifest) bool {
 }
 
 // reproveAll proves every replica of a version anew, and returns those that are to take their places, by place, tuned.
-func (h *Host) reproveAll(ctx context.Context, c candidate, v *version) (map[*replica]*replica, error) {
+func (h *Host) reproveAll(ctx context.Context, c residency.Candidate, v *version) (map[*replica]*replica, error) {
 	why := v.demoted.Load()
 	moved, err := h.reprove(ctx, c, v)
 	switch {
@@ -83,13 +83,13 @@ func (h *Host) reproveAll(ctx context.Context, c candidate, v *version) (map[*re
 		h.lift(v, why)
 	}
 	for _, next := range moved {
-		err = errors.Join(err, h.tune(next, next.unit.Plan(), settings(c.manifest, next.verdict)))
+		err = errors.Join(err, h.tune(next, next.unit.Plan(), settings(c.Manifest, next.verdict)))
 	}
 	return moved, err
 }
 
 // reconfigureAll has every replica follow, and returns those that take the place of one that was moved, by place.
-func (h *Host) reconfigureAll(c candidate, v *version) (map[*replica]*replica, error) {
+func (h *Host) reconfigureAll(c residency.Candidate, v *version) (map[*replica]*replica, error) {
 	moved := map[*replica]*replica{}
 	var errs []error
 	for _, r := range v.list() {
@@ -103,17 +103,17 @@ func (h *Host) reconfigureAll(c candidate, v *version) (map[*replica]*replica, e
 }
 
 // reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.
-func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err error) {
-	judged := r.verdict.Under(&c.manifest.Batching)
+func (h *Host) reconfigureReplica(c residency.Candidate, r *replica) (moved *replica, err error) {
+	judged := r.verdict.Under(&c.Manifest.Batching)
 	now := r.unit.Plan().Whole()
 	next := *now
-	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.manifest.Batching.MaxBatchCost)
-	next.Watch = watchOf(&c.manifest.Batching)
+	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.Manifest.Batching.MaxBatchCost)
+	next.Watch = watchOf(&c.Manifest.Batching)
 	if next.Values != nil && (next.Most > now.Most || !slices.Equal(next.Allowed, now.Allowed)) {
 		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes that there were
 	}
 	if r.flowFor(c) == r.flow {
-		return nil, h.tune(r, &next, settings(c.manifest, judged))
+		return nil, h.tune(r, &next, settings(c.Manifest, judged))
 	}
 	if !r.sit() {
 		return nil, nil // its device was lost meanwhile
@@ -128,7 +128,7 @@ func (h *Host) reconfigureReplica(c candidate, r *replica) (moved *replica, err 
 	if err := h.enroll(c, moved, r); err != nil {
 		return nil, err
 	}
-	if err := h.tune(moved, &next, settings(c.manifest, judged)); err != nil {
+	if err := h.tune(moved, &next, settings(c.Manifest, judged)); err != nil {
 		h.dismiss(moved)
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (h *Host) lookAbove() {
 // upgrade opens a version on a better device than that of its worst replica.
 func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *version, worst *replica) {
 	done := residency.Upgraded{Upgrade: e, On: worst.device.Name}
-	r, err := h.placeOn(ctx, from(e.Of), v, nil, e.To)
+	r, err := h.placeOn(ctx, e.Of, v, nil, e.To)
 	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.Name }) {
 		h.discard(r)
 		err = fleet.ErrResident // as good as

@@ -14,8 +14,8 @@ type version struct {
 	id     int64 // of the resident that it is
 	model  string
 	number int64
-	from   candidate   // what it was loaded from, with the manifest that the proof was made with
-	ready  atomic.Bool // takes requests
+	from   residency.Candidate // what it was loaded from, with the manifest that the proof was made with
+	ready  atomic.Bool         // takes requests
 
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with tuning held.
 	demoted atomic.Pointer[string]
@@ -34,8 +34,8 @@ type version struct {
 }
 
 // newVersion returns what is to be loaded, by the number that residency gave it.
-func newVersion(c candidate, id int64) *version {
-	v := &version{id: id, model: c.model, number: c.version.Number, from: c}
+func newVersion(c residency.Candidate, id int64) *version {
+	v := &version{id: id, model: c.Model, number: c.Version.Number, from: c}
 	v.audit.first, v.audit.rng = auditFirst, rand.New(rand.NewPCG(2, uint64(v.number)))
 	return v
 }
