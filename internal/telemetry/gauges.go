@@ -60,15 +60,20 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 				}
 				set := metric.WithAttributes(versions.identity(m, v)...)
 				waiting := 0
-				for _, r := range replicas(v) {
+				var live catalog.Live
+				if v.Live != nil {
+					live = v.Live()
+				}
+				for i, r := range replicas(v) {
 					waiting += queued[sharedsched.VersionID(r.Scheduler)]
-					if r.Memory != nil {
-						o.ObserveInt64(memory, r.Memory(), metric.WithAttributes(attribute.String("device", r.Device)), versionOf(v.Model, v.Number))
+					if i < len(live.Memory) && live.Memory[i] >= 0 {
+						on := metric.WithAttributes(attribute.String("device", r.Device))
+						o.ObserveInt64(memory, live.Memory[i], on, versionOf(v.Model, v.Number))
 					}
 				}
 				o.ObserveInt64(depth, int64(waiting), set)
-				o.ObserveFloat64(graphs, hitRate(v), set)
-				o.ObserveInt64(failures, graphFailures(v), versionOf(v.Model, v.Number))
+				o.ObserveFloat64(graphs, hitRate(live), set)
+				o.ObserveInt64(failures, int64(live.GraphFailures), versionOf(v.Model, v.Number))
 			}
 		}
 		for state, n := range countStates(snapshot) {
@@ -80,20 +85,8 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 }
 
 // hitRate returns the part of a version's executions that replayed a captured graph.
-func hitRate(v *catalog.Version) float64 {
-	if v.Graphs == nil {
-		return 0
-	}
-	replayed, eager := v.Graphs()
-	return float64(replayed) / float64(max(replayed+eager, 1))
-}
-
-// graphFailures returns how many graphs of a version failed.
-func graphFailures(v *catalog.Version) int64 {
-	if v.GraphFailures == nil {
-		return 0
-	}
-	return int64(v.GraphFailures())
+func hitRate(l catalog.Live) float64 {
+	return float64(l.Replayed) / float64(max(l.Replayed+l.Eager, 1))
 }
 
 // countStates counts versions by state. Every state is there, so that a query for one finds 0 rather than nothing.

@@ -65,8 +65,10 @@ func newHouse() *house {
 	h.publish(
 		&catalog.Version{
 			Model: "walker", Number: 3, State: catalog.Ready, Device: "cpu", Scheduler: 7,
-			Replicas: []catalog.Replica{{Device: "cpu", Scheduler: 7, Memory: func() int64 { return 1 << 20 }}},
-			Graphs:   func() (uint64, uint64) { return 3, 1 }, GraphFailures: func() uint64 { return 2 },
+			Replicas: []catalog.Replica{{Device: "cpu", Scheduler: 7}},
+			Live: func() catalog.Live {
+				return catalog.Live{Replayed: 3, Eager: 1, GraphFailures: 2, Memory: []int64{1 << 20}}
+			},
 		},
 		&catalog.Version{Model: "walker", Number: 4, State: catalog.Loading},
 	)

@@ -24,7 +24,8 @@ func (s State) String() string {
 	return [...]string{"unknown", "loading", "ready", "failed", "unloading"}[s]
 }
 
-// Version describes one version of a model. It is immutable: a change publishes a new one.
+// Version describes one version of a model. It is immutable: a change publishes a new one. What changes with the requests it answers is
+// not in it, but read by Live.
 type Version struct {
 	Model  string
 	Number int64
@@ -43,10 +44,9 @@ type Version struct {
 	Device string
 	// Provider is what executes it, such as cpu, cuda or synth.
 	Provider string
-	// Graphs tells how many executions replayed a captured CUDA graph and how many did not, so far; nil where none ever does.
-	Graphs func() (replayed, eager uint64)
-	// GraphFailures counts the CUDA graphs that were to be captured and are not used, because they failed; nil as Graphs is.
-	GraphFailures func() uint64
+	// Live reads the version's counters as they are now; nil unless it is resident. It waits for nothing, and may be called after the
+	// version is gone: then its counters stay as they were.
+	Live func() Live
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
 	TargetLatency time.Duration // 0: derived from cost
@@ -66,8 +66,17 @@ type Replica struct {
 	Device, Provider string
 	// Scheduler is its number in the scheduler's state and events.
 	Scheduler int32
-	// Memory tells what it holds of its device's memory, in bytes, as of its latest runs; nil if the engine does not tell.
-	Memory func() int64
+}
+
+// Live is what a version counts while it serves.
+type Live struct {
+	// Replayed counts the executions that replayed a captured CUDA graph, Eager the others, and GraphFailures the graphs that were to be
+	// captured and are not used, because they failed; 0 where no graph ever is.
+	Replayed, Eager, GraphFailures uint64
+	// Audited counts the rows of live batches that were run alone and compared, and Different those that had been given another answer.
+	Audited, Different uint64
+	// Memory is what each of the Replicas holds of its device's memory, in bytes, as of its latest runs; -1 if its engine does not tell.
+	Memory []int64
 }
 
 // Batching tells how a version is served and why.
@@ -86,10 +95,8 @@ type Batching struct {
 	AllowedBatchSizes []int
 	MaxRequestRows    int
 	MaxQueue          int
-	// AuditShare is the share of its device time in which rows of live batches are run alone and compared, and Audits tells how many were
-	// so far, and how many of them had been given another answer; nil where none was and none will be.
+	// AuditShare is the share of its device time in which rows of live batches are run alone and compared; 0 where none are.
 	AuditShare float64
-	Audits     func() (compared, different uint64)
 }
 
 // Proof is what the claim rests on that the rows of a version do not influence each other.

@@ -174,6 +174,3 @@ func (a *audit) learn(row *proof.Audited, alone []tensor.Tensor) proof.Seen {
 	a.seen = a.seen.Learn(row, alone)
 	return a.seen
 }
-
-// counts returns how many rows were compared, and how many had another answer than alone.
-func (a *audit) counts() (compared, different uint64) { return a.compared.Load(), a.different.Load() }

@@ -33,11 +33,10 @@ func BenchmarkAudit(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/time.Since(start).Seconds(), "requests/s")
-			if now := h.Snapshot().Model("m").Version(1).Batching; now.Audits != nil {
-				compared, different := now.Audits()
-				b.ReportMetric(float64(compared)/float64(b.N), "audits/op")
-				if different > 0 {
-					b.Error(now.Reason)
+			if now := h.Snapshot().Model("m").Version(1); now.Batching.AuditShare > 0 {
+				b.ReportMetric(float64(now.Live().Audited)/float64(b.N), "audits/op")
+				if now.Live().Different > 0 {
+					b.Error(now.Batching.Reason)
 				}
 			}
 		})

@@ -168,8 +168,8 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 		if want := `taken out of batching: an audit of live batches found that output "y" of a row differs by `; !strings.HasPrefix(b.Reason, want) {
 			t.Errorf("the reason is %q, want %q and the numbers", b.Reason, want)
 		}
-		if compared, different := b.Audits(); different != 1 || compared < 1 || a.counted(host.AuditDifferent) != 1 {
-			t.Errorf("%d rows were compared, %d were different, told of %v", compared, different, a.told())
+		if l := a.version("m", 1).Live(); l.Different != 1 || l.Audited < 1 || a.counted(host.AuditDifferent) != 1 {
+			t.Errorf("%d rows were compared, %d were different, told of %v", l.Audited, l.Different, a.told())
 		}
 		if n := a.logs.logged(takenOut); n != 1 {
 			t.Errorf("logged %d times", n)
@@ -378,7 +378,7 @@ func TestWithoutAnAudit(t *testing.T) {
 			a.wave(1, magic, 3, 4)
 			time.Sleep(time.Second)
 		}
-		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.Audits != nil {
+		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.AuditShare > 0 || a.v.Live().Audited > 0 {
 			t.Errorf("%d runs for 50 waves: %v", n, a.told())
 		}
 	})
@@ -419,8 +419,8 @@ func TestAnOperatorsWordStands(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		b := a.version("m", 1).Batching
-		if _, different := b.Audits(); !b.Batched || different < 2 || !strings.Contains(b.Reason, "differs by") {
-			t.Errorf("%d differences, published %+v", different, b)
+		if n := a.version("m", 1).Live().Different; !b.Batched || n < 2 || !strings.Contains(b.Reason, "differs by") {
+			t.Errorf("%d differences, published %+v", n, b)
 		}
 		if n := a.logs.logged("batches change what rows answer, and are formed all the same because batching.mode is on"); n != 1 {
 			t.Errorf("logged %d times", n)

@@ -43,14 +43,14 @@ func TestMemoryOfRows(t *testing.T) {
 	if got := b.sched.settings.RowMemory; got != 1000 { // the third row's; two rows take 500 each
 		t.Errorf("a further row takes %d bytes, want 1000", got)
 	}
-	if got, want := v.Replicas[0].Memory(), int64(2*(1<<20+4000)); got != want {
+	if got, want := v.Live().Memory[0], int64(2*(1<<20+4000)); got != want {
 		t.Errorf("it holds %d bytes, want %d", got, want)
 	}
 	h.peak.Add(1 << 20)
-	if got, want := v.Replicas[0].Memory(), int64(2*(2<<20+4000)); got != want {
+	if got, want := v.Live().Memory[0], int64(2*(2<<20+4000)); got != want {
 		t.Errorf("it has grown, and is said to hold %d bytes, want %d", got, want)
 	}
-	if b.load("m").Replicas[0].Memory != nil {
+	if b.load("m").Live().Memory[0] >= 0 {
 		t.Error("an engine that does not tell is said to")
 	}
 }

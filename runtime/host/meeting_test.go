@@ -196,8 +196,7 @@ func TestRowsThatMeet(t *testing.T) {
 					n := 1
 					// Of the wrong answers, each is audited with the chance that any request is.
 					expected := func() int {
-						audited, _ := v.Batching.Audits()
-						return shared / max(int(audited), 1)
+						return shared / max(int(version().Live().Audited), 1)
 					}
 					for ; version().Batching.Batched && wrong <= 8*expected() && n < waves; n++ {
 						w, s := askMeeting(t, predict, v, o, 256, rng)

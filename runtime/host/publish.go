@@ -16,6 +16,7 @@ import (
 type published struct {
 	snapshot *catalog.Snapshot
 	byID     catalog.Map[sharedsched.VersionID, *version] // by the number in the scheduler, of each replica
+	stopped  []*version                                   // take requests no more; nil once it is published
 }
 
 // face is what was published of a version last.
@@ -31,26 +32,25 @@ type face struct {
 func (h *Host) publish(names []string) {
 	now := h.published.Load()
 	next := &published{
-		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()}, now.byID,
+		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()}, now.byID, nil,
 	}
-	var left []*version
 	for _, name := range names {
-		left = append(left, h.publishModel(next, name)...)
+		h.publishModel(next, name)
 		if waited := h.changed[name]; waited != nil {
 			close(waited)
 			delete(h.changed, name)
 		}
 	}
 	h.published.Store(next)
-	for _, v := range left {
+	// Not before that is published, so that whoever finds a version not ready any more finds a newer snapshot, too.
+	for _, v := range next.stopped {
 		v.ready.Store(false)
-		delete(h.versions, v.id)
 	}
+	next.stopped = nil
 }
 
-// publishModel has a model in what is to be published as it is now, with who stands for its versions. It returns the versions that take
-// no requests any more.
-func (h *Host) publishModel(next *published, name string) (left []*version) {
+// publishModel has a model in what is to be published as it is now, with who stands for its versions.
+func (h *Host) publishModel(next *published, name string) {
 	before := h.faces[name]
 	m := h.residency.Model(name)
 	if m == nil || m.Empty() {
@@ -67,10 +67,10 @@ func (h *Host) publishModel(next *published, name string) (left []*version) {
 			}
 		}
 		if f.resident != nil && f.resident != now.resident {
-			left = append(left, f.resident)
+			next.stopped = append(next.stopped, f.resident)
+			delete(h.versions, f.resident.id)
 		}
 	}
-	return left
 }
 
 func (h *Host) publishVersions(next *published, m *residency.Model, before map[int64]face) map[int64]face {
@@ -83,7 +83,7 @@ func (h *Host) publishVersions(next *published, m *residency.Model, before map[i
 		v := m.Versions[number]
 		f := before[number]
 		if f.of != v || f.revision != v.Revision() {
-			f = h.show(m, v, f)
+			f = h.show(next, m, v, f)
 		}
 		for _, id := range f.ids {
 			next.byID = next.byID.With(id, f.resident)
@@ -103,7 +103,7 @@ var publicStates = map[residency.State]catalog.State{
 }
 
 // show returns what is to be published of a version, and has its requests go to the replicas that it has now.
-func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
+func (h *Host) show(next *published, m *residency.Model, v *residency.Version, before face) face {
 	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: publicStates[v.State]}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
@@ -119,7 +119,11 @@ func (h *Host) show(m *residency.Model, v *residency.Version, before face) face 
 	}
 	f.resident = h.versions[r.ID]
 	f.resident.change(h.replicasOf(r.Replicas))
-	f.resident.ready.Store(v.State != residency.Draining)
+	if v.State == residency.Draining {
+		next.stopped = append(next.stopped, f.resident)
+	} else {
+		f.resident.ready.Store(true)
+	}
 	if len(r.Replicas) == 0 { // all its devices were lost while it drains
 		last := *before.public
 		last.State, last.Replicas = public.State, nil

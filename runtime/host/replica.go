@@ -129,13 +129,13 @@ func (v *version) change(to []*replica) {
 func (v *version) publish(public *catalog.Version, r *residency.Resident) {
 	for _, r := range v.list() {
 		public.Replicas = append(public.Replicas, catalog.Replica{
-			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.unit.Meter),
+			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id),
 		})
 	}
 	if b := &r.Settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
-		public.Batching.AuditShare, public.Batching.Audits = b.Audit, v.audit.counts
+		public.Batching.AuditShare = b.Audit
 	}
-	v.graphs.publish(v.list(), public)
+	public.Live = v.live()
 	first := public.Replicas[0]
 	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
 	public.Scarce = r.Scarce()

@@ -431,9 +431,8 @@ func TestGraphCountersNeverFall(t *testing.T) {
 		want := func(failures uint64) {
 			t.Helper()
 			v := w.version("m", 1)
-			replayed, eager := v.Graphs()
-			if got := v.GraphFailures(); got != failures || replayed != 10*failures || eager != 3*failures {
-				t.Errorf("%d replayed, %d eager, %d failures; want %d failures", replayed, eager, got, failures)
+			if l := v.Live(); l.GraphFailures != failures || l.Replayed != 10*failures || l.Eager != 3*failures {
+				t.Errorf("counted %+v; want %d failures", l, failures)
 			}
 		}
 		on["a"].failures.Store(2)

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,13 +54,12 @@ func TestSessionsAreAskedAtGoodMoments(t *testing.T) {
 		seen := []*catalog.Version{w.load("m")} // all that were published: whoever has one may ask it
 		look := func() {
 			for _, v := range seen {
-				if replayed, eager := v.Graphs(); replayed == 0 || eager == 0 || v.GraphFailures() == 0 {
-					t.Errorf("%d replayed, %d eager, %d failures", replayed, eager, v.GraphFailures())
+				live := v.Live()
+				if live.Replayed == 0 || live.Eager == 0 || live.GraphFailures == 0 {
+					t.Errorf("it counts %+v", live)
 				}
-				for _, r := range v.Replicas {
-					if r.Memory() != 1 {
-						t.Errorf("it holds %d bytes, want 1", r.Memory())
-					}
+				if len(live.Memory) != len(v.Replicas) || slices.Max(live.Memory) != 1 || slices.Min(live.Memory) != 1 {
+					t.Errorf("its %d replicas hold %d bytes, want 1 each", len(v.Replicas), live.Memory)
 				}
 			}
 		}
@@ -68,7 +68,7 @@ func TestSessionsAreAskedAtGoodMoments(t *testing.T) {
 		first := seen[0]
 		looking.Go(func() {
 			for ctx.Err() == nil {
-				first.Graphs()
+				first.Live()
 				time.Sleep(time.Millisecond)
 			}
 		})

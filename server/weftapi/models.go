@@ -53,7 +53,7 @@ func (s Predictions) GetModelMetadata(
 	resp := &weftv1.GetModelMetadataResponse{
 		Model:         resolvedSpec(v),
 		Signature:     signatureMessage(v.Signature),
-		Batching:      batchingMessage(&v.Batching),
+		Batching:      batchingMessage(&v.Batching, read(v)),
 		MaxLatency:    durationMessage(v.MaxLatency),
 		TargetLatency: durationMessage(v.TargetLatency),
 	}
@@ -97,16 +97,17 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		TargetLatency: durationMessage(v.TargetLatency),
 		Scarcity:      catalog.PublicText(v.Scarce),
 	}
-	for _, r := range v.Replicas {
+	live := read(v)
+	for i, r := range v.Replicas {
 		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
-		if r.Memory != nil {
-			replica.DeviceMemoryBytes = r.Memory()
+		if i < len(live.Memory) {
+			replica.DeviceMemoryBytes = max(0, live.Memory[i])
 		}
 		out.Replicas = append(out.Replicas, replica)
 	}
 	if v.Signature != nil {
 		out.Signature = signatureMessage(v.Signature)
-		out.Batching = batchingMessage(&v.Batching)
+		out.Batching = batchingMessage(&v.Batching, live)
 	}
 	if !v.LoadedAt.IsZero() {
 		out.LoadedAt = timestamppb.New(v.LoadedAt)
@@ -142,7 +143,7 @@ var batchingProofs = map[catalog.Proof]weftv1.BatchingProof{
 	catalog.ProofTrusted:   weftv1.BatchingProof_BATCHING_PROOF_TRUSTED,
 }
 
-func batchingMessage(b *catalog.Batching) *weftv1.BatchingFacts {
+func batchingMessage(b *catalog.Batching, live catalog.Live) *weftv1.BatchingFacts {
 	out := &weftv1.BatchingFacts{
 		Batched:        b.Batched,
 		Reason:         catalog.PublicText(b.Reason),
@@ -153,10 +154,7 @@ func batchingMessage(b *catalog.Batching) *weftv1.BatchingFacts {
 		Proof:          batchingProofs[b.Proof],
 		Obstacle:       catalog.PublicText(b.Obstacle),
 	}
-	if b.Audits != nil {
-		compared, different := b.Audits()
-		out.AuditShare, out.AuditedRows, out.AuditDifferences = b.AuditShare, int64(compared), int64(different)
-	}
+	out.AuditShare, out.AuditedRows, out.AuditDifferences = b.AuditShare, int64(live.Audited), int64(live.Different)
 	for _, size := range b.AllowedBatchSizes {
 		out.AllowedBatchSizes = append(out.AllowedBatchSizes, int32(size))
 	}
@@ -174,4 +172,12 @@ func durationMessage(d time.Duration) *durationpb.Duration {
 // resolvedSpec names a version.
 func resolvedSpec(v *catalog.Version) *weftv1.ModelSpec {
 	return &weftv1.ModelSpec{Name: v.Model, VersionChoice: &weftv1.ModelSpec_Version{Version: v.Number}}
+}
+
+// read reads a version's counters; those of one that is not resident are 0.
+func read(v *catalog.Version) (l catalog.Live) {
+	if v.Live != nil {
+		l = v.Live()
+	}
+	return l
 }

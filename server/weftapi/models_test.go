@@ -61,7 +61,8 @@ func TestModelsAreShown(t *testing.T) {
 	s.Models = s.Models.With("torn", &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
 	first := s.Model("policy").Versions[0]
 	first.LoadedAt = time.Unix(1700000000, 0)
-	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9, Memory: func() int64 { return 1 << 30 }}}
+	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9}}
+	first.Live = func() catalog.Live { return catalog.Live{Memory: []int64{-1, 1 << 30}} }
 	first.Scarce = "2 of 3 replicas \xff"
 	h.Current.Store(s)
 	list, err := h.Catalog.ListModels(t.Context(), &weftv1.ListModelsRequest{})
