@@ -13,7 +13,8 @@ type graphCounts struct {
 	ended engine.Graphs   // of sessions that are closed
 }
 
-// publish writes counters of the replicas that a version has, and of those that it had. No session is called before somebody reads them.
+// publish writes counters of the replicas that a version has, and of those that it had. No session is called before
+// somebody reads them.
 func (c *graphCounts) publish(has []*replica, public *catalog.Version) {
 	c.left = slices.DeleteFunc(c.left, func(m *engine.Meter) bool {
 		last, final := m.Last()

@@ -1,4 +1,5 @@
-// Package host keeps models resident: it places and loads them, has their batching proven, and hands requests to the scheduler.
+// Package host keeps models resident: it places and loads them, has their batching proven, and hands requests to the
+// scheduler.
 //
 // A version's life: published as loading, opened, its batching decided, added to the scheduler, proven and warmed up through
 // the scheduler beside live traffic, published as ready; later published as unloading, drained, closed, gone. One that takes the

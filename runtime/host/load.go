@@ -143,7 +143,8 @@ func (r *replica) decide(c candidate) (*proof.Decision, error) {
 // prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
 func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
-		Model: r.model, Version: r.number, Device: r.device.name, Path: c.version.Path, Batching: &c.manifest.Batching, Log: h.log,
+		Model: r.model, Version: r.number, Device: r.device.name, Path: c.version.Path,
+		Batching: &c.manifest.Batching, Log: h.log,
 	}
 	if c.manifest.Synth != nil {
 		s.Path = ""

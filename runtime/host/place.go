@@ -186,7 +186,8 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 	}
 	d := h.fleet.get(opened.Device)
 	h.fleet.count(d, 1)
-	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32)}
+	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory}
+	r.seats = new(atomic.Int32)
 	loaded.Keep(d.lanes)
 	r.unit = r.newUnit(loaded)
 	return r, nil
