@@ -35,6 +35,11 @@ build: ## Build bin/weft
 serve: setup build ## Serve the example models (MODELS=dir for your own, ARGS='--devices cpu,cuda' for flags)
 	bin/weft serve $(ARGS) $(MODELS)
 
+.PHONY: quick
+quick: setup ## The inner loop, about a minute: vet, and the tests that take less than two seconds each
+	go vet ./...
+	go test -short ./...
+
 .PHONY: test
 test: setup ## Run every test
 	go test ./...
@@ -52,8 +57,8 @@ bench: setup $(TOOLS)/benchstat ## Run benchmarks matching FILTER, COUNT (6) tim
 	scripts/bench.sh '$(FILTER)' '$(COUNT)' $(TOOLS)/benchstat
 
 .PHONY: sim
-sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `bin/weft sim --quick` takes half of one)
-	go run ./cmd/weft sim --out docs/sim >/dev/null
+sim: ## Compare the scheduler with others in simulation; writes docs/sim (four minutes; `go run ./scripts/sim --quick` takes half of one)
+	go run ./scripts/sim --out docs/sim >/dev/null
 
 .PHONY: gpu-check
 gpu-check: setup build ## Check a server on this machine's GPU: answers, speed, sharing, telemetry (ARGS='--device cpu': without one)
@@ -95,13 +100,8 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(BUF) format --write --path proto/weft
 
 .PHONY: ci
-ci: ## Everything a change must pass
-	$(MAKE) checkgenerate
-	$(MAKE) lint
-	$(MAKE) test
-	$(MAKE) race
-	$(MAKE) fuzz FUZZTIME=2000x
-	$(MAKE) smoke
+ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x race test lint checkgenerate smoke fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

@@ -8,14 +8,16 @@ import (
 	"google.golang.org/grpc/health"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // watchFarewell is how long watchers of the health have, once the server drains, to be told NOT_SERVING.
 const watchFarewell = 100 * time.Millisecond
 
-// drainingHealth is grpc.health.v1 whose Watch ends when the server drains: watchers stay for as long as there is a server, and
-// a graceful stop would wait for them.
+// drainingHealth is grpc.health.v1 whose Watch ends when the server drains: watchers stay for as long as there is a
+// server, and a graceful stop would wait for them.
 type drainingHealth struct {
 	*health.Server
 	draining <-chan struct{} // closed when draining has begun, after the statuses were set
@@ -39,7 +41,7 @@ func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrp
 	}()
 	err := h.Server.Watch(req, &watch{Health_WatchServer: rpc, ctx: ctx})
 	if cause := context.Cause(ctx); errors.Is(cause, sharedsched.ErrDraining) {
-		return fail(ctx, cause, place{})
+		return status.Fail(ctx, cause, predict.Place{})
 	}
 	return err
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is ready that answers those who
-// name none. The server as a whole (service "") becomes SERVING once some model is ready and none still waits for its first
-// version, and stays so until it drains: a model that is added or fails later is that model's affair.
+// modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
+// ready that answers those who name none. The server as a whole (service "") becomes SERVING once some model is ready
+// and none still waits for its first version, and stays so until it drains: a model that is added or fails later is
+// that model's affair.
 type modelHealth struct {
 	server *health.Server
 
@@ -34,8 +35,8 @@ func newModelHealth(server *health.Server) *modelHealth {
 	return &modelHealth{server: server, followed: &catalog.Snapshot{}, models: map[string]modelStatus{}}
 }
 
-// follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than one already
-// followed is ignored.
+// follow brings the statuses in step with s: of the models that changed, however many there are. A snapshot older than
+// one already followed is ignored.
 func (h *modelHealth) follow(s *catalog.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

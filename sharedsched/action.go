@@ -10,8 +10,8 @@ type Action struct {
 	Task    Handle
 	End     End
 	Outcome *Outcome
-	// For EndDropped: why; the time that was left, and that an execution takes; and when the next batch ends, after which another
-	// attempt may fare better.
+	// For EndDropped: why; the time that was left, and that an execution takes; and when the next batch ends, after
+	// which another attempt may fare better.
 	Drop       DropReason
 	Had, Needs time.Duration
 	RetryAfter time.Duration
@@ -22,8 +22,10 @@ type ActionKind uint8
 
 // The kinds of action.
 const (
-	TaskEnded   ActionKind = iota + 1 // answer its caller; the handle names nothing any more
-	VersionGone                       // the last task of a version that was removed has ended
+	// TaskEnded: answer its caller; the handle names nothing any more.
+	TaskEnded ActionKind = iota + 1
+	// VersionGone: the last task of a version that was removed has ended.
+	VersionGone
 )
 
 // End is how a task ended. Every admitted task ends exactly once.
@@ -31,13 +33,20 @@ type End uint8
 
 // The ways a task ends.
 const (
-	EndDone      End = iota + 1 // every row was executed
-	EndFailed                   // an execution failed on it; its other rows were never started
-	EndCancelled                // its caller gave up; no row was started after that
-	EndExpired                  // its limit passed while rows waited
-	EndClosed                   // the scheduler was closed
-	EndDropped                  // it could not meet its limit, or was given up so that others meet theirs
-	EndRemoved                  // its version was expelled while rows waited
+	// EndDone: every row was executed.
+	EndDone End = iota + 1
+	// EndFailed: an execution failed on it; its other rows were never started.
+	EndFailed
+	// EndCancelled: its caller gave up; no row was started after that.
+	EndCancelled
+	// EndExpired: its limit passed while rows waited.
+	EndExpired
+	// EndClosed: the scheduler was closed.
+	EndClosed
+	// EndDropped: it could not meet its limit, or was given up so that others meet theirs.
+	EndDropped
+	// EndRemoved: its version was expelled, or its device removed, while rows waited.
+	EndRemoved
 )
 
 // String returns done, failed, cancelled, expired, closed, dropped or removed.

@@ -38,21 +38,30 @@ func throughCore(b *testing.B, batch int) {
 	}
 	var (
 		now  Time
-		acts []Action
 		out  Batch
 		task = Task{Rows: 1, Bytes: 192}
+
+		answer Answer
+		submit = Event{Kind: EventSubmit, Task: &task, Limit: Never}
+		next   = Event{Kind: EventNext, Batch: &out}
+		settle = Event{Kind: EventSettle, Batch: &out, Report: &Report{}}
 	)
+	step := func(ev *Event) {
+		answer.Actions = answer.Actions[:0]
+		if err := c.Step(now, ev, &answer); err != nil {
+			b.Fatal(err)
+		}
+	}
 	cycle := func(turn int) {
+		submit.Version = versions[turn%len(versions)]
 		for range batch {
 			now += 1000
-			if _, _, err := c.Submit(now, versions[turn%len(versions)], &task, Never, nil); err != nil {
-				b.Fatal(err)
-			}
+			step(&submit)
 		}
 		for c.HasWork(now, 0) {
-			_, acts = c.Next(now, 0, &out, acts[:0])
+			step(&next)
 			now += 100_000
-			_, acts = c.Settle(now, 0, &out, Report{}, acts[:0])
+			step(&settle)
 		}
 	}
 	for turn := range 100 {

@@ -37,11 +37,12 @@ type trial struct {
 	core     *Core
 	now      Time
 	versions []VersionID
-	handles  []Handle // in order of admission
-	batches  []*Batch // by lane
-	timed    bool     // tasks have limits
-	held     bool     // partial batches are held for a timeout
-	reports  bool     // device times are reported: then shares do not sum to the busy time
+	handles  []Handle  // in order of admission
+	batches  []*Batch  // by lane
+	devices  []*device // that there ever were
+	timed    bool      // tasks have limits
+	held     bool      // partial batches are held for a timeout
+	reports  bool      // device times are reported: then shares do not sum to the busy time
 	ended    time.Duration
 	seen     trialRecord
 	check    checker
@@ -51,7 +52,7 @@ type trial struct {
 
 func newTrial(t *testing.T, data []byte) *trial {
 	x := &trial{
-		t: t, bytes: source(data[:min(len(data), 4000)]), batches: make([]*Batch, 3), gone: map[VersionID]bool{}, seen: newTrialRecord(),
+		t: t, bytes: source(data[:min(len(data), 4000)]), gone: map[VersionID]bool{}, seen: newTrialRecord(),
 	}
 	c, err := NewCore(Config{
 		Devices:        []Device{{Name: "one", Lanes: 2, Handover: x.ms(3)}, {Name: "two", Lanes: 1}},
@@ -63,21 +64,28 @@ func newTrial(t *testing.T, data []byte) *trial {
 	}
 	x.core = c
 	x.timed, x.held, x.reports = x.bytes.next(2) == 0, x.bytes.next(2) == 0, x.bytes.next(2) == 0
+	x.batches = make([]*Batch, len(c.lanes))
+	x.devices = slices.Clone(c.devices)
 	for _, dev := range []string{"one", "one", "two"} {
-		flow, err := c.AddFlow("flow on "+dev, dev, float64(x.bytes.next(4))+0.5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			v, err := c.AddVersion("version", flow, x.settings())
-			if err != nil {
-				t.Fatal(err)
-			}
-			x.versions = append(x.versions, v)
-			x.teach(v)
-		}
+		x.addFlow(dev)
 	}
 	return x
+}
+
+// addFlow adds a flow with two versions.
+func (x *trial) addFlow(dev string) {
+	flow, err := x.core.AddFlow("flow on "+dev, dev, float64(x.bytes.next(4))+0.5)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for range 2 {
+		v, err := x.core.AddVersion("version", flow, x.settings())
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.versions = append(x.versions, v)
+		x.teach(v)
+	}
 }
 
 // teach gives a version measured costs of one of its shapes, or of none.
@@ -142,7 +150,7 @@ func (x *trial) run() uint64 {
 	if err := x.seen.over(); err != nil {
 		x.t.Fatal(err)
 	}
-	if shares, busy := x.core.busyShares(x.ended); shares != busy && !x.reports {
+	if shares, busy := x.core.busyShares(x.devices, x.ended); shares != busy && !x.reports {
 		x.t.Fatalf("batches were charged %v, the devices were busy for %v", shares, busy)
 	}
 	h := fnv.New64a()
@@ -226,6 +234,52 @@ func (x *trial) step() {
 			x.core.Hurry(x.now)
 		case arg > 239:
 			x.expel(v)
+		case arg > 219:
+			x.changeDevices([]string{"one", "two"}[arg%2])
+		}
+	}
+}
+
+// changeDevices has a device go or come. With it its versions go, as if each were expelled, and nothing else ends.
+func (x *trial) changeDevices(name string) {
+	if x.core.device(name) == nil {
+		if _, err := x.core.AddDevice(Device{Name: name, Lanes: 1 + x.bytes.next(3), Handover: x.ms(3)}); err != nil {
+			x.t.Fatal(err)
+		}
+		for len(x.batches) < len(x.core.lanes) {
+			x.batches = append(x.batches, nil)
+		}
+		x.devices = append(x.devices, x.core.device(name))
+		x.addFlow(name)
+		return
+	}
+	on := map[VersionID][]Action{}
+	for _, v := range x.versions {
+		if cv := x.core.version(v); cv != nil && cv.flow.device.Name == name && !cv.flow.device.removed {
+			on[v] = nil
+		}
+	}
+	acts, err := x.core.RemoveDevice(x.now, name, nil)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.note(acts)
+	for _, a := range acts {
+		if _, ok := on[a.Version]; !ok {
+			x.t.Fatalf("device %s was removed, and this came of it: %+v", name, a)
+		}
+		on[a.Version] = append(on[a.Version], a)
+	}
+	if x.bytes.next(2) == 0 { // their ids name other flows then, while batches of theirs may be running
+		for id, f := range x.core.flows {
+			if f != nil && f.device.removed {
+				x.core.RemoveFlow(FlowID(id))
+			}
+		}
+	}
+	for v, acts := range on {
+		if err := x.seen.expel(x.core, v, acts); err != nil {
+			x.t.Fatal(err)
 		}
 	}
 }
@@ -272,7 +326,7 @@ func (x *trial) submit(v VersionID) {
 }
 
 func (x *trial) next(lane int) {
-	if x.batches[lane] != nil {
+	if x.batches[lane] != nil || x.core.lanes[lane] == nil {
 		return
 	}
 	b := &Batch{}
@@ -283,9 +337,9 @@ func (x *trial) next(lane int) {
 	}
 	ok, acts := x.core.Next(x.now, LaneID(lane), b, nil)
 	x.note(acts)
-	l := &x.core.lanes[lane]
+	l := x.core.lanes[lane]
 	if !ok {
-		if d := &x.core.devices[l.device]; d.turn > x.now && d.inFlight > 0 && d.shared() {
+		if d := l.device; d.turn > x.now && d.inFlight > 0 && d.shared() {
 			return
 		}
 		if err := x.core.checkIdle(x.now, l.device); err != nil {
@@ -319,11 +373,11 @@ func (x *trial) settle(lane int) {
 	if x.reports && x.bytes.next(2) == 0 {
 		r.DeviceTime = 1 + x.ms(100)
 	}
-	l := &x.core.lanes[lane]
+	l := x.core.lanes[lane]
 	f := x.core.version(b.Version).flow
 	ev, acts := x.core.Settle(x.now, LaneID(lane), b, r, nil)
 	x.ended += ev.DeviceTime
-	if l.class == foreground {
+	if l.class == foreground && x.core.flows[f.id] == f {
 		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
 	if i := slices.IndexFunc(acts, func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {

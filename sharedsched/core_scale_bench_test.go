@@ -67,20 +67,27 @@ func scale(b *testing.B, queues, keys int, state stage) {
 	var (
 		spent   [3]time.Duration // submitting, picking, settling
 		batches [lanes]Batch
-		acts    []Action
 		rng     uint32
 		done    int
+		answer  Answer
 	)
+	step := func(ev Event) {
+		answer.Actions = answer.Actions[:0]
+		if err := c.Step(now, &ev, &answer); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report := Report{DeviceTime: time.Millisecond, Unusable: state == pending}
 	cycle := func() {
 		at := time.Now()
 		for l := range LaneID(lanes) {
 			now += 10_000
-			_, acts = c.Next(now, l, &batches[l], acts[:0])
+			step(Event{Kind: EventNext, Lane: l, Batch: &batches[l]})
 		}
 		picked := time.Now()
 		for l := range LaneID(lanes) {
 			now += 100_000
-			_, acts = c.Settle(now, l, &batches[l], Report{DeviceTime: time.Millisecond, Unusable: state == pending}, acts[:0])
+			step(Event{Kind: EventSettle, Lane: l, Batch: &batches[l], Report: &report})
 		}
 		settled := time.Now()
 		for l := range batches {
@@ -88,9 +95,7 @@ func scale(b *testing.B, queues, keys int, state stage) {
 			for range batches[l].Spans {
 				now += 1000
 				rng = rng*1664525 + 1013904223
-				if _, acts, err = c.Submit(now, batches[l].Version, &of[int(rng>>8)%len(of)], Never, acts[:0]); err != nil {
-					b.Fatal(err)
-				}
+				step(Event{Kind: EventSubmit, Version: batches[l].Version, Task: &of[int(rng>>8)%len(of)], Limit: Never})
 				done++
 			}
 		}

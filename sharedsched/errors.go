@@ -10,11 +10,11 @@ import (
 var (
 	// ErrExpired: the limit passed while rows of the task were queued. They were not executed.
 	ErrExpired = errors.New("the deadline passed while the request was queued")
-	// ErrRemoved: the version is being unloaded, or was expelled because its device failed, and takes no more work.
+	// ErrRemoved: the version is being unloaded, or was expelled, or its device was removed, and takes no more work.
 	ErrRemoved = errors.New("the model version is being unloaded")
 	// ErrDraining: the server is shutting down and takes no more work.
 	ErrDraining = errors.New("the server is draining")
-	// ErrClosed: the scheduler stopped before the task could run.
+	// ErrClosed: the scheduler stopped, before the task could run or the device be added.
 	ErrClosed = errors.New("the scheduler is closed")
 	// ErrNoRows: the task has no row.
 	ErrNoRows = errors.New("a request needs at least one row")
@@ -27,9 +27,12 @@ type RefusalReason uint8
 
 // The refusal reasons.
 const (
-	RefusedQueueFull  RefusalReason = iota + 1 // MaxQueue tasks of the version, or MaxQueuedBytes in all, are waiting
-	RefusedDeadline                            // the limit certainly cannot be met
-	RefusedForGoodput                          // dropped in overload so that others meet their limits
+	// RefusedQueueFull: MaxQueue tasks of the version, or MaxQueuedBytes in all, are waiting.
+	RefusedQueueFull RefusalReason = iota + 1
+	// RefusedDeadline: the limit certainly cannot be met.
+	RefusedDeadline
+	// RefusedForGoodput: dropped in overload so that others meet their limits.
+	RefusedForGoodput
 )
 
 // String returns the reason as error details and metrics spell it.
@@ -48,13 +51,13 @@ func (r RefusalReason) String() string {
 // Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
 type Refusal struct {
 	Reason RefusalReason
-	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this task, of
-	// all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
+	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this
+	// task, of all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int
-	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the time until an
-	// answer, and the time there is.
+	// Predicted and Limit are set for RefusedDeadline, and for RefusedForGoodput where the task was not admitted: the
+	// time until an answer, and the time there is.
 	Predicted, Limit time.Duration
 	// RetryAfter is when room can be expected; negative: a retry is pointless.
 	RetryAfter time.Duration
@@ -69,6 +72,7 @@ func refusalOf(a *Action) *Refusal {
 	return r
 }
 
+// Error tells the reason and the numbers in one sentence, durations with their unit.
 func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:

@@ -6,68 +6,44 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Executor runs batches on a device. The scheduler calls Execute from one batch thread per lane, never with a lock held.
+// Executor runs batches on a device. The scheduler calls Execute from one batch thread per lane, never with a lock
+// held.
 type Executor interface {
-	// Execute runs the batch once and blocks until it is done. It must set Err of each span that has no answer, and have
-	// delivered the rows of the others, before it returns. The batch is valid until then. Execute must end in bounded time:
-	// the lane is lost until it does.
+	// Execute runs the batch once and blocks until it is done. It must set Err of each span that has no answer, and
+	// have delivered the rows of the others, before it returns. The batch is valid until then. Execute must end in
+	// bounded time: the lane is lost until it does.
 	Execute(b *Batch) Report
 }
 
-// Batch is one execution: consecutive rows of one or more tasks with equal key.
-type Batch struct {
-	Version VersionID
-	Device  string
-	Spans   []Span
-	Rows    int // the sum over the spans
-	Padded  int // rows to execute: Rows, or the next allowed batch size
-	Alone   bool
-	Reason  FlushReason
-}
-
-// Span is a range of one task's rows.
-type Span struct {
-	Payload     any // the task's
-	First, Rows int
-	Err         error // set by the Executor: why this span has no answer
-	task        Handle
-}
-
-// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task by it.
-func (s *Span) Task() Handle { return s.task }
-
 // Report tells what an execution cost.
 type Report struct {
-	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then divides
-	// the time that several batches overlap equally among them.
+	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then
+	// divides the time that several batches overlap equally among them.
 	DeviceTime time.Duration
 	// Unusable keeps the execution out of the cost model: it failed, or did other work than its size says.
 	Unusable bool
-	// Failure says why the execution failed as a whole; a span without an answer is a failure, too. Reruns counts the runs of parts
-	// of it that followed.
+	// Failure says why the execution failed as a whole; a span without an answer is a failure, too. Reruns counts the
+	// runs of parts of it that followed.
 	Failure Failure `json:",omitempty"`
 	Reruns  int     `json:",omitempty"`
-	// OutOfMemory tells that memory did not suffice for the execution as a whole: for a while the next ones have at most half of
-	// its size. It teaches no costs, either.
+	// OutOfMemory tells that memory did not suffice for the execution as a whole: for a while the next ones have at
+	// most half of its size. It teaches no costs, either.
 	OutOfMemory bool `json:",omitempty"`
 }
 
-// VersionID names a version that was added to a scheduler. IDs are not reused.
-type VersionID int32
-
-// Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch threads ask
-// after each execution and when they are woken for work, never with a lock held.
+// Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch
+// threads ask after each execution and when they are woken for work, never with a lock held.
 type Telemetry interface {
-	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0 while there
-	// has been none. It must not block. One that has become too old must give way to one that is Expired.
+	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0
+	// while there has been none. It must not block. One that has become too old must give way to one that is Expired.
 	Sample(device string) (cost.Sample, uint64)
 }
 
-// Observer hears of executions, for metrics. What becomes of a task its caller hears from Do, and only that one knows what it means:
-// whether it was a request, and whether it is tried elsewhere.
+// Observer hears of executions, for metrics. What becomes of a task its caller hears from Do, and only that one knows
+// what it means: whether it was a request, and whether it is tried elsewhere.
 type Observer interface {
-	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine, never with a
-	// lock held, and must not block.
+	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine,
+	// never with a lock held, and must not block.
 	BatchDone(BatchEvent)
 }
 

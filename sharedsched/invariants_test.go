@@ -13,8 +13,14 @@ import (
 type checker struct {
 	ended   map[Handle]bool
 	ends    [EndRemoved + 1]uint64 // of tasks, by how
-	virtual map[int]fairq.Tag
+	virtual map[virtualClock]fairq.Tag
 	broken  error
+}
+
+// virtualClock is what one class of a device has its virtual time from.
+type virtualClock struct {
+	*device
+	class int
 }
 
 // note records actions and returns them.
@@ -40,7 +46,7 @@ func (k *checker) invariants(c *Core) error {
 		return k.broken
 	}
 	inRing := map[int32]bool{}
-	foregroundTasks := make([]int, len(c.devices))
+	foregroundTasks := map[*device]int{}
 	var bytes int64
 	for _, q := range c.queues {
 		if q == nil {
@@ -61,7 +67,7 @@ func (k *checker) invariants(c *Core) error {
 			bytes += t.bytes
 			if classOf(t.order) == foreground {
 				front++
-				foregroundTasks[q.device.index]++
+				foregroundTasks[q.device]++
 			}
 		}
 		if front != q.foreground {
@@ -119,7 +125,7 @@ func (k *checker) invariants(c *Core) error {
 				v.name, v.queued, v.live, queued[v], alive[v], len(v.queues))
 		}
 	}
-	return errors.Join(k.devices(c, foregroundTasks), k.accounts(c))
+	return errors.Join(k.devices(c, foregroundTasks), c.checkGone(), k.accounts(c))
 }
 
 // accounts adds up what is counted of tasks and executions.
@@ -200,25 +206,24 @@ func (c *Core) checkStage(q *queue) error {
 	return nil
 }
 
-func (k *checker) devices(c *Core, foregroundTasks []int) error {
+func (k *checker) devices(c *Core, foregroundTasks map[*device]int) error {
 	if k.virtual == nil {
-		k.virtual = map[int]fairq.Tag{}
+		k.virtual = map[virtualClock]fairq.Tag{}
 	}
-	for i := range c.devices {
-		d := &c.devices[i]
-		if d.foreground != foregroundTasks[i] {
-			return fmt.Errorf("device %s counts %d foreground tasks, has %d", d.Name, d.foreground, foregroundTasks[i])
+	for _, d := range c.devices {
+		if d.foreground != foregroundTasks[d] || d.removed {
+			return fmt.Errorf("device %s counts %d foreground tasks, has %d; removed: %v", d.Name, d.foreground, foregroundTasks[d], d.removed)
 		}
 		for cl := range d.fair {
-			at := 2*i + cl
+			at := virtualClock{d, cl}
 			if d.fair[cl].Now() < k.virtual[at] {
 				return fmt.Errorf("device %s: virtual time ran backwards", d.Name)
 			}
 			k.virtual[at] = d.fair[cl].Now()
 		}
 		inFlight := 0
-		for l := range c.lanes {
-			if c.lanes[l].running && c.lanes[l].device == d.index {
+		for _, l := range c.lanes {
+			if l != nil && l.running && l.device == d {
 				inFlight++
 			}
 		}
@@ -229,16 +234,48 @@ func (k *checker) devices(c *Core, foregroundTasks []int) error {
 	return nil
 }
 
-// busyShares sums the device time charged to running and ended batches; it must equal the busy time of the device.
-func (c *Core) busyShares(ended time.Duration) (shares, busy time.Duration) {
-	shares = ended
-	for l := range c.lanes {
-		if c.lanes[l].running {
-			shares += c.lanes[l].share
+// checkGone looks at what is left of devices that were removed: batches in flight, and nothing that waits.
+func (c *Core) checkGone() error {
+	places := 0
+	for i, l := range c.lanes {
+		if l == nil {
+			continue
+		}
+		if places++; l.id != LaneID(i) || l.device.removed && !l.running || l.device.removed == slices.Contains(c.devices, l.device) {
+			return fmt.Errorf("lane %d of %s, removed %v, stands at %d; running: %v", l.id, l.device.Name, l.device.removed, i, l.running)
 		}
 	}
-	for i := range c.devices {
-		busy += c.devices[i].busy
+	for _, d := range c.devices {
+		for _, l := range d.lanes {
+			if c.lanes[l.id] != l {
+				return fmt.Errorf("lane %d of %s is gone, the device is not", l.id, d.Name)
+			}
+		}
+	}
+	for _, q := range c.queues {
+		if q != nil && q.device.removed && (q.ring.n > 0 || q.stage != resting) {
+			return fmt.Errorf("%d tasks wait in queue %d, which is %v, for %s, which was removed", q.ring.n, q.id, q.stage, q.device.Name)
+		}
+	}
+	for _, v := range c.versions {
+		if v != nil && v.flow.device.removed && (!v.closing || v.live == 0) {
+			return fmt.Errorf("version %s of %s, which was removed, has %d tasks; closing: %v", v.name, v.flow.device.Name, v.live, v.closing)
+		}
+	}
+	return nil
+}
+
+// busyShares sums the device time charged to running and ended batches; it must equal the busy time of the devices that there ever
+// were.
+func (c *Core) busyShares(devices []*device, ended time.Duration) (shares, busy time.Duration) {
+	shares = ended
+	for _, l := range c.lanes {
+		if l != nil && l.running {
+			shares += l.share
+		}
+	}
+	for _, d := range devices {
+		busy += d.busy
 	}
 	return shares, busy
 }

@@ -20,6 +20,7 @@ type lagWatch struct {
 }
 
 type lagFlow struct {
+	of      *flow // whose id may have been another's
 	served  int64 // weighted, ns
 	tag     int64 // the start tag that follows from it, as long as the flow demands service throughout
 	charged int64 // since the latest check
@@ -38,7 +39,11 @@ func (w *lagWatch) flow(c *Core, f FlowID) *lagFlow {
 	for len(w.flows) < len(c.flows) {
 		w.flows = append(w.flows, lagFlow{})
 	}
-	return &w.flows[f]
+	fl := &w.flows[f]
+	if fl.of != c.flows[f] {
+		*fl = lagFlow{of: c.flows[f], epoch: fl.epoch + 1}
+	}
+	return fl
 }
 
 // weighted returns device time per unit of weight, as tags have it.
@@ -67,6 +72,10 @@ func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
 // check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest meanwhile.
 func (w *lagWatch) check(c *Core) error {
 	for i := range c.flows {
+		if c.flows[i] == nil {
+			w.flow(c, FlowID(i))
+			continue
+		}
 		fl, fair := w.flow(c, FlowID(i)), &c.flows[i].device.fair[foreground]
 		demands, tag := fair.Demands(fairq.Flow(i)), int64(fair.Start(fairq.Flow(i)))
 		if tag != fl.tag && (tag < fl.tag || tag-fl.charged > int64(fair.Now())) {
@@ -79,7 +88,7 @@ func (w *lagWatch) check(c *Core) error {
 	}
 	for i := range w.flows {
 		for j := range i {
-			if c.flows[i].device != c.flows[j].device || !w.flows[i].demands || !w.flows[j].demands {
+			if !w.flows[i].demands || !w.flows[j].demands || c.flows[i].device != c.flows[j].device {
 				continue
 			}
 			if err := w.follow(c, i, j); err != nil {
@@ -190,7 +199,7 @@ func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (
 				lane = l
 			}
 		}
-		l := &c.lanes[lane]
+		l := c.lanes[lane]
 		now = max(now, ends[lane])
 		if b := batches[lane]; b != nil {
 			f, used := FlowID(b.Version), l.est.Cost

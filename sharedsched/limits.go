@@ -1,23 +1,26 @@
 package sharedsched
 
-// limits knows when the next task passes its limit. It is a 4-ary heap that tasks leave lazily: one that starts, as nearly all
-// do long before their limit, stays until it comes to the top or until half of the heap are such, when all of them are swept out
-// at once. That makes leaving O(1), and it happens once per task; taking each out of the middle was dearer than all the rest of
-// forming a batch.
+// limits knows when the next task passes its limit. It is a 4-ary heap that tasks leave lazily: one that starts, as
+// nearly all do long before their limit, stays until it comes to the top or until half of the heap are such, when all
+// of them are swept out at once. That makes leaving O(1), and it happens once per task; taking each out of the middle
+// was dearer than all the rest of forming a batch.
 type limits struct {
 	heap []limit
 	gone int // members that do not wait any more
 }
 
+// limit is when a task passes its limit. Its handle tells later whether it waits still.
 type limit struct {
 	at   Time
 	task Handle
 }
 
+// before orders limits, equal ones by handle, so that the order never depends on history.
 func (a limit) before(b limit) bool { return a.at < b.at || (a.at == b.at && a.task < b.task) }
 
 const limitsArity = 4
 
+// add watches the limit of a task that waits.
 func (l *limits) add(at Time, task Handle) {
 	l.heap = append(l.heap, limit{at, task})
 	for i := len(l.heap) - 1; i > 0; {
@@ -68,6 +71,7 @@ func (l *limits) due(now Time, s *slab) (slot int32, ok bool) {
 	return 0, false
 }
 
+// pop takes out the earliest one.
 func (l *limits) pop() {
 	last := len(l.heap) - 1
 	l.heap[0] = l.heap[last]
@@ -75,6 +79,7 @@ func (l *limits) pop() {
 	l.down(0)
 }
 
+// down moves a member to its place below.
 func (l *limits) down(i int) {
 	for {
 		least := i

@@ -7,6 +7,7 @@ type order struct {
 	rank   uint8
 }
 
+// before reports whether a task stands before another. No two are equal: seq differs.
 func (a order) before(b order) bool {
 	if a.rank != b.rank {
 		return a.rank < b.rank
@@ -17,22 +18,26 @@ func (a order) before(b order) bool {
 	return a.seq < b.seq
 }
 
-// ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front, both O(1);
-// one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap would bound that by
-// O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking them out.
+// ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front,
+// both O(1); one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap
+// would bound that by O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking
+// them out.
 type ring struct {
 	buf   []entry // its length is a power of two, or zero
 	first int
 	n     int
 }
 
+// entry is a task in the ring. Its place in the order is kept here, so that moving tasks touches no other memory.
 type entry struct {
 	order
 	task int32
 }
 
+// at returns the ith task from the front.
 func (r *ring) at(i int) *entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
+// insert puts a task where it belongs.
 func (r *ring) insert(e entry) {
 	if r.n == len(r.buf) {
 		r.grow()
@@ -89,6 +94,7 @@ func (r *ring) search(o order) int {
 	return hi
 }
 
+// grow doubles the room. It never shrinks: what a queue needed once it will need again.
 func (r *ring) grow() {
 	bigger := make([]entry, max(8, 2*len(r.buf)))
 	for i := range r.n {

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// room is the line of callers that wait for a full queue to have room, where the settings ask for waiting (WaitWhenFull). Nobody
-// overtakes: a newcomer waits behind those who wait, and behind those who were called and have not come yet.
+// room is the line of callers that wait for a full queue to have room, where the settings ask for waiting
+// (WaitWhenFull). Nobody overtakes: a newcomer waits behind those who wait, and behind those who were called and have
+// not come yet.
 type room struct {
 	line    []chan struct{} // first come first; closed to call
 	called  int             // callers that were called and have not come yet
 	account *Account        // of the version
 }
 
+// waiting returns how many callers have no answer yet.
 func (r *room) waiting() int { return len(r.line) + r.called }
 
 // mustWaitLocked reports whether a caller is to wait for room. called says that it was told there is some.
@@ -45,7 +47,8 @@ func (s *Scheduler) lineUpLocked(v VersionID, first bool) chan struct{} {
 	return c
 }
 
-// callLocked calls as many callers as there is room for; all of them when nobody will be admitted any more, so that they hear why.
+// callLocked calls as many callers as there is room for; all of them when nobody will be admitted any more, so that
+// they hear why.
 func (s *Scheduler) callLocked() {
 	for v, r := range s.rooms { // the lines are independent of each other
 		for len(r.line) > 0 && r.called < s.core.Room(v) {
@@ -59,7 +62,8 @@ func (s *Scheduler) callLocked() {
 	}
 }
 
-// awaitRoom waits until c is closed. It reports false, and takes the caller out of the line, when ctx or the limit ends first.
+// awaitRoom waits until c is closed. It reports false, and takes the caller out of the line, when ctx or the limit ends
+// first.
 func (s *Scheduler) awaitRoom(ctx context.Context, v VersionID, c chan struct{}, limit Time) (bool, error) {
 	var expired <-chan time.Time
 	if limit != Never {
@@ -93,7 +97,8 @@ func (s *Scheduler) awaitRoom(ctx context.Context, v VersionID, c chan struct{},
 	return false, err
 }
 
-// answeredLocked accounts for a caller that was called and then heard err from the scheduler. r is nil if it had not to wait.
+// answeredLocked accounts for a caller that was called and then heard err from the scheduler. r is nil if it had not to
+// wait.
 func (r *room) answeredLocked(err error) {
 	switch {
 	case r == nil:
@@ -115,6 +120,7 @@ func (r *room) gaveUpLocked(err error) {
 	}
 }
 
+// leftLocked accounts for a caller whose wait has ended.
 func (r *room) leftLocked(end WaitEnd) {
 	r.account.Waiting--
 	r.account.WaitsEnded[end]++

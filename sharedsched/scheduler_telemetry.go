@@ -17,13 +17,12 @@ func (s *Scheduler) sample(device string) sample {
 	return sample{said, number}
 }
 
-// observeLocked tells Core of a sample of the lane's device, unless it knows that one, or a newer one that another lane brought.
-func (s *Scheduler) observeLocked(now Time, id LaneID, said sample) {
-	device := s.core.lanes[id].device
-	if said.number > s.samples[device] {
-		s.samples[device] = said.number
-		name := s.core.devices[device].Name
-		s.core.Observe(now, name, said.Sample)
-		s.trace.observe(now, name, said.Sample)
+// observeLocked tells Core of a sample of the device, unless it knows that one, or a newer one that another lane
+// brought. Of a device that was removed nothing is told: another one may have its name by now.
+func (s *Scheduler) observeLocked(now Time, c *crew, said sample) {
+	if said.number > c.sample && !c.removed {
+		c.sample = said.number
+		ev := Event{Kind: EventObserve, Device: c.device, Sample: &said.Sample}
+		_ = s.stepLocked(now, &ev, &Answer{}) // it has no error
 	}
 }

@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,8 +27,9 @@ func (s *script) version(name string, kv map[string]string) {
 	f, ok := s.flows[flowName]
 	if !ok {
 		var err error
-		if f, err = s.core.AddFlow(flowName, s.cfg.Devices[0].Name, weight); err != nil {
-			s.t.Fatal(err)
+		if f, err = s.core.AddFlow(flowName, cmp.Or(kv["device"], s.cfg.Devices[0].Name), weight); err != nil {
+			s.printf("error: %v", err)
+			return
 		}
 		s.flows[flowName] = f
 	}

@@ -20,7 +20,7 @@ import (
 //	device NAME lanes=N                 these three before anything else
 //	max_queued_bytes N
 //	window DURATION                     the fairness window
-//	version NAME [flow=F] [weight=W] [SETTING=VALUE ...]
+//	version NAME [flow=F] [weight=W] [device=D] [SETTING=VALUE ...]
 //	    settings: batched=no size=8 cost=100ms timeout=5ms queue=10 rows=100 allowed=1,4,8 target=50ms latency=1s
 //	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
 //	configure NAME SETTING=VALUE ...
@@ -42,6 +42,10 @@ import (
 //	memory                              what is known of device memory, and the queues whose batches it bounds
 //	cap                                 the most device time of one batch for the sake of those who wait
 //	remove NAME | drain | hurry | close
+//	add DEVICE lanes=N [handover=1ms]   a device comes
+//	lose DEVICE                         a device is removed
+//	forget FLOW                         a flow is removed
+//	lanes                               whose lanes are free or run something
 //	decisions N                         the latest N decisions in words
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -98,11 +102,7 @@ func (s *script) step(line string) {
 		fresh.t, fresh.out, fresh.terse = s.t, s.out, s.terse
 		*s = *fresh
 	case "device":
-		d := Device{Name: words[1], Class: "cpu", Lanes: s.int(kv["lanes"])}
-		if kv["handover"] != "" {
-			d.Handover = s.duration(kv["handover"])
-		}
-		s.cfg.Devices = append(s.cfg.Devices, d)
+		s.cfg.Devices = append(s.cfg.Devices, s.device(words[1], kv))
 	case "max_queued_bytes":
 		s.cfg.MaxQueuedBytes = int64(s.int(words[1]))
 	case "window":
@@ -116,6 +116,14 @@ func (s *script) step(line string) {
 			s.t.Fatalf("after %q: %v", line, err)
 		}
 	}
+}
+
+func (s *script) device(name string, kv map[string]string) Device {
+	d := Device{Name: name, Class: "cpu", Lanes: s.int(kv["lanes"])}
+	if kv["handover"] != "" {
+		d.Handover = s.duration(kv["handover"])
+	}
+	return d
 }
 
 func (s *script) begin() {
@@ -174,6 +182,25 @@ func (s *script) event(words []string, kv map[string]string) {
 		s.actions(s.core.Advance(s.now, nil))
 	case "go":
 		s.goOn(s.now.Add(s.duration(name)), slices.Contains(words, "quiet"))
+	case "add":
+		first, err := s.core.AddDevice(s.device(name, kv))
+		if err != nil {
+			s.printf("error: %v", err)
+			return
+		}
+		s.printf("%s has the lanes from %d on", name, first)
+		for len(s.running) < len(s.core.lanes) {
+			s.running, s.ends = append(s.running, nil), append(s.ends, 0)
+		}
+	case "lose":
+		acts, err := s.core.RemoveDevice(s.now, name, nil)
+		if err != nil {
+			s.printf("error: %v", err)
+		}
+		s.actions(acts)
+	case "forget":
+		s.core.RemoveFlow(s.flows[name])
+		delete(s.flows, name)
 	case "remove":
 		s.actions(s.core.RemoveVersion(s.now, id, nil))
 	case "drain":
@@ -203,6 +230,17 @@ func (s *script) show(words []string, kv map[string]string) {
 	case "served":
 		for i := range s.core.flows {
 			s.printf("%s %v", s.core.flows[i].name, s.core.flows[i].served)
+		}
+	case "lanes":
+		for i, l := range s.core.lanes {
+			switch {
+			case l == nil:
+				s.printf("lane %d is gone", i)
+			case l.running:
+				s.printf("lane %d of %s runs a batch; removed: %v", i, l.device.Name, l.device.removed)
+			default:
+				s.printf("lane %d of %s is free", i, l.device.Name)
+			}
 		}
 	case "queues":
 		for _, v := range state.Versions {

@@ -79,7 +79,7 @@ func (s *script) settings(old Settings, kv map[string]string) Settings {
 			for n := range strings.SplitSeq(v, ",") {
 				old.AllowedBatchSizes = append(old.AllowedBatchSizes, s.int(n))
 			}
-		case "flow", "weight":
+		case "flow", "weight", "device":
 		default:
 			s.t.Fatalf("unknown setting %q", k)
 		}

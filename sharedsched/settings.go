@@ -2,89 +2,52 @@ package sharedsched
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"time"
 )
 
-// Config is what a Scheduler is made with. All of it is fixed for its life.
-type Config struct {
-	Devices []Device
-	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as well,
-	// so that urgent work goes first. Zero: whoever is furthest behind goes first. Too low costs batches and deadlines, too
-	// high lets a burst of one model delay the others for that long.
-	FairnessWindow time.Duration
-	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts that
-	// memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
-	MaxQueuedBytes int64
-	// Trace is given a line of JSON for every event and what was decided, so that Replay can decide it again. It is written to
-	// with the lock held and should be buffered. Nil: none.
-	Trace io.Writer `json:"-"`
-	// Telemetry says in what state the devices are. Nil: nothing but what executions take is known of that.
-	Telemetry Telemetry `json:"-"`
-	Variant   Variant
-}
-
-// Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero value is the
-// algorithm.
-type Variant struct {
-	LeastSlack     bool // order by latest start instead of target
-	NoConflictRule bool // the earliest target goes first even if others are late for it
-	AllDemand      bool // fairness is owed to every queue with work, urgent or not
-	NoWindowDrop   bool // only what is hopeless is given up
-	NoAdmission    bool // only full queues refuse
-}
-
-// Device is one processor that executes batches.
-type Device struct {
-	Name string
-	// Class groups devices on which the same batch takes the same time, such as "cpu".
-	Class string
-	// Lanes is how many batches may be in flight at once; each lane is one batch thread. At least 1.
-	Lanes int
-	// Handover is for lanes that share the device's time, so that batches side by side slow each other: the next one is started
-	// when no more device time than this, or a tenth of a batch, is left of those in flight (core_turn.go). Too low leaves the
-	// device idle while a batch is assembled and copied, too high holds it for longer than one batch. Zero: lanes do not slow
-	// each other, and each takes its next batch as soon as it is free. It means nothing where there is one lane.
-	Handover time.Duration `json:",omitempty"`
-}
-
-// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure); a
-// change applies from the next batch on.
+// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure);
+// a change applies from the next batch on.
 type Settings struct {
-	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of its own.
+	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of
+	// its own.
 	Batched bool
-	// MaxBatchSize is the most rows in one execution, at least 1. Too low wastes the device, too high holds it for long.
+	// MaxBatchSize is the most rows in one execution, at least 1. Too low wastes the device, too high holds it for
+	// long.
 	MaxBatchSize int
 	// MaxBatchCost is the most device time of one execution. A single row that costs more runs alone. Zero: no bound.
 	MaxBatchCost time.Duration
-	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target presses. Zero, the default: a free device takes
-	// what there is, which wins unless arrivals are about to fill the batch anyway.
+	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target
+	// presses. Zero, the default: a free device takes what there is, which wins unless arrivals are about to fill the
+	// batch anyway.
 	BatchTimeout time.Duration
 	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of those who wait.
 	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int
-	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone, as a proof of
-	// batching is. Zero: no bound.
+	// MaxRequestRows is the most rows in one task. Larger ones fail with ErrTooManyRows, unless they are to run alone,
+	// as a proof of batching is. Zero: no bound.
 	MaxRequestRows int
-	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches are
-	// padded up. Empty: any size.
+	// AllowedBatchSizes are the sizes an execution may have, ascending, the last at least MaxBatchSize: smaller batches
+	// are padded up. Empty: any size.
 	AllowedBatchSizes []int
-	// RowMemory is the device memory, in bytes, that each further row of an execution takes at most. Where telemetry knows how much is free,
-	// it keeps executions from becoming larger than fits. Zero: unknown; only executions that ran out of memory bound the next.
+	// RowMemory is the device memory, in bytes, that each further row of an execution takes at most. Where telemetry
+	// knows how much is free, it keeps executions from becoming larger than fits. Zero: unknown; only executions that
+	// ran out of memory bound the next.
 	RowMemory int64 `json:",omitempty"`
 	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
 	Padding PaddingPolicy
-	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue tasks wait.
+	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue
+	// tasks wait.
 	WaitWhenFull bool
-	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and 1 s, which
-	// orders but ends no BatchTimeout.
+	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and
+	// 1 s, which orders but ends no BatchTimeout.
 	TargetLatency time.Duration
 	// MaxLatency is the limit of tasks that bring none. Zero: none.
 	MaxLatency time.Duration
 }
 
+// validate returns an error that says which setting is out of its bounds, and by what.
 func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:
@@ -112,10 +75,22 @@ type PaddingPolicy uint8
 
 // The padding policies.
 const (
-	PadUp        PaddingPolicy = iota // pad to the next allowed size
-	BatchDown                         // take no more rows than the allowed size below
-	MinimizeCost                      // whichever costs less device time per row
+	// PadUp: pad to the next allowed size.
+	PadUp PaddingPolicy = iota
+	// BatchDown: take no more rows than the allowed size below.
+	BatchDown
+	// MinimizeCost: whichever costs less device time per row.
+	MinimizeCost
 )
+
+// padded returns the size that an execution of rows rows has.
+func (s *Settings) padded(rows int) int {
+	i, _ := slices.BinarySearch(s.AllowedBatchSizes, rows)
+	if i == len(s.AllowedBatchSizes) {
+		return rows
+	}
+	return s.AllowedBatchSizes[i]
+}
 
 // trimmed returns the largest allowed size of at most rows, 0 if there is none.
 func (s *Settings) trimmed(rows int) int {
@@ -127,13 +102,4 @@ func (s *Settings) trimmed(rows int) int {
 		return 0
 	}
 	return s.AllowedBatchSizes[i-1]
-}
-
-// padded returns the size that an execution of rows rows has.
-func (s *Settings) padded(rows int) int {
-	i, _ := slices.BinarySearch(s.AllowedBatchSizes, rows)
-	if i == len(s.AllowedBatchSizes) {
-		return rows
-	}
-	return s.AllowedBatchSizes[i]
 }

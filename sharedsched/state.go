@@ -32,8 +32,8 @@ type DeviceState struct {
 	Window      fairq.Tag     // how far a flow may be ahead and still go first
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
 	Cap         time.Duration // most device time of one batch for the sake of those who wait; 0: none
-	// By how much longer executions take than in the device's reference state: for its clock, for others who use it, and for
-	// what neither explains.
+	// By how much longer executions take than in the device's reference state: for its clock, for others who use it,
+	// and for what neither explains.
 	Clock, CoTenant, Residual float64
 	Throttled                 bool // the hardware holds the clock down
 	// What telemetry says of its memory, less what executions have taken since, in bytes; both 0: nothing is known.
@@ -48,7 +48,8 @@ type FlowState struct {
 	Weight float64
 	Start  fairq.Tag     // start tag of its foreground work
 	Served time.Duration // device time, ever
-	// Demanding tells that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest behind.
+	// Demanding tells that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest
+	// behind.
 	Demanding bool
 	Lead      fairq.Tag
 	Work      time.Duration // device time that its waiting foreground tasks are expected to take
@@ -90,11 +91,11 @@ type CostState struct {
 	cost.Explanation
 }
 
-// State returns a copy of the state.
+// State returns a copy of the state. Of a device that was removed it tells nothing but the versions that have tasks
+// running there.
 func (c *Core) State(now Time) State {
 	s := State{Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(), Accounts: c.accountStates()}
-	for i := range c.devices {
-		d := &c.devices[i]
+	for _, d := range c.devices {
 		busy := d.busy
 		if d.inFlight > 0 {
 			busy += now.Sub(d.since)
@@ -109,7 +110,7 @@ func (c *Core) State(now Time) State {
 		s.Devices = append(s.Devices, ds)
 	}
 	for _, f := range c.flows {
-		if f == nil {
+		if f == nil || f.device.removed {
 			continue
 		}
 		fair := &f.device.fair[foreground]
@@ -119,7 +120,7 @@ func (c *Core) State(now Time) State {
 		}
 		if fs.Demanding = fair.Demands(fairq.Flow(f.id)); fs.Demanding {
 			fs.Lead = fair.Lead(fairq.Flow(f.id))
-			lag := &s.Devices[f.device.index].Lag
+			lag := &s.Devices[slices.Index(c.devices, f.device)].Lag
 			*lag = max(*lag, fs.Lead)
 		}
 		s.Flows = append(s.Flows, fs)
@@ -132,6 +133,7 @@ func (c *Core) State(now Time) State {
 	return s
 }
 
+// versionState returns a copy of what is known of a version, its queues and shapes in the order of their keys.
 func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)

@@ -1,64 +1,25 @@
 package sharedsched
 
-import (
-	"strconv"
-	"time"
-)
-
-// Time is a point on the scheduler's own clock: nanoseconds since it began. Core never reads a clock; every event brings its
-// Time, so that a recorded trace replays bit for bit.
-type Time int64
-
-// Never is later than every event.
-const Never Time = 1<<63 - 1
-
-// Add returns t shifted by d, which must not be negative; Never where that is beyond all time.
-func (t Time) Add(d time.Duration) Time {
-	if Time(d) > Never-t {
-		return Never
-	}
-	return t + Time(d)
-}
-
-// Sub returns the time from u to t.
-func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
-
-// Priority orders tasks inside a queue and decides who gives way. The zero value is Critical. The names follow Google's
-// criticality classes (Site Reliability Engineering, chapter 21).
-type Priority uint8
-
-// The priorities. CriticalPlus goes before Critical before SheddablePlus; all three are foreground work. Sheddable is
-// background: it fills what would be padding, and time that no foreground task wants.
-const (
-	Critical Priority = iota
-	CriticalPlus
-	Sheddable
-	SheddablePlus
-)
-
-// ranks maps a priority to its place in a queue, the most urgent first.
-var ranks = [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: backgroundRank, SheddablePlus: 2}
-
-const backgroundRank = 3
+import "time"
 
 // Task is the work of one request as the scheduler sees it: features, no tensors.
 type Task struct {
 	// Rows is the size along the batch dimension, at least 1.
 	Rows int
-	// Key names the queue within the version: only tasks of equal Key share an execution. ShapeKey is the part of it that
-	// decides the cost of an execution ("" where every shape is fixed).
+	// Key names the queue within the version: only tasks of equal Key share an execution. ShapeKey is the part of it
+	// that decides the cost of an execution ("" where every shape is fixed).
 	Key, ShapeKey string
 	// Bytes is the payload's size. Queued bytes count against Config.MaxQueuedBytes.
 	Bytes int64
-	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than run
-	// after it. Zero: no limit beyond the version's MaxLatency.
+	// Limit is when an answer stops being worth anything: the task is refused, or dropped from its queue, rather than
+	// run after it. Zero: no limit beyond the version's MaxLatency.
 	Limit time.Time
 	// Target is when the answer is wanted, counted from arrival. It orders, and no batch timeout is waited for past
 	// the latest start that meets it. Zero or less: the version's default.
 	Target   time.Duration
 	Priority Priority
-	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need. The task
-	// is never split.
+	// Alone asks for an execution of its own whatever the version's settings, as proof of batching and warm-up need.
+	// The task is never split.
 	Alone bool
 	// Unmeasured keeps the execution out of the cost model, as befits the first run of a fresh shape. Only with Alone.
 	Unmeasured bool
@@ -66,38 +27,8 @@ type Task struct {
 	Payload any
 }
 
-// FlushReason says why a batch was formed when it was.
-type FlushReason uint8
-
-// The flush reasons.
-const (
-	FlushUnspecified             FlushReason = iota
-	FlushBudgetReached                       // one more task would have cost more device time than MaxBatchCost
-	FlushTimeout                             // the oldest task had waited BatchTimeout
-	FlushSingleRequestOverBudget             // a lone row costs more than the budget and runs alone
-	FlushFull                                // MaxBatchSize rows, or as many as memory suffices for
-	FlushDeviceIdle                          // the device was free: nothing is gained by waiting
-	FlushDeadline                            // waiting longer would miss a limit or a target that somebody named
-	FlushDrain                               // the version or the server is draining
-	FlushUnbatched                           // the version or the task runs requests one by one
-)
-
-var flushReasons = [...]string{
-	FlushUnspecified: "unspecified", FlushBudgetReached: "budget_reached", FlushTimeout: "timeout",
-	FlushSingleRequestOverBudget: "single_request_over_budget", FlushFull: "full", FlushDeviceIdle: "device_idle",
-	FlushDeadline: "deadline", FlushDrain: "drain", FlushUnbatched: "unbatched",
-}
-
-// String returns the reason as metrics and logs spell it, such as "budget_reached".
-func (r FlushReason) String() string {
-	if int(r) < len(flushReasons) {
-		return flushReasons[r]
-	}
-	return "flush_reason(" + strconv.Itoa(int(r)) + ")"
-}
-
-// Outcome tells what happened to a task that was executed. Of a task split over several executions it tells the times of the
-// whole and the batch of the last one.
+// Outcome tells what happened to a task that was executed. Of a task split over several executions it tells the times
+// of the whole and the batch of the last one.
 type Outcome struct {
 	Queue      time.Duration // from arrival to the start of the first execution
 	Compute    time.Duration // from the start of the first execution to the end of the last
@@ -107,4 +38,159 @@ type Outcome struct {
 	// BatchRequests and BatchRows count the tasks and rows of the execution; PaddedRows the rows added to fill it up.
 	BatchRequests, BatchRows, PaddedRows int
 	Executions                           int
+}
+
+// taskState is where a task is in its life: queued by enqueue, running by takeRows, ending by stop, free by finish.
+//
+//	queued → running → (free)     all rows started, then all ended
+//	queued → (free)               cancelled, expired or closed before any row started
+//	queued → ending → (free)      the same after some rows started, or one of them failed: the rest is never started
+//	running → ending → (free)     an execution failed while others of its rows were running
+type taskState uint8
+
+const (
+	taskFree    taskState = iota
+	taskQueued            // some rows wait in the queue's ring
+	taskRunning           // every row was started, some have not ended
+	taskEnding            // how it ends is decided; started rows have not ended
+)
+
+// task is what Core knows of an admitted task. Its rows start in order, a batch's part at a time; it ends when the last
+// of those that were started has ended, for an executor reads its payload until then.
+type task struct {
+	gen   uint32
+	state taskState
+	order
+	queue *queue
+
+	alone, unmeasured bool
+	probe             bool // admitted against the estimate, to check it
+	end               End  // for taskEnding: how it will end
+
+	rows    int // in all
+	next    int // first row that was not started
+	running int // rows started and not ended
+	bytes   int64
+	work    time.Duration // it is expected to cost
+	arrival Time
+	limit   Time // Never for none
+	wanted  Time // by when its batch is to end for a target that somebody named; Never if nobody did
+
+	started Time // of the first execution
+	outcome Outcome
+	nextGap int32 // for taskFree: the next free slot, -1 for none
+}
+
+// deadline returns when an answer stops being worth anything, as far as estimates may decide on that.
+func (t *task) deadline() Time {
+	if t.probe {
+		return Never
+	}
+	return t.limit
+}
+
+// enqueue puts an admitted task into its queue. It is the only way in.
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, probe bool) Handle {
+	v := q.version
+	slot, k := c.take()
+	k.state = taskQueued
+	k.order = place
+	k.queue = q
+	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
+	k.rows, k.bytes = t.Rows, t.Bytes
+	k.arrival, k.limit, k.wanted = now, limit, wanted
+
+	if q.ring.n == 0 {
+		q.oldest, q.soonest, q.wanted, q.begun = now, Never, Never, false
+	}
+	q.soonest, q.wanted = min(q.soonest, limit), min(q.wanted, wanted)
+	q.ring.insert(entry{k.order, slot})
+	q.waiting += t.Rows
+	v.queued[classOf(k.order)]++
+	v.live++
+	v.account.Accepted++
+	c.queuedBytes += t.Bytes
+	q.expect(k)
+	if limit != Never {
+		c.limits.add(limit, c.handle(slot))
+	}
+	if q.stage == resting || q.ring.at(0).task == slot {
+		c.refresh(now, q)
+	} else {
+		c.touch(q) // one more task behind the head of a queue that is ready matters at the next pick, not before
+	}
+	return c.handle(slot)
+}
+
+// unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a
+// queue leads through it, so that the counts of what waits are kept in one place.
+func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
+	t.state = next
+	q.ring.remove(t.order)
+	if q.ring.n == 0 {
+		q.idleAt = now
+	}
+	q.version.queued[classOf(t.order)]--
+	c.queuedBytes -= t.bytes
+	q.forget(t)
+	if t.limit != Never {
+		c.limits.left(&c.slab)
+	}
+}
+
+// stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with
+// the last of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the
+// caller more.
+func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
+	t := &c.tasks[slot]
+	if t.state != taskEnding || end == EndFailed {
+		t.end = end
+	}
+	if t.state == taskQueued {
+		q := t.queue
+		q.waiting -= t.rows - t.next
+		c.unqueue(now, q, t, taskEnding)
+		c.touch(q)
+	}
+	t.state = taskEnding
+	if t.running > 0 {
+		return acts // the executor reads its payload until then
+	}
+	v := t.queue.version // finish forgets it
+	acts = c.finish(slot, t.end, acts)
+	return c.retire(v, acts)
+}
+
+// stopAll stops all tasks that have rows waiting in some queues, and ends the event.
+func (c *Core) stopAll(now Time, end End, in func(*queue) bool, acts []Action) []Action {
+	for slot := range c.tasks {
+		if t := &c.tasks[slot]; t.state == taskQueued && in(t.queue) {
+			acts = c.stop(now, int32(slot), end, acts)
+		}
+	}
+	c.refreshTouched(now)
+	return acts
+}
+
+// finish ends a task of which nothing runs, and gives its slot back. It is the only way out, so that each task ends
+// once.
+func (c *Core) finish(slot int32, end End, acts []Action) []Action {
+	t := &c.tasks[slot]
+	v := t.queue.version
+	v.live--
+	v.account.Ended[end]++
+	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
+	c.put(slot)
+	return acts
+}
+
+// cancel carries out EventCancel.
+func (c *Core) cancel(now Time, h Handle, acts []Action) (bool, []Action) {
+	t := c.get(h)
+	if t == nil || t.state != taskQueued {
+		return false, acts
+	}
+	acts = c.stop(now, h.slot(), EndCancelled, acts)
+	c.refreshTouched(now)
+	return true, acts
 }

@@ -30,7 +30,7 @@ type trialTask struct {
 // trialTarget is a target of foreground work.
 type trialTarget struct {
 	at     Time
-	device int32
+	device *device
 	target time.Duration
 }
 
@@ -48,7 +48,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
 	if classOf(t.order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) { // else not even a row could meet it
-		r.targets = append(r.targets, trialTarget{now, t.queue.device.index, t.target.Sub(now)})
+		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.target.Sub(now)})
 	}
 	return nil
 }
@@ -150,11 +150,11 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	if b.Padded != s.padded(b.Rows) || b.Rows > s.MaxBatchSize {
 		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded, s.MaxBatchSize, s.AllowedBatchSizes)
 	}
-	if rows := c.version(b.Version).fits(l.queue.shape, c.devices[l.device].memory); b.Padded > max(rows, s.padded(1)) {
+	if rows := c.version(b.Version).fits(l.queue.shape, l.device.memory); b.Padded > max(rows, s.padded(1)) {
 		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
 	}
 	budget := s.MaxBatchCost
-	if limit := c.devices[l.device].cap.most; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
+	if limit := l.device.cap.most; s.Adaptive && limit > 0 && (budget == 0 || limit < budget) {
 		budget = limit
 	}
 	shape := l.queue.shape
@@ -174,7 +174,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
-		if t.state == taskQueued && classOf(t.order) == foreground && t.queue.device.index == l.device {
+		if t.state == taskQueued && classOf(t.order) == foreground && t.queue.device == l.device {
 			return fmt.Errorf("background work starts while task %d waits", slot)
 		}
 	}
@@ -187,9 +187,9 @@ func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 }
 
 // checkIdle checks, after a lane found nothing to start, that no foreground task waits which could have been started.
-func (c *Core) checkIdle(now Time, device int32) error {
+func (c *Core) checkIdle(now Time, device *device) error {
 	for _, q := range c.queues {
-		if q == nil || q.ring.n == 0 || q.device.index != device || q.shape.ColdInFlight() {
+		if q == nil || q.ring.n == 0 || q.device != device || q.shape.ColdInFlight() {
 			continue
 		}
 		s, first := &q.version.settings, &c.tasks[q.ring.at(0).task]
@@ -204,7 +204,7 @@ func (c *Core) checkIdle(now Time, device int32) error {
 			rows += t.rows - t.next
 			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted), begun || t.next > 0
 		}
-		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurry && rows < most && !begun &&
+		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurrying && rows < most && !begun &&
 			oldest.Add(s.BatchTimeout) > now
 		if kept := min(soonest.Sub(oldest)/10, 10*time.Millisecond); soonest != Never &&
 			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {

@@ -10,74 +10,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 30 * time.Second
-
-// dial returns a connection that keeps trying until somebody listens.
-func dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
-			MinConnectTimeout: patience, // else that of the backoff, which is too short for a busy machine
-		}),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
-}
-
-// request asks a model with one input x of shape [-1, 4].
-func request(model string, value float32) *weftv1.PredictRequest {
-	return &weftv1.PredictRequest{
-		Model: &weftv1.ModelSpec{Name: model},
-		Inputs: map[string]*weftv1.Tensor{"x": {
-			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4}, FloatValues: []float32{value, 2, 3, 4},
-		}},
-	}
-}
-
-// predictAll sends n requests at once and counts how they end.
-func predictAll(ctx context.Context, conn *grpc.ClientConn, model string, n int) (map[codes.Code]int, []error) {
-	return predictInput(ctx, conn, model, "x", n)
-}
-
-// predictInput is predictAll of a model whose input has another name.
-func predictInput(ctx context.Context, conn *grpc.ClientConn, model, input string, n int) (map[codes.Code]int, []error) {
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		ended = map[codes.Code]int{}
-		errs  []error
-	)
-	for i := range n {
-		wg.Go(func() {
-			q := request(model, float32(i))
-			q.Inputs = map[string]*weftv1.Tensor{input: q.GetInputs()["x"]}
-			_, err := weftv1.NewPredictionServiceClient(conn).Predict(ctx, q)
-			mu.Lock()
-			defer mu.Unlock()
-			ended[status.Code(err)]++
-			if err != nil {
-				errs = append(errs, err)
-			}
-		})
-	}
-	wg.Wait()
-	return ended, errs
-}
 
 // predictCommand is a client in a process of its own.
 func predictCommand() {
@@ -90,13 +31,13 @@ func predictCommand() {
 	if len(os.Args) > 4 {
 		input = os.Args[4]
 	}
-	conn, err := dial(address)
+	conn, err := weftest.Dial(address)
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
-	ended, errs := predictInput(ctx, conn, model, input, n)
+	ended, errs := weftest.Predict(ctx, conn, model, input, n)
 	for _, code := range slices.Sorted(maps.Keys(ended)) {
 		fmt.Printf("%v: %d\n", code, ended[code])
 	}
@@ -131,17 +72,17 @@ func sendSignals(ts *testscript.TestScript, _ bool, names []string) {
 }
 
 func serving(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := dial(args[0])
+	conn, err := weftest.Dial(args[0])
 	ts.Check(err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
-	ts.Check(awaitHealth(ctx, conn, healthgrpc.HealthCheckResponse_SERVING))
+	ts.Check(weftest.AwaitHealth(ctx, conn, healthgrpc.HealthCheckResponse_SERVING))
 }
 
 // settled waits until all that a server loads at its start is ready or has failed, at its HTTP address.
 func settled(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond) // nothing tells but asking
 	defer again.Stop()
@@ -163,62 +104,25 @@ func settled(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// awaitHealth returns when the whole server has that health.
-func awaitHealth(ctx context.Context, conn *grpc.ClientConn, want healthgrpc.HealthCheckResponse_ServingStatus) error {
-	watch, err := healthgrpc.NewHealthClient(conn).Watch(ctx, &healthgrpc.HealthCheckRequest{})
-	for err == nil {
-		var now *healthgrpc.HealthCheckResponse
-		if now, err = watch.Recv(); now.GetStatus() == want {
-			return nil
-		}
-	}
-	return fmt.Errorf("wait for the health %v: %w", want, err)
-}
-
 func waiting(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := dial(args[0])
+	conn, err := weftest.Dial(args[0])
 	ts.Check(err)
 	defer conn.Close()
 	n, err := strconv.Atoi(args[2])
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
-	ts.Check(awaitQueue(ctx, conn, args[1], n))
-}
-
-// awaitQueue returns when n requests of the model wait and one is being executed.
-func awaitQueue(ctx context.Context, conn *grpc.ClientConn, model string, n int) error {
-	again := time.NewTicker(5 * time.Millisecond) // nothing tells of queues but looking at them
-	defer again.Stop()
-	for {
-		answer, err := weftv1.NewModelServiceClient(conn).GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{Model: model})
-		if err != nil {
-			return err
-		}
-		requests, running := 0, 0
-		for _, q := range answer.GetState().GetQueues() {
-			requests += int(q.GetRequests())
-			running += int(q.GetInFlight())
-		}
-		if requests == n && running == 1 {
-			return nil
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%d requests wait, %d are executed; want %d and 1: %w", requests, running, n, ctx.Err())
-		}
-	}
+	ts.Check(weftest.AwaitQueue(ctx, conn, args[1], n))
 }
 
 // awaitState waits until a version has a state.
 func awaitState(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := dial(args[0])
+	conn, err := weftest.Dial(args[0])
 	ts.Check(err)
 	defer conn.Close()
 	number, err := strconv.ParseInt(args[2], 10, 64)
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), weftest.Patience)
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond) // nothing tells but asking
 	defer again.Stop()

@@ -27,6 +27,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/weftserve/weft/internal/race"
+	"github.com/weftserve/weft/internal/weftest"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
@@ -108,8 +110,8 @@ func startVictim(t *testing.T, program, repository string) *victim {
 		if line.Msg != "ready" {
 			continue
 		}
-		if v.conn, err = dial(line.GRPC); err == nil {
-			v.admin, err = dial(admin)
+		if v.conn, err = weftest.Dial(line.GRPC); err == nil {
+			v.admin, err = weftest.Dial(admin)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -239,7 +241,7 @@ func (k known) rollBack() decision {
 	return decision{"rollback", k.end("ROLLED_BACK"), func(ctx context.Context, v *victim) error {
 		client, models := weftv1.NewPredictionServiceClient(v.conn), weftv1.NewModelServiceClient(v.conn)
 		for i := 0; ; i++ {
-			req := request("walker", 1)
+			req := weftest.Request("walker", 1)
 			req.EpisodeId = fmt.Sprint("e", i)
 			answer, err := client.Predict(ctx, req)
 			if err != nil {
@@ -335,7 +337,7 @@ func exists(path string) bool {
 func (v *victim) answers(t *testing.T, k known) {
 	t.Helper()
 	for range 5 {
-		req := request("walker", 1)
+		req := weftest.Request("walker", 1)
 		req.EpisodeId = crand.Text()
 		answer, err := weftv1.NewPredictionServiceClient(v.conn).Predict(t.Context(), req)
 		if n := answer.GetModel().GetVersion(); err != nil || len(k.Split) > 0 && k.Split[n] == 0 {
@@ -345,9 +347,17 @@ func (v *victim) answers(t *testing.T, k known) {
 }
 
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one whose caller was told
-// that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30.
+// that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30,
+// under the race detector 8.
 func TestKilledAtAnyMoment(t *testing.T) {
-	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), "30"))
+	if testing.Short() {
+		t.Skip("it takes 12 seconds")
+	}
+	often := "30"
+	if race.Enabled {
+		often = "8" // nothing is shared between a server and the next but files
+	}
+	kills, err := strconv.Atoi(cmp.Or(os.Getenv("WEFT_KILLS"), often))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,9 +370,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version := 1; version <= 3; version++ {
-		addVersion(t, repository, "walker", version)
+		weftest.AddVersion(t, repository, "walker", version)
 	}
-	setManifest(t, repository, "walker", `{synth: {base: 0s, `+tensors+`}, batching: {mode: "on"}, versions: {policy: all}}`)
+	weftest.SetManifest(t, repository, "walker", `{synth: {base: 0s, `+weftest.Tensors+`}, batching: {mode: "on"}, versions: {policy: all}}`)
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	count := outcomes{map[string]int{}, map[string]int{}, map[string]int{}}

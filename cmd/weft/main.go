@@ -17,7 +17,7 @@ import (
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
 	Check   checkCommand   `cmd:"" help:"Print what is configured, how each version is served, and everything that is wrong."`
-	Sim     simCommand     `cmd:"" help:"Compare the scheduler with others under simulated load."`
+	Sim     simCommand     `cmd:"" help:"Have the scheduler decide once more what a trace of it holds, and tell the first difference."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
@@ -57,10 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, err, statusUsage)
 	}
 	if err := command.Run(); err != nil {
-		if verdict, ok := errors.AsType[*verdictError](err); ok {
-			return fail(stderr, err, verdict.ExitCode())
-		}
-		return fail(stderr, err, statusFailed)
+		return fail(stderr, err, statusOf(err))
 	}
 	return 0
 }

@@ -11,20 +11,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){
+	testscript.Main(m, map[string]func(){
 		"weft":    main,
 		"predict": predictCommand,
 	})
-}
-
-// tests are the tests of this package.
-type tests struct{ *testing.M }
-
-// Run runs them, and removes what they share.
-func (t tests) Run() int {
-	status := t.M.Run()
-	os.RemoveAll(driverFolder)
-	return status
 }
 
 // TestScripts runs testdata/script/*.txtar against the real program. Beyond the usual commands there are

@@ -19,8 +19,23 @@ type layer struct {
 var layers = []layer{
 	{
 		"cmd/...",
+		[]string{"internal/...", "proto/gen/...", "server/rollout", "sharedsched"},
+		"a command reads its flags; what it does is a package",
+	},
+	{
+		"internal/app",
 		[]string{"..."},
-		"main wires everything",
+		"it puts the parts of a server together, and is the only package that knows them all",
+	},
+	{
+		"internal/replay",
+		[]string{"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout", "server/shadow", "server/wire"},
+		"it asks a server as any client does, and judges by the rules that the server has",
+	},
+	{
+		"internal/weftest",
+		[]string{"proto/gen/...", "runtime/engine", "runtime/tensor"},
+		"what tests stand on must not stand on what they test",
 	},
 	{
 		"proto/gen/...",
@@ -29,8 +44,46 @@ var layers = []layer{
 	},
 	{
 		"server",
-		[]string{"proto/gen/...", "server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
-		"the edge declares the interfaces it needs and cmd hands them in; engines, devices and files stay behind them",
+		[]string{
+			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport", "server/breaker",
+			"sharedsched", "runtime/catalog",
+		},
+		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
+	},
+	{
+		"server/predict",
+		[]string{"server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		"the pipeline is the same for every protocol, and knows none",
+	},
+	{
+		"server/wire",
+		[]string{"proto/gen/weft/...", "server/predict", "server/routing", "sharedsched", "runtime/tensor"},
+		"it carries values between messages and memory for the edge, for recordings and for replays, and serves nobody",
+	},
+	{
+		"server/status",
+		[]string{"server/predict", "server/routing", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		"what an error means to a caller is the same for every service",
+	},
+	{
+		"server/transport",
+		[]string{"server/predict", "server/status"},
+		"how calls come in is the same for every service",
+	},
+	{
+		"server/weftapi",
+		[]string{
+			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow", "server/rollout",
+			"sharedsched", "runtime/catalog", "runtime/tensor",
+		},
+		"a protocol is one codec before the pipeline, and knows no other protocol",
+	},
+	{
+		"server/servertest",
+		[]string{
+			"proto/gen/weft/...", "server", "server/predict", "server/transport", "sharedsched", "runtime/catalog", "runtime/tensor",
+		},
+		"the fixture of the server's tests is imported by tests only",
 	},
 	{
 		"server/routing",
@@ -78,14 +131,27 @@ var layers = []layer{
 		"what wins over what is a function of values, and what is kept knows neither engines nor the repository",
 	},
 	{
-		"runtime/host/placement",
+		"runtime/fleet/placement",
 		[]string{},
 		"where a version goes is arithmetic on what is known of the devices",
 	},
 	{
+		"runtime/fleet",
+		[]string{"runtime/fleet/placement", "runtime/catalog"},
+		"a device has room and load, and may be lost, whatever runs on it",
+	},
+	{
+		"runtime/residency",
+		[]string{"runtime/catalog", "runtime/decisions", "runtime/modelrepo", "runtime/fleet/placement"},
+		"what is loaded next follows from what is wanted and what is: it runs nothing, waits for nothing and reads no clock",
+	},
+	{
 		"runtime/host",
-		[]string{"runtime/host/placement", "runtime/engine", "runtime/execution", "runtime/proof", "sharedsched", "runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo"},
-		"which engine stands behind a session is cmd's choice; what may be batched is proof's, how it is run is execution's",
+		[]string{
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof", "sharedsched",
+			"runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo",
+		},
+		"it carries out what residency decides; what may be batched is proof's, how it is run is execution's",
 	},
 	{
 		"runtime/proof",
@@ -158,23 +224,13 @@ var layers = []layer{
 		"starting and stopping things in order is a leaf",
 	},
 	{
-		"internal/simplot",
-		[]string{},
-		"drawing is a leaf",
-	},
-	{
-		"internal/weftest",
-		[]string{"runtime/engine", "runtime/tensor"},
-		"what tests stand on must not stand on what they test",
-	},
-	{
 		"internal/race",
 		[]string{},
 		"how a test was built is a leaf",
 	},
 	{
 		"internal/record",
-		[]string{"proto/gen/..."},
+		[]string{"proto/gen/weft/...", "server/predict", "server/wire"},
 		"a recording holds what went over the wire, and is read where there is no server",
 	},
 	{
@@ -194,8 +250,13 @@ var layers = []layer{
 	},
 	{
 		"scripts/gpucheck",
-		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow", "gpu"},
+		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow", "server/wire", "gpu"},
 		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be part of, though it may use its words",
+	},
+	{
+		"scripts/sim",
+		[]string{"sharedsched/sim/..."},
+		"it plays schedulers, and no server",
 	},
 	{
 		"scripts/...",
@@ -206,9 +267,10 @@ var layers = []layer{
 
 // exclusive packages have fewer importers than the layers alone would allow.
 var exclusive = []struct{ pkg, importers, why string }{
-	{"internal/telemetry", "cmd/...", "metrics libraries stay out of the house: packages emit events, cmd attaches listeners"},
+	{"internal/telemetry", "internal/app", "metrics libraries stay out of the house: packages emit events, app attaches listeners"},
+	{"sharedsched/sim", "scripts/sim", "a server has no use for a simulator"},
+	{"internal/weftest", "a test", "what tests share is for test files, which are not asked"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
-	{"internal/weftest", "a test", "stand-ins are for test files, which are not asked"},
 	{"internal/race", "a test", "nothing works otherwise under the race detector"},
 	{"gpu/gputest", "a test", "stand-ins are for test files, which are not asked"},
 }
@@ -274,7 +336,9 @@ func TestLayering(t *testing.T) { holds(t, layering) }
 func TestLayeringComplains(t *testing.T) {
 	imports := func(pkg string) string { return "import _ \"" + module + "/" + pkg + "\"\n" }
 	tests := []struct{ file, imports, want string }{
-		{"server/server.go", "runtime/host", "the edge declares"},
+		{"cmd/weft/serve.go", "runtime/host", "is a package"},
+		{"internal/replay/replay.go", "runtime/host", "as any client does"},
+		{"server/server.go", "runtime/host", "behind the interfaces"},
 		{"server/routing/table.go", "sharedsched", "pure arithmetic"},
 		{"sharedsched/core.go", "runtime/tensor", "stands alone"},
 		{"sharedsched/sim/sim.go", "runtime/synth", "stands alone"},
@@ -286,8 +350,8 @@ func TestLayeringComplains(t *testing.T) {
 		{"runtime/execution/unit.go", "runtime/proof", "why rows may be joined"},
 		{"runtime/proof/prove.go", "runtime/execution", "behind an interface"},
 		{"runtime/proof/structure/slim/slim.go", "runtime/tensor", "its format"},
-		{"runtime/host/host.go", "runtime/ort", "which engine"},
-		{"runtime/host/host.go", "server", "which engine"},
+		{"runtime/host/host.go", "runtime/ort", "what residency decides"},
+		{"runtime/host/host.go", "server", "what residency decides"},
 		{"runtime/ort/engine.go", "runtime/host", "another process"},
 		{"runtime/synth/engine.go", "internal/config", "neither requests"},
 		{"gpu/device.go", "gpu/nvidia", "without one"},
@@ -306,24 +370,24 @@ func TestLayeringComplains(t *testing.T) {
 	}
 	t.Run("telemetry imported by a package that may import everything else", func(t *testing.T) {
 		got := complaintsAbout(t, layering, map[string]string{"runtime/host/host.go": imports("internal/telemetry")})
-		if len(got) != 2 || !strings.Contains(got[1], "only cmd/... imports internal/telemetry") {
+		if len(got) != 2 || !strings.Contains(got[1], "only internal/app imports internal/telemetry") {
 			t.Errorf("complaints %q, want the layer's and the exclusive rule's", got)
 		}
 	})
 	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")}, "only a test imports")
-	wantComplaint(t, layering, map[string]string{"cmd/weft/gpu.go": imports("gpu/gputest")}, "only a test imports")
+	wantComplaint(t, layering, map[string]string{"internal/app/gpu.go": imports("gpu/gputest")}, "only a test imports")
 	t.Run("allowed", func(t *testing.T) {
 		wantNone(t, layering, map[string]string{
 			"sharedsched/schedtest/s.go":      imports("sharedsched"),
 			"server/house_test.go":            imports("sharedsched/schedtest"),
-			"cmd/weft/main.go":                imports("internal/telemetry"),
+			"internal/app/app.go":             imports("internal/telemetry"),
 			"internal/telemetry/a.go":         imports("sharedsched"),
 			"internal/telemetry/listen/b.go":  imports("internal/telemetry"),
 			"server/server_test.go":           imports("runtime/host"),
 			"sharedsched/scheduler.go":        imports("sharedsched/fairq"),
 			"gpu/gputest/fake.go":             imports("gpu"),
-			"cmd/weft/gpu.go":                 imports("gpu/nvidia"),
-			"cmd/weft/gpu_test.go":            imports("gpu/gputest"),
+			"internal/app/gpu.go":             imports("gpu/nvidia"),
+			"internal/app/gpu_test.go":        imports("gpu/gputest"),
 			"runtime/host/host.go":            imports("runtime/catalog"),
 			"internal/config/flagfile/f.go":   imports("internal/config"),
 			"examples/internal/policy/p.go":   imports("internal/onnxgraph"),

@@ -25,7 +25,10 @@ var libraries = []struct {
 	},
 	{
 		"google.golang.org/grpc",
-		[]string{"server", "cmd/...", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck"},
+		[]string{
+			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...", "internal/app", "internal/replay",
+			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
+		},
 		"everything behind the edge works without an RPC library",
 	},
 }
@@ -34,6 +37,7 @@ var libraries = []struct {
 var standalone = []struct{ packages, why string }{
 	{"sharedsched/...", "the scheduler must be readable and movable without anybody's library"},
 	{"gpu", "what a device is needs no driver"},
+	{"server/predict", "the way of a request is the same for every protocol"},
 	{"internal/archtest", "the rules must not break with a library"},
 	{"scripts/setup", "set-up runs before any library is fetched"},
 }
@@ -69,16 +73,16 @@ func foreign(importPath string) bool {
 	return strings.Contains(first, ".") && !covers(module+"/...", importPath)
 }
 
-// statusInOneFile holds server/status.go's monopoly on gRPC status codes.
-func statusInOneFile(t *tree) []string {
+// statusInOnePackage holds server/status's monopoly on gRPC status codes.
+func statusInOnePackage(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
-		if f.test || !covers("server/...", f.dir) || f.path() == "server/status.go" {
+		if f.test || !covers("server/...", f.dir) || f.dir == "server/status" || f.dir == "server/servertest" {
 			continue
 		}
 		for _, importPath := range f.imports() {
 			if importPath == "google.golang.org/grpc/codes" || importPath == "google.golang.org/grpc/status" {
-				complaints = append(complaints, fmt.Sprintf("%s: only server/status.go may import %s: "+
+				complaints = append(complaints, fmt.Sprintf("%s: only server/status may import %s: "+
 					"what an error means to a client is decided in one place", f.path(), importPath))
 			}
 		}
@@ -94,6 +98,7 @@ func TestLibraryUseComplains(t *testing.T) {
 		{"gpu/gputest/fake.go", "github.com/NVIDIA/go-nvml/pkg/nvml", "only gpu/nvidia"},
 		{"runtime/host/host.go", "google.golang.org/grpc/codes", "without an RPC library"},
 		{"server/routing/table.go", "google.golang.org/grpc", "without an RPC library"},
+		{"server/predict/pipeline.go", "google.golang.org/protobuf/proto", "for every protocol"},
 		{"sharedsched/cost/cost.go", "golang.org/x/sync/errgroup", "anybody's library"},
 		{"scripts/setup/main.go", "github.com/alecthomas/kong", "before any library"},
 	}
@@ -110,13 +115,13 @@ func TestLibraryUseComplains(t *testing.T) {
 	})
 }
 
-func TestStatusInOneFile(t *testing.T) { holds(t, statusInOneFile) }
+func TestStatusInOnePackage(t *testing.T) { holds(t, statusInOnePackage) }
 
-func TestStatusInOneFileComplains(t *testing.T) {
+func TestStatusInOnePackageComplains(t *testing.T) {
 	const src = "import _ \"google.golang.org/grpc/codes\"\n"
-	wantComplaint(t, statusInOneFile, map[string]string{"server/predict.go": src}, "server/predict.go")
-	wantComplaint(t, statusInOneFile, map[string]string{"server/shadow/status.go": src}, "server/shadow/status.go")
-	wantNone(t, statusInOneFile, map[string]string{
-		"server/status.go": src, "server/predict_test.go": src, "examples/controlloop/main.go": src,
+	wantComplaint(t, statusInOnePackage, map[string]string{"server/weftapi/predict.go": src}, "server/weftapi/predict.go")
+	wantComplaint(t, statusInOnePackage, map[string]string{"server/shadow/status.go": src}, "server/shadow/status.go")
+	wantNone(t, statusInOnePackage, map[string]string{
+		"server/status/table.go": src, "server/predict_test.go": src, "examples/controlloop/main.go": src,
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // saturated is more calls of the standard model than it can answer, beside a caller.
@@ -17,9 +19,12 @@ func saturated(model string, caller load, span time.Duration) *scene {
 // TestImpatientCaller: someone who says that every answer is wanted within 1 ms, which cannot be, takes no more throughput from
 // others than a caller who does not say when, and not more than what his answers cost.
 func TestImpatientCaller(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 6 seconds")
+	}
 	const span = 20 * time.Second
 	undisturbed := alone(1500, span).inVirtualTime(t).calls[0].by(span, limit)
-	for _, test := range []struct {
+	tests := []struct {
 		name, model string // of the caller
 		manifest    string
 		rate        float64
@@ -27,7 +32,11 @@ func TestImpatientCaller(t *testing.T) {
 		{"of the same model", "standard", standard, 50},
 		{"of a cheap model", "own", curve(1800*time.Microsecond, 200*time.Microsecond, "max_batch_size: 64"), 50},
 		{"of a dear model", "own", standard, 10},
-	} {
+	}
+	if race.Enabled {
+		tests = tests[:1] // each takes ten seconds there
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			caller := load{model: test.model, course: steady(test.rate, span), limit: limit, seed: 2}
 			patient := saturated(test.manifest, caller, span).inVirtualTime(t)
@@ -65,9 +74,16 @@ const safety = 30 * time.Second
 // TestSafetyDeadlines: a caller whose deadline is half a minute gets answers about as soon as others, and does not keep them from
 // theirs.
 func TestSafetyDeadlines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	const span = 20 * time.Second
+	parts := []float64{0.1, 0.02, 0.5}
+	if race.Enabled {
+		parts = parts[:1] // each takes five seconds there
+	}
 	for _, rate := range []float64{0.9 * capacity, 1.8 * capacity} {
-		for _, part := range []float64{0.02, 0.1, 0.5} {
+		for _, part := range parts {
 			t.Run(fmt.Sprintf("%.0f %% of %.0f per second", 100*part, rate), func(t *testing.T) {
 				p := mixed(rate, part, span).inVirtualTime(t)
 				others, caller := p.calls[0], p.calls[1]

@@ -59,6 +59,9 @@ const (
 // TestColdModel: a model of which nothing is known is called at once with all that it is to answer, or more. After 20 batches its
 // batches are as large as they may be and their costs are known, and hardly any answer came too late meanwhile.
 func TestColdModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 seconds")
+	}
 	for _, rate := range []float64{700, 1500} {
 		for seed := range uint64(5) {
 			t.Run(fmt.Sprintf("%v per second, seed %d", rate, seed), func(t *testing.T) {

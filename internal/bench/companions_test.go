@@ -59,7 +59,7 @@ func (c companions) play(b *testing.B, rate float64, span time.Duration) played 
 		if writer, err = record.New(record.Config{Dir: b.TempDir(), Sample: 1, Inputs: record.InputsFull}); err != nil {
 			b.Fatal(err)
 		}
-		settings.Recorder = recorder{writer}
+		settings.Recorder = writer
 	}
 	s := scene{loads: []load{{model: "standard", course: steady(rate, span), limit: limit, seed: 1}}}
 	p := s.play(b, h, func(h *synthHouse) ask { return overGRPC(h.serveAs(b, settings)) })
@@ -78,14 +78,4 @@ func (c companions) play(b *testing.B, rate float64, span time.Duration) played 
 		}
 	}
 	return p
-}
-
-// recorder is a server.Recorder.
-type recorder struct{ *record.Writer }
-
-func (r recorder) Record(e *server.Recorded) {
-	r.Writer.Record(record.Entry{
-		At: e.At, Code: e.Code, Message: e.Message, Model: e.Model, Version: e.Version, Slot: e.Slot,
-		LimitUs: e.Limit.Microseconds(), Request: e.Request, Response: e.Response,
-	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -137,7 +138,7 @@ func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ s
 func (h *house) serve(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
 	edge := server.New(server.Config{}, h.host, h.sched)
-	return listen(tb, edge.Register, server.Transport{}.Options()...)
+	return listen(tb, edge.Register, transport.Config{}.Options()...)
 }
 
 // listen serves on a loopback port and returns a connection to it.

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -20,14 +21,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestHotSwaps replaces a version fifty times, each with the next number. With time to spare every request is answered, hardly later
-// than without; when twice as many come as the device can serve, none fails but for want of time or room. Neither sessions nor
-// memory are left of those that went.
+// TestHotSwaps replaces a version fifty times (ten times under the race detector), each with the next number. With time to spare
+// every request is answered, hardly later than without; when twice as many come as the device can serve, none fails but for want of
+// time or room. Neither sessions nor memory are left of those that went.
 func TestHotSwaps(t *testing.T) {
-	const (
-		swaps = 50
-		small = 8 / 0.028 // requests a second that full batches answer
-	)
+	if testing.Short() {
+		t.Skip("it takes 6 seconds")
+	}
+	const small = 8 / 0.028 // requests a second that full batches answer
+	swaps := 50
+	if race.Enabled {
+		swaps = 10
+	}
 	for _, rate := range []float64{small / 4, 2 * small} {
 		steady, _ := swapping(t, rate, 0)
 		swapped, grown := swapping(t, rate, swaps)

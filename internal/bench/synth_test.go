@@ -14,6 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/transport"
 )
 
 // synthHouse is a house whose models are latency curves that share a device.
@@ -85,5 +86,5 @@ func (h *synthHouse) serve(tb testing.TB) weftv1.PredictionServiceClient {
 func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionServiceClient {
 	tb.Helper()
 	edge := server.New(c, h, h.sched)
-	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register, server.Transport{}.Options()...))
+	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register, transport.Config{}.Options()...))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/weftserve/weft/server/predict"
 )
 
 const (
@@ -50,6 +52,13 @@ func newWriter(c Config, create creator) (*Writer, error) {
 func (w *Writer) Record(e Entry) {
 	if w.sampler.takes(e.Request.GetEpisodeId(), e.Request.GetRequestId()) {
 		w.queue.offer(e)
+	}
+}
+
+// Keep implements predict.Recorder: it is Record of a request that was served.
+func (w *Writer) Keep(r *predict.Recorded) {
+	if w.sampler.takes(r.Request.Episode, r.Request.ID) {
+		w.queue.offer(entryOf(r))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
-	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -21,7 +21,7 @@ import (
 // TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted with.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 	h := New(Config{MemoryBudget: synthMemory})
-	held, err := h.memory.take(candidate{model: "m", manifest: &modelrepo.Manifest{Synth: &modelrepo.Synth{}}}, synthMemory)
+	held, err := h.memory.Take("m", 1, synthMemory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 	if err := h.closeSession(r); err != nil {
 		t.Fatal(err)
 	}
-	if s.closed != 1 || s.held.Load() > 0 || h.memory.inUse != 0 {
-		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(), h.memory.inUse)
+	if s.closed != 1 || s.held.Load() > 0 || h.Counts().MemoryInUse != 0 {
+		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(), h.Counts().MemoryInUse)
 	}
 }
 
@@ -69,9 +69,9 @@ func (c *closing) Close() error {
 }
 
 // replica returns a replica with the session that has executed a batch.
-func (c *closing) replica(t *testing.T, h *Host, held *holding) *replica {
+func (c *closing) replica(t *testing.T, h *Host, held *fleet.Holding) *replica {
 	t.Helper()
-	r := &replica{host: h, version: &version{model: "m"}, device: h.fleet.get("dev"), memory: held}
+	r := &replica{host: h, version: &version{model: "m"}, device: h.fleet.Get("dev"), memory: held}
 	loaded := execution.Load(engine.Opened{Session: c, Memory: c})
 	loaded.Keep(1)
 	r.unit = r.newUnit(loaded)
@@ -93,7 +93,7 @@ func TestLockedBuffersOnALostDevice(t *testing.T) {
 		h.LoseDevice("dev", errors.New("fell off the bus"))
 		begin := time.Now()
 		err := h.closeSession(r)
-		if took := time.Since(begin); took != lostPatience || err == nil || !strings.Contains(err.Error(), "left behind") {
+		if took := time.Since(begin); took != 5*time.Second || err == nil || !strings.Contains(err.Error(), "left behind") {
 			t.Errorf("after %v: %v", took, err)
 		}
 		time.Sleep(time.Hour)

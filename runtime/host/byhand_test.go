@@ -372,6 +372,10 @@ func TestAnInterruptedUnloadIsFinished(t *testing.T) {
 	}
 	w.put("m", 1, times(5), "first")
 	w.reconcile()
+	w.states("m ")
+	if err := w.LoadVersion(t.Context(), "m", 1); err != nil {
+		t.Fatal(err)
+	}
 	w.answers(w.version("m", 1), 15)
 	if f.closed != 1 {
 		t.Errorf("closed %d times", f.closed)

@@ -38,7 +38,7 @@ func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 			call.Outcome.Queue += waited
 			return err
 		}
-		if r.device.lost.Load() != nil {
+		if r.device.Lost() != nil {
 			if err := h.awaitReplica(ctx, call, limitOf(call, arrival)); err != nil {
 				return err
 			}

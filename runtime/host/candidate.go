@@ -1,11 +1,9 @@
 package host
 
 import (
-	"path/filepath"
-	"reflect"
-
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 // candidate is a version as the repository has it: what is to be loaded, or was.
@@ -15,28 +13,20 @@ type candidate struct {
 	manifest *modelrepo.Manifest
 }
 
+// from returns the candidate that residency speaks of.
+func from(c residency.Candidate) candidate { return candidate{c.Model, c.Version, c.Manifest} }
+
+func (c *candidate) to() residency.Candidate {
+	return residency.Candidate{Model: c.model, Version: c.version, Manifest: c.manifest}
+}
+
 func (c *candidate) path() string {
-	if c.version.Path != "" {
-		return c.version.Path
-	}
-	return c.version.Dir
+	to := c.to()
+	return to.Path()
 }
 
-// hide returns an error of the candidate of which callers are told no path of this machine.
-func (c *candidate) hide(err error) *catalog.Hidden { return hide(err, filepath.Dir(c.version.Dir)) }
-
-// alike reports whether loading the one must end as loading the other.
-func (c *candidate) alike(other candidate) bool {
-	return c.version.Fingerprint == other.version.Fingerprint && c.version.Path == other.version.Path && sameSettings(c.manifest, other.manifest)
-}
-
-// sameSettings reports whether two manifests say the same of how each version is loaded and run.
-func sameSettings(a, b *modelrepo.Manifest) bool {
-	if a == b {
-		return true
-	}
-	x, y := *a, *b
-	x.Versions, y.Versions = modelrepo.Versions{Transition: x.Versions.Transition}, modelrepo.Versions{Transition: y.Versions.Transition}
-	x.Traffic, y.Traffic = nil, nil
-	return reflect.DeepEqual(x, y)
+// hide returns an error of which callers are told no path of this machine.
+func (c *candidate) hide(err error) *catalog.Hidden {
+	to := c.to()
+	return to.Hide(err)
 }

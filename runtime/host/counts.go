@@ -16,10 +16,9 @@ type Counts struct {
 
 // Counts returns the present counts.
 func (h *Host) Counts() Counts {
-	h.memory.mu.Lock()
-	defer h.memory.mu.Unlock()
+	inUse, budget := h.memory.InUse()
 	return Counts{
 		Loads: h.counts.loads.Load(), LoadFailures: h.counts.failures.Load(), Unloads: h.counts.unloads.Load(),
-		MemoryInUse: h.memory.inUse, MemoryBudget: h.memory.budget,
+		MemoryInUse: inUse, MemoryBudget: budget,
 	}
 }

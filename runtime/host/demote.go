@@ -5,24 +5,13 @@ import (
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until it is loaded anew or
 // its manifest asks for other batches.
-
-// demotion is why a version is out of batching although it was found fit for it.
-type demotion struct {
-	why string
-	of  candidate // with the manifest that was in force
-}
-
-// covers reports whether what is loaded from c is what was demoted.
-func (d *demotion) covers(c candidate) bool {
-	return d.of.version.Fingerprint == c.version.Fingerprint && d.of.version.Dir == c.version.Dir &&
-		sameOpening(d.of.manifest, c.manifest) && sameGrouping(&d.of.manifest.Batching, &c.manifest.Batching)
-}
 
 // demote takes a replica's version out of batching, once; why is a sentence for the log and the metadata, with the numbers. When it
 // returns, no further batch of more than one request of the version is formed, and it is not audited any more. Batches in flight end as
@@ -55,40 +44,9 @@ func (h *Host) remark(v *version, text string) {
 	h.inBackground(func() { h.publishVerdict(v) })
 }
 
-// inBackground does something that Close waits for, unless the host is closed.
-func (h *Host) inBackground(do func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed {
-		h.loads.Go(do)
-	}
-}
-
 // publishVerdict publishes how a version is served, and why, after that has changed.
 func (h *Host) publishVerdict(v *version) {
-	h.update(v.model, func() bool {
-		m := h.models[v.model]
-		if m == nil || m.versions[v.number] == nil {
-			return false
-		}
-		e := m.versions[v.number]
-		if e.resident != v && e.resident != nil {
-			return false
-		}
-		if why := v.demoted.Load(); why != nil {
-			e.demotion = &demotion{*why, candidate{v.model, v.from.version, v.settings}}
-		}
-		if e.resident == nil || len(v.list()) == 0 {
-			return false // its devices were lost meanwhile
-		}
-		next := *e.public
-		first := v.list()[0]
-		next.Signature = first.shown()
-		describe(&next, v.settings, first.judged(v.settings))
-		v.publish(&next)
-		e.public = &next
-		return true
-	})
+	h.step(residency.Judged{Model: v.model, Number: v.number, Resident: v.id, Demoted: v.demoted.Load()})
 }
 
 // tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs requests one by

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/sharedsched"
@@ -12,7 +13,7 @@ import (
 
 // flowFor returns who is to own the share of the device that the replica uses.
 func (r *replica) flowFor(c candidate) flowKey {
-	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.name, c.manifest.Weight}
+	return flowKey{flowName(r.model, r.number, c.manifest.Fairness), r.device.Name, c.manifest.Weight}
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
@@ -43,28 +44,27 @@ func (h *Host) enroll(c candidate, r, replaces *replica) error {
 // near returns the replica of the version of the model that comes before a number, else of the first after it: what its executions
 // take is the best guess for those that warming up will not measure. Only what is on the device counts, unless that is nil. It
 // returns nil if there is none.
-func (h *Host) near(model string, number int64, on *device) *replica {
+func (h *Host) near(model string, number int64, on *fleet.Device) *replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var best *replica
-	m := h.models[model]
-	if m == nil {
-		return nil
-	}
-	for n, e := range m.versions {
-		v := e.resident
-		if v == nil || n == number {
-			continue
+	var all []*replica
+	if m := h.residency.Model(model); m != nil {
+		for _, v := range m.Versions {
+			if v.Resident != nil {
+				all = append(all, h.replicasOf(v.Resident.Replicas)...)
+			}
 		}
-		for _, r := range v.list() {
-			if on != nil && r.device != on {
-				continue
-			}
-			switch {
-			case best == nil, v.number < number && (best.number > number || v.number > best.number),
-				best.number > number && v.number < best.number:
-				best = r
-			}
+	}
+	return nearest(all, number, on)
+}
+
+func nearest(all []*replica, number int64, on *fleet.Device) (best *replica) {
+	for _, r := range all {
+		n := r.number
+		switch {
+		case n == number, on != nil && r.device != on:
+		case best == nil, n < number && (best.number > number || n > best.number), best.number > number && n < best.number:
+			best = r
 		}
 	}
 	return best

@@ -16,7 +16,7 @@ func (r *replica) newUnit(l *execution.Loaded) *execution.Unit {
 }
 
 // Lost reports whether the replica's device failed.
-func (r *replica) Lost() bool { return r.device.lost.Load() != nil }
+func (r *replica) Lost() bool { return r.device.Lost() != nil }
 
 // Found draws the consequences of what an execution found.
 func (r *replica) Found(f execution.Finding) {

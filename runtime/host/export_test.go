@@ -7,24 +7,26 @@ import (
 	"time"
 )
 
-// Unload unloads a version whoever still wants it.
+// Unload unloads a version by hand.
 func (h *Host) Unload(ctx context.Context, name string, number int64) error {
-	return h.unload(ctx, name, number, func(*model, *entry) error { return nil }, nil)
+	return h.UnloadVersion(ctx, name, number, "test")
+}
+
+// serving returns the version that serves under a number.
+func (h *Host) serving(name string, number int64) *version {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.versions[h.residency.Model(name).Versions[number].Resident.ID]
 }
 
 // Load returns the load of a device.
 func (h *Host) Load(device string) float64 {
-	d := h.fleet.get(device)
-	h.fleet.mu.Lock()
-	defer h.fleet.mu.Unlock()
-	return d.load
+	return h.fleet.Load(h.fleet.Get(device))
 }
 
 // RowCost returns what a row of a resident version took lately, on its first replica.
 func (h *Host) RowCost(name string, number int64) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return time.Duration(h.models[name].versions[number].resident.list()[0].perRow.Load())
+	return time.Duration(h.serving(name, number).list()[0].perRow.Load())
 }
 
 // Demote takes a resident version out of batching.
@@ -32,17 +34,13 @@ func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, n
 
 // Demoter returns what a replica that serves now calls when it finds a reason to take its version out of batching.
 func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
-	h.mu.Lock()
-	r := h.models[name].versions[number].resident.list()[0]
-	h.mu.Unlock()
+	r := h.serving(name, number).list()[0]
 	return func(why string) { h.demote(r, why) }
 }
 
 // Tuning reports whether the settings of a resident version are being changed.
 func (h *Host) Tuning(name string, number int64) bool {
-	h.mu.Lock()
-	v := h.models[name].versions[number].resident
-	h.mu.Unlock()
+	v := h.serving(name, number)
 	free := v.tuning.TryLock()
 	if free {
 		v.tuning.Unlock()
@@ -60,7 +58,7 @@ func (h *Host) Changed(name string) <-chan struct{} {
 // Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up,
 // for instance.
 func (h *Host) Locked() bool {
-	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu, &h.memory.mu, &h.fleet.mu} {
+	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu} {
 		free := false
 		for range 100_000 { // others hold it for a moment
 			if free = mu.TryLock(); free {
@@ -85,3 +83,18 @@ func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 
 // Auditing returns the memory that audits hold, in bytes.
 func (h *Host) Auditing() int64 { return h.auditing.Load() }
+
+// Known returns how many versions and replicas the host remembers beyond those that are published.
+func (h *Host) Known() (versions, replicas int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	versions, replicas = len(h.versions), len(h.replicas)
+	for _, faces := range h.faces {
+		for _, f := range faces {
+			if f.resident != nil {
+				versions, replicas = versions-1, replicas-len(f.resident.list())
+			}
+		}
+	}
+	return versions, replicas
+}

@@ -182,6 +182,8 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	t.Cleanup(func() {
 		if err := w.Close(context.Background()); err != nil {
 			t.Error(err)
+		} else if versions, replicas := w.Known(); versions+replicas > 0 && len(w.Snapshot().Lost) == 0 {
+			t.Errorf("closed, and %d versions and %d replicas are remembered", versions, replicas)
 		}
 		w.sched.Close()
 		for path, e := range w.engines {

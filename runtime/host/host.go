@@ -1,23 +1,11 @@
-// Package host keeps models resident: it places and loads them, has their batching proven, and hands requests to the
+// Package host keeps models resident. It is the shell around residency.Machine, which decides what is loaded where and what happens
+// next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended, and hands requests to the
 // scheduler.
 //
-// A version's life: published as loading, opened, its batching decided, added to the scheduler, proven and warmed up through
-// the scheduler beside live traffic, published as ready; later published as unloading, drained, closed, gone. One that takes the
-// place of another under the same number is loaded while that is published as ready, and published in its stead; the other is
-// then drained and closed. A version that failed is tried again.
-//
-// A version has a replica on each device that it is on. Placing the first is part of loading it; others come and go while it serves. A
-// device that fails takes its replicas along.
-//
-// What is resident follows what is wanted: Follow and the calls that change something at run time only note what is wanted now,
-// and a goroutine per model, its settler, then does the next step towards it until there is none. So it does not matter in which
-// order wishes come, or what was interrupted. A model that takes long to load holds up others only where it takes one of the few
-// places for opening or proving one, but it does hold up what else is to be done to itself.
-//
-// Locks: model.turn is held across whole loads, Host.following while a listing is taken over, Host.deciding from the look at a model
-// until what is decided of it is kept and published, fleet.placing while a device is chosen; no request takes any of them. Under these, one at a time and never together: Host.mu,
-// flows.mu and memory.mu. fleet.mu is a leaf under all of them. The engine and OnChange are never called with any of those four. flows.mu
-// is held across calls of the scheduler, which never calls back with its own lock held.
+// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is decided about it is
+// kept and published. Under these, one at a time and never together: Host.mu, which guards the machine, and flows.mu. The engine and
+// Config.OnChange are never called with either held. flows.mu is held across calls of the scheduler, which never calls back with its own
+// lock held.
 package host
 
 import (
@@ -25,12 +13,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -100,19 +91,26 @@ type Host struct {
 	opening   chan struct{}     // one element for each version that is being opened
 	proving   chan struct{}     // one element for each version that is being proven and warmed up
 	deciding  sync.Mutex        // held while something is decided, or learned from a manifest, until that is kept and published
-	memory    memory
-	fleet     fleet
+	memory    *fleet.Budget
+	fleet     *fleet.Fleet
 	counts    counts
 	auditing  atomic.Int64 // bytes that are kept for audits
 
-	mu       sync.Mutex
-	models   map[string]*model        // guarded by mu
-	changed  map[string]chan struct{} // guarded by mu: by model, where somebody waits; closed when what is published of it changes
-	short    map[string]struct{}      // guarded by mu: models of which a version failed for want of memory, or did
-	retiring map[*replica]struct{}    // guarded by mu: not published any more, and not closed yet
-	watching bool                     // guarded by mu: the load of the devices is looked at
-	closed   bool                     // guarded by mu: nothing is loaded any more
-	loads    sync.WaitGroup           // counts what may load, and what waits for it; Add is guarded by mu
+	mu        sync.Mutex
+	residency *residency.Machine               // guarded by mu
+	versions  map[int64]*version               // guarded by mu: by the number of the resident that they are
+	replicas  map[residency.ReplicaID]*replica // guarded by mu: those that residency knows
+	enlisted  int64                            // guarded by mu: counts them
+	faces     map[string]map[int64]face        // guarded by mu: what is published of each version of each model
+	changed   map[string]chan struct{}         // guarded by mu: by model, where somebody waits; closed when what is published of it changes
+	settling  map[string]chan struct{}         // guarded by mu: the same; closed when nothing is running for it
+	listeners map[*listener]struct{}           // guarded by mu
+	watching  bool                             // guarded by mu: the load of the devices is looked at
+	closed    bool                             // guarded by mu: nothing is loaded any more
+	loads     sync.WaitGroup                   // counts what may load, and what waits for it; Add is guarded by mu
+	drains    context.Context                  //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
+	start     func(func())                     // guarded by mu: starts a goroutine that Close waits for
+	closing   func(error)                      // guarded by mu: hears how each version and replica was closed in the end
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -125,10 +123,13 @@ func New(cfg Config) *Host {
 	}
 	h := &Host{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
-		models: map[string]*model{}, changed: map[string]chan struct{}{}, short: map[string]struct{}{}, retiring: map[*replica]struct{}{}, memory: memory{budget: cfg.MemoryBudget},
-		fleet: fleet{lanes: cfg.Lanes, free: cfg.FreeMemory},
+		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{}, faces: map[string]map[int64]face{},
+		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
+		memory: fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
+		residency: residency.New(residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
+	h.drains, h.start = h.stop, h.loads.Go
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h
 }
@@ -150,14 +151,11 @@ var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.Err
 // that did not drain by then keeps its memory, because a run may still be using it. The host takes no more loads.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	h.closed = true
-	for _, m := range h.models {
-		for _, e := range m.versions {
-			e.failure.stop()
-		}
-	}
+	h.closed, h.start = true, nil
+	rest := h.stepLocked(residency.Closing{})
 	h.mu.Unlock()
+	rest()
 	h.stopNow(errClosing)
 	h.loads.Wait()
-	return h.unloadAll(ctx)
+	return h.closeAll(ctx)
 }

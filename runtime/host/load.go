@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 // parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening takes disk and
@@ -19,38 +19,45 @@ const (
 	parallelProofs = 8
 )
 
-// load brings one version from loading to ready or failed. Where there is one that serves under the number, it takes that one's
-// place. The caller has the model's turn.
-func (h *Host) load(ctx context.Context, c candidate) {
-	before := h.beginLoad(c)
-	h.mu.Lock()
-	v := newVersion(c, before)
-	if d := h.models[c.model].versions[c.version.Number].demotion; d != nil && before == nil && d.covers(c) {
-		v.demoted.Store(&d.why) // its devices were lost, which is no reason to trust it again
-	}
-	h.mu.Unlock()
+// load opens and proves a version, in the place of before, which serves under its number; nil if nothing does.
+func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
+	c := from(e.Of)
+	v := newVersion(c, e.Resident)
+	v.demoted.Store(e.Demoted)
+	done := residency.Loaded{Load: e}
 	r, err := h.place(ctx, c, v, before)
 	if err != nil {
-		h.fail(ctx, c, err)
+		done.Err, done.Interrupted, done.Free = err, ctx.Err() != nil, h.memory.Free()
+		if !done.Interrupted {
+			h.counts.failures.Add(1)
+		}
+		h.step(done)
 		return
 	}
 	v.change([]*replica{r})
-	if before != nil {
-		h.fillUp(ctx, c, v, before)
+	h.fillUp(ctx, c, v, before, e.Replicas)
+	for _, r := range v.list() {
+		done.Replicas = append(done.Replicas, h.enlist(r))
 	}
-	h.publishReady(c, v)
-	_ = h.keepByHand(c.model, c.version.Number) // whoever asked may be gone; if not, they try again and are told
-	if before != nil {
-		h.log.Info("a model version was replaced by what lies under its number now", "model", c.model, "version", c.version.Number, "path", c.path())
-		before.ready.Store(false)
-		h.retireLater(before.list()...)
+	h.mu.Lock()
+	h.versions[v.id] = v
+	h.mu.Unlock()
+	h.counts.loads.Add(1)
+	done.Sites, _ = h.sites(c) // it had some a moment ago
+	done.Wait, done.Demoted = v.wait, v.demoted.Load()
+	h.step(done)
+	_ = h.keepOverride(c.model, c.version.Number) // whoever asked may be gone; if not, they try again and are told
+	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
+		if err := m.Traffic.CheckOutputs(m); err != nil {
+			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.model, "cause", err)
+		}
 	}
 }
 
-// fillUp gives a version that takes another's place as many replicas as that has, lest what they answered together be too much for
+// fillUp gives a version that takes another's place up to so many replicas: what they answered together could be too much for
 // one. What cannot be had now is left for later.
-func (h *Host) fillUp(ctx context.Context, c candidate, v, before *version) {
-	for len(v.list()) < min(v.wants(), len(before.list())) {
+func (h *Host) fillUp(ctx context.Context, c candidate, v, before *version, replicas int) {
+	for len(v.list()) < replicas {
 		r, err := h.place(ctx, c, v, before)
 		if err != nil {
 			return
@@ -67,26 +74,6 @@ func hold(ctx context.Context, slots chan struct{}) (release func()) {
 	case <-ctx.Done():
 		return func() {}
 	}
-}
-
-// beginLoad publishes that a version is being loaded, and returns the one that serves under its number; nil if there is none.
-func (h *Host) beginLoad(c candidate) (before *version) {
-	h.update(c.model, func() bool {
-		m := h.models[c.model]
-		e := m.versions[c.version.Number]
-		if e == nil {
-			e = &entry{}
-			m.versions[c.version.Number] = e
-		}
-		e.loading, e.kept = true, ""
-		e.failure.stop()
-		if e.resident == nil {
-			e.public = c.announced()
-		}
-		before = e.resident
-		return true
-	})
-	return before
 }
 
 // admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out of the
@@ -117,7 +104,7 @@ func (h *Host) admit(ctx context.Context, c candidate, r, replaces *replica) (er
 	}
 	judged := r.judged(c.manifest)
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.Signature) {
-		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.name, others[0].device.name)
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.path(), r.device.Name, others[0].device.Name)
 	}
 	r.seats.Add(1)
 	r.sessions.Add(1)
@@ -143,7 +130,7 @@ func (r *replica) decide(c candidate) (*proof.Decision, error) {
 // prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
 func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
-		Model: r.model, Version: r.number, Device: r.device.name, Path: c.version.Path,
+		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.version.Path,
 		Batching: &c.manifest.Batching, Log: h.log,
 	}
 	if c.manifest.Synth != nil {
@@ -161,28 +148,4 @@ func (h *Host) prove(ctx context.Context, c candidate, r *replica, d *proof.Deci
 		return nil, fmt.Errorf("%s: warm-up: %w", c.path(), err)
 	}
 	return found, nil
-}
-
-// publishReady publishes a version that was loaded, in the place of what serves under its number if there is something.
-func (h *Host) publishReady(c candidate, v *version) {
-	v.ready.Store(true)
-	h.counts.loads.Add(1)
-	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
-		first := v.list()[0]
-		e.resident, e.loading, e.failure = v, false, nil
-		if v.demoted.Load() == nil {
-			e.demotion = nil
-		}
-		public.State, public.Cause, public.Fault, public.Path = catalog.Ready, "", nil, c.path()
-		public.Signature = first.shown()
-		describe(public, c.manifest, first.judged(c.manifest))
-		v.publish(public)
-		public.LoadedAt = time.Now()
-	})
-	h.leaveLost(v)
-	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
-		if err := m.Traffic.CheckOutputs(m); err != nil {
-			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.model, "cause", err)
-		}
-	}
 }

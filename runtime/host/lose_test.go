@@ -476,3 +476,35 @@ func TestLostDuringATrial(t *testing.T) {
 		}
 	})
 }
+
+// TestADeviceComesBack as another incarnation: what failed for want of it is loaded there, and what found a worse place moves.
+func TestADeviceComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
+		w.add("m", 1, m.open, tiny)
+		w.load("m")
+		w.on("m", 1, "gpu")
+		w.LoseDevice("gpu", errors.New("fell off the bus"))
+		w.LoseDevice("gpu", errors.New("fell off the bus again"))
+		time.Sleep(time.Minute)
+		w.on("m", 1, "cpu")
+		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Cause != "fell off the bus" {
+			t.Errorf("lost %v", lost)
+		}
+		stop := w.asking()
+		w.RestoreDevice("gpu")
+		w.RestoreDevice("gpu") // does nothing
+		time.Sleep(time.Minute)
+		stop()
+		w.on("m", 1, "gpu")
+		if got := w.Snapshot().Lost; len(got) > 0 {
+			t.Errorf("lost %v", got)
+		}
+		if sessions := m.sessions(); len(sessions) != 1 || sessions["gpu"] != 1 {
+			t.Errorf("sessions %v", sessions)
+		}
+		w.LoseDevice("gpu", errors.New("once more"))
+		time.Sleep(time.Minute)
+		w.on("m", 1, "cpu")
+	})
+}

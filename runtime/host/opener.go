@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -13,8 +14,4 @@ import (
 type Opener func(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error)
 
 // Site is a device that may run a model.
-type Site struct {
-	Device string
-	// Rank is 0 for what the model is wanted on most. What has a higher rank is taken only if nothing of a lower one can be.
-	Rank int
-}
+type Site = placement.Site

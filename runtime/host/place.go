@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/runtime/residency"
 )
-
-// errSameDevice says that an engine put a version where it is already, because it cannot run it on the device that it was asked to.
-var errSameDevice = errors.New("the version is on that device already")
 
 // place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published yet. before is
 // the version that it takes the place of, or nil. What fails for its device's sake is tried on the next one.
@@ -32,33 +33,34 @@ func (h *Host) place(ctx context.Context, c candidate, v, before *version) (*rep
 
 // placeOn is place for some of the devices.
 func (h *Host) placeOn(ctx context.Context, c candidate, v, before *version, sites []Site) (*replica, error) {
-	wanted := room{need: c.estimate(), prefer: h.preferred(v, before), against: map[string]error{}}
+	wanted := fleet.Room{Need: c.estimate(), Prefer: h.preferred(v, before), Against: map[string]error{}}
 	for _, r := range v.list() {
-		wanted.against[r.device.name] = errSameDevice
+		wanted.Against[r.device.Name] = fleet.ErrResident
 	}
 	for ctx.Err() == nil {
 		if err := h.blamed(c); err != nil {
 			return nil, err
 		}
 		// Looked at before a device is: a version that the budget refuses must not make the device look full to others meanwhile.
-		if err := h.memory.fits(c, wanted.need); err != nil {
+		if err := h.memory.Fits(c.model, c.version.Number, wanted.Need); err != nil {
 			return nil, err
 		}
-		d, full := h.fleet.reserve(sites, wanted)
+		d, full := h.fleet.Reserve(sites, wanted)
 		if d == nil {
-			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.need, Devices: full}
+			return nil, &catalog.PlacementError{Model: c.model, Version: c.version.Number, Need: wanted.Need, Devices: full}
 		}
-		r, err := h.openOn(ctx, c, v, d, before, wanted.need)
+		r, err := h.openOn(ctx, c, v, d, before, wanted.Need)
 		if err == nil {
 			if len(v.list()) == 0 && r.device == d { // else the engine cannot have it on the devices that it was asked to
-				h.settleFor(v, d, sites, wanted.need, full)
+				h.waitFor(v, d, sites, wanted.Need, full)
 			}
 			return r, nil
 		}
-		if d.name == "" || d.lost.Load() == nil && engine.KindOf(err) != engine.OutOfMemory {
+		if d.Name == "" || d.Lost() == nil && engine.KindOf(err) != engine.OutOfMemory {
 			return nil, err
 		}
-		wanted.against[d.name] = err
+		wanted.Against[d.Name] = err
+		d.AwaitKnown(ctx) // so that the version is blamed for it
 	}
 	return nil, context.Cause(ctx)
 }
@@ -71,22 +73,57 @@ func (h *Host) sites(c candidate) ([]Site, error) {
 	return h.cfg.Sites(c.version, c.manifest)
 }
 
+// blamed returns an error for what has broken too many devices.
+func (h *Host) blamed(c candidate) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of := c.to()
+	return h.residency.Blamed(&of)
+}
+
+// waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not waited for.
+func (h *Host) waitFor(v *version, d *fleet.Device, sites []Site, need int64, full []catalog.FullDevice) {
+	rank := placement.Rank(d.Name, sites)
+	full = slices.DeleteFunc(full, func(f catalog.FullDevice) bool { return f.Lost || placement.Rank(f.Name, sites) >= rank })
+	if len(full) == 0 {
+		return
+	}
+	w := &residency.Wait{Need: need, Why: residency.WaitsAbove(d.Name, need, full)}
+	for _, f := range full {
+		if f.Cause == nil {
+			w.Full = append(w.Full, f.Name)
+		}
+	}
+	w.Failed = len(w.Full) < len(full)
+	v.wait = w
+	h.log.Warn("a model version is on another device than its manifest prefers", "model", v.model, "version", v.number, "cause", w.Why)
+}
+
+// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.
+func peers(v *version, sites []Site) []Site {
+	rank := 0
+	if all := v.list(); len(all) > 0 {
+		rank = placement.Rank(all[0].device.Name, sites)
+	}
+	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
+}
+
 // preferred returns the device on which a version is expected to be at home: that of the version whose place it takes, or of one near
 // it, whose costs it inherits there; "" if there is none.
 func (h *Host) preferred(v, before *version) string {
 	if before != nil {
 		if all := before.list(); len(all) > 0 { // else its device was lost
-			return all[0].device.name
+			return all[0].device.Name
 		}
 	}
 	if r := h.near(v.model, v.number, nil); r != nil {
-		return r.device.name
+		return r.device.Name
 	}
 	return ""
 }
 
 // openOn opens a version on a device, where so much memory was reserved for it, and admits it.
-func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, before *version, reserved int64) (*replica, error) {
+func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *fleet.Device, before *version, reserved int64) (*replica, error) {
 	release := hold(ctx, h.opening)
 	var r *replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
@@ -94,7 +131,7 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 		r, err = h.open(ctx, c, v, d, reserved)
 	}
 	release()
-	h.fleet.settle(d, reserved) // from here on the device itself shows what it takes
+	h.fleet.Settle(d, reserved) // from here on the device itself shows what it takes
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +142,12 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 	switch {
 	case err != nil:
 	case v.on(r.device) != nil:
-		err = fmt.Errorf("%s on %s: %w", c.path(), r.device.name, errSameDevice)
+		err = fmt.Errorf("%s on %s: %w", c.path(), r.device.Name, fleet.ErrResident)
 	default:
 		if before != nil {
 			replaces = before.on(r.device)
 		}
-		err = r.device.during(ctx, func(ctx context.Context) error { return h.admit(ctx, c, r, replaces) }, func(err error) {
+		err = r.device.During(ctx, func(ctx context.Context) error { return h.admit(ctx, c, r, replaces) }, func(err error) {
 			if err == nil {
 				h.finish(context.Background(), r)
 				return
@@ -119,8 +156,8 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 		})
 	}
 	switch {
-	case errors.Is(err, errLeftBehind): // something may run there still, so that its session cannot be closed
-		h.memory.give(r.memory)
+	case errors.Is(err, fleet.ErrLeftBehind): // something may run there still, so that its session cannot be closed
+		h.memory.Give(r.memory)
 		return nil, lostMeanwhile(c, r.device, "warmed up", err)
 	case err != nil:
 		return nil, errors.Join(err, h.closeSession(r))
@@ -129,20 +166,20 @@ func (h *Host) openOn(ctx context.Context, c candidate, v *version, d *device, b
 }
 
 // cannotBeOn returns an error if a device is lost.
-func cannotBeOn(c candidate, d *device) error {
-	if cause := d.lost.Load(); cause != nil {
-		return fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, *cause)
+func cannotBeOn(c candidate, d *fleet.Device) error {
+	if cause := d.Lost(); cause != nil {
+		return fmt.Errorf("%s: %w: %w", c.path(), catalog.ErrDeviceLost, cause)
 	}
 	return nil
 }
 
 // lostMeanwhile returns the error for what was left behind on a device.
-func lostMeanwhile(c candidate, d *device, doing string, err error) error {
-	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.path(), d.name, *d.lost.Load(), doing, err)
+func lostMeanwhile(c candidate, d *fleet.Device, doing string, err error) error {
+	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.path(), d.Name, d.Lost(), doing, err)
 }
 
 // on returns the version's replica on a device, or nil.
-func (v *version) on(d *device) *replica {
+func (v *version) on(d *fleet.Device) *replica {
 	for _, r := range v.list() {
 		if r.device == d {
 			return r
@@ -152,22 +189,22 @@ func (v *version) on(d *device) *replica {
 }
 
 // open opens the model, which is expected to need so many bytes, in its engine.
-func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, bytes int64) (r *replica, err error) {
+func (h *Host) open(ctx context.Context, c candidate, v *version, on *fleet.Device, bytes int64) (r *replica, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	memory, err := h.memory.take(c, bytes)
+	memory, err := h.memory.Take(c.model, c.version.Number, bytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if r == nil {
-			h.memory.give(memory)
+			h.memory.Give(memory)
 		}
 	}()
 	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
 	var loaded *execution.Loaded
-	err = on.during(ctx, func(ctx context.Context) (err error) {
+	err = on.During(ctx, func(ctx context.Context) (err error) {
 		opened, loaded, err = h.engage(ctx, c, on)
 		return err
 	}, func(err error) {
@@ -175,32 +212,31 @@ func (h *Host) open(ctx context.Context, c candidate, v *version, on *device, by
 			h.tellUnclean(v, on, loaded.Close())
 		}
 	})
-	if errors.Is(err, errLeftBehind) {
+	if errors.Is(err, fleet.ErrLeftBehind) {
 		return nil, lostMeanwhile(c, on, "opened", err)
 	}
 	if err != nil {
-		if engine.KindOf(err) == engine.DeviceLost && on.name != "" {
+		if engine.KindOf(err) == engine.DeviceLost && on.Name != "" {
 			h.lose(on, err, v)
 		}
 		return nil, err
 	}
-	d := h.fleet.get(opened.Device)
-	h.fleet.count(d, 1)
-	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory}
-	r.seats = new(atomic.Int32)
-	loaded.Keep(d.lanes)
+	d := h.fleet.Get(opened.Device)
+	h.fleet.Count(d, 1)
+	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32)}
+	loaded.Keep(d.Lanes)
 	r.unit = r.newUnit(loaded)
 	return r, nil
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c candidate, on *device) (opened engine.Opened, loaded *execution.Loaded, err error) {
+func (h *Host) engage(ctx context.Context, c candidate, on *fleet.Device) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.path(), p)
 		}
 	}()
-	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.name)
+	opened, err = h.cfg.Open(ctx, c.version, c.manifest, on.Name)
 	if err == nil {
 		loaded = execution.Load(opened)
 	}

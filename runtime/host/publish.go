@@ -1,12 +1,13 @@
 package host
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -17,45 +18,122 @@ type published struct {
 	byID     catalog.Map[sharedsched.VersionID, *version] // by the number in the scheduler, of each replica
 }
 
-// update changes a model and publishes what it is afterwards, unless change says that nothing did.
-func (h *Host) update(name string, change func() bool) {
-	h.updateSeveral(func() ([]string, bool) { return []string{name}, change() })
+// face is what was published of a version last.
+type face struct {
+	of       *residency.Version
+	revision uint64
+	public   *catalog.Version
+	resident *version
+	ids      []sharedsched.VersionID
 }
 
-// updateSeveral changes models and publishes what those are afterwards that change names, unless it says that nothing is to be
-// published. It takes time for these only, however many there are.
-func (h *Host) updateSeveral(change func() (names []string, is bool)) {
-	h.mu.Lock()
-	names, is := change()
-	if !is {
-		h.mu.Unlock()
-		return
-	}
+// publish publishes what models are now. It takes time for these only, however many there are. The caller holds Host.mu.
+func (h *Host) publish(names []string) {
 	now := h.published.Load()
 	next := &published{
-		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.lost()}, now.byID,
+		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()}, now.byID,
 	}
-	var tell []func()
+	var left []*version
 	for _, name := range names {
-		m := h.models[name]
-		m.resolveLabels()
-		for _, n := range m.traffic.resolve(m) {
-			tell = append(tell, func() {
-				h.log.Info(n.message, append([]any{"model", name}, n.attrs...)...) //nolint:sloglint // one of the few that resolve has
-			})
-		}
-		next.take(name, m)
+		left = append(left, h.publishModel(next, name)...)
 		if waited := h.changed[name]; waited != nil {
 			close(waited)
 			delete(h.changed, name)
 		}
 	}
 	h.published.Store(next)
-	h.mu.Unlock()
-	for _, t := range tell {
-		t()
+	for _, v := range left {
+		v.ready.Store(false)
+		delete(h.versions, v.id)
 	}
-	h.notify()
+}
+
+// publishModel has a model in what is to be published as it is now, with who stands for its versions. It returns the versions that take
+// no requests any more.
+func (h *Host) publishModel(next *published, name string) (left []*version) {
+	before := h.faces[name]
+	m := h.residency.Model(name)
+	if m == nil || m.Empty() {
+		next.snapshot.Models = next.snapshot.Models.Without(name)
+		delete(h.faces, name)
+	} else {
+		h.faces[name] = h.publishVersions(next, m, before)
+	}
+	for number, f := range before {
+		now := h.faces[name][number]
+		for _, id := range f.ids {
+			if !slices.Contains(now.ids, id) {
+				next.byID = next.byID.Without(id)
+			}
+		}
+		if f.resident != nil && f.resident != now.resident {
+			left = append(left, f.resident)
+		}
+	}
+	return left
+}
+
+func (h *Host) publishVersions(next *published, m *residency.Model, before map[int64]face) map[int64]face {
+	public := &catalog.Model{
+		Name: m.Name, Cause: m.Cause, Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
+		RolledBack: m.Decided.RolledBack,
+	}
+	faces := map[int64]face{}
+	for _, number := range slices.Sorted(maps.Keys(m.Versions)) {
+		v := m.Versions[number]
+		f := before[number]
+		if f.of != v || f.revision != v.Revision() {
+			f = h.show(m, v, f)
+		}
+		for _, id := range f.ids {
+			next.byID = next.byID.With(id, f.resident)
+		}
+		faces[number] = f
+		public.Versions = append(public.Versions, f.public)
+	}
+	if before := next.snapshot.Model(m.Name); before == nil || !sameModel(before, public) {
+		next.snapshot.Models = next.snapshot.Models.With(m.Name, public)
+	}
+	return faces
+}
+
+var publicStates = map[residency.State]catalog.State{
+	residency.Loading: catalog.Loading, residency.Ready: catalog.Ready, residency.Replacing: catalog.Ready,
+	residency.Draining: catalog.Unloading, residency.Failed: catalog.Failed,
+}
+
+// show returns what is to be published of a version, and has its requests go to the replicas that it has now.
+func (h *Host) show(m *residency.Model, v *residency.Version, before face) face {
+	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: publicStates[v.State]}
+	f := face{of: v, revision: v.Revision(), public: public}
+	if v.Cause != nil {
+		public.Cause, public.Fault = v.Cause.Text, v.Cause
+	}
+	r := v.Resident
+	if r == nil {
+		if v.Of.Manifest != nil {
+			describe(public, v.Of.Manifest, proof.Verdict{})
+			public.Batching = catalog.Batching{}
+		}
+		return f
+	}
+	f.resident = h.versions[r.ID]
+	f.resident.change(h.replicasOf(r.Replicas))
+	f.resident.ready.Store(v.State != residency.Draining)
+	if len(r.Replicas) == 0 { // all its devices were lost while it drains
+		last := *before.public
+		last.State, last.Replicas = public.State, nil
+		f.public = &last
+		return f
+	}
+	first := f.resident.list()[0]
+	public.Path, public.LoadedAt, public.Signature = r.Of.Path(), r.Since, first.shown()
+	describe(public, r.Settings, first.judged(r.Settings))
+	f.resident.publish(public, r)
+	for _, x := range f.resident.list() {
+		f.ids = append(f.ids, x.id)
+	}
+	return f
 }
 
 // changesLocked returns what is closed when what is published of a model changes next.
@@ -66,51 +144,10 @@ func (h *Host) changesLocked(name string) <-chan struct{} {
 	return h.changed[name]
 }
 
-// take has a model in what is to be published as it is now, with who stands for its versions. The caller holds Host.mu.
-func (p *published) take(name string, m *model) {
-	for _, id := range m.published {
-		p.byID = p.byID.Without(id)
-	}
-	m.published = nil
-	if m.empty() {
-		p.snapshot.Models = p.snapshot.Models.Without(name)
-		return
-	}
-	public := &catalog.Model{
-		Name: name, Cause: m.cause, Labels: m.labels, Traffic: m.traffic.public, TrafficWaitsFor: m.traffic.waitsFor, RolledBack: m.decided.RolledBack,
-	}
-	for _, e := range m.versions {
-		public.Versions = append(public.Versions, e.public)
-		if e.resident == nil {
-			continue
-		}
-		for _, r := range e.resident.list() {
-			m.published = append(m.published, r.id)
-			p.byID = p.byID.With(r.id, e.resident)
-		}
-	}
-	slices.SortFunc(public.Versions, func(a, b *catalog.Version) int { return cmp.Compare(a.Number, b.Number) })
-	if before := p.snapshot.Model(name); before == nil || !sameModel(before, public) {
-		p.snapshot.Models = p.snapshot.Models.With(name, public)
-	}
-}
-
 // sameModel reports whether nothing is new: then nobody need look at the model again.
 func sameModel(a, b *catalog.Model) bool {
 	return a.Cause == b.Cause && slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
 		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) && slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
-}
-
-// updateVersion publishes a version that differs from the present one in what change does to it. The caller has the model's turn,
-// so that both are there.
-func (h *Host) updateVersion(name string, number int64, change func(*entry, *catalog.Version)) {
-	h.update(name, func() bool {
-		e := h.models[name].versions[number]
-		next := *e.public
-		change(e, &next)
-		e.public = &next
-		return true
-	})
 }
 
 // notify tells OnChange of the newest snapshot.

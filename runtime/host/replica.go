@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -20,13 +21,14 @@ import (
 // to the scheduler, except where they say so.
 type replica struct {
 	*version
+	key    residency.ReplicaID // that residency speaks of it by, once it is enlisted
 	host   *Host
-	device *device
+	device *fleet.Device
 	opened engine.Opened
 	unit   *execution.Unit // its plan keeps its signature once the replica is admitted
 	id     sharedsched.VersionID
 	flow   flowKey
-	memory *holding
+	memory *fleet.Holding
 
 	said *tensor.Signature // by its engine
 	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
@@ -56,10 +58,10 @@ func (v *version) list() []*replica {
 func (v *version) pick(rows int) (best *replica) {
 	least := int64(0)
 	for _, r := range v.list() {
-		if r.device.lost.Load() != nil {
+		if r.device.Lost() != nil {
 			continue
 		}
-		answered := r.device.pending.Load() + r.expects(rows)
+		answered := r.device.Pending.Load() + r.expects(rows)
 		if best == nil || answered < least {
 			best, least = r, answered
 		}
@@ -74,7 +76,7 @@ func (r *replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(
 // await adds to the device time that is waited for, or takes away.
 func (r *replica) await(expected int64) {
 	r.pending.Add(expected)
-	r.device.pending.Add(expected)
+	r.device.Pending.Add(expected)
 }
 
 // learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
@@ -85,13 +87,13 @@ func (r *replica) account(t *sharedsched.Task, expected int64, typical bool, o *
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {
 			r.refused.Add(1)
-			r.device.asked.Add(expected)
+			r.device.Asked.Add(expected)
 		}
 		return
 	}
 	took := int64(cmp.Or(o.DeviceTime, o.Compute))
 	r.used.Add(took)
-	r.device.asked.Add(took)
+	r.device.Asked.Add(took)
 	if err != nil || t.Unmeasured || !typical {
 		return
 	}
@@ -123,20 +125,18 @@ func (v *version) change(to []*replica) {
 	v.replicas.Store(&to)
 }
 
-// publish writes where a version is.
-func (v *version) publish(public *catalog.Version) {
-	public.Replicas = nil
+// publish writes where a version is, and how it is audited.
+func (v *version) publish(public *catalog.Version, r *residency.Resident) {
 	for _, r := range v.list() {
-		public.Replicas = append(public.Replicas, catalog.Replica{Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.unit.Meter)})
+		public.Replicas = append(public.Replicas, catalog.Replica{
+			Device: r.opened.Device, Provider: r.opened.Provider, Scheduler: int32(r.id), Memory: held(r.unit.Meter),
+		})
 	}
-	public.Batching.AuditShare, public.Batching.Audits = 0, nil
-	if b := &v.settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
+	if b := &r.Settings.Batching; public.Batching.Batched && b.Audit > 0 || v.audit.compared.Load() > 0 {
 		public.Batching.AuditShare, public.Batching.Audits = b.Audit, v.audit.counts
 	}
 	v.graphs.publish(v.list(), public)
-	if len(public.Replicas) > 0 {
-		first := public.Replicas[0]
-		public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
-	}
-	public.Scarce = strings.Join(slices.DeleteFunc([]string{v.lesser.why, v.scarce}, func(s string) bool { return s == "" }), "; ")
+	first := public.Replicas[0]
+	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
+	public.Scarce = r.Scarce()
 }

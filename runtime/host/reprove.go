@@ -7,18 +7,21 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
 // A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that serves is
 // proven anew beside its requests, under another number in the scheduler, and that one takes the place of the first.
 
-// needsProof reports whether a manifest asks for batches that the version's proof does not cover. The caller has the model's turn.
-func needsProof(v *version, to *modelrepo.Manifest) bool {
-	a, b := &v.proven.Batching, &to.Batching
+// needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings now, and was proven by
+// another manifest.
+func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
+	a, b := &proven.Batching, &to.Batching
 	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
-		v.demoted.Load() != nil && !sameGrouping(&v.settings.Batching, b) ||
+		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
 		slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
@@ -40,20 +43,20 @@ func (h *Host) reprove(ctx context.Context, c candidate, v *version) (map[*repli
 	defer release()
 	for _, r := range v.list() {
 		var next *replica // not to be looked at here once it is left behind
-		err := r.device.during(ctx, func(ctx context.Context) (err error) {
+		err := r.device.During(ctx, func(ctx context.Context) (err error) {
 			next, err = h.reproveReplica(ctx, c, r)
 			return err
 		}, func(err error) {
 			if err == nil && next != nil {
-				h.retireLater(next)
+				h.discard(next)
 			}
 		})
-		if errors.Is(err, errLeftBehind) {
+		if errors.Is(err, fleet.ErrLeftBehind) {
 			continue // its device was lost, so that it is replaced anyway
 		}
 		if err != nil {
 			for _, next := range moved {
-				h.retireLater(next)
+				h.discard(next)
 			}
 			return nil, err
 		}

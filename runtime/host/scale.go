@@ -2,20 +2,17 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
-	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host/placement"
-	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
 const (
 	// loadTick is how often the load of the devices is looked at.
 	loadTick = time.Second
-	// scarceFor is after what time a further replica is tried again that could not be had.
-	scarceFor = time.Minute
+	// lookAboveEvery is how often it is looked whether a better device has room.
+	lookAboveEvery = 5 * time.Second
 )
 
 // watchLoad looks at the load of the devices, and for room on better ones, until the host is closed. It is started with the first version
@@ -27,10 +24,10 @@ func (h *Host) watchLoad() {
 		return
 	}
 	h.watching = true
-	h.fleet.forget()
+	h.fleet.Forget()
 	h.loads.Go(func() {
 		h.every(loadTick, func(passed time.Duration) {
-			h.fleet.tick(passed)
+			h.fleet.Tick(passed)
 			h.scale(passed)
 		})
 	})
@@ -56,74 +53,37 @@ func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	}
 }
 
-// scale decides for each version how many replicas its load in the time that passed asks for, and has those added that are due.
+// scale tells residency how each version fared in the time that passed whose replicas depend on that.
 func (h *Host) scale(passed time.Duration) {
 	for _, v := range h.residents() {
 		h.mu.Lock()
-		watched := v.settings.Replicas == modelrepo.AutoReplicas || v.scarce != ""
+		r := h.residentLocked(v)
+		watched := r != nil && r.Watched()
+		var further []string
+		if watched {
+			further = r.Further()
+		}
 		h.mu.Unlock()
 		if !watched {
 			continue
 		}
-		f, further := v.fare(passed), false
-		if sites, err := h.sites(v.from); err == nil {
-			f.Spare, further = h.fleet.spare(v, sites)
-		}
-		h.mu.Lock()
-		change, due, over := v.rescale(f, further)
-		to := v.auto
-		h.mu.Unlock()
-		if over {
-			h.republish(v, func() bool {
-				v.scarce = ""
-				return true
-			})
-		}
-		if change != 0 {
-			h.log.Info("the load of a model version asks for another number of replicas", "model", v.model, "version", v.number,
-				"from", f.Replicas, "to", to, "refused", f.Refused, "waiting", f.Waiting.Round(time.Millisecond), "used", fmt.Sprintf("%.2f", f.Used))
-		}
-		if due {
-			h.settleLater(v.model)
-		}
+		e := residency.Fared{Model: v.model, Number: v.number, Resident: v.id, Fare: v.fare(passed)}
+		e.Fare.Spare, e.Further = h.fleet.Spare(further)
+		h.step(e)
 	}
 }
 
-// rescale takes in how the version fared, and whether there is a further device for it. It reports by how many its replicas are to
-// change, whether there is something to do, and whether a further replica that could not be had is not wanted any more. How busy the
-// further device is matters only where the load asks: a number in a manifest is meant as it is. The caller holds Host.mu.
-func (v *version) rescale(f placement.Fare, further bool) (change int, due, over bool) {
-	if !v.ready.Load() || f.Replicas == 0 || time.Now().Before(v.until) {
-		return 0, false, false
+// residentLocked returns what residency knows of a version that serves; nil if it does not. The caller holds Host.mu.
+func (h *Host) residentLocked(v *version) *residency.Resident {
+	m := h.residency.Model(v.model)
+	if m == nil || m.Versions[v.number] == nil {
+		return nil
 	}
-	if v.settings.Replicas == modelrepo.AutoReplicas {
-		change = v.scaler.Tick(f)
-		v.auto = max(1, v.auto+change)
-		over = v.scarce != "" && change == 0 && !v.scaler.Hot()
+	r := m.Versions[v.number].Resident
+	if r == nil || r.ID != v.id {
+		return nil
 	}
-	if due = change != 0 || v.scarce != "" && f.Replicas < v.wants() && further; due {
-		v.scarce = ""
-	}
-	return change, due, over
-}
-
-// republish publishes a version again after a change of what is known of it, unless it is not resident any more, or change says that
-// there is nothing to publish.
-func (h *Host) republish(v *version, change func() bool) {
-	h.update(v.model, func() bool {
-		m := h.models[v.model]
-		if m == nil || m.versions[v.number] == nil || m.versions[v.number].resident != v {
-			return false
-		}
-		if !change() {
-			return false
-		}
-		e := m.versions[v.number]
-		next := *e.public
-		v.publish(&next)
-		e.public = &next
-		return true
-	})
+	return r
 }
 
 // fare returns how the version fared since the latest call, in the time that passed.
@@ -137,91 +97,25 @@ func (v *version) fare(passed time.Duration) placement.Fare {
 	return f
 }
 
-// spare returns the part of its time that the least loaded device has left which could get a further replica of the version: one of
-// the rank that its replicas have; and whether there is such a device.
-func (f *fleet) spare(v *version, sites []Site) (most float64, further bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range peers(v, sites) {
-		if d := f.getLocked(s.Device); d.lost.Load() == nil && v.on(d) == nil {
-			most, further = max(most, 1-d.load), true
-		}
-	}
-	return most, further
-}
-
-// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.
-func peers(v *version, sites []Site) []Site {
-	rank := 0
-	if all := v.list(); len(all) > 0 {
-		rank = rankOf(all[0].device.name, sites)
-	}
-	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
-}
-
-// grow gives a version one more replica. The caller has the model's turn.
-func (h *Host) grow(ctx context.Context, c candidate) {
-	h.mu.Lock()
-	v := h.models[c.model].versions[c.version.Number].resident
-	h.mu.Unlock()
-	if v == nil {
-		return // its device was lost meanwhile
-	}
-	r, err := h.place(ctx, c, v, nil)
-	if ctx.Err() != nil && err != nil {
-		return
-	}
-	published, known := false, false
-	h.updateVersion(c.model, c.version.Number, func(e *entry, public *catalog.Version) {
-		if err != nil {
-			known = v.noted == err.Error()
-			v.noted = err.Error()
-			v.scarce, v.until = fmt.Sprintf("%d of %d replicas: %v", len(v.list()), v.wants(), err), time.Now().Add(scarceFor)
-			v.auto = max(1, len(v.list()))
-		} else if e.resident == v {
-			v.change(append(slices.Clip(v.list()), r))
-			published = true
-		}
-		if e.resident == v {
-			v.publish(public)
-		}
-	})
+// grow gives a version one more replica.
+func (h *Host) grow(ctx context.Context, e residency.Grow, v *version) {
+	done := residency.Grown{Grow: e}
+	r, err := h.place(ctx, from(e.Of), v, nil)
 	switch {
-	case known:
-	case err != nil:
-		h.log.Warn("a model version gets no further replica", "model", c.model, "version", c.version.Number, "cause", err)
-	case published:
-		h.leaveLost(v)
-	default:
-		h.retireLater(r)
+	case err == nil:
+		to := h.enlist(r)
+		done.Replica = &to
+	case ctx.Err() == nil:
+		done.Err = err
 	}
+	h.step(done)
 }
 
-// shrink takes away one of a version's replicas. The caller has the model's turn.
-func (h *Host) shrink(c candidate) {
-	var out *replica
-	h.update(c.model, func() bool {
-		e := h.models[c.model].versions[c.version.Number]
-		if e.resident == nil || len(e.resident.list()) <= e.resident.wants() {
-			return false
-		}
-		out = h.fleet.excess(e.resident.list())
-		e.leave(out)
-		return true
-	})
-	if out != nil {
-		h.log.Info("a replica of a model version is taken away", "model", c.model, "version", c.version.Number, "device", out.device.name)
-		h.retireLater(out)
-	}
-}
-
-// excess returns the replica that is to be taken away.
-func (f *fleet) excess(all []*replica) *replica {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// shrink chooses the replica that a version can spare.
+func (h *Host) shrink(e residency.Shrink, all []*replica) {
 	loads := make([]float64, len(all))
 	for i, r := range all {
-		loads[i] = r.device.load
+		loads[i] = h.fleet.Load(r.device)
 	}
-	return all[placement.Excess(loads)]
+	h.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: all[placement.Excess(loads)].key})
 }

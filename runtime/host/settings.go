@@ -3,116 +3,103 @@ package host
 import (
 	"context"
 	"errors"
-	"maps"
-	"reflect"
 	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
 )
 
-// needsReload reports whether a resident version cannot go over to the settings of a manifest as it is: the engine would have to
-// be opened in another way, or requests would have other rows. What was checked by one set of batch dimensions cannot be run by
-// another, so that callers must see another version in its place.
-func needsReload(v *version, to *modelrepo.Manifest) bool {
-	from := v.from.manifest
-	a, b := &from.Batching, &to.Batching
-	return v.reload || !sameOpening(from, to) || !sameDims(a, b) ||
-		v.proven.Batching.Mode != b.Mode && slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.sameRows(b) })
-}
-
-// sameOpening reports whether an engine opens a model alike under two manifests.
-func sameOpening(a, b *modelrepo.Manifest) bool {
-	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX)
-}
-
-// sameGrouping reports whether two manifests ask for the same batches.
-func sameGrouping(a, b *modelrepo.Batching) bool {
-	return a.Mode == b.Mode && a.Tolerance == b.Tolerance && a.MaxBatchSize == b.MaxBatchSize && a.MaxBatchCost == b.MaxBatchCost &&
-		slices.Equal(a.AllowedBatchSizes, b.AllowedBatchSizes) && sameDims(a, b)
-}
-
-// sameDims reports whether two manifests say the same of where rows and lengths are.
-func sameDims(a, b *modelrepo.Batching) bool {
-	return maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) && maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) &&
-		slices.Equal(a.Unbatched, b.Unbatched) && reflect.DeepEqual(a.VariableDims, b.VariableDims)
-}
-
-// reconfigure has a resident version follow the settings of a manifest that does not need a reload. They apply from the next
-// batch on. A change of who owns the share of the device, or of its size, moves the replicas in the scheduler.
-func (h *Host) reconfigure(ctx context.Context, c candidate, v *version) error {
-	moved := map[*replica]*replica{}
-	var errs []error
-	prove := needsProof(v, c.manifest)
-	if prove {
-		why := v.demoted.Load()
-		var err error
-		moved, err = h.reprove(ctx, c, v)
-		switch {
-		case ctx.Err() != nil:
-			h.retireLater(slices.Collect(maps.Values(moved))...)
-			return context.Cause(ctx)
-		case errors.Is(err, errOtherRows):
-			h.mu.Lock()
-			v.reload = true
-			h.mu.Unlock()
-			return nil
-		case err == nil:
-			h.lift(v, why)
-		}
-		errs = append(errs, err)
-		for _, next := range moved {
-			errs = append(errs, h.tune(next, next.unit.Plan(), settings(c.manifest, next.verdict)))
-		}
-	} else {
-		for _, r := range v.list() {
-			next, err := h.reconfigureReplica(c, r)
-			errs = append(errs, err)
-			if next != nil {
-				moved[r] = next
-			}
-		}
+// reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of who owns the
+// share of the device, or of its size, moves the replicas in the scheduler.
+func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *version) {
+	c := from(e.Of)
+	done := residency.Reconfigured{Reconfigure: e}
+	h.mu.Lock()
+	r := h.residentLocked(v)
+	h.mu.Unlock()
+	if r == nil { // its device was lost
+		done.Interrupted = true
+		h.step(done)
+		return
 	}
-	var served proof.Verdict
-	var unused []*replica // on one side of a move
-	h.updateVersion(v.model, v.number, func(e *entry, public *catalog.Version) {
-		all := slices.Clone(v.list())
-		for i, r := range all {
-			if moved[r] != nil {
-				all[i] = moved[r]
-				unused = append(unused, r)
-				delete(moved, r)
-			}
-		}
-		v.settings, v.scarce, v.until = c.manifest, "", time.Time{}
-		if prove && errors.Join(errs...) == nil {
-			v.proven, e.demotion = c.manifest, nil
-		}
-		if e.resident != v {
-			return // its device was lost meanwhile
-		}
-		v.change(all)
-		public.Signature = all[0].shown()
-		served = all[0].judged(c.manifest)
-		describe(public, c.manifest, served)
-		v.publish(public)
-		if e.failure == nil {
-			public.Cause, public.Fault = "", nil
-		}
-	})
-	h.retireLater(append(unused, slices.Collect(maps.Values(moved))...)...)
-	err := errors.Join(errs...)
+	settings, proven := r.Settings, r.Proven // which change only when this ends
+	if h.needsOtherRows(v, proven, c.manifest) {
+		done.Reload = true
+		h.step(done)
+		return
+	}
+	var moved map[*replica]*replica
+	var err error
+	prove := needsProof(v, settings, proven, c.manifest)
+	if prove {
+		moved, err = h.reproveAll(ctx, c, v)
+		done.Proven = err == nil
+	} else {
+		moved, err = h.reconfigureAll(c, v)
+	}
+	done.Err, done.Interrupted, done.Reload = err, ctx.Err() != nil && err != nil, errors.Is(err, errOtherRows)
+	done.Moved = map[residency.ReplicaID]residency.Replica{}
+	for old, next := range moved {
+		done.Moved[old.key] = h.enlist(next)
+	}
+	h.step(done)
 	switch {
 	case err != nil:
 	case prove:
+		now := h.versionFace(v)
 		h.log.Info("a model version was proven anew for its changed manifest, without being loaded again", "model", v.model, "version", v.number,
-			"batched", served.Batched, "reason", served.Reason)
+			"batched", now.Batched, "reason", now.Reason)
 	default:
 		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model, "version", v.number)
 	}
-	return err
+}
+
+// versionFace returns what is published of how a version is batched.
+func (h *Host) versionFace(v *version) (b catalog.Batching) {
+	if m := h.Snapshot().Model(v.model); m != nil && m.Version(v.number) != nil {
+		b = m.Version(v.number).Batching
+	}
+	return b
+}
+
+// needsOtherRows reports whether a manifest would give requests other rows than those that a version is published with: what was checked
+// by one set of batch dimensions cannot be run by another, so that callers must see another version in its place.
+func (h *Host) needsOtherRows(v *version, proven, to *modelrepo.Manifest) bool {
+	return proven.Batching.Mode != to.Batching.Mode &&
+		slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.sameRows(&to.Batching) })
+}
+
+// reproveAll proves every replica of a version anew, and returns those that are to take their places, by place, tuned.
+func (h *Host) reproveAll(ctx context.Context, c candidate, v *version) (map[*replica]*replica, error) {
+	why := v.demoted.Load()
+	moved, err := h.reprove(ctx, c, v)
+	switch {
+	case err == nil && ctx.Err() != nil:
+		return moved, context.Cause(ctx)
+	case err == nil:
+		h.lift(v, why)
+	}
+	for _, next := range moved {
+		err = errors.Join(err, h.tune(next, next.unit.Plan(), settings(c.manifest, next.verdict)))
+	}
+	return moved, err
+}
+
+// reconfigureAll has every replica follow, and returns those that take the place of one that was moved, by place.
+func (h *Host) reconfigureAll(c candidate, v *version) (map[*replica]*replica, error) {
+	moved := map[*replica]*replica{}
+	var errs []error
+	for _, r := range v.list() {
+		next, err := h.reconfigureReplica(c, r)
+		errs = append(errs, err)
+		if next != nil {
+			moved[r] = next
+		}
+	}
+	return moved, errors.Join(errs...)
 }
 
 // reconfigureReplica has one replica follow, and returns the one that is to take its place where it was moved.

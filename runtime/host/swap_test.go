@@ -140,4 +140,7 @@ func (w *world) nothingLeftOf(engines []*fake) {
 	if got := w.Snapshot().Model("m").Versions; len(got) != 1 {
 		w.t.Errorf("%d versions are published", len(got))
 	}
+	if versions, replicas := w.Known(); versions+replicas > 0 {
+		w.t.Errorf("%d versions and %d replicas are remembered though they are gone", versions, replicas)
+	}
 }

@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -158,10 +157,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1, 3) })
 	w.reconcile()
 	w.divided(2, 1)
-	w.choose("m", 1, 3)
-	if err := w.Unload(t.Context(), "m", 2); err != nil {
-		t.Fatal(err)
-	}
+	w.breaks("m", 2)
 	w.divided(2, 1)
 	w.put("m", 3, times(3), "mended")
 	w.reconcile()
@@ -178,10 +174,21 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(4) })
 	w.reconcile()
 	w.divided(1)
-	if err := w.Unload(t.Context(), "m", 1); err != nil {
-		t.Fatal(err)
-	}
+	w.breaks("m", 1)
 	w.divided(4)
+}
+
+// breaks has a version give way to files that cannot be loaded, so that it is not ready any more although it is wanted and named.
+func (w *world) breaks(name string, number int64) {
+	w.t.Helper()
+	w.edit(name, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+	w.put(name, number, errors.New("cut short"), "broken")
+	w.reconcile()
+	w.edit(name, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.AvailabilityFirst })
+	w.reconcile()
+	if v := w.version(name, number); v.State != catalog.Failed {
+		w.t.Fatalf("%s/%d is %v", name, number, v.State)
+	}
 }
 
 // TestTrafficKeepsItsRevision: that a version stops being ready, and comes back, is no change of the traffic that somebody made.
@@ -196,14 +203,8 @@ func TestTrafficKeepsItsRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.choose("m", 1)
-	w.reconcile()
-	for _, n := range []int64{2, 3} {
-		if err := w.Unload(t.Context(), "m", n); err != nil {
-			t.Fatal(err)
-		}
-		w.engine(fmt.Sprintf("/models/m/%d/model.onnx", n), errors.New("gone")) // what traffic names is loaded again, if it can be
-	}
+	w.breaks("m", 2)
+	w.breaks("m", 3)
 	if now := w.Snapshot().Model("m").Traffic; now != set {
 		t.Errorf("with versions 2 and 3 gone it is %+v", now)
 	}

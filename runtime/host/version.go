@@ -4,15 +4,14 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/weftserve/weft/runtime/host/placement"
-	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // version is what is resident of a model under a number, on one device or several.
 type version struct {
+	id     int64 // of the resident that it is
 	model  string
 	number int64
 	from   candidate   // what it was loaded from, with the manifest that the proof was made with
@@ -29,35 +28,14 @@ type version struct {
 	replicas atomic.Pointer[[]*replica] // replaced, never changed, with Host.mu held
 	sessions atomic.Int32               // that are open
 
-	// What follows is guarded by Host.mu once the version is published.
+	wait *residency.Wait // for a better device, as it was placed; of no use once it is published
 
-	settings *modelrepo.Manifest // that it follows now
-	proven   *modelrepo.Manifest // that its proof was made for
-	reload   bool                // it cannot follow its manifest otherwise
-	auto     int                 // how many replicas the load asks for
-	scaler   placement.Scaler    // decides that
-	// scarce says why there is no further replica although one is wanted, "" if nothing is in the way; until is when it is tried again,
-	// and noted what the log says of it.
-	scarce, noted string
-	until         time.Time
-	lesser        lesser // of its device
-	graphs        graphCounts
+	graphs graphCounts // guarded by Host.mu once the version is published
 }
 
-// newVersion returns what is to be loaded. before is what it takes the place of, or nil. The caller holds Host.mu.
-func newVersion(c candidate, before *version) *version {
-	v := &version{model: c.model, number: c.version.Number, from: c, settings: c.manifest, proven: c.manifest, auto: 1}
+// newVersion returns what is to be loaded, by the number that residency gave it.
+func newVersion(c candidate, id int64) *version {
+	v := &version{id: id, model: c.model, number: c.version.Number, from: c}
 	v.audit.first, v.audit.rng = auditFirst, rand.New(rand.NewPCG(2, uint64(v.number)))
-	if before != nil {
-		v.auto = before.auto
-	}
 	return v
-}
-
-// wants returns how many replicas there are to be.
-func (v *version) wants() int {
-	if v.settings.Replicas == modelrepo.AutoReplicas {
-		return v.auto
-	}
-	return max(1, int(v.settings.Replicas))
 }

@@ -22,6 +22,9 @@ func strew(t *testing.T, dir string, files int) {
 
 // TestManyStrayFilesAreCheap: what is nobody's model is not looked at one by one. What each such file allocates tells whether it is.
 func TestManyStrayFilesAreCheap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 18 seconds")
+	}
 	const files = 20_000
 	for where, most := range map[string]float64{".": 3, "m": 5, "m/1": 14} { // that many names, or the files of a version, count
 		repo := t.TempDir()
@@ -44,6 +47,9 @@ func TestManyStrayFilesAreCheap(t *testing.T) {
 
 // TestManyFilesOfAVersion: the model itself is always looked at, and of files beyond the bound that some came or went.
 func TestManyFilesOfAVersion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 16 seconds")
+	}
 	repo := t.TempDir()
 	build(t, repo, map[string]string{"m/1/model.onnx": "m", "m/1/z": "z"})
 	strew(t, filepath.Join(repo, "m/1"), 10_001)

@@ -56,6 +56,9 @@ func modelsDir(t *testing.T) string {
 }
 
 func TestReferenceModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 4 seconds")
+	}
 	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no model with a ref.json: %v", err)

@@ -93,6 +93,9 @@ func TestRunFailsOnInput(t *testing.T) {
 }
 
 func TestRunOutOfMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 7 seconds")
+	}
 	g := onnxgraph.New("expand").Input("shape", onnxgraph.Int64, 2).Output("y", onnxgraph.Float, nil, nil)
 	g.InitFloats("one", []int64{1}, 1).Node("Expand", []string{"one", "shape"}, []string{"y"})
 	s := openGraph(t, g.Marshal())

@@ -15,6 +15,9 @@ import (
 
 // What a batch waits for its capture is bounded, as is the part of the time that goes into waiting.
 func TestCapturePatience(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 3 seconds")
+	}
 	for name, opening := range map[string]bool{"run": false, "opening": true} {
 		t.Run(name, func(t *testing.T) {
 			log := useFakeCUDA(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,8 +24,9 @@ import (
 var weft string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	dir, err := os.MkdirTemp("", "gpucheck")
-	if err == nil {
+	if err == nil && !testing.Short() {
 		weft = filepath.Join(dir, "weft")
 		var said []byte
 		if said, err = exec.Command("go", "build", "-o", weft, "../../cmd/weft").CombinedOutput(); err != nil {
@@ -96,9 +98,18 @@ func answerOf(t *testing.T, path string, question []byte) []byte {
 	return bytes.Clone(b.Outputs[0].Data)
 }
 
+// needsServer skips a test for which the server is built, if tests are to be short.
+func needsServer(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds and runs a server")
+	}
+}
+
 // checked runs the command on the CPU and returns its status, the table and the rows.
 func checked(t *testing.T, args ...string) (status int, table string, rows []row) {
 	t.Helper()
+	needsServer(t)
 	t.Setenv("WEFT_TEST_MODELS", "") // which has its own test
 	out := filepath.Join(t.TempDir(), "out")
 	var stdout, stderr bytes.Buffer
@@ -169,6 +180,7 @@ func TestWrongAnswerFails(t *testing.T) {
 
 // TestMissedBoundFails asks for what nothing can reach.
 func TestMissedBoundFails(t *testing.T) {
+	needsServer(t)
 	o := options{
 		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour, Only: []string{"saturation", "weights"},
 	}
@@ -198,6 +210,7 @@ func TestMissedBoundFails(t *testing.T) {
 
 // TestEnoughMemoryShowsNothing: what runs out of memory nowhere says nothing of what happens then.
 func TestEnoughMemoryShowsNothing(t *testing.T) {
+	needsServer(t)
 	s, err := newSuite(&options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +231,7 @@ func TestDeviceThatIsNotThereFails(t *testing.T) {
 }
 
 func TestCommandLineIsChecked(t *testing.T) {
+	needsServer(t)
 	for _, args := range [][]string{
 		{"--device", "tpu"}, {"--only", "nonesuch"}, {"--weft", "nonesuch"}, {"--models", "nonesuch"}, {"--span", "1ms"}, {"--nonesuch"},
 	} {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/server/wire"
 )
 
 // question is inputs of a model, and the answer if one is recorded.
@@ -109,7 +109,7 @@ func madeUp(s *weftv1.Signature) []question {
 				m.Shape = append(m.Shape, size)
 				elements *= size
 			}
-			d := dtypeOf(in.GetDtype())
+			d := wire.DType(in.GetDtype())
 			for range elements {
 				text := strconv.Itoa(rng.IntN(2)) // any type has these two
 				if d.IsFloat() {
@@ -132,22 +132,13 @@ func madeUp(s *weftv1.Signature) []question {
 	return all
 }
 
-// dtypeOf is the element type of a message; tensor.Invalid for one of a later release.
-func dtypeOf(d weftv1.DataType) tensor.DType {
-	t, _ := tensor.ParseDType(strings.ToLower(strings.TrimPrefix(d.String(), "DATA_TYPE_")))
-	return t
-}
-
-// output is a tensor of an answer in raw encoding.
+// output is a tensor of an answer, the zero tensor if it is broken: that is like no other.
 func output(name string, m *weftv1.Tensor) shadow.Output {
-	o := shadow.Output{Name: name, BatchDim: tensor.NoBatch}
-	o.Tensor = tensor.Tensor{DType: dtypeOf(m.GetDtype()), Shape: m.GetShape(), Data: m.GetRaw()}
-	if o.DType == tensor.String {
-		for _, s := range m.GetStringValues() {
-			o.Data = tensor.AppendString(o.Data, s)
-		}
+	t, err := wire.Tensor(m)
+	if err != nil {
+		t = tensor.Tensor{}
 	}
-	return o
+	return shadow.Output{Name: name, BatchDim: tensor.NoBatch, Tensor: t}
 }
 
 func outputs(answer *weftv1.PredictResponse) []shadow.Output {

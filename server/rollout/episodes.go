@@ -111,16 +111,3 @@ func (r *run) tellEpisodes(e *Evidence) {
 		}
 	}
 }
-
-// Begun counts an episode whose first request came to a version at some moment. It costs next to nothing for versions without a running
-// rollout.
-func (m *Manager) Begun(model string, number int64, at time.Time) {
-	if (*m.counters.Load())[version{model, number}] == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s, side := m.runs[model].stratum(number, at); s != nil {
-		s.episodes[side].begun++
-	}
-}

@@ -52,6 +52,7 @@ func (m *Manager) follow(r *run) {
 func (m *Manager) judge(r *run) {
 	agreed, shadowed := m.agreement(r.Model, r.CandidateVersion)
 	m.mu.Lock()
+	m.countBegunLocked()
 	for _, s := range r.strata { // first: what begins meanwhile must not seem to be lost
 		for side := range s.episodes {
 			s.episodes[side].seen = s.episodes[side].begun

@@ -49,7 +49,7 @@ type Config struct {
 // Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a rollout
 // that outlives the process which Config.Traffic keeps.
 //
-// Lock order: changing, mu, counter.mu. Config.Traffic and Config.Agreement may be called with changing held, never with mu.
+// Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with changing held, never with mu.
 type Manager struct {
 	traffic    Traffic
 	agreement  func(model string, shadow int64) (agreed, done int64)
@@ -66,6 +66,8 @@ type Manager struct {
 	mu      sync.Mutex
 	runs    map[string]*run     // by model; written with changing held too
 	windows map[version]*window // versions that are not in the snapshot any more are removed by look
+
+	begun beginnings // of the running rollouts' versions
 
 	// counters of the running rollouts' versions, for Observe. The map is immutable.
 	counters atomic.Pointer[map[version]*counter]

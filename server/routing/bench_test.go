@@ -62,3 +62,17 @@ func BenchmarkRoute(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkBusy asks about a version that none of 100,000 running episodes is on.
+func BenchmarkBusy(b *testing.B) {
+	r, s := routing.NewRouter(routing.Config{}), serving(1, weights(90, 10))
+	for i := range 100_000 {
+		mustRoute(b, r, s, routing.Request{Model: "m", Episode: episodeName(i)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if r.Busy("m", 7) {
+			b.Fatal("it is")
+		}
+	}
+}

@@ -22,11 +22,12 @@ const (
 	minPerShard = 64
 )
 
-// episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding one), each
-// until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever comes next sweeps.
+// episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding
+// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever
+// comes next sweeps.
 //
-// It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the least
-// recently used of all.
+// It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the
+// least recently used of all.
 type episodes struct {
 	max    int64
 	ttl    time.Duration
@@ -91,8 +92,8 @@ func (t *episodes) began(model, episode string, now time.Duration) (time.Duratio
 	return e.began, true
 }
 
-// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard of after
-// heard, and of which nobody reported how they went. It looks at all episodes.
+// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard
+// of after heard, and of which nobody reported how they went. It looks at all episodes.
 func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
 	began := map[int64][]time.Duration{}
 	for i := range t.shards {
@@ -110,20 +111,25 @@ func (t *episodes) unfinished(model string, since, heard time.Duration) map[int6
 	return began
 }
 
-// isOn reports whether an episode is running on a model's version that was heard of within ttl.
+// isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for
+// a count, which is right once the shard has forgotten what expired; that happens to each episode once.
 func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
 	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for e := s.running.root.prev; e != &s.running.root && !t.expired(e, now); e = e.prev { // the latest heard of first
-			if e.id.model == model && e.pin.version == version {
-				s.mu.Unlock()
-				return true
-			}
+		if t.isOnIn(&t.shards[i], versionID{model, version}, now) {
+			return true
 		}
-		s.mu.Unlock()
 	}
 	return false
+}
+
+func (t *episodes) isOnIn(s *shard, v versionID, now time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.on[v] == 0 {
+		return false
+	}
+	t.forgetExpiredLocked(s, now, len(s.byID))
+	return s.on[v] > 0
 }
 
 // replace makes next the pin of an episode if it is still was, which find returned, and reports whether it did.
@@ -148,7 +154,7 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	}
 	// A pin that vanished since find is not another request's choice.
 	if e != nil {
-		s.listOf(e).remove(e)
+		s.removeLocked(e)
 		e.ended, e.reported = false, false
 	} else {
 		if t.total.Add(1) > t.max {
@@ -159,7 +165,7 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 		s.byID[id] = e
 	}
 	e.pin, e.began, e.last = next, now, now
-	s.running.pushBack(e)
+	s.runLocked(e)
 	return true, crowded
 }
 
@@ -176,7 +182,7 @@ func (t *episodes) end(model, episode string, reported bool, now time.Duration) 
 	if e.ended {
 		return
 	}
-	s.running.remove(e)
+	s.removeLocked(e)
 	e.ended, e.last = true, now
 	s.ended.pushBack(e)
 }

@@ -209,7 +209,7 @@ func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time
 	return began
 }
 
-// Busy reports whether an episode is running on a version. It may look at all episodes.
+// Busy reports whether an episode is running on a version. It takes the same time however many there are.
 func (r *Router) Busy(model string, version int64) bool {
 	r.init()
 	return r.episodes.isOn(model, version, r.now())

@@ -6,12 +6,19 @@ import (
 	"time"
 )
 
+// versionID names a version of a model.
+type versionID struct {
+	model  string
+	number int64
+}
+
 // shard is a part of the episodes behind a lock of its own.
 type shard struct {
 	mu sync.Mutex
-	// The following are guarded by mu. Both lists have the longest silent first.
+	// The following are guarded by mu. Both lists have the longest silent first; on counts the running ones by version.
 	byID           map[episodeID]*episode
 	running, ended list
+	on             map[versionID]int
 
 	_ [64]byte // neighbours do not share a cache line
 }
@@ -27,17 +34,33 @@ type episode struct {
 	prev, next *episode
 }
 
+// version returns the version that the episode is held to.
+func (e *episode) version() versionID { return versionID{e.id.model, e.pin.version} }
+
 func (s *shard) init() {
 	s.byID = map[episodeID]*episode{}
+	s.on = map[versionID]int{}
 	s.running.init()
 	s.ended.init()
 }
 
-func (s *shard) listOf(e *episode) *list {
+// runLocked takes in an episode that runs.
+func (s *shard) runLocked(e *episode) {
+	s.running.pushBack(e)
+	s.on[e.version()]++
+}
+
+// removeLocked takes an episode out of its list, and out of the count if it was running.
+func (s *shard) removeLocked(e *episode) {
 	if e.ended {
-		return &s.ended
+		s.ended.remove(e)
+		return
 	}
-	return &s.running
+	s.running.remove(e)
+	v := e.version()
+	if s.on[v]--; s.on[v] == 0 {
+		delete(s.on, v) // versions come and go for as long as the server runs
+	}
 }
 
 // forgetOne forgets the episode whose loss costs least, and reports whether there was any.
@@ -58,7 +81,7 @@ func (s *shard) forgetOneLocked(total *atomic.Int64) bool {
 }
 
 func (s *shard) forgetLocked(e *episode, total *atomic.Int64) {
-	s.listOf(e).remove(e)
+	s.removeLocked(e)
 	delete(s.byID, e.id)
 	total.Add(-1)
 }

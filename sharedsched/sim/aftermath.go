@@ -81,7 +81,7 @@ func (s *Shift) Play(p *Maker, e Effort) (Told, error) {
 	late := make([]Tally, len(pace))
 	runs := e.Seeds * shiftRuns
 	for i := range runs {
-		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i), true)
+		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
 		if err != nil {
 			return Told{}, err
 		}

@@ -40,10 +40,7 @@ func TestBaselineDecisions(t *testing.T) {
 	}
 	clockwork := func(e *Env) Policy { return newClockwork(e) }
 	nexus := func(saturated bool) func(*Env) Policy { return func(e *Env) Policy { return newNexus(e, saturated) } }
-	symphony := func(deferred bool) func(*Env) Policy {
-		return func(e *Env) Policy { return newSymphony(e, deferred) }
-	}
-	shepherd := func(e *Env) Policy { return &shepherd{newLines(e)} }
+	symphony := func(e *Env) Policy { return newSymphony(e) }
 	earliest := func(drop bool) func(*Env) Policy { return func(e *Env) Policy { return &edf{newLines(e), drop} } }
 	slack := func(e *Env) Policy { return &leastSlack{newLines(e)} }
 	fair := func(e *Env) Policy { return newSFQ(e) }
@@ -164,35 +161,22 @@ func TestBaselineDecisions(t *testing.T) {
 		},
 
 		{
-			"symphony adds what comes for free to its target of 1", flat(8), symphony(false), 1, "a0 a1/21 a1/60 a1/60 b1/40",
+			"symphony adds what comes for free to its target of 1", flat(8), symphony, 1, "a0 a1/21 a1/60 a1/60 b1/40",
 			"0 a[0], 10 a[1 2], 21 b[4], 31 a[3]",
 		},
 		{
 			// With all 3 the first would be late; without it, the other 2 can have it along.
 			"symphony takes dropped ones back",
 			[]Model{rated(flat(8)[0], 1000)},
-			symphony(false), 1, "a0 a1/21 a1 a1",
+			symphony, 1, "a0 a1/21 a1 a1",
 			"0 a[0], 10 a[1 2], 21 a[3]",
 		},
 		{
 			"symphony drops the head for its target",
 			[]Model{rated(flat(8)[0], 1000)},
-			symphony(false), 1, "a0 a1/21 a1 a1 a1",
+			symphony, 1, "a0 a1/21 a1 a1 a1",
 			"0 a[0], 10 a[2 3 4], 10 1 dropped",
 		},
-		{"symphony deferred waits until one more would be too many", flat(8), symphony(true), 1, "a0 a3", "87.4 a[0 1]"},
-		{"symphony deferred does not wait when full", flat(2), symphony(true), 1, "a0 b1 a2", "2 a[0 2], 89.45 b[1]"},
-		{
-			"symphony deferred takes what becomes invalid first",
-			[]Model{uneven[1], uneven[1], uneven[0]},
-			symphony(true), 1,
-			"a0 c5 b10/108", "73.75 a[0], 93.75 c[1], 103.8 2 dropped",
-		},
-
-		{"shepherd takes the largest batch", flat(8), shepherd, 1, "a0 a1/22 b1 b1", "0 a[0], 10 b[2 3], 21 1 dropped"},
-		{"shepherd's batches keep their deadlines", flat(8), shepherd, 1, "a0 a1/21 a1 a1 b1 b1/90 b1", "0 a[0], 10 b[5 4 6], 22 a[2 3], 22 1 dropped"},
-
-		{"shepherd takes the more urgent of equal batches", flat(8), shepherd, 1, "a0 a1/90 b2/50", "0 a[0], 10 b[2], 20 a[1]"},
 
 		{"edf takes the earliest head", uneven, earliest(false), 1, "a0 b1 a2/98.5", "0 a[0], 10 a[2], 20 b[1]"},
 		{

@@ -7,21 +7,16 @@ import (
 
 // The families of baselines. Within one, a member is chosen for each workload; see tune.
 const (
-	FamilyTFServing        = "TensorFlow Serving round robin"
-	FamilyTriton           = "Triton independent batchers"
-	FamilyTritonReject     = "Triton with REJECT"
-	FamilyClockwork        = "Clockwork"
-	FamilyNexus            = "Nexus"
-	FamilySymphony         = "Symphony eager"
-	FamilySymphonyDeferred = "Symphony deferred"
-	FamilyShepherd         = "Shepherd without preemption"
-	FamilyEDFDrop          = "EDF with window drop"
-	FamilyEDF              = "EDF"
-	FamilySFQ              = "SFQ"
-	FamilyLeastSlack       = "least slack"
-
-	// withOverlap ends the name of a family that runs on another device; see Family.elsewhere.
-	withOverlap = ", 20 % overlap"
+	FamilyTFServing    = "TensorFlow Serving round robin"
+	FamilyTriton       = "Triton independent batchers"
+	FamilyTritonReject = "Triton with REJECT"
+	FamilyClockwork    = "Clockwork"
+	FamilyNexus        = "Nexus"
+	FamilySymphony     = "Symphony eager"
+	FamilyEDFDrop      = "EDF with window drop"
+	FamilyEDF          = "EDF"
+	FamilySFQ          = "SFQ"
+	FamilyLeastSlack   = "least slack"
 )
 
 // timeouts is the grid over which batch timeouts and queue delays are tuned, in milliseconds.
@@ -40,15 +35,13 @@ func Baselines() []Maker {
 	}
 	for _, reject := range []bool{false, true} {
 		for _, ms := range timeouts {
-			all = append(all, tritonMakers(ms, reject)...)
+			all = append(all, tritonMaker(ms, reject))
 		}
 	}
 	add(FamilyClockwork, "clockwork", func(e *Env) Policy { return newClockwork(e) })
 	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
 	add(FamilyNexus, "nexus-saturated", func(e *Env) Policy { return newNexus(e, true) })
-	add(FamilySymphony, "symphony", func(e *Env) Policy { return newSymphony(e, false) })
-	add(FamilySymphonyDeferred, "symphony-deferred", func(e *Env) Policy { return newSymphony(e, true) })
-	add(FamilyShepherd, "shepherd", func(e *Env) Policy { return &shepherd{newLines(e)} })
+	add(FamilySymphony, "symphony", func(e *Env) Policy { return newSymphony(e) })
 	add(FamilyEDFDrop, "edf-drop", func(e *Env) Policy { return &edf{newLines(e), true} })
 	add(FamilyEDF, "edf", func(e *Env) Policy { return &edf{newLines(e), false} })
 	add(FamilySFQ, "sfq", func(e *Env) Policy { return newSFQ(e) })
@@ -56,18 +49,15 @@ func Baselines() []Maker {
 	return all
 }
 
-// tritonMakers returns the independent batchers with a queue delay, without overlap and with it.
-func tritonMakers(ms int, reject bool) []Maker {
+// tritonMaker returns the independent batchers with a queue delay.
+func tritonMaker(ms int, reject bool) Maker {
 	family, name := FamilyTriton, fmt.Sprintf("triton-%dms", ms)
 	if reject {
 		family, name = FamilyTritonReject, name+"-reject"
 	}
-	m := Maker{
+	return Maker{
 		Family: family, Name: name,
 		New:   func(e *Env) Policy { return newTriton(e, time.Duration(ms)*time.Millisecond, reject) },
 		Lanes: func(models int) int { return models },
 	}
-	overlapping := m
-	overlapping.Family, overlapping.Name, overlapping.Overlap = family+withOverlap, name+"-overlap", 1.2
-	return []Maker{m, overlapping}
 }

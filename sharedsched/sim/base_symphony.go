@@ -2,11 +2,11 @@ package sim
 
 import "time"
 
-// symphony models Symphony's batch rule and its deferred batching, on one device. Each model keeps the best batch it could start:
-// it aims at the size that its rate calls for, drops heads that stand in the way of it, and takes what comes along for free
-// (lines.sliding, lines.target). Deferred, a batch becomes a candidate at its frontrun time, when one more request could no
-// longer be added without missing the first deadline, and a free device takes the candidate that becomes invalid first. Eager, a
-// batch is a candidate at once, so that the device never idles while requests wait.
+// symphony models Symphony's batch rule on one device. Each model keeps the best batch it could start: it aims at the size that its
+// rate calls for, drops heads that stand in the way of it, and takes what comes along for free (lines.sliding, lines.target). A free
+// device takes the candidate that becomes invalid first. It is eager: a batch is a candidate at once, so that the device never idles
+// while requests wait. Deferred, as in the paper, a batch is one only when one more request could no longer be added without missing
+// the first deadline, which pays on many devices, and carries next to nothing on one.
 //
 // Simplified: the network latencies and the 2 ms that their code sets aside are zero here; a batch as large as the model allows
 // is a candidate at once; the rate is that of the last half second. On one device their rule l(b)(1+1/n) <= SLO, where n is the
@@ -16,13 +16,11 @@ import "time"
 // src/nexus/dispatcher/rankmt and batch_policy.cpp in github.com/abcdabcd987/nexuslb.
 type symphony struct {
 	lines
-	rates    rates
-	deferred bool
-	wake     Time
+	rates rates
 }
 
-func newSymphony(env *Env, deferred bool) *symphony {
-	p := &symphony{lines: newLines(env), deferred: deferred}
+func newSymphony(env *Env) *symphony {
+	p := &symphony{lines: newLines(env)}
 	p.rates = newRates(&p.lines, time.Second/2)
 	return p
 }
@@ -35,7 +33,6 @@ func (p *symphony) Arrive(now Time, r *Request) {
 
 // Next implements Policy.
 func (p *symphony) Next(now Time, _ int) *Batch {
-	p.wake = Never
 	var best *line
 	var chosen window
 	for i := range p.all {
@@ -45,12 +42,6 @@ func (p *symphony) Next(now Time, _ int) *Batch {
 			continue
 		}
 		w := p.sliding(now, q, p.target(q.model, p.rates.of(now, i)))
-		if p.deferred && w.rows < p.env.Models[q.model].MaxBatch {
-			if frontrun := w.due - p.needs(q.model, w.rows+1); frontrun > now {
-				p.wake = min(p.wake, frontrun)
-				continue
-			}
-		}
 		if best == nil || w.last < chosen.last {
 			best, chosen = q, w
 		}
@@ -60,6 +51,3 @@ func (p *symphony) Next(now Time, _ int) *Batch {
 	}
 	return p.take(now, best, chosen.skip, chosen.rows)
 }
-
-// Wake implements Policy.
-func (p *symphony) Wake() Time { return p.wake }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // exhaustive returns the optimum by trying everything: at each moment that a batch can end or a request arrive, every set of
@@ -104,41 +106,43 @@ func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 	return models, reqs
 }
 
-// TestClairvoyantAgainstExhaustiveSearch: no bound is below the optimum, no search above it, and the beam is never worse than the
-// rules that it starts from. Both have to be close, too.
+// TestClairvoyantAgainstExhaustiveSearch: no search is above the optimum, and the beam is never worse than the rules that it starts
+// from. It has to be close, too.
 func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 	for plain, least := range map[bool]float64{true: 0.98, false: 0.95} {
 		rng := rand.New(rand.NewPCG(1, 2))
-		offered, bounds, optima, beams, rules := 0, 0, 0, 0, 0
-		for i := range 400 {
+		offered, optima, beams, rules := 0, 0, 0, 0
+		instances := 400
+		if race.Enabled {
+			instances = 40 // one goroutine searches
+		}
+		for i := range instances {
 			models, reqs := tiny(rng, plain)
-			bound, optimum, beam := UpperBound(models, reqs), exhaustive(models, reqs), Clairvoyant(models, reqs, 0)
+			optimum, beam := exhaustive(models, reqs), Clairvoyant(models, reqs, 0)
 			_, n := newForesight(models, reqs).bestRule()
 			rule := int(n)
-			if bound < optimum || optimum < beam || beam < rule {
-				t.Fatalf("instance %d, plain %v: bound %d, optimum %d, beam %d, rule %d", i, plain, bound, optimum, beam, rule)
+			if optimum < beam || beam < rule {
+				t.Fatalf("instance %d, plain %v: optimum %d, beam %d, rule %d", i, plain, optimum, beam, rule)
 			}
-			offered, bounds, optima, beams, rules = offered+len(reqs), bounds+bound, optima+optimum, beams+beam, rules+rule
+			offered, optima, beams, rules = offered+len(reqs), optima+optimum, beams+beam, rules+rule
 		}
-		t.Logf("plain %v: of %d requests: bound %d, optimum %d, beam %d, rules %d", plain, offered, bounds, optima, beams, rules)
-		if float64(beams) < least*float64(optima) || float64(bounds) > 1.04*float64(optima) {
-			t.Errorf("plain %v: of %d requests: bound %d, optimum %d, beam %d", plain, offered, bounds, optima, beams)
+		t.Logf("plain %v: of %d requests: optimum %d, beam %d, rules %d", plain, offered, optima, beams, rules)
+		if float64(beams) < least*float64(optima) {
+			t.Errorf("plain %v: of %d requests: optimum %d, beam %d", plain, offered, optima, beams)
 		}
 	}
 }
 
-// TestBaselinesAgainstClairvoyant: a policy that does not know the future is below the bound, and here below the beam too.
+// TestBaselinesAgainstClairvoyant: a policy that does not know the future is below the beam.
 func TestBaselinesAgainstClairvoyant(t *testing.T) {
+	skipUnderRace(t)
 	for _, w := range Suite() {
 		requests := w.Requests(1.5, time.Second/2, 1)
 		var reqs []*Request
 		for i := range requests {
 			reqs = append(reqs, &requests[i])
 		}
-		bound, beam := UpperBound(w.Models, reqs), Clairvoyant(w.Models, reqs, 16)
-		if beam > bound {
-			t.Errorf("%s: the beam has %d on time, the bound is %d", w.Name, beam, bound)
-		}
+		beam := Clairvoyant(w.Models, reqs, 16)
 		for _, p := range Baselines() {
 			if p.Lanes != nil {
 				continue // overlapping batches are another device
@@ -148,7 +152,7 @@ func TestBaselinesAgainstClairvoyant(t *testing.T) {
 				t.Fatal(err)
 			}
 			if total := r.Total(); total.OnTime > beam {
-				t.Errorf("%s: %s has %d on time of %d, the beam %d, the bound is %d", w.Name, p.Name, total.OnTime, total.Offered, beam, bound)
+				t.Errorf("%s: %s has %d on time of %d, the beam %d", w.Name, p.Name, total.OnTime, total.Offered, beam)
 			}
 		}
 	}

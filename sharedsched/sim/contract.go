@@ -47,7 +47,6 @@ func (e *engine) drop(now Time, r *Request, f Fate) {
 	r.Fate, r.Finish = f, now
 	e.count(r, -1)
 	e.end(r)
-	e.recorder.left(r)
 }
 
 // end counts the fate of a request.

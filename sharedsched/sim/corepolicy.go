@@ -23,7 +23,7 @@ type corePolicy struct {
 	keys     []string
 	requests []*Request   // by the slot of their handle
 	lanes    []*coreBatch // by lane
-	acts     []sharedsched.Action
+	out      sharedsched.Answer
 	task     sharedsched.Task
 }
 
@@ -56,29 +56,34 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 		if weight == 0 {
 			weight = 1
 		}
-		flow, err := p.core.AddFlow(m.Name, "device", weight)
-		must(err)
+		must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventAddFlow, Name: m.Name, Device: "device", Weight: weight}))
 		s := coreSettings(m)
 		if o.Settings != nil {
 			o.Settings(m, &s)
 		}
-		id, err := p.core.AddVersion(m.Name, flow, s)
-		must(err)
+		must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventAddVersion, Name: m.Name, Flow: p.out.Flow, Settings: &s}))
+		id := p.out.Version
 		p.versions = append(p.versions, id)
 		if !m.Cold {
 			p.warmUp(i)
 		}
 		if before := slices.IndexFunc(env.Models[:i], func(other Model) bool { return other.Name == m.Inherits }); m.Inherits != "" && before >= 0 {
-			p.core.Inherit(id, p.versions[before], false)
+			must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventInherit, Version: id, From: p.versions[before]}))
 		}
 	}
 	return p
 }
 
+// step has the core take an event; what it comes to is in p.out.
+func (p *corePolicy) step(now Time, ev *sharedsched.Event) error {
+	p.out.Actions = p.out.Actions[:0]
+	return p.core.Step(now, ev, &p.out)
+}
+
 func (p *corePolicy) Arrive(now Time, r *Request) {
 	at := now.Add(p.offset)
 	if p.core.NextWake() <= at { // as the scheduler's timer would have done
-		p.acts = p.core.Advance(at, p.acts[:0])
+		must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventAdvance}))
 		p.carryOut(now)
 	}
 	m := &p.env.Models[r.Model]
@@ -90,16 +95,14 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 	if r.Background {
 		p.task.Priority, p.task.Target, limit = sharedsched.Sheddable, 0, Never
 	}
-	var h sharedsched.Handle
-	var err error
-	h, p.acts, err = p.core.Submit(at, p.versions[r.Model], &p.task, limit, p.acts[:0])
+	err := p.step(at, &sharedsched.Event{Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task, Limit: limit})
 	p.carryOut(now)
 	p.decided(at)
 	if err != nil {
 		p.env.Drop(now, r, Refused)
 		return
 	}
-	slot := slotOf(h)
+	slot := slotOf(p.out.Task)
 	for slot >= len(p.requests) {
 		p.requests = append(p.requests, nil)
 	}
@@ -109,11 +112,10 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 func (p *corePolicy) Next(now Time, lane int) *Batch {
 	at := now.Add(p.offset)
 	b := p.lanes[lane]
-	var ok bool
-	ok, p.acts = p.core.Next(at, sharedsched.LaneID(lane), &b.core, p.acts[:0])
+	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventNext, Lane: sharedsched.LaneID(lane), Batch: &b.core}))
 	p.carryOut(now)
 	p.decided(at)
-	if !ok {
+	if !p.out.OK {
 		return nil
 	}
 	b.sim = Batch{Requests: b.sim.Requests[:0], Rows: b.core.Rows, Size: b.core.Padded}
@@ -133,9 +135,8 @@ func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 		}
 	}
 	report := sharedsched.Report{Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful}
-	var event sharedsched.BatchEvent
-	event, p.acts = p.core.Settle(at, sharedsched.LaneID(b.Lane), batch, report, p.acts[:0])
-	b.Estimate = event.Estimated
+	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch, Report: &report}))
+	b.Estimate = p.out.Batch.Estimated
 	p.carryOut(now)
 	p.decided(at)
 }
@@ -143,7 +144,7 @@ func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 // Observe tells the core what telemetry says of the device.
 func (p *corePolicy) Observe(now Time, s cost.Sample) {
 	at := now.Add(p.offset)
-	p.core.Observe(at, "device", s)
+	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventObserve, Device: "device", Sample: &s}))
 	p.decided(at)
 }
 
@@ -157,8 +158,8 @@ func (p *corePolicy) Wake() Time {
 
 // carryOut gives up the requests whose tasks the core ended in its queues.
 func (p *corePolicy) carryOut(now Time) {
-	for i := range p.acts {
-		a := &p.acts[i]
+	for i := range p.out.Actions {
+		a := &p.out.Actions[i]
 		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone && a.End != sharedsched.EndFailed {
 			p.env.Drop(now, p.requests[slotOf(a.Task)], Dropped)
 		}

@@ -12,14 +12,13 @@ func (p *corePolicy) warmUp(model int) {
 		for rows := 1; ; rows = min(2*rows, m.MaxBatch) {
 			for range 3 {
 				t := sharedsched.Task{Rows: rows, Key: key, ShapeKey: key, Alone: true}
-				_, _, err := p.core.Submit(Time(p.offset), p.versions[model], &t, Never, nil)
-				must(err)
-				ok, _ := p.core.Next(Time(p.offset), 0, b, p.acts[:0])
-				if !ok {
+				must(p.step(Time(p.offset), &sharedsched.Event{Kind: sharedsched.EventSubmit, Version: p.versions[model], Task: &t, Limit: Never}))
+				must(p.step(Time(p.offset), &sharedsched.Event{Kind: sharedsched.EventNext, Batch: b}))
+				if !p.out.OK {
 					panic("sim: the scheduler does not run a request on an idle device")
 				}
 				p.offset += p.env.Profile(model, rows)
-				p.core.Settle(Time(p.offset), 0, b, sharedsched.Report{}, p.acts[:0])
+				must(p.step(Time(p.offset), &sharedsched.Event{Kind: sharedsched.EventSettle, Batch: b, Report: &sharedsched.Report{}}))
 			}
 			if rows == m.MaxBatch {
 				break

@@ -22,16 +22,15 @@
 //     (toCapacity).
 //   - Share on time: of all requests, of the flows that ask for no more than their fair share (InShare), of the worst flow.
 //   - Device time for results on time and for late ones, and time that the device was idle while requests waited (Tally, Result).
-//   - Fairness lag: how far the device time of flows drifts apart while both have requests waiting (lag).
-//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells.
+//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells (Prediction).
 //
 // # What is and is not like reality
 //
-// Costs are linear in rows and synthetic, requests have one row, one device serves all, and the time that the scheduler itself
-// takes is not counted. Batches in flight together share the device equally, and gain nothing by it, or a fixed part of their work
-// (Overlap), or by overlapping a fixed part of each with the other's computing (Copying); a real device switches between kernels as
-// it likes. Independent batchers, which run several models at once, share the device without loss, and with Overlap
-// even gain by it; real devices lose. All policies but the server's scheduler know the true costs from the beginning.
+// Costs are linear in rows and synthetic, requests have one row, one device serves all, and the time that the scheduler
+// itself takes is not counted. Batches in flight together share the device equally, and gain nothing by it, or a fixed
+// part of their work (Overlap), or by overlapping a fixed part of each with the other's computing (Copying); a real
+// device switches between kernels as it likes. Independent batchers, which run several models at once, share the device
+// without loss; real devices lose. All policies but the server's scheduler know the true costs from the beginning.
 //
 // # Determinism
 //

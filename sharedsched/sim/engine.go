@@ -19,7 +19,6 @@ type Setup struct {
 	// Telemetry tells the policy, which must be an observer, what the device is like.
 	Telemetry Telemetry
 	Seed      uint64 // of the device's noise
-	Detail    bool   // measure also what costs time: latencies, fairness lag, prediction error
 	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know how many
 	// more. Nil: it does not.
 	Lost *int
@@ -157,7 +156,7 @@ func (e *engine) arrive(now Time) {
 	r := &e.requests[e.arrived]
 	e.arrived++
 	e.count(r, 1)
-	e.recorder.arrive(now, r)
+	e.recorder.arrive(r)
 	e.policy.Arrive(now, r)
 }
 
@@ -182,7 +181,7 @@ func (e *engine) fill(now Time) {
 		}
 		work := e.work(b)
 		e.lanes.start(i, b, work)
-		e.recorder.start(now, b, work)
+		e.recorder.start(b)
 	}
 	if e.lanes.inFlight == len(e.lanes.slots) {
 		return

@@ -47,7 +47,7 @@ func (f *Findings) fly(i, j int) error {
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", m.Name, w.Name, err)
 	}
-	r, err := w.Play(m, 1, e.Span, e.seed(0), false)
+	r, err := w.Play(m, 1, e.Span, e.seed(0))
 	if err != nil {
 		return fmt.Errorf("%s on %s: %w", m.Name, w.Name, err)
 	}

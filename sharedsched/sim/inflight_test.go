@@ -8,6 +8,9 @@ import (
 // TestTwoBatchesInFlight: a second batch in flight costs hardly anything where nothing is gained by it, and gives what there is to
 // gain where something is. Started as soon as there is something to run, it would cost a quarter.
 func TestTwoBatchesInFlight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 6 seconds")
+	}
 	skipUnderRace(t)
 	s := Study{InFlight: InFlight(), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2}
 	for _, name := range []string{"single", "het30", "bimodal", "blocker"} {

@@ -18,10 +18,7 @@ type Result struct {
 	// OutOfMemory counts the batches that memory did not suffice for.
 	OutOfMemory int
 
-	// With Setup.Detail only.
-	Lag                            time.Duration // see lag
-	PredictionMedian, Prediction95 float64       // of |actual/estimate - 1| over the batches whose estimate the policy told; 0 if none
-	Predictions                    []Prediction  // of those batches, in order of their ends
+	Predictions []Prediction // of the batches whose estimate the policy told, in order of their ends
 
 	requests []Request
 	models   []Model

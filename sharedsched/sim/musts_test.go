@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -32,13 +31,16 @@ const (
 // TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there for. Two
 // schedulers that lack a part show that the checks can fail.
 func TestMusts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 15 seconds")
+	}
 	skipUnderRace(t)
 	whole := Core(Ours, CoreOptions{})
 	noConflict := without("no conflict rule", func(v *sharedsched.Variant) { v.NoConflictRule = true })
 	fairToAll := without("fair to all that wait", func(v *sharedsched.Variant) { v.AllDemand = true })
 	families := Families(append([]Maker{whole, fairToAll}, Baselines()...))
 	s := Study{
-		Families:  slices.DeleteFunc(families, func(f Family) bool { return f.elsewhere() || f.Name == FamilySymphonyDeferred }),
+		Families:  families,
 		Workloads: Suite(), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2,
 	}
 	f, err := s.Run()

@@ -32,12 +32,6 @@ type Family struct {
 	Members []Maker
 }
 
-// elsewhere reports whether the family runs on another device than the others, one that does more work while several batches are
-// in flight. What it reaches says nothing about its policy.
-func (f *Family) elsewhere() bool {
-	return slices.ContainsFunc(f.Members, func(m Maker) bool { return m.Overlap > 1 })
-}
-
 // member returns the one of that name, which must be in the family.
 func (f *Family) member(name string) *Maker {
 	return &f.Members[slices.IndexFunc(f.Members, func(m Maker) bool { return m.Name == name })]

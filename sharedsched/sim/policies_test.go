@@ -18,13 +18,17 @@ func rough() []Workload {
 // TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks the
 // contract, and the device is never busier than time passes.
 func TestEveryRequestEndsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 17 seconds")
+	}
+	skipUnderRace(t)
 	policies := Variants()
 	for _, f := range Families(Policies()) {
 		policies = append(policies, f.Members[len(f.Members)-1])
 	}
 	for _, p := range policies {
 		for _, w := range rough() {
-			r, err := w.Play(&p, 1.5, 200*time.Millisecond, 1, true)
+			r, err := w.Play(&p, 1.5, 200*time.Millisecond, 1)
 			if err != nil {
 				t.Errorf("%s on %s: %v", p.Name, w.Name, err)
 				continue
@@ -57,7 +61,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	w, _ := Find(Suite(), "het30cv3")
 	for _, p := range Policies() {
 		play := func(seed uint64) []Request {
-			r, err := w.Play(&p, 1.2, 500*time.Millisecond, seed, false)
+			r, err := w.Play(&p, 1.2, 500*time.Millisecond, seed)
 			if err != nil {
 				t.Fatalf("%s: %v", p.Name, err)
 			}

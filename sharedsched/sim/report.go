@@ -22,7 +22,6 @@ func (f *Findings) Markdown(w io.Writer) error {
 	f.inFlight(p)
 	f.hindsights(p)
 	f.sceneTables(p)
-	f.predictions(p)
 	f.shifts(p)
 	f.tuned(p)
 	return p.err
@@ -82,17 +81,8 @@ func (f *Findings) sceneTables(p *printer) {
 	f.scenes(p, Overload, "Overload", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 	f.scenes(p, Overload, "Device time in overload", "For results on time / for late ones / idle while requests waited, as shares of the time.",
 		func(seen *Seen) string { return fmt.Sprintf("%.2f / %.3f / %.3f", seen.Useful, seen.Wasted, seen.Idle) }, false)
-	f.scenes(p, Overload, "Goodput in overload", "Requests on time per second; mean batch; median and 99th percentile of the time to the answer.",
-		func(seen *Seen) string {
-			return fmt.Sprintf("%.0f; %.1f; %d, %d ms", seen.Goodput, seen.MeanBatch, seen.P50.Milliseconds(), seen.P99.Milliseconds())
-		}, false)
-	f.scenes(p, Overload, "Fairness lag",
-		"The largest difference of weighted device time between two flows over any time throughout which both had requests waiting.",
-		func(seen *Seen) string { return fmt.Sprintf("%d ms", seen.Lag.Milliseconds()) }, false)
 	f.scenes(p, Adversity, "Adversity", "Share on time of those who should not suffer.",
 		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Watched) }, true)
-	f.scenes(p, Adversity, "Device time wasted in adversity", "On results that came late, as a share of the time.",
-		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Wasted) }, false)
 	f.scenes(p, Change, "Change", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 }
 
@@ -129,36 +119,19 @@ func (f *Findings) scenes(p *printer, g Group, title, about string, cell func(*S
 	}
 }
 
-// predictions is the table of how well the first policy knows what a batch will take.
-func (f *Findings) predictions(p *printer) {
-	s := f.Study
-	if len(s.Scenes) == 0 {
-		return
-	}
-	p.section("Prediction error", fmt.Sprintf("|actual / estimate - 1| over the batches of %s.", s.Families[0].Name))
-	p.row("scene", []string{"median", "95th percentile"})
-	p.rule(2)
-	for j, scene := range s.Scenes {
-		seen := &f.Scenes[0][j]
-		p.row(scene.Name, []string{percent(seen.Prediction), percent(seen.Prediction95)})
-	}
-}
-
 // hindsights is the table of loads carried by a search that knows the future.
 func (f *Findings) hindsights(p *printer) {
 	if len(f.Hindsight) == 0 {
 		return
 	}
 	ours := f.Study.Families[0].Name
-	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least and at most, if all arrivals and true costs are known in advance, by running one batch\n"+
-		"at a time: by a beam search over batches, and by a relaxation that bounds every schedule. Runs of %v with a single seed, of the\n"+
-		"first draw.", hindsightEffort.Span))
-	p.row("workload", []string{ours, "search", "bound", ours + " / search", ours + " / bound"})
-	p.rule(5)
+	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least, if all arrivals and true costs are known in advance, by running one batch at a time: by a\n"+
+		"beam search over batches. Runs of %v with a single seed, of the first draw.", hindsightEffort.Span))
+	p.row("workload", []string{ours, "search", ours + " / search"})
+	p.rule(3)
 	for _, h := range f.Hindsight {
 		found, _ := ratios([]float64{h.Ours}, []float64{h.Search})
-		possible, _ := ratios([]float64{h.Ours}, []float64{h.Bound})
-		p.row(h.Workload, append(numbers([]float64{h.Ours, h.Search, h.Bound}), found, possible))
+		p.row(h.Workload, append(numbers([]float64{h.Ours, h.Search}), found))
 	}
 }
 

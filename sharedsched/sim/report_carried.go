@@ -28,14 +28,10 @@ func (f *Findings) carried(p *printer, further bool, title, about string) {
 	p.section(title, about)
 	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name), "worst: "+s.Families[0].Name+" / it")
 	p.rule(len(columns) + 2)
-	var elsewhere []string
 	for i, family := range s.Families {
 		theirs := at(f.G99[i], columns)
 		mean, worst := ratios(ours, theirs)
 		p.row(family.Name, numbers(theirs), mean, worst)
-		if family.elsewhere() {
-			elsewhere = append(elsewhere, family.Name)
-		}
 	}
 	if len(s.Families) > 1 {
 		best := f.best(columns)
@@ -43,24 +39,17 @@ func (f *Findings) carried(p *printer, further bool, title, about string) {
 		p.row(bestOfOthers, numbers(best), mean, worst)
 	}
 	p.printf("\n")
-	if len(elsewhere) > 0 {
-		p.printf("On another device, which does a fifth more work while several batches are in flight, and not counted among the others: %s.\n\n",
-			strings.Join(elsewhere, "; "))
-	}
 	for _, j := range columns {
 		p.item(s.Workloads[j].Name, s.Workloads[j].About)
 	}
 }
 
-// best returns the highest load that any other family carries on each workload, on the same device.
+// best returns the highest load that any other family carries on each workload.
 func (f *Findings) best(columns []int) []float64 {
 	best := make([]float64, len(columns))
-	for i, family := range f.Study.Families {
-		if i == 0 || family.elsewhere() {
-			continue
-		}
+	for _, carried := range f.G99[1:] {
 		for k, j := range columns {
-			best[k] = max(best[k], f.G99[i][j])
+			best[k] = max(best[k], carried[j])
 		}
 	}
 	return best
@@ -74,7 +63,7 @@ func (f *Findings) ratios(p *printer) {
 		return
 	}
 	name := s.Families[0].Name
-	p.section("Ratios", fmt.Sprintf("The load that %s carries over the load of others, all on the same device.", name))
+	p.section("Ratios", fmt.Sprintf("The load that %s carries over the load of others.", name))
 	p.row(name+" /", s.names(columns), "geomean", "worst")
 	p.rule(len(columns) + 2)
 	ours := at(f.G99[0], columns)
@@ -95,7 +84,7 @@ func (f *Findings) ratios(p *printer) {
 		}
 	}
 	row(bestOfOthers, f.best(columns))
-	about.item(bestOfOthers, "on each workload the highest load that any other policy of the table above carries without overlap")
+	about.item(bestOfOthers, "on each workload the highest load that any other policy of the table above carries")
 	p.printf("\n%s", about.w)
 }
 

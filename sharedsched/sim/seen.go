@@ -7,15 +7,10 @@ import (
 
 // Seen is what became of the requests of a scene under a policy, over all seeds.
 type Seen struct {
-	Policy                   string
-	All, InShare, Worst      float64       // share on time: of all, of the flows within their share (InShare), of the worst flow
-	Watched                  float64       // share on time of what the scene watches
-	Goodput                  float64       // requests on time per second of offered load
-	Useful, Wasted, Idle     float64       // device time per time: for results on time, for late ones, idle while requests waited
-	P50, P99                 time.Duration // from arrival to answer, the largest over the seeds
-	MeanBatch                float64
-	Lag                      time.Duration // see lag; the largest over the seeds
-	Prediction, Prediction95 float64       // median and 95th percentile of |actual/estimate - 1|; 0 if the policy predicts nothing
+	Policy               string
+	All, InShare, Worst  float64 // share on time: of all, of the flows within their share (InShare), of the worst flow
+	Watched              float64 // share on time of what the scene watches
+	Useful, Wasted, Idle float64 // device time per time: for results on time, for late ones, idle while requests waited
 }
 
 func (s *Seen) String() string { return fmt.Sprintf("%.2f / %.2f / %.2f", s.All, s.InShare, s.Worst) }
@@ -27,7 +22,7 @@ func (s *Scene) Play(p *Maker, e Effort) (Seen, error) {
 	models := s.Workload.Models
 	w := 1 / float64(e.Seeds)
 	for i := range e.Seeds {
-		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i), true)
+		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
 		if err != nil {
 			return Seen{}, err
 		}
@@ -39,16 +34,9 @@ func (s *Scene) Play(p *Maker, e Effort) (Seen, error) {
 		watched.add(&innocent)
 		seen.Worst = min(seen.Worst, r.Worst())
 		span := max(r.Span.Seconds(), 1e-9)
-		seen.Goodput += w * float64(t.OnTime) / span
 		seen.Useful += w * t.Useful.Seconds() / span
 		seen.Wasted += w * t.Wasted.Seconds() / span
 		seen.Idle += w * r.Idle.Seconds() / span
-		seen.MeanBatch += w * r.MeanBatch
-		latency := r.Latency(0.5, 0.99)
-		seen.P50, seen.P99 = max(seen.P50, latency[0]), max(seen.P99, latency[1])
-		seen.Lag = max(seen.Lag, r.Lag)
-		seen.Prediction = max(seen.Prediction, r.PredictionMedian)
-		seen.Prediction95 = max(seen.Prediction95, r.Prediction95)
 	}
 	seen.All, seen.InShare, seen.Watched = all.Share(), inShare.Share(), watched.Share()
 	return seen, nil

@@ -84,9 +84,8 @@ func (w *Workload) process(model int) *Process {
 }
 
 // Play runs the workload under a policy.
-func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64, detail bool) (*Result, error) {
+func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64) (*Result, error) {
 	s := w.setup(p, span, seed)
-	s.Detail = detail
 	return Run(&s, w.Requests(load, span, seed), p.New)
 }
 

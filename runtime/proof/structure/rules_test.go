@@ -47,6 +47,9 @@ func ruleLines(t testing.TB) []ruleLine {
 
 // Each rule says what it must of a graph that obeys and of one that does not, and ONNX Runtime agrees.
 func TestRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 17 seconds")
+	}
 	initialise(t)
 	for _, line := range ruleLines(t) {
 		t.Run(line.operator, func(t *testing.T) {

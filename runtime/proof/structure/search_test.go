@@ -278,6 +278,9 @@ const searchVariable = "WEFT_STRUCTURE_SEARCH"
 // The proof is compared with ONNX Runtime on graphs that nobody thought of. WEFT_STRUCTURE_SEARCH=seed,graphs makes the search long and tells
 // more of it.
 func TestSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 5 seconds")
+	}
 	seed, graphs := uint64(1), 150
 	long := os.Getenv(searchVariable)
 	if long != "" {

@@ -1,0 +1,222 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// clientCounts is what clients count: answers by method, model and code, as the metrics page names them.
+type clientCounts struct {
+	mu     sync.Mutex
+	counts sums // guarded by mu
+	// gaveUp is how many calls ended by their own context: whether they reached the server their client cannot know. notReached is how
+	// many did not, because the connection closed.
+	gaveUp, notReached int // guarded by mu
+}
+
+func (a *clientCounts) count(method, model string, code codes.Code) {
+	if _, known := accountedModels[model]; !known {
+		model = ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.counts[of(method, model, code.String())]++
+}
+
+// client is one caller, with its own dice.
+type client struct {
+	*clientCounts
+	conn *grpc.ClientConn
+	rng  *rand.Rand
+}
+
+// rawOrProto is the codec of a client that may also send what is no message.
+type rawOrProto struct{}
+
+func (rawOrProto) Name() string { return "proto" }
+
+func (rawOrProto) Marshal(v any) ([]byte, error) {
+	if raw, is := v.([]byte); is {
+		return raw, nil
+	}
+	return proto.Marshal(v.(proto.Message))
+}
+
+func (rawOrProto) Unmarshal(data []byte, v any) error {
+	return proto.Unmarshal(data, v.(proto.Message))
+}
+
+var garbage = []byte{0xff, 0xff, 0xff}
+
+// request makes up a request for a model, mostly a good one.
+func (c *client) request(model string) *weftv1.PredictRequest {
+	rows := 1 + c.rng.IntN(4)
+	if c.rng.IntN(8) == 0 {
+		rows = 9 + c.rng.IntN(14) // more than a batch; of held, perhaps more than it takes
+	}
+	values := make([]float32, 4*rows)
+	if model == "poisoned" && c.rng.IntN(6) == 0 {
+		values[c.rng.IntN(len(values))] = float32(math.NaN())
+	}
+	input := "x"
+	if model == "policy" {
+		input = "observation"
+	}
+	req := &weftv1.PredictRequest{
+		Model:     &weftv1.ModelSpec{Name: model},
+		Inputs:    map[string]*weftv1.Tensor{input: {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{int64(rows), 4}, FloatValues: values}},
+		Priority:  weftv1.Priority(c.rng.IntN(5)),
+		EpisodeId: "e" + strconv.Itoa(c.rng.IntN(8)), EndOfEpisode: c.rng.IntN(4) == 0,
+	}
+	if c.rng.IntN(3) == 0 {
+		req.TargetLatency = durationpb.New(time.Duration(c.rng.IntN(20)) * time.Millisecond)
+	}
+	switch c.rng.IntN(24) { // what is wrong with it
+	case 0:
+		req.Inputs[input].Shape[1] = 5
+	case 1:
+		req.Inputs[input].Dtype = weftv1.DataType_DATA_TYPE_INT64
+	case 2:
+		req.Inputs = nil
+	case 3:
+		req.Outputs = []string{"nonesuch"}
+	case 4:
+		req.Priority = 99
+	case 5:
+		req.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 77}
+	case 6:
+		req.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "nonesuch"}
+	case 7:
+		req.EpisodeId = string(make([]byte, 300))
+	}
+	return req
+}
+
+// model chooses whom to ask, also what is not there or has failed.
+func (c *client) model() string {
+	names := []string{"walker", "walker", "poisoned", "narrow", "patient", "held", "policy", "unloadable", "nonesuch", ""}
+	return names[c.rng.IntN(len(names))]
+}
+
+// unary makes a call and waits for its end, whatever it takes.
+func (c *client) unary(ctx context.Context) {
+	model := c.model()
+	req := any(c.request(model))
+	switch c.rng.IntN(30) {
+	case 0:
+		model, req = "", garbage
+	case 1:
+		model, req = "", make([]byte, 20<<10) // more than the server reads
+	}
+	err := c.conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, req, &weftv1.PredictResponse{}, grpc.ForceCodec(rawOrProto{}))
+	c.count("Predict", model, status.Code(err))
+}
+
+// impatient makes a call and may not wait for its end.
+func (c *client) impatient(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.rng.IntN(8000))*time.Microsecond)
+	defer cancel()
+	_, err := weftv1.NewPredictionServiceClient(c.conn).Predict(ctx, c.request("impatient"))
+	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {
+		c.count("Predict", "impatient", code)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gaveUp++
+}
+
+// hammer makes calls until the server is not there any more, or ctx ends. What never reached it is told apart: the server says when to
+// try again, the connection does not.
+func (c *client) hammer(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, err := weftv1.NewPredictionServiceClient(c.conn).Predict(ctx, c.request("walker"), grpc.WaitForReady(false))
+		if status.Code(err) == codes.Unavailable && !hasRetryInfo(err) {
+			c.mu.Lock()
+			c.notReached++
+			c.mu.Unlock()
+			return
+		}
+		c.count("Predict", "walker", status.Code(err))
+	}
+}
+
+func hasRetryInfo(err error) bool {
+	for _, detail := range status.Convert(err).Details() {
+		if _, is := detail.(*errdetails.RetryInfo); is {
+			return true
+		}
+	}
+	return false
+}
+
+// stream sends requests for one model on a stream, some of which supersede others, and reads an answer to each. At the end it may send
+// what is no message, which ends the stream.
+func (c *client) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	model := c.model()
+	s, err := weftv1.NewPredictionServiceClient(c.conn).PredictStream(ctx, grpc.ForceCodec(rawOrProto{}))
+	if err != nil {
+		return err
+	}
+	n := 1 + c.rng.IntN(12)
+	for i := range n {
+		m := &weftv1.PredictStreamRequest{Request: c.request(model), Supersede: c.rng.IntN(2) == 0}
+		m.Request.RequestId = strconv.Itoa(i)
+		switch c.rng.IntN(8) {
+		case 0:
+			m.Request.RequestId = "" // is refused
+		case 1:
+			m.Request.RequestId = "0" // perhaps twice at once
+		case 2:
+			m.Timeout = durationpb.New(-time.Second)
+		case 3, 4:
+			m.Timeout = durationpb.New(time.Duration(1+c.rng.IntN(10)) * time.Millisecond)
+		}
+		if err := s.Send(m); err != nil {
+			return err
+		}
+	}
+	for range n {
+		answer, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		c.count("PredictStream", model, codes.Code(answer.GetError().GetCode()))
+	}
+	if c.rng.IntN(4) > 0 {
+		if err := s.CloseSend(); err != nil {
+			return err
+		}
+		if _, err := s.Recv(); !errors.Is(err, io.EOF) {
+			return err
+		}
+		return nil
+	}
+	bad := garbage
+	if c.rng.IntN(2) == 0 {
+		bad = make([]byte, 20<<10)
+	}
+	if err := s.SendMsg(bad); err != nil {
+		return err
+	}
+	_, err = s.Recv()
+	c.count("PredictStream", "", status.Code(err))
+	return nil
+}

@@ -1,0 +1,68 @@
+// Package app puts a server together: which part is started when, and what each is told of the others.
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+)
+
+// App is one server and all that is around it.
+type App struct {
+	Settings
+	Reread func() (*Settings, error) // reads the settings once more, as when the program began
+
+	gpuStandIns gpuStandIns      // of a test
+	hangups     <-chan os.Signal // ask for a reload; nil: nobody does
+	level       slog.LevelVar    // of the log
+	drain       atomic.Int64     // nanoseconds; the drain timeout that is in force
+}
+
+// Run serves until a signal, or a part that fails, ends it. It writes the log.
+func (a *App) Run(log io.Writer) error {
+	if err := a.Check(); err != nil {
+		return err
+	}
+	// Before anything else: GPU libraries replace signal handlers while they load.
+	signals := lifecycle.Signals()
+	a.hangups = lifecycle.Hangups()
+	return a.serve(signals, newLogger(log, &a.Server, &a.level))
+}
+
+// serve serves until a signal, or a part that fails, ends it.
+func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
+	a.drain.Store(int64(a.DrainTimeout))
+	stop := lifecycle.Config{Signals: signals, DrainTimeout: func() time.Duration { return time.Duration(a.drain.Load()) }, Logger: log}
+	err := lifecycle.Run(stop, func(ctx context.Context, g *lifecycle.Group) error { return a.start(ctx, g, log) })
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// start puts the server together, from the repositories to the first answer. Each part is stopped before those above it.
+func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
+	s := &assembly{App: a, group: g, log: log, began: time.Now(), ready: newReadiness(), ask: make(chan time.Duration, 1)}
+	for _, step := range []func(context.Context) error{
+		s.findModels,
+		s.listen,         // before models are loaded for minutes, so that what is in the way of it is told at once
+		s.openState,      // what was decided by hand or by rollouts, of this server and earlier ones
+		s.traceScheduler, // --sched-trace
+		s.buildHouse,     // the scheduler, the engines and the models
+		s.buildEdge,      // what answers requests: shadows, rollouts, a recording, the service itself
+		s.load,           // begins to load what is listed
+		s.openDoors,      // so a caller is told that its model is being loaded; before, there would seem to be no such model
+		s.follow,         // the repositories and the settings file
+		s.awaitModels,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// assembly is a server that is being put together. Each step fills in what the later ones need.
+type assembly struct {
+	*App
+	group *lifecycle.Group
+	log   *slog.Logger
+	began time.Time
+	ready *readiness
+	ask   chan time.Duration // has the repositories looked at, and from then on so often
+
+	repository  *modelrepo.Repository
+	listing     modelrepo.Listing
+	grpc, admin net.Listener // admin is nil where nobody wants it
+	measured    *telemetry.Telemetry
+	state       *decisions.Store
+	trace       *traceFile // nil: the scheduler is not recorded
+	gpus        *gpuWatch  // nil: there are none to follow
+	present     presence
+	house       *house
+	edge        *server.Server
+	transport   *grpc.Server
+	rollouts    *rollout.Manager
+}
+
+func (s *assembly) findModels(context.Context) (err error) {
+	s.repository, s.listing, err = scan(s.Repositories, s.log)
+	return err
+}
+
+func (s *assembly) listen(ctx context.Context) (err error) {
+	if s.grpc, err = listen(ctx, "listen", s.Listen); err != nil {
+		return err
+	}
+	if s.measured, err = telemetry.New(ctx, telemetry.Config{Version: Version(), Slot: slotOf, Logger: s.log}); err != nil {
+		return err
+	}
+	s.group.Start(telemetryPart(s.measured, s.log))
+	if s.AdminListen != "" {
+		if s.admin, err = listen(ctx, "admin-listen", s.AdminListen); err != nil {
+			return err
+		}
+	}
+	if s.HTTP == "" {
+		return nil
+	}
+	http, err := listen(ctx, "http", s.HTTP)
+	if err != nil {
+		return err
+	}
+	s.log.Info("metrics and health are served", "http", http.Addr().String())
+	s.group.Start(httpPart(http, s.measured.MetricsHandler(), s.ready))
+	return nil
+}
+
+func (s *assembly) openState(context.Context) (err error) {
+	var part lifecycle.Part
+	if s.state, part, err = openState(s.StateDir, s.Repositories[0], s.log); err != nil {
+		return err
+	}
+	s.group.Start(part)
+	return nil
+}
+
+func (s *assembly) traceScheduler(context.Context) error {
+	if s.SchedTrace == "" {
+		return nil
+	}
+	file, err := createTrace(s.SchedTrace, s.log)
+	if err != nil {
+		return err
+	}
+	s.group.Start(lifecycle.Part{Name: "scheduler trace", Stop: func(context.Context) error { return file.close() }})
+	s.trace = file
+	return nil
+}
+
+func (s *assembly) buildHouse(context.Context) (err error) {
+	s.gpus = watchGPUs(&s.Server, s.gpuStandIns, func(device string, cause error) { s.house.models.LoseDevice(device, cause) }, s.log)
+	s.present = findDevices(&s.Server, s.gpus)
+	s.present.tell(&s.Server, s.log)
+	if unused := unusedGPUs(&s.Server, s.listing); unused != "" {
+		s.log.Warn("all models run on the processor", "cause", unused)
+	}
+	over := newTakeovers(s.log)
+	around := surroundings{
+		observer: s.measured, scan: s.repository.Scan, keeper: s.state,
+		onChange: func(now *catalog.Snapshot) { // like busy, not before something was loaded: by then there is an edge
+			over.follow(now)
+			s.edge.ModelsChanged()
+		},
+		busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
+		audited: func(e host.AuditEvent) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
+	}
+	if s.trace != nil {
+		around.trace, around.traceCut = s.trace, s.trace.cut
+	}
+	if s.gpus != nil {
+		around.telemetry, around.free = s.gpus, s.gpus.free
+	}
+	if s.house, err = newHouse(&s.Server, s.log, around); err != nil {
+		return err
+	}
+	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
+	return nil
+}
+
+func (s *assembly) buildEdge(context.Context) error {
+	h := s.house
+	models, err := s.measured.Watch(h.models, h.scheduler)
+	if err != nil {
+		return err
+	}
+	mirror, part, err := newMirror(h.models, s.ShadowLog, s.measured, s.log)
+	if err != nil {
+		return err
+	}
+	s.group.Start(part)
+	s.rollouts = rollout.New(rollout.Config{
+		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
+		Began:      func(model, episode string) (time.Time, bool) { return s.edge.Began(model, episode) },
+		Unfinished: func(model string, since time.Time) map[int64][]time.Time { return s.edge.Unfinished(model, since) },
+	})
+	settings := server.Config{
+		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes),
+		Logger: s.log, Observer: requestObserver{s.measured, s.log},
+		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
+		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
+	}
+	sources := telemetry.Sources{
+		Episodes: func() int { return s.edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(s.edge) },
+		Resident: func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) }, ShadowLinesLost: mirror.LinesLost,
+	}
+	if s.gpus != nil {
+		sources.GPUs = s.gpus.list
+	}
+	if s.Record != "" {
+		recorder, err := newRecorder(&s.Server, s.log)
+		if err != nil {
+			return err
+		}
+		s.group.Start(recorder.part())
+		settings.Recorder, sources.Recording = recorder, recorder.stats
+	}
+	s.edge = server.New(settings, models, h.scheduler)
+	s.transport = grpc.NewServer(grpcOptions(&s.Server, s.log, s.measured)...)
+	s.edge.Register(s.transport)
+	return s.measured.WatchSources(sources)
+}
+
+func (s *assembly) load(context.Context) error {
+	if s.gpus != nil && s.gpus.sampler != nil {
+		s.group.Start(s.gpus.part(s.log)) // not before: one that is lost changes what is served
+	}
+	s.present.loseAbsent(s.house.models)
+	if err := s.house.library.loadFor(s.listing); err != nil {
+		return err
+	}
+	s.house.models.Follow(s.listing)
+	tellInForce(s.state, s.listing, s.log) // not before: manifests may have spoken since
+	// Not before: a model that is not known yet would seem to be gone.
+	s.group.Start(untilStopped("rollouts", func(ctx context.Context) error {
+		s.rollouts.Run(ctx)
+		return nil
+	}))
+	return nil
+}
+
+func (s *assembly) openDoors(context.Context) error {
+	if s.admin != nil {
+		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models), grpcOptions(&s.Server, s.log, s.measured), s.log))
+		s.log.Info("changes are taken", "admin", s.admin.Addr().String())
+	}
+	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon, s.log))
+	s.log.Info("loading; requests are told to wait", "grpc", s.grpc.Addr().String(), "models", len(s.listing.Models))
+	return nil
+}
+
+func (s *assembly) follow(context.Context) error {
+	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.ask, s.house, s.log))
+	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
+	return nil
+}
+
+func (s *assembly) awaitModels(ctx context.Context) error {
+	if err := s.house.models.Settled(ctx); err != nil {
+		return err // a load that has begun is waited for by the house, as long as there is time
+	}
+	serving, failed := tally(s.house.models.Snapshot())
+	if serving == 0 && len(failed) > 0 { // else everything was unloaded by hand
+		return &nothingLoadedError{failed}
+	}
+	s.ready.set("ready")
+	s.log.Info("ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed), "took", time.Since(s.began).Round(time.Millisecond))
+	return nil
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Check prints what is set and how each version is served, and to errs each fault. Faults of one thing do not keep the others from
+// being looked at. With --log-level debug it prints defaults too, and what the log says meanwhile. Models are loaded if load says so.
+func Check(s *Settings, load bool, out, errs io.Writer) error {
+	r := &report{out: out, err: errs, defaults: s.LogLevel == "debug"}
+	wrong := s.Check()
+	if wrong != nil {
+		r.fault(wrong)
+	}
+	r.section("server", &s.Server, config.DefaultServer())
+	repository, err := modelrepo.Open(s.Repositories...)
+	if err != nil {
+		r.fault(err)
+		return r.verdict()
+	}
+	listing := repository.Scan()
+	r.listing(&listing)
+	if wrong != nil {
+		return r.verdict() // it would be another server that is tried
+	}
+	present, err := checkDevices(s, r)
+	if err != nil {
+		return err
+	}
+	if unused := unusedGPUs(&s.Server, listing); unused != "" {
+		r.note(unused)
+	}
+	if load {
+		if err := checkModels(s, r, listing, present); err != nil {
+			return err
+		}
+	}
+	return r.verdict()
+}
+
+// checkDevices reports which of the GPUs that were asked for are not there, as far as the driver tells.
+func checkDevices(s *Settings, r *report) (presence, error) {
+	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler)) // it is not run: it hears of no loss
+	present := findDevices(&s.Server, gpus)
+	for _, name := range slices.Sorted(maps.Keys(present.absent)) {
+		r.fault(present.absent[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(present.unknown)) {
+		r.note(present.unknown[name].Error())
+	}
+	if gpus == nil || gpus.close == nil {
+		return present, nil
+	}
+	return present, gpus.close()
+}
+
+// checkModels loads the models as `weft serve` would, and reports what came of it. The error is an interruption.
+func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
+	log := slog.New(slog.DiscardHandler) // the report has what the log would say
+	if s.LogLevel == "debug" {
+		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
+	}
+	h, err := newHouse(&s.Server, log, surroundings{tryOnce: true})
+	if err != nil {
+		return err
+	}
+	present.loseAbsent(h.models)
+	if err := h.library.loadFor(listing); err != nil {
+		r.fault(err)
+	} else if err := h.models.Reconcile(ctx, listing); err != nil {
+		return err
+	} else {
+		r.versions(listing, h.models.Snapshot(), h.scheduler.State())
+		r.tolerances(listing, h.models.Snapshot())
+	}
+	return h.close(ctx)
+}

@@ -1,0 +1,189 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/synth"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// engines open models in whatever executes them.
+type engines struct {
+	devices devices
+	library *library
+	log     *slog.Logger
+
+	synths map[string]*synth.Device // which all synthetic models share
+}
+
+func newEngines(d devices, l *library, log *slog.Logger) *engines {
+	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
+	for _, name := range d.synths {
+		e.synths[name] = synth.NewDevice()
+	}
+	return e
+}
+
+// sites returns the devices that may run a version, ranked by the order of its providers: it is host.Config.Sites.
+func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.Site, _ error) {
+	if m.Synth != nil {
+		for _, name := range e.devices.synths {
+			all = append(all, host.Site{Device: name})
+		}
+		return all, nil
+	}
+	providers, notes := e.usable(m.ONNX.Providers)
+	if len(providers) == 0 {
+		return nil, fmt.Errorf("cannot load %s: %s; %s", v.Path, strings.Join(notes, "; "), e.remedy(m.ONNX.Providers))
+	}
+	add := func(name string, rank int) {
+		if !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == name }) {
+			all = append(all, host.Site{Device: name, Rank: rank})
+		}
+	}
+	pinned := m.ONNX.Device
+	for rank, p := range providers {
+		if !onCUDA(p) {
+			add(cpuDevice, rank)
+			continue
+		}
+		for _, g := range e.devices.gpus {
+			if pinned == "" || pinned == g.name {
+				add(g.name, rank)
+			}
+		}
+	}
+	if pinned != "" && slices.ContainsFunc(providers, onCUDA) && !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
+		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
+			v.Path, pinned, modelrepo.ManifestName)
+	}
+	return all, nil
+}
+
+// open is a host.Opener.
+func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error) {
+	if m.Synth != nil {
+		return e.openSynth(m.Synth, device)
+	}
+	return e.openONNX(v, &m.ONNX, device)
+}
+
+func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string) (engine.Opened, error) {
+	if err := e.library.load(); err != nil {
+		return engine.Opened{}, err
+	}
+	providers, without := e.usable(o.Providers)
+	var notes []string
+	var on cudaDevice
+	if at := slices.IndexFunc(e.devices.gpus, func(g cudaDevice) bool { return g.name == device }); at >= 0 {
+		on = e.devices.gpus[at]
+	} else if slices.ContainsFunc(providers, onCUDA) {
+		if onCUDA(providers[0]) { // else it is where it is wanted most
+			notes = append(notes, "it asks for cuda, but no GPU can take it now")
+		}
+		providers = slices.DeleteFunc(providers, onCUDA)
+	}
+	session, err := ort.Open(v.Path, ort.Options{
+		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
+		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32, ConvSearch: string(o.ConvAlgoSearch),
+		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Log: e.log,
+	})
+	if err != nil {
+		if len(without) > 0 {
+			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
+		}
+		return engine.Opened{}, err
+	}
+	for _, p := range o.Providers { // those that it would rather have
+		if string(p) == session.Provider() {
+			break
+		}
+		if why := e.deviceless(p); why != "" {
+			notes = append(notes, fmt.Sprintf("%s; using %s", why, session.Provider()))
+		}
+	}
+	notes = append(notes, session.Notes()...)
+	for _, note := range notes {
+		e.log.Warn("a model does not run as it was asked to",
+			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
+	}
+	opened := engine.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes, Memory: session.Memory()}
+	if !onCUDA(opened.Provider) {
+		opened.Device = cpuDevice
+		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of their own.
+		opened.ThreadTime = opened.Provider == ort.CPU && o.IntraOpThreads == 1
+	}
+	return opened, nil
+}
+
+func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
+
+// usable returns those of the providers whose device there is, and why not the others.
+func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string) {
+	for _, p := range asked {
+		if why := e.deviceless(p); why != "" {
+			notes = append(notes, why)
+		} else {
+			providers = append(providers, string(p))
+		}
+	}
+	return providers, notes
+}
+
+// deviceless says why there is no device for a provider; "" if there is one.
+func (e *engines) deviceless(p modelrepo.Provider) string {
+	switch {
+	case p.OnCUDA() && len(e.devices.gpus) == 0:
+		return fmt.Sprintf("it asks for %s, but --devices names no GPU, such as cuda:0", p)
+	case !p.OnCUDA() && !e.devices.cpu:
+		return fmt.Sprintf("it asks for %s, but --devices does not name cpu", p)
+	}
+	return ""
+}
+
+// remedy tells what to do about a model none of whose providers has a device.
+func (e *engines) remedy(asked []modelrepo.Provider) string {
+	if slices.ContainsFunc(asked, modelrepo.Provider.OnCUDA) {
+		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the model's " + modelrepo.ManifestName
+	}
+	named := []string{cpuDevice}
+	for _, g := range e.devices.gpus {
+		named = append(named, g.name)
+	}
+	return fmt.Sprintf("set onnx.providers: [cuda] in the model's %s to have it on a GPU, or start the server with --devices %s",
+		modelrepo.ManifestName, strings.Join(named, ","))
+}
+
+func (e *engines) openSynth(m *modelrepo.Synth, device string) (engine.Opened, error) {
+	session, err := synth.Open(synth.Options{
+		Base: time.Duration(m.Base), PerRow: time.Duration(m.PerRow), Jitter: m.Jitter, Seed: uint64(m.Seed),
+		FailOnNaN: m.FailOnNaN, FailEvery: m.FailEvery,
+		Inputs: specs(m.Inputs), Outputs: specs(m.Outputs),
+		Device: e.synths[device],
+	})
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	return engine.Opened{Session: session, Device: device, Provider: synthDevice}, nil
+}
+
+// specs lists declared tensors by name.
+func specs(declared map[string]modelrepo.Tensor) []tensor.Spec {
+	var list []tensor.Spec
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		t := declared[name]
+		list = append(list, tensor.Spec{Name: name, DType: tensor.DType(t.DType), Shape: t.Shape})
+	}
+	return list
+}

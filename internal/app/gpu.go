@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/gpu/nvidia"
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/sharedsched/cost"
+)
+
+// gpuWatch follows the state of the GPUs that models run on. It implements sharedsched.Telemetry.
+type gpuWatch struct {
+	sampler *gpu.Sampler      // nil: there is nothing to follow
+	began   time.Time         // when the sampler did
+	close   func() error      // lets go of the driver, once the sampler has ended
+	missing map[string]string // devices that cannot be followed, and a word for why
+}
+
+// gpuStandIns have a test follow other devices than GPUs, by a library of its own.
+type gpuStandIns struct {
+	library  string
+	patience time.Duration // with the library
+	devices  []gpu.Device
+}
+
+// watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on: estimates
+// then rely on what executions take. lost hears of each that the driver cannot reach any more, while the part runs. Nil: there is no
+// GPU, or nobody wants them followed.
+func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error), log *slog.Logger) *gpuWatch {
+	devices := instead.devices
+	for _, g := range parseDevices(s.Devices).gpus {
+		devices = append(devices, gpu.Device{Name: g.name, Ordinal: g.id})
+	}
+	if len(devices) == 0 || s.GPUTelemetry == config.GPUTelemetryOff {
+		return nil
+	}
+	settings := nvidia.Config{Library: instead.library, Patience: instead.patience, Devices: devices, Logger: log}
+	if visible, isSet := os.LookupEnv("CUDA_VISIBLE_DEVICES"); isSet {
+		settings.Visible = &visible
+	}
+	w := &gpuWatch{missing: map[string]string{}}
+	source, err := nvidia.Open(settings)
+	if err != nil {
+		reason := "failed"
+		if u, ok := errors.AsType[*nvidia.UnavailableError](err); ok {
+			reason = u.Reason
+		}
+		for _, d := range devices {
+			w.missing[d.Name] = reason
+		}
+		log.Warn("the state of the GPUs is unknown; estimates rely on what executions take", "cause", err)
+		return w
+	}
+	for _, d := range source.Missing() {
+		w.missing[d.Name] = "no_device"
+		log.Warn("the driver does not show a GPU; estimates for it rely on what executions take", "device", d.Name)
+	}
+	for _, d := range source.Devices() {
+		log.Info("a GPU is followed", "device", d.Name, "product", d.Product, "uuid", d.UUID, "bus", d.Bus)
+	}
+	w.close = source.Close
+	w.sampler = gpu.NewSampler(gpu.Config{
+		Source: source, Devices: source.Devices(), Interval: time.Duration(s.GPUTelemetryInterval), Logger: log,
+		OnLost: func(d gpu.Device, cause error) {
+			if otherOrder() { // else a sound one might be given up in its place
+				log.Error("a GPU is lost, but which of CUDA's it is cannot be told; it is used until runs on it fail",
+					"driver_counts_it_as", d.Name, "cuda_device_order", os.Getenv(orderName), "cause", cause)
+				return
+			}
+			cause = fmt.Errorf("the driver says so: %w", cause)
+			ort.LoseDevice(d.Ordinal, cause) // before sessions there are closed
+			lost(d.Name, cause)
+		},
+	})
+	return w
+}
+
+// part reads the state until it is stopped. A driver that hangs is left behind: it must not hold up the stop.
+func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
+	w.began = time.Now()
+	return untilStopped("GPU telemetry", func(ctx context.Context) error {
+		closed := make(chan error, 1)
+		go func() {
+			w.sampler.Run(ctx)
+			closed <- w.close()
+		}()
+		<-ctx.Done()
+		late := time.NewTimer(driverPatience)
+		defer late.Stop()
+		select {
+		case err := <-closed:
+			return err
+		case <-late.C:
+			log.Warn("the GPU driver does not answer and is left behind", "waited", driverPatience)
+			return nil
+		}
+	})
+}
+
+// driverPatience is how long a driver is waited for: by a stop, and by who wants to know free memory.
+const driverPatience = 2 * time.Second
+
+// Sample implements sharedsched.Telemetry.
+func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
+	if w.sampler == nil {
+		return cost.Sample{}, 0
+	}
+	s, number := w.sampler.Latest(device)
+	return costSample(&s), number
+}
+
+// free is host.Config.FreeMemory. Memory is read anew for who is about to fill it: the latest sample may not show yet what was loaded a
+// moment ago. A driver that hangs is waited for until its sample has expired, and not at all from then on.
+func (w *gpuWatch) free(device string) (bytes int64, known bool) {
+	if w.sampler == nil {
+		return 0, false
+	}
+	s, number := w.sampler.Latest(device)
+	if s.Expired || number == 0 && time.Since(w.began) > driverPatience {
+		return 0, false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), driverPatience)
+	defer cancel()
+	if _, free, err := w.sampler.ReadMemory(ctx, device); err == nil {
+		return free, true
+	}
+	s, _ = w.sampler.Latest(device)
+	return s.MemoryFree, s.Has(gpu.Memory) && !s.Expired && !s.Lost
+}
+
+// costSample is what estimates need of a sample. What is not known is zero in both.
+func costSample(s *gpu.Sample) cost.Sample {
+	return cost.Sample{
+		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
+		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree, MemoryTotal: s.MemoryTotal,
+		// Of a device that is lost nothing is known, and nothing will run on it.
+		Expired: s.Expired || s.Lost,
+	}
+}
+
+// list is what there is to be shown of the GPUs.
+func (w *gpuWatch) list() []telemetry.GPU {
+	var all []telemetry.GPU
+	for name, reason := range w.missing {
+		all = append(all, telemetry.GPU{Device: gpu.Device{Name: name}, FallBacks: map[string]int64{reason: 1}})
+	}
+	if w.sampler == nil {
+		return all
+	}
+	for _, d := range w.sampler.Devices() {
+		s, _ := w.sampler.Latest(d.Name)
+		all = append(all, telemetry.GPU{Device: d, Sample: s, FallBacks: w.sampler.FallBacks(d.Name)})
+	}
+	return all
+}
+
+const (
+	orderName = "CUDA_DEVICE_ORDER"
+	byBus     = "PCI_BUS_ID"
+)
+
+// otherOrder reports whether somebody has CUDA count the GPUs in another order than the driver's telemetry does.
+func otherOrder() bool {
+	order := os.Getenv(orderName)
+	return order != "" && order != byBus
+}
+
+// countByBus makes CUDA count the GPUs by their places on the bus, as the driver's telemetry does, unless the environment says
+// otherwise. It must be called before a CUDA library is loaded.
+func (d devices) countByBus(log *slog.Logger) {
+	if len(d.gpus) == 0 {
+		return
+	}
+	if otherOrder() {
+		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N may be shown the state of another, "+
+			"and none is given up because the driver calls it lost; PCI_BUS_ID is safe", "cuda_device_order", os.Getenv(orderName))
+		return
+	}
+	if err := os.Setenv(orderName, byBus); err != nil {
+		log.Warn("CUDA may count GPUs in another order than the driver's telemetry", "cause", err)
+	}
+}

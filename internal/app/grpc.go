@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
+)
+
+// grpcOptions returns what the gRPC server is made with.
+func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
+	limits := transport.Config{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
+	options := append(limits.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+	return append(options, measured.ServerOptions()...)
+}
+
+// farewell is how long connections may take to close after the stop was cut short and what was queued is abandoned: the last
+// answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
+const farewell = time.Second
+
+// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time there is for
+// the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short, abandon must end what is
+// queued, so that those callers are told; what runs has the farewell to end.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(), log *slog.Logger) lifecycle.Part {
+	return lifecycle.Part{
+		Name: "gRPC server",
+		Run:  func() error { return g.Serve(l) },
+		Stop: func(ctx context.Context) error {
+			ready.set("draining")
+			hurry()
+			err := s.Drain(ctx)
+			if err != nil {
+				if n := s.Unanswered(); n > 0 { // else it is streams that had not ended yet
+					log.Warn("accepted requests are abandoned", "requests", n)
+				}
+				abandon()
+			}
+			sending := ctx
+			if err != nil {
+				hurry, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+				defer cancel()
+				sending = hurry
+			}
+			finished := context.AfterFunc(sending, g.Stop)
+			g.GracefulStop()
+			if !finished() {
+				log.Warn("connections are closed although calls are open")
+				g.Stop() // is on its way; it waits for the handlers
+			}
+			return err
+		},
+	}
+}
+
+// requestObserver hands what the server tells of requests and outcomes to the metrics and, for debugging, to the log.
+type requestObserver struct {
+	*telemetry.Telemetry
+
+	log *slog.Logger
+}
+
+// RequestDone implements predict.Observer.
+func (o requestObserver) RequestDone(e predict.Event) {
+	o.Telemetry.RequestDone(telemetry.Request(e))
+	if o.log.Enabled(context.Background(), slog.LevelDebug) {
+		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
+	}
+}
+
+// breakersOf gives the state of the breakers to the metrics.
+func breakersOf(s *server.Server) []telemetry.Breaker {
+	var out []telemetry.Breaker
+	for _, b := range s.Breakers() {
+		out = append(out, telemetry.Breaker{Model: b.Model, Version: b.Version, State: fmt.Sprint(b.State)})
+	}
+	return out
+}

@@ -1,0 +1,46 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// scan lists the models, and logs what is odd about the repositories.
+func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
+	repository, err := modelrepo.Open(paths...)
+	if err != nil {
+		return nil, modelrepo.Listing{}, err
+	}
+	listing := repository.Scan()
+	if len(listing.Models) == 0 {
+		return nil, modelrepo.Listing{}, listing.Err()
+	}
+	tellOddities(listing, modelrepo.Listing{}, log)
+	return repository, listing, nil
+}
+
+// tellOddities logs what is odd about the repositories, but keeps nothing from being served, and was not so before.
+func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
+	known := map[string]bool{}
+	for _, fault := range before.Faults {
+		known[fault.Error()] = true
+	}
+	for _, m := range before.Models {
+		for _, note := range m.Notes {
+			known[note] = true
+		}
+	}
+	for _, fault := range now.Faults {
+		if !known[fault.Error()] {
+			log.Error("a part of the repository cannot be served", "cause", fault)
+		}
+	}
+	for _, m := range now.Models {
+		for _, note := range m.Notes {
+			if !known[note] {
+				log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
+			}
+		}
+	}
+}

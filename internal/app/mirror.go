@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/server/shadow"
+)
+
+// shadowObserver hands what the mirror tells to the metrics.
+type shadowObserver struct{ measured *telemetry.Telemetry }
+
+// ShadowDone implements shadow.Observer.
+func (o shadowObserver) ShadowDone(e shadow.Event) {
+	o.measured.ShadowDone(telemetry.Shadow{
+		Model: e.Model, Version: e.Shadow, Outcome: string(e.Outcome), Agreed: e.Agreed, MaxRelative: e.MaxRelative, ComputeRatio: e.ComputeRatio,
+	})
+}
+
+// newMirror returns what shows requests to shadows, and its part. path is the file of --shadow-log, "" for none.
+func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry, log *slog.Logger) (*shadow.Mirror, lifecycle.Part, error) {
+	var lines io.Writer
+	var file *os.File
+	if path != "" {
+		var err error
+		if file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640); err != nil {
+			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w", err)
+		}
+		lines = file
+	}
+	m := shadow.New(shadow.Config{Models: models, Observer: shadowObserver{measured}, Log: lines, Logger: log})
+	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
+		if err := m.Close(ctx); err != nil {
+			log.Warn("not everything was shown to the shadows", "cause", err) // nobody was promised it
+		}
+		if file != nil {
+			return file.Close()
+		}
+		return nil
+	}}, nil
+}

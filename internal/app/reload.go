@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/server"
+)
+
+// reloadPart reads the settings file again for each hangup, and has the repositories looked at.
+func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger) lifecycle.Part {
+	r := &reloader{
+		app: a, log: log, ask: ask,
+		apply: map[string]func(now, inForce *config.Server){
+			"log-level": func(now, inForce *config.Server) {
+				inForce.LogLevel = now.LogLevel
+				a.level.Set(logLevels[now.LogLevel])
+			},
+			"drain-timeout": func(now, inForce *config.Server) {
+				inForce.DrainTimeout = now.DrainTimeout
+				a.drain.Store(int64(now.DrainTimeout))
+			},
+			"max-concurrent-requests": func(now, inForce *config.Server) {
+				inForce.MaxConcurrentRequests = now.MaxConcurrentRequests
+				edge.SetMaxConcurrentRequests(now.MaxConcurrentRequests)
+			},
+			"model-memory": func(now, inForce *config.Server) {
+				inForce.ModelMemory = now.ModelMemory
+				models.SetMemoryBudget(int64(now.ModelMemory))
+			},
+			"watch-interval": func(now, inForce *config.Server) { inForce.WatchInterval = now.WatchInterval }, // see look
+		},
+		inForce: a.Server,
+	}
+	return untilStopped("reloads", func(ctx context.Context) error {
+		for {
+			select {
+			case <-a.hangups:
+				r.reload()
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+}
+
+// reloader has a running server follow its settings file.
+type reloader struct {
+	app *App
+	log *slog.Logger
+	ask chan time.Duration // the repository watch; capacity 1
+	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a restart.
+	apply   map[string]func(now, inForce *config.Server)
+	inForce config.Server
+}
+
+// read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that nobody writes to would
+// hold up the reload for ever.
+func (r *reloader) read() (*Settings, error) {
+	info, err := os.Stat(string(r.app.Config))
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file and cannot be read again; name one with --config", r.app.Config)
+	}
+	return r.app.Reread()
+}
+
+// reload takes over what may change at run time, and has the repositories looked at. A faulty file changes nothing.
+func (r *reloader) reload() {
+	defer r.look()
+	if r.app.Config == "" {
+		r.log.Info("reloading the models; there is no settings file")
+		return
+	}
+	now, err := r.read()
+	if err != nil {
+		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.app.Config), "cause", err)
+		return
+	}
+	var applied, restart []string
+	for _, d := range r.inForce.Differences(&now.Server) {
+		if apply := r.apply[d.Key]; apply != nil {
+			apply(&now.Server, &r.inForce)
+			applied = append(applied, d.String())
+		} else {
+			restart = append(restart, d.String())
+		}
+	}
+	r.log.Info("reloaded the settings; reloading the models", "config", string(r.app.Config), "changed", applied)
+	if len(restart) > 0 {
+		r.log.Warn("settings have changed that need a restart", "config", string(r.app.Config), "pending", restart)
+	}
+}
+
+// look has the repositories looked at now, and as often as is in force from then on.
+func (r *reloader) look() {
+	select {
+	case <-r.ask: // the latest wish is enough
+	default:
+	}
+	r.ask <- time.Duration(r.inForce.WatchInterval)
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+var several = []string{"synth:0", "synth:1", "synth:2"}
+
+// TestReplicasServe asks a version on two of three devices: both answer, and the metadata tell of them.
+func TestReplicasServe(t *testing.T) {
+	repository := t.TempDir()
+	weftest.AddVersion(t, repository, "walker", 1)
+	weftest.SetManifest(t, repository, "walker", "replicas: 2\nbatching: {mode: off}\nsynth: {base: 20ms, "+tensors+"}")
+	r := serveFrom(t, repository, func(c *App) { c.Devices = several })
+	r.awaitReady(t)
+	r.until(t, "two replicas", func(m *weftv1.Model) bool { return len(m.GetVersions()[0].GetReplicas()) == 2 })
+	answer, err := weftv1.NewModelServiceClient(r.conn).GetModel(t.Context(), &weftv1.GetModelRequest{Name: "walker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*weftv1.ModelReplica{{Device: "synth:0", Provider: "synth"}, {Device: "synth:1", Provider: "synth"}}
+	if diff := cmp.Diff(want, answer.GetModel().GetVersions()[0].GetReplicas(), protocmp.Transform()); diff != "" {
+		t.Errorf("replicas (-want +got):\n%s", diff)
+	}
+	var mu sync.Mutex
+	devices := map[string]int{}
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			answer, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), weftest.Request("walker", 1))
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			devices[answer.GetExecution().GetDevice()]++
+		})
+	}
+	callers.Wait()
+	if devices["synth:0"] == 0 || devices["synth:1"] == 0 || devices["synth:0"]+devices["synth:1"] != 20 {
+		t.Errorf("answered by %v, want both devices to have their part of 20", devices)
+	}
+}
+
+// TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: whoever is refused is told that it
+// is for the moment, and answers come from the next device, until none is left.
+func TestALostDeviceInTheHouse(t *testing.T) {
+	repository := t.TempDir()
+	weftest.AddVersion(t, repository, "walker", 1)
+	weftest.SetManifest(t, repository, "walker", quick)
+	repo, err := modelrepo.Open(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := config.DefaultServer()
+	s.Devices = several
+	changed := make(chan *catalog.Snapshot, 1000)
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler), surroundings{onChange: func(s *catalog.Snapshot) { changed <- s }, tryOnce: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.models.Reconcile(t.Context(), repo.Scan()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				v := h.models.Snapshot().Model("walker").Version(1)
+				c := &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}}
+				err := h.models.Predict(t.Context(), c)
+				if err != nil && !errors.Is(err, catalog.ErrNotReady) {
+					t.Errorf("a request ended with %v", err)
+				}
+			}
+		})
+	}
+	await := func(what string, want func(*catalog.Version) bool) {
+		for end := time.After(weftest.Patience); ; {
+			select {
+			case s := <-changed:
+				if want(s.Model("walker").Version(1)) {
+					return
+				}
+			case <-end:
+				t.Fatalf("%s: not within %v", what, weftest.Patience)
+			}
+		}
+	}
+	for i, device := range several {
+		await("ready on "+device, func(v *catalog.Version) bool { return v.State == catalog.Ready && v.Device == device })
+		if i+1 < len(several) {
+			h.models.LoseDevice(device, errors.New("fell off the bus"))
+		}
+	}
+	h.models.LoseDevice(several[2], errors.New("fell off the bus"))
+	await("failed", func(v *catalog.Version) bool {
+		return v.State == catalog.Failed && strings.Contains(v.Cause, "synth:2: it is lost: fell off the bus")
+	})
+	stop()
+	callers.Wait()
+	if lost := h.models.Snapshot().Lost; len(lost) != 3 {
+		t.Errorf("lost: %v", lost)
+	}
+	if err := h.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSites: the processor is the last resort of what wants a GPU.
+func TestSites(t *testing.T) {
+	for _, c := range []struct {
+		devices   string
+		providers []modelrepo.Provider
+		want      []host.Site
+	}{
+		{"cpu", []modelrepo.Provider{modelrepo.CPU}, []host.Site{{Device: "cpu"}}},
+		{"cpu,cuda:0,cuda:2", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 1}}},
+		{"cuda:1,cpu", []modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, []host.Site{{Device: "cpu"}, {Device: "cuda:1", Rank: 1}}},
+		{"cpu", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cpu"}}},
+	} {
+		m := modelrepo.Defaults()
+		m.ONNX.Providers = c.providers
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), nil, nil)
+		got, err := e.sites(modelrepo.Version{}, &m)
+		if diff := cmp.Diff(c.want, got); err != nil || diff != "" {
+			t.Errorf("--devices %s, providers %v: %v (-want +got):\n%s", c.devices, c.providers, err, diff)
+		}
+		m.Synth = &modelrepo.Synth{}
+		if got, err := e.sites(modelrepo.Version{}, &m); err != nil || !cmp.Equal(got, []host.Site{{Device: "synth"}}) {
+			t.Errorf("a synthetic model may be on %v, %v", got, err)
+		}
+	}
+}

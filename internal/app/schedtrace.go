@@ -1,0 +1,60 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+)
+
+// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so that it is told here.
+type traceFile struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // for a scheduler that is left behind when a stop was cut short goes on writing
+	file  *os.File
+	fault error // guarded by mu; the first. Nothing is written after it
+}
+
+// createTrace makes the file, an empty one if there is one. It must be closed, after the scheduler.
+func createTrace(name string, log *slog.Logger) (*traceFile, error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("sched-trace: %w", err)
+	}
+	return &traceFile{log: log, file: file}, nil
+}
+
+// Write records some events.
+func (t *traceFile) Write(lines []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fault != nil {
+		return 0, t.fault
+	}
+	n, err := t.file.Write(lines)
+	if err != nil {
+		t.fault = fmt.Errorf("the scheduler trace is not complete: %w", err)
+		t.log.Error("the scheduler is recorded no longer", "cause", err)
+	}
+	return n, t.fault
+}
+
+// cut is told once if the file does not keep up with the scheduler.
+func (t *traceFile) cut() {
+	t.log.Error("the scheduler is recorded no longer", "cause", "the disk does not keep up; the file ends with a line that says so")
+}
+
+// close ends the file. The error is the first fault there was.
+func (t *traceFile) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.file.Close(); t.fault == nil {
+		t.fault = err
+	}
+	fault := t.fault
+	if t.fault == nil {
+		t.fault = os.ErrClosed
+	}
+	return fault
+}

@@ -1,0 +1,278 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// running is a server in this process.
+type running struct {
+	conn    *grpc.ClientConn
+	admin   *grpc.ClientConn
+	http    string // URL
+	inForce string // what the log told of decisions of an earlier server
+	signals chan os.Signal
+	result  chan error
+	// stop asks the server to stop, unless it was asked before.
+	stop func()
+}
+
+// announcements is a log handler that passes addresses on, and what is in force of earlier decisions.
+type announcements struct {
+	slog.Handler
+	grpc, http, admin chan string // capacity 1
+	inForce           *string     // not to be read before grpc
+}
+
+func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
+
+func (a announcements) Handle(_ context.Context, r slog.Record) error {
+	to := map[string]chan string{
+		"metrics and health are served": a.http, "loading; requests are told to wait": a.grpc, "changes are taken": a.admin,
+	}[r.Message]
+	r.Attrs(func(attr slog.Attr) bool {
+		if r.Message == "decisions of an earlier server are in force" {
+			*a.inForce += attr.String() + " "
+		}
+		if to != nil && (attr.Key == "grpc" || attr.Key == "http" || attr.Key == "admin") {
+			to <- attr.Value.String()
+		}
+		return true
+	})
+	return nil
+}
+
+// serve serves synthetic models, given by their model.yaml, and stops at the end of the test.
+func serve(t *testing.T, manifests map[string]string) *running {
+	t.Helper()
+	repository := t.TempDir()
+	for model, manifest := range manifests {
+		weftest.AddVersion(t, repository, model, 1)
+		weftest.SetManifest(t, repository, model, manifest)
+	}
+	return serveFrom(t, repository, nil)
+}
+
+// serveFrom serves a repository with settings that adjust, if there, has changed, and stops at the end of the test.
+func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
+	t.Helper()
+	leaks := goleak.IgnoreCurrent()
+	c := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
+	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	if adjust != nil {
+		adjust(c)
+	}
+	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
+	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1), &r.inForce}
+	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
+	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()
+	select {
+	case address := <-log.http:
+		r.http = "http://" + address
+	case err := <-r.result:
+		t.Fatal(err)
+	}
+	conn, err := weftest.Dial(<-log.grpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.conn = conn
+	if r.admin, err = weftest.Dial(<-log.admin); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		r.admin.Close()
+		r.stop()
+		if err := <-r.result; err != nil {
+			t.Errorf("the server ended with: %v", err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+		goleak.VerifyNone(t, leaks)
+	})
+	return r
+}
+
+func (r *running) awaitReady(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	if err := weftest.AwaitHealth(ctx, r.conn, healthgrpc.HealthCheckResponse_SERVING); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *running) get(t testing.TB, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get(r.http + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+const (
+	tensors = weftest.Tensors
+	quick   = `synth: {base: 0s, ` + tensors + `}`
+)
+
+func TestServeAnswersAndCounts(t *testing.T) {
+	r := serve(t, map[string]string{"walker": quick + "\nbatching: {audit: 0} # an audit is an execution too"})
+	r.awaitReady(t)
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	answer, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("walker", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := answer.GetOutputs()["y"]
+	if answer.GetModel().GetVersion() != 1 || fmt.Sprint(y.GetShape()) != "[1 2]" || len(y.GetFloatValues()) != 2 {
+		t.Errorf("answer %v, want two values of version 1", answer)
+	}
+	if ended, errs := weftest.Predict(ctx, r.conn, "walker", "x", 4); ended[codes.OK] != 4 {
+		t.Errorf("ended %v: %v", ended, errs)
+	}
+	if ended, _ := weftest.Predict(ctx, r.conn, "nonesuch", "x", 2); ended[codes.NotFound] != 2 {
+		t.Errorf("ended %v, want NotFound", ended)
+	}
+
+	if code, body := r.get(t, "/readyz"); code != http.StatusOK || body != "ready\n" {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	_, page := r.get(t, "/metrics")
+	for _, line := range []string{
+		`weft_requests_total{code="OK",method="Predict",model="walker",slot="prod",version="1"} 5`,
+		`weft_requests_total{code="NotFound",method="Predict",model="",slot="",version=""} 2`,
+		`weft_request_duration_seconds_count{code="OK",method="Predict",model="walker",slot="prod",version="1"} 5`,
+		`weft_queue_wait_seconds_count{model="walker",slot="prod",version="1"} 5`,
+		`weft_batch_size_per_flush_sum{model="walker",slot="prod",version="1"} 5`,
+		`weft_queue_depth{model="walker",slot="prod",version="1"} 0`,
+		`weft_captured_graph_hit_rate{model="walker",slot="prod",version="1"} 0`,
+		`weft_models{state="ready"} 1`,
+	} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("the metrics page lacks %s", line)
+		}
+	}
+	for _, name := range []string{
+		"weft_batch_cost_per_flush_ms_sum", "weft_batch_flush_total", "weft_cost_estimate_error_ratio_count", "weft_device_busy_seconds_total",
+	} {
+		if !regexp.MustCompile(`(?m)^` + name + `\{.*model="walker".*\} [1-9]|^` + name + `\{.*model="walker".*\} 0\.0*[1-9]`).MatchString(page) {
+			t.Errorf("%s is missing or zero:\n%s", name, page)
+		}
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+}
+
+func TestWhileLoadingRequestsAreToldToWait(t *testing.T) {
+	r := serve(t, map[string]string{"slow": `synth: {base: 1s, ` + tensors + `}`})
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("slow", 1))
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "loading") {
+		t.Errorf("error %v, want Unavailable because the model is being loaded", err)
+	}
+	for _, service := range []string{"", "slow"} {
+		h, err := healthgrpc.NewHealthClient(r.conn).Check(ctx, &healthgrpc.HealthCheckRequest{Service: service})
+		if err != nil || h.GetStatus() != healthgrpc.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("health of %q: %v, %v; want NOT_SERVING", service, h.GetStatus(), err)
+		}
+	}
+	if code, body := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || body != "loading\n" {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if code, body := r.get(t, "/healthz"); code != http.StatusOK || body != "alive\n" {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+	// The cleanup's signal interrupts the loading, which is an orderly end too.
+}
+
+func TestOverloadIsRefusedWithDetails(t *testing.T) {
+	r := serve(t, map[string]string{"busy": `{synth: {base: 20ms, ` + tensors + `}, batching: {mode: "off", max_queue: 10}}`})
+	r.awaitReady(t)
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	const calls = 1000
+	ended, errs := weftest.Predict(ctx, r.conn, "busy", "x", calls)
+	if ended[codes.OK] < 10 || ended[codes.ResourceExhausted] == 0 || ended[codes.OK]+ended[codes.ResourceExhausted] != calls {
+		t.Errorf("calls ended %v, want each OK or ResourceExhausted, and a queue of 10 answered", ended)
+	}
+	for _, err := range errs {
+		var (
+			reason  string
+			retries bool
+		)
+		for _, detail := range status.Convert(err).Details() {
+			switch d := detail.(type) {
+			case *errdetails.ErrorInfo:
+				reason = d.GetReason() + " " + d.GetMetadata()["model"] + " " + d.GetMetadata()["max_queue"]
+			case *errdetails.RetryInfo:
+				retries = d.GetRetryDelay().AsDuration() > 0
+			}
+		}
+		if reason != "QUEUE_FULL busy 10" || !retries {
+			t.Fatalf("error %v with details %v", err, status.Convert(err).Details())
+		}
+	}
+	_, page := r.get(t, "/metrics")
+	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",slot="prod",version="1"} %d`, ended[codes.ResourceExhausted])
+	if !strings.Contains(page, want+"\n") {
+		t.Errorf("the metrics page lacks %s", want)
+	}
+}
+
+func TestStopTellsThoseWhoWatch(t *testing.T) {
+	r := serve(t, map[string]string{"slow": `{synth: {base: 100ms, ` + tensors + `}, batching: {mode: "off"}}`})
+	r.awaitReady(t)
+	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
+	defer cancel()
+	answered := make(chan map[codes.Code]int)
+	go func() {
+		ended, _ := weftest.Predict(ctx, r.conn, "slow", "x", 4)
+		answered <- ended
+	}()
+	if err := weftest.AwaitQueue(ctx, r.conn, "slow", 3); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	if err := weftest.AwaitHealth(ctx, r.conn, healthgrpc.HealthCheckResponse_NOT_SERVING); err != nil {
+		t.Error(err)
+	}
+	_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("slow", 1))
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "draining") {
+		t.Errorf("a new request gets %v, want Unavailable because the server drains", err)
+	}
+	if code, body := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || body != "draining\n" {
+		t.Errorf("/readyz: %d %q", code, body)
+	}
+	if ended := <-answered; ended[codes.OK] != 4 {
+		t.Errorf("accepted requests ended %v, want OK", ended)
+	}
+}

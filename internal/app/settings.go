@@ -1,0 +1,26 @@
+package app
+
+import (
+	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/config"
+)
+
+// Settings are the flags of every command that reads repositories.
+type Settings struct {
+	Repositories []string        `arg:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
+	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file, whose keys are named like the flags here; a flag wins over its key."`
+	config.Server
+}
+
+// Check returns everything that is wrong with the settings together, as config.Faults. They are named as flags, wherever they came from.
+func (s *Settings) Check() error {
+	faults := s.Server.Check()
+	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {
+		faults.Addf("state-dir", "%s", wrong)
+	}
+	for i := range faults {
+		faults[i].Key = "--" + faults[i].Key
+	}
+	return faults.Err()
+}

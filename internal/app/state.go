@@ -1,0 +1,89 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// misplacedState says why a directory cannot be the state directory: scans would take it for a model, or for a part of one. "" if it can.
+func misplacedState(setting string, repositories []string) string {
+	if setting == config.StateDirNone || setting == config.StateDirAuto || setting == "" {
+		return ""
+	}
+	for _, repository := range repositories {
+		below, err := filepath.Rel(realPath(repository), realPath(setting))
+		if err != nil {
+			continue // then it is elsewhere
+		}
+		is := "is the repository itself"
+		switch first, _, _ := strings.Cut(below, "/"); {
+		case below == ".":
+		case strings.HasPrefix(first, "."): // elsewhere, or passed over by scans
+			continue
+		default:
+			is = fmt.Sprintf("would be taken for model %q of the repository, or for a part of it", first)
+		}
+		return fmt.Sprintf("%s %s; expected a directory outside of the repositories, or one such as %s", setting, is, filepath.Join(repository, ".weft-state"))
+	}
+	return ""
+}
+
+// realPath returns the absolute path without links, as far as it is there.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	if there, err := filepath.EvalSymlinks(path); err == nil {
+		return there
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(realPath(parent), filepath.Base(path))
+	}
+	return path
+}
+
+// openState opens the state directory, nil if there is to be none, and returns the part that gives it free.
+func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
+	switch setting {
+	case config.StateDirNone, "":
+		log.Info("what is decided at run time ends with this server, as --state-dir says")
+	case config.StateDirAuto:
+		s, err = decisions.OpenIfWritable(filepath.Join(repository, ".weft-state"), log)
+	default:
+		s, err = decisions.Open(setting, log)
+		if _, inUse := errors.AsType[*decisions.InUseError](err); err != nil && !inUse {
+			err = fmt.Errorf("--state-dir %s cannot be used: %w; name a directory that this server may write to, and whose parent is there, or none", setting, err)
+		}
+	}
+	return s, lifecycle.Part{Name: "state directory", Stop: func(context.Context) error { return s.Close() }}, err
+}
+
+// tellInForce logs what was decided at run time and holds, of each model that is listed.
+func tellInForce(s *decisions.Store, l modelrepo.Listing, log *slog.Logger) {
+	for _, m := range l.Models {
+		decided, _ := s.Recall(m.Name)
+		if inForce := decided.InForce(); len(inForce) > 0 {
+			log.Info("decisions of an earlier server are in force", append([]any{"model", m.Name}, inForce...)...)
+		}
+	}
+}
+
+// keptRollouts are those of earlier servers.
+func keptRollouts(s *decisions.Store) map[string]rollout.Kept {
+	all := map[string]rollout.Kept{}
+	for model, r := range s.Rollouts() {
+		all[model] = rollout.Kept(r)
+	}
+	return all
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// takeovers tells of versions that answer instead of others and do not take or return what these did: clients that name no version
+// would fail from then on, and see no cause.
+type takeovers struct {
+	log      *slog.Logger
+	followed *catalog.Snapshot
+	latest   map[string]*catalog.Version // by model: what answered requests that name no version
+	told     map[takeover]string         // how the newer differs
+}
+
+// takeover is of a version that answers where an older one did.
+type takeover struct {
+	model         string
+	newer, before int64
+}
+
+func newTakeovers(log *slog.Logger) *takeovers {
+	return &takeovers{log: log, followed: &catalog.Snapshot{}, latest: map[string]*catalog.Version{}, told: map[takeover]string{}}
+}
+
+// follow looks at a snapshot. The next must not come before it returns.
+func (t *takeovers) follow(s *catalog.Snapshot) {
+	changed := s.Models.Since(t.followed.Models)
+	t.followed = s
+	for _, m := range changed {
+		if m == nil {
+			continue
+		}
+		v := newestAnswers(m)
+		if v == nil {
+			continue
+		}
+		before := t.latest[m.Name]
+		t.latest[m.Name] = v
+		if before == nil || before.Number == v.Number && before.Signature == v.Signature {
+			before = nextBelow(m, v) // versions may become ready in any order
+		}
+		if before == nil {
+			continue
+		}
+		which, how := takeover{m.Name, v.Number, before.Number}, differs(before.Signature, v.Signature)
+		if how != "" && t.told[which] != how {
+			t.log.Warn("a version answers requests that name none, and does not take or return what the one before it did",
+				"model", m.Name, "version", v.Number, "before", before.Number, "difference", how)
+		}
+		t.told[which] = how
+	}
+}
+
+// newestAnswers returns the newest version that is ready if it answers requests that name none, or nil.
+func newestAnswers(m *catalog.Model) *catalog.Version {
+	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
+		return nil // what answers is chosen by name
+	}
+	return m.Newest()
+}
+
+// nextBelow returns the newest of the versions below another that are ready, or nil.
+func nextBelow(m *catalog.Model, v *catalog.Version) *catalog.Version {
+	for _, other := range slices.Backward(m.Versions) {
+		if other.Number < v.Number && other.State == catalog.Ready {
+			return other
+		}
+	}
+	return nil
+}
+
+// differs tells how a newer signature does not fit requests that were made for the older; "" if it does. More outputs harm nobody.
+func differs(before, newer *tensor.Signature) string {
+	if before == nil || newer == nil {
+		return ""
+	}
+	for _, in := range newer.Inputs {
+		i := before.Input(in.Name)
+		if i < 0 {
+			return fmt.Sprintf("it wants an input %q", in.Name)
+		}
+		if old := before.Inputs[i]; old.DType != in.DType || !fits(old.Shape, in.Shape) {
+			return fmt.Sprintf("its input %q is %v %v, was %v %v", in.Name, in.DType, in.Shape, old.DType, old.Shape)
+		}
+	}
+	for _, in := range before.Inputs {
+		if newer.Input(in.Name) < 0 {
+			return fmt.Sprintf("it has no input %q", in.Name)
+		}
+	}
+	for _, out := range before.Outputs {
+		i := newer.Output(out.Name)
+		if i < 0 {
+			return fmt.Sprintf("it has no output %q", out.Name)
+		}
+		// An output whose size is open on one side is as large as before for inputs that fit both.
+		if now := newer.Outputs[i]; now.DType != out.DType || !fits(out.Shape, now.Shape) && !fits(now.Shape, out.Shape) {
+			return fmt.Sprintf("its output %q is %v %v, was %v %v", out.Name, now.DType, now.Shape, out.DType, out.Shape)
+		}
+	}
+	return ""
+}
+
+// fits reports whether tensors of one shape are of another too.
+func fits(shape, other tensor.Shape) bool {
+	return slices.EqualFunc(shape, other, func(a, b int64) bool { return a == b || b == tensor.Unknown })
+}

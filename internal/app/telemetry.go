@@ -1,0 +1,26 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/telemetry"
+)
+
+// flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.
+const flushTimeout = 3 * time.Second
+
+// telemetryPart sends, at the end, what was not exported yet.
+func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
+	return lifecycle.Part{Name: "telemetry", Stop: func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		// A collector that is away does not make the end a failure.
+		if err := t.Shutdown(ctx); err != nil {
+			log.Warn("the last telemetry could not be exported", "cause", err)
+		}
+		return nil
+	}}
+}

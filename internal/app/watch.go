@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// watchPart keeps what is served in line with the repositories, from the first listing on. It looks at once when it is asked, by the
+// interval that is to be from then on.
+func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration, h *house, log *slog.Logger) lifecycle.Part {
+	return untilStopped("repository watch", func(ctx context.Context) error {
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Ask: ask, Logger: log}, func(l modelrepo.Listing) {
+			tellOddities(l, latest, log)
+			latest = l
+			h.follow(l, log)
+		})
+	})
+}
+
+// untilStopped is a part that runs until its context ends.
+func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
+	ctx, stop := context.WithCancel(context.Background())
+	return lifecycle.Part{
+		Name: name,
+		Run:  func() error { return run(ctx) },
+		Stop: func(context.Context) error {
+			stop()
+			return nil
+		},
+	}
+}
+
+// follow has what is served follow a listing. It does not wait for it, lest what takes long to load holds up the next listing.
+func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
+	if err := h.library.loadFor(l); err != nil {
+		log.Error("models that need ONNX Runtime cannot be loaded", "cause", err)
+	}
+	h.models.Follow(l)
+}

@@ -1,0 +1,189 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// comparison is what the answers to requests that were sent again say beside the recorded ones.
+type comparison struct {
+	tolerances *tolerances
+	batchDims  map[string]int // by output; tensor.NoBatch for those that have none
+
+	mu               sync.Mutex
+	compared, agreed int64                // guarded by mu; requests that were answered then and now
+	mismatched       int64                // guarded by mu; of those: an output is of another type or shape, or missing
+	answeredThen     int64                // guarded by mu
+	lost             map[string]int64     // guarded by mu; how requests end now, by code, that were answered then
+	outputs          shadow.Tally         // guarded by mu
+	recorded, now    timings              // guarded by mu
+	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
+	versions         map[int64]*[2]int64  // guarded by mu; how many a version answered then, and now
+	example          error                // guarded by mu; the first failure of a request that was answered then
+}
+
+// timings is where the time of answered requests went.
+type timings struct{ queue, compute, device, roundTrip durations }
+
+func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
+	c := &comparison{tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
+	for _, output := range s.GetOutputs() {
+		dim := tensor.NoBatch
+		if output.BatchDim != nil {
+			dim = int(output.GetBatchDim())
+		}
+		c.batchDims[output.GetName()] = dim
+	}
+	return c
+}
+
+// add takes in one request. The entry and the answer are not kept.
+func (c *comparison) add(r replayed) {
+	var differences []shadow.Difference
+	both := r.answer != nil && r.entry.Response != nil
+	if both {
+		differences = shadow.Compare(c.tensors(r.entry.Response), c.tensors(r.answer), c.tolerances.of)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if both {
+		c.compared++
+		c.outputs.Add(differences)
+		if allAgree(differences) {
+			c.agreed++
+		}
+		if slices.ContainsFunc(differences, func(d shadow.Difference) bool { return d.Mismatch != "" }) {
+			c.mismatched++
+		}
+	}
+	if r.entry.Response != nil {
+		c.answeredThen++
+		if r.err != nil {
+			c.lost[status.Code(r.err).String()]++
+			c.example = cmp.Or(c.example, r.err)
+		}
+	}
+	const then, now = 0, 1
+	count(c.codes, r.entry.Code, then)
+	count(c.codes, status.Code(r.err).String(), now)
+	if e := r.entry; e.Response != nil {
+		count(c.versions, e.Version, then)
+		c.recorded.add(e.QueueUs, e.ComputeUs, e.DeviceUs)
+	}
+	if r.answer != nil {
+		x := r.answer.GetExecution()
+		count(c.versions, r.answer.GetModel().GetVersion(), now)
+		c.now.add(x.GetQueueUs(), x.GetComputeUs(), x.GetDeviceUs())
+		c.now.roundTrip.add(r.took)
+	}
+}
+
+func count[K comparable](counts map[K]*[2]int64, key K, which int) {
+	if counts[key] == nil {
+		counts[key] = &[2]int64{}
+	}
+	counts[key][which]++
+}
+
+func (t *timings) add(queueUs, computeUs, deviceUs int64) {
+	t.queue.add(time.Duration(queueUs) * time.Microsecond)
+	t.compute.add(time.Duration(computeUs) * time.Microsecond)
+	t.device.add(time.Duration(deviceUs) * time.Microsecond)
+}
+
+func allAgree(differences []shadow.Difference) bool {
+	for i := range differences {
+		if !differences[i].Agreed {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
+	all := make([]shadow.Output, 0, len(answer.GetOutputs()))
+	for name, message := range answer.GetOutputs() {
+		dim, known := c.batchDims[name]
+		if !known {
+			dim = tensor.NoBatch
+		}
+		output, err := wire.Tensor(message)
+		if err != nil {
+			output = tensor.Tensor{} // which agrees with nothing
+		}
+		all = append(all, shadow.Output{Name: name, Tensor: output, BatchDim: dim})
+	}
+	return all
+}
+
+// endKind is what a code says of who is to blame.
+type endKind int
+
+const (
+	answered endKind = iota
+	fault            // of the model
+	overload
+	otherFailure
+)
+
+func kindOf(code string) endKind {
+	switch code {
+	case codes.OK.String():
+		return answered
+	case codes.Internal.String(), codes.Unknown.String():
+		return fault
+	case codes.ResourceExhausted.String(), codes.DeadlineExceeded.String(), codes.Unavailable.String():
+		return overload
+	}
+	return otherFailure
+}
+
+// countEnds counts requests that ended with a code.
+func countEnds(r *rollout.Requests, code string, n int64) {
+	switch kindOf(code) {
+	case answered:
+		r.Count += n
+	case fault:
+		r.Count += n
+		r.Faults += n
+	case overload:
+		r.Failed += n
+		r.Overload += n
+	case otherFailure:
+		r.Failed += n
+	}
+}
+
+// evidence is what the gate judges by. Nothing may be added after that.
+func (c *comparison) evidence() rollout.Evidence {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := rollout.Evidence{Agreed: c.agreed, Shadowed: c.compared}
+	e.Baseline.Codes, e.Candidate.Codes = map[string]int64{}, c.lost
+	for code, n := range c.codes {
+		if n[0] > 0 {
+			e.Baseline.Codes[code] = n[0]
+			e.Baseline.Asked += n[0]
+			countEnds(&e.Baseline, code, n[0])
+		}
+	}
+	// What failed when it was recorded may well fail again; what was answered must be.
+	e.Candidate.Asked = c.answeredThen
+	countEnds(&e.Candidate, codes.OK.String(), c.compared)
+	for code, n := range c.lost {
+		countEnds(&e.Candidate, code, n)
+	}
+	e.Baseline.Compute, e.Candidate.Compute = c.recorded.compute.ascending(), c.now.compute.ascending()
+	return e
+}

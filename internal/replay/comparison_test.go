@@ -1,0 +1,78 @@
+package replay
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+func answerOf(values ...float32) *weftv1.PredictResponse {
+	return &weftv1.PredictResponse{
+		Outputs:   map[string]*weftv1.Tensor{"y": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2, 2}, FloatValues: values}},
+		Execution: &weftv1.ExecutionInfo{ComputeUs: 3000},
+	}
+}
+
+// Rows are told apart by what the target says of the model.
+func TestComparisonKnowsRows(t *testing.T) {
+	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}, &tolerances{})
+	c.add(replayed{entry: &record.Entry{Code: "OK", Response: answerOf(1, 2, 1, 2)}, answer: answerOf(1, 2, 2, 1)})
+	if o := c.outputs.Outputs()[0]; o.Rows != 2 || o.ArgmaxAgreement != 0.5 {
+		t.Errorf("%+v; want 2 rows, of which the largest element is at the same place in one", o)
+	}
+}
+
+// Answers and faults of the model count for or against a version; so do other failures, where there was an answer before.
+func TestComparisonEvidence(t *testing.T) {
+	c := newComparison(nil, &tolerances{})
+	whole := answerOf(1, 2, 1, 2)
+	then := func(code string, computeUs int64) *record.Entry {
+		e := &record.Entry{Code: code, ComputeUs: computeUs}
+		if code == "OK" {
+			e.Response = whole
+		}
+		return e
+	}
+	c.add(replayed{entry: then("OK", 5000), answer: whole})
+	c.add(replayed{entry: then("OK", 4000), answer: answerOf(1, 2, 1, 3)})
+	c.add(replayed{entry: then("OK", 6000), err: status.Error(codes.ResourceExhausted, "full")})
+	c.add(replayed{entry: then("Internal", 0), answer: whole})
+	c.add(replayed{entry: then("Internal", 0), err: status.Error(codes.Internal, "NaN, as then")})
+	c.add(replayed{entry: then("OK", 7000), err: status.Error(codes.Internal, "NaN")})
+	c.add(replayed{entry: then("Unavailable", 0), err: status.Error(codes.Internal, "NaN")})
+	c.add(replayed{entry: then("Internal", 0), err: errors.New("lost")})
+	ms := time.Millisecond
+	want := rollout.Evidence{
+		Baseline: rollout.Requests{
+			Count: 7, Faults: 3, Asked: 8, Failed: 1, Overload: 1, Codes: map[string]int64{"OK": 4, "Internal": 3, "Unavailable": 1},
+			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms, 7 * ms},
+		},
+		Candidate: rollout.Requests{
+			Count: 3, Faults: 1, Asked: 4, Failed: 1, Overload: 1, Codes: map[string]int64{"ResourceExhausted": 1, "Internal": 1},
+			Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms},
+		},
+		Agreed: 1, Shadowed: 2,
+	}
+	if diff := cmp.Diff(want, c.evidence()); diff != "" {
+		t.Errorf("evidence (-want +got):\n%s", diff)
+	}
+}
+
+// TestBrokenAnswers: what is not whole agrees with nothing, itself included.
+func TestBrokenAnswers(t *testing.T) {
+	broken := answerOf(1, 2)
+	broken.GetOutputs()["y"].Shape = []int64{3}
+	c := newComparison(nil, &tolerances{})
+	c.add(replayed{entry: &record.Entry{Code: "OK", Response: broken}, answer: broken})
+	if c.compared != 1 || c.agreed != 0 || c.mismatched != 1 {
+		t.Errorf("of %d answers that were compared %d agree, %d do not fit", c.compared, c.agreed, c.mismatched)
+	}
+}

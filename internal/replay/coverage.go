@@ -1,0 +1,51 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// coverage is what of a recording a verdict does not rest on. All are requests.
+type coverage struct {
+	sent          int64
+	withoutInputs int64 // recorded, but not sent
+	notRecorded   int64 // of whatever model
+	failedThen    int64 // sent, but there is no answer to compare with
+	mismatched    int64 // answered then and now, but an output is of another type or shape, or missing
+	damaged       int   // files; nobody knows how many requests are lost with them
+}
+
+// check holds a candidate where more than a part of the requests could not be compared.
+func (c *coverage) check(most float64) rollout.GateCheck {
+	left := c.withoutInputs + c.notRecorded + c.failedThen + c.mismatched
+	all := c.sent + c.withoutInputs + c.notRecorded
+	var why []string
+	for _, w := range []struct {
+		n    int64
+		text string
+	}{
+		{c.failedThen, "failed when they were recorded"},
+		{c.withoutInputs, "were recorded without their inputs"},
+		{c.notRecorded, "were not recorded"},
+		{c.mismatched, "have outputs of other names, types or shapes now"},
+	} {
+		if w.n > 0 {
+			why = append(why, fmt.Sprintf("%d %s", w.n, w.text))
+		}
+	}
+	g := rollout.GateCheck{Name: "compared", Verdict: rollout.Promote}
+	g.Reason = fmt.Sprintf("%d of %d requests could not be compared", left, all)
+	if why != nil {
+		g.Reason += " (" + strings.Join(why, ", ") + ")"
+	}
+	g.Reason += fmt.Sprintf(": a part of %.4g against a limit of %.4g", float64(left)/float64(max(all, 1)), most)
+	if c.damaged > 0 {
+		g.Reason += fmt.Sprintf(", without what is lost in %d damaged files", c.damaged)
+	}
+	if float64(left) > most*float64(all) {
+		g.Verdict = rollout.Hold
+	}
+	return g
+}

@@ -1,0 +1,41 @@
+package replay
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// maxDurations is of how many durations the percentiles are exact.
+const maxDurations = 1 << 16
+
+// durations is a sample, drawn evenly, of the durations that were added: all of them up to maxDurations.
+type durations struct {
+	seen   int
+	sample []time.Duration
+}
+
+func (d *durations) add(x time.Duration) {
+	d.seen++
+	if len(d.sample) < maxDurations {
+		d.sample = append(d.sample, x)
+	} else if i := rand.IntN(d.seen); i < maxDurations {
+		d.sample[i] = x
+	}
+}
+
+// ascending sorts the sample and returns it. Nothing may be added after that.
+func (d *durations) ascending() []time.Duration {
+	slices.Sort(d.sample)
+	return d.sample
+}
+
+// percentile returns the least duration that a part of the sample does not exceed; 0 of none.
+func percentile(ascending []time.Duration, part float64) time.Duration {
+	if len(ascending) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(part * float64(len(ascending))))
+	return ascending[max(rank, 1)-1]
+}

@@ -1,0 +1,82 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// Options say what is replayed to which version, and when a gate is content with it.
+type Options struct {
+	Files   []string `arg:"" name:"file" help:"Files that \"weft serve --record\" wrote, or directories of them." type:"path"`
+	Target  string   `required:"" help:"The server that gets the requests." placeholder:"HOST:PORT"`
+	Model   string   `help:"Replay the requests of this model; without it, those of the model of the first one." placeholder:"NAME"`
+	Version int64    `help:"Send them to this version. Without it and --label, each asks for what it asked for when it was recorded." xor:"choice" placeholder:"N"`
+	Label   string   `help:"Send them to the version with this label." xor:"choice" placeholder:"NAME"`
+
+	RecordedVersion int64 `help:"Replay only what this version answered then." placeholder:"N"`
+
+	Speed       Speed           `default:"recorded" help:"recorded: with the recorded time between them; 2, 0.5, ...: so many times as fast; max: with --concurrency of them in flight."`
+	Concurrency int             `default:"64" help:"Requests in flight at most. What is due later than that allows is sent late, which the report says."`
+	MaxGap      config.Duration `help:"Cut longer recorded times between two requests to this (before --speed), such as hours without traffic; without it, all are kept. What a server does in a pause (queues run empty, clocks fall, episodes expire) is then not replayed, and overload is no proof against the version." placeholder:"DURATION"`
+	Timeout     config.Duration `help:"Limit of each request. Without it: the limit that it was recorded with, else 30s." placeholder:"DURATION"`
+	tolerances
+
+	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
+	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
+	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
+	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: of the requests that were answered when recorded, largest part that may fail now, whatever the code but for faults of the model, beyond the part that failed then."`
+	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests that may have nothing to compare with: failed when recorded, recorded without inputs, not recorded, answered in another type or shape."`
+	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0: another policy may well answer otherwise."`
+}
+
+func (c *Options) check() error {
+	if err := c.tolerances.check(); err != nil {
+		return err
+	}
+	gate := c.gate()
+	switch {
+	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0) || !(c.MaxFailures > 0): // 0 is the gate's default
+		return errors.New("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase: expected a number above 0")
+	case !(c.MaxUncompared >= 0 && c.MaxUncompared <= 1):
+		return fmt.Errorf("--max-uncompared: expected a number from 0 to 1, found %v", c.MaxUncompared)
+	case c.MaxGap < 0:
+		return fmt.Errorf("--max-gap: expected a duration of at least 0, found %v", time.Duration(c.MaxGap))
+	case c.Concurrency < 1:
+		return fmt.Errorf("--concurrency: expected at least 1, found %d", c.Concurrency)
+	case c.Version < 0 || c.RecordedVersion < 0:
+		return errors.New("--version and --recorded-version: expected a positive number")
+	}
+	return gate.Check()
+}
+
+func (c *Options) gate() rollout.Gate {
+	return rollout.Gate{
+		MinRequests: c.MinRequests, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatencyRatio, MinAgreement: c.MinAgreement,
+		MaxFailureIncrease: c.MaxFailures,
+	}
+}
+
+// choose makes the request ask for the version that was chosen.
+func (c *Options) choose(q *weftv1.PredictRequest) {
+	switch {
+	case c.Version > 0:
+		q.Model = &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Version{Version: c.Version}}
+	case c.Label != "":
+		q.Model = &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Label{Label: c.Label}}
+	}
+}
+
+func (c *Options) asked() string {
+	switch {
+	case c.Version > 0:
+		return fmt.Sprintf("version %d", c.Version)
+	case c.Label != "":
+		return fmt.Sprintf("the version with the label %q", c.Label)
+	}
+	return "what each request asked for"
+}

@@ -1,0 +1,152 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"sort"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/internal/record"
+)
+
+// Entries stand in the order in which they were answered. So many of them, or bytes, are looked through for the one that
+// arrived first.
+const (
+	lookAhead      = 4096
+	lookAheadBytes = 256 << 20
+)
+
+// recording is what of some files is to be replayed.
+type recording struct {
+	reader   *record.Reader
+	model    string // "": that of the first entry
+	version  int64  // 0: all
+	complain io.Writer
+
+	from, to      time.Time // arrival of the first and the last entry
+	others        int       // entries of other models and versions
+	withoutInputs int64     // entries that cannot be sent again
+	damaged       int       // files that could not be read to their end
+}
+
+// first returns the first entry that can be sent, and settles the model: that of the first one that is wanted.
+func (r *recording) first() (*record.Entry, error) {
+	var damage []error
+	var unsendable error // the first reason
+	for e, err := range r.reader.Entries() {
+		if err != nil {
+			damage = append(damage, err)
+			continue
+		}
+		if !r.wants(e) {
+			continue
+		}
+		r.model = e.Model
+		err := r.sendable(e)
+		if err == nil {
+			return e, nil
+		}
+		unsendable = cmp.Or(unsendable, err)
+	}
+	if unsendable != nil {
+		return nil, unsendable
+	}
+	what := "no request"
+	if r.version != 0 {
+		what += fmt.Sprintf(" that version %d answered", r.version)
+	}
+	if r.model != "" {
+		what += fmt.Sprintf(" to model %q", r.model)
+	}
+	return nil, errors.Join(append([]error{fmt.Errorf("the recording holds %s", what)}, damage...)...)
+}
+
+func (r *recording) wants(e *record.Entry) bool {
+	return (r.model == "" || e.Model == r.model) && (r.version == 0 || e.Version == r.version)
+}
+
+func (r *recording) sendable(e *record.Entry) error {
+	if inputs := r.reader.Header().Inputs; inputs != record.InputsFull {
+		return fmt.Errorf("%s was recorded with inputs: %s; only requests recorded with inputs: full can be sent again", r.reader.File(), inputs)
+	}
+	if e.Request == nil {
+		return fmt.Errorf("%s holds an entry without its request", r.reader.File())
+	}
+	return nil
+}
+
+// entries reads what is to be replayed. Damaged files are told and passed over, requests that cannot be sent are counted.
+func (r *recording) entries() iter.Seq2[*record.Entry, error] {
+	return func(yield func(*record.Entry, error) bool) {
+		for e, err := range r.reader.Entries() {
+			if err != nil {
+				r.damaged++
+				fmt.Fprintf(r.complain, "weft: %v\n", err)
+				continue
+			}
+			if !r.wants(e) {
+				r.others++
+				continue
+			}
+			if r.sendable(e) != nil {
+				r.withoutInputs++
+				continue
+			}
+			if r.from.IsZero() || e.At.Before(r.from) {
+				r.from = e.At
+			}
+			if e.At.After(r.to) {
+				r.to = e.At
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// inOrder gives entries out in the order of their arrival, as far as that shows among count of them, or as many as have so
+// many bytes.
+func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) iter.Seq2[*record.Entry, error] {
+	type arrival struct {
+		entry *record.Entry
+		bytes int64
+	}
+	return func(yield func(*record.Entry, error) bool) {
+		var ahead []arrival // by arrival; what is read belongs near the end
+		held := int64(0)
+		pop := func() *record.Entry {
+			first := ahead[0]
+			ahead[0] = arrival{}
+			ahead = ahead[1:]
+			held -= first.bytes
+			return first.entry
+		}
+		for e, err := range entries {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			a := arrival{entry: e, bytes: int64(proto.Size(e.Request) + proto.Size(e.Response))}
+			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].entry.At.After(e.At) })
+			ahead = slices.Insert(ahead, at, a)
+			held += a.bytes
+			for len(ahead) >= count || len(ahead) > 1 && held > bytes {
+				if !yield(pop(), nil) {
+					return
+				}
+			}
+		}
+		for len(ahead) > 0 {
+			if !yield(pop(), nil) {
+				return
+			}
+		}
+	}
+}

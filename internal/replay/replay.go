@@ -1,0 +1,106 @@
+// Package replay sends recorded requests once more, to another version, and judges it by how the answers compare.
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// VerdictError is a gate's verdict that is not PROMOTE.
+type VerdictError struct{ Verdict rollout.Verdict }
+
+func (e *VerdictError) Error() string { return "the gate says " + e.Verdict.String() }
+
+// Run replays until ctx ends, and prints the report to out and what happens meanwhile to errs. A verdict that is not PROMOTE is a
+// *VerdictError.
+func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(c.Target, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+	if err != nil {
+		return fmt.Errorf("--target %s: %w", c.Target, err)
+	}
+	defer conn.Close()
+	return c.replay(ctx, out, errs, weftv1.NewPredictionServiceClient(conn))
+}
+
+// replay sends everything to a server and reports.
+func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.PredictionServiceClient) error {
+	reader, err := record.Open(c.Files...)
+	if err != nil {
+		return err
+	}
+	r := &recording{reader: reader, model: c.Model, version: c.RecordedVersion, complain: errs}
+	first, err := r.first()
+	if err != nil {
+		return err
+	}
+	facts, err := c.askTarget(ctx, to, first.Request)
+	if err != nil {
+		return err
+	}
+	if err := c.checkOutputs(facts.GetSignature()); err != nil {
+		return fmt.Errorf("%s: %w", c.asked(), err)
+	}
+	found := newComparison(facts.GetSignature(), &c.tolerances)
+	fmt.Fprintf(errs, "replaying %d files, speed %v\n", len(reader.Files()), c.Speed)
+	told := newProgress(errs)
+	r.complain = told
+	send := &sender{
+		speed: c.Speed, concurrency: c.Concurrency, timeout: time.Duration(c.Timeout), maxGap: time.Duration(c.MaxGap),
+		choose: func(q *weftv1.PredictRequest) {
+			told.sending()
+			c.choose(q)
+		},
+		done: func(q replayed) {
+			found.add(q)
+			told.done(q.err != nil)
+		},
+		predict: func(ctx context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
+			return to.Predict(ctx, q)
+		},
+	}
+	start := time.Now()
+	err = send.run(ctx, inOrder(told.reading(reader, r.entries()), lookAhead, lookAheadBytes))
+	told.close()
+	if err != nil {
+		return err
+	}
+	said := &report{recording: r, comparison: found, sender: send, took: time.Since(start), asked: c.asked(), target: c.Target}
+	said.judge(c.gate(), c.MaxUncompared)
+	if err := said.print(out); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted before the recording ended; the verdict does not count")
+	}
+	if said.verdict.Verdict != rollout.Promote {
+		return &VerdictError{said.verdict.Verdict}
+	}
+	return nil
+}
+
+// askTarget asks what the target knows of the model: a mistake in the flags should be told before anything is sent.
+func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClient, q *weftv1.PredictRequest) (*weftv1.GetModelMetadataResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c.choose(q)
+	facts, err := to.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: q.GetModel()}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)
+	}
+	return facts, nil
+}

@@ -1,0 +1,125 @@
+package replay
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/internal/record"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// defaultLimit is the limit of requests that were recorded without one.
+const defaultLimit = 30 * time.Second
+
+// sender sends recorded requests, each when it is due.
+type sender struct {
+	speed       Speed
+	concurrency int
+	timeout     time.Duration // 0: the recorded one
+	maxGap      time.Duration // longer recorded times between two requests are cut to it; 0: none is
+	// choose makes a request ask for what it is sent to.
+	choose  func(*weftv1.PredictRequest)
+	predict func(context.Context, *weftv1.PredictRequest) (*weftv1.PredictResponse, error)
+	// done is told of each request that was answered or failed; from several goroutines at once.
+	done func(replayed)
+
+	sent int
+	late durations // how much later than due requests were sent
+	gaps int       // that were cut
+	cut  time.Duration
+}
+
+// replayed is one request that was sent again.
+type replayed struct {
+	entry  *record.Entry
+	answer *weftv1.PredictResponse // nil if it failed
+	err    error
+	took   time.Duration
+}
+
+// run sends the entries, which come in the order of their arrival, and returns when all that was sent was answered. When ctx ends
+// it sends no more, and takes no notice of what was not answered yet.
+func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error]) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, r.concurrency)
+	var last, start time.Time // last is when the request before arrived
+	var after time.Duration   // the first one, with the gaps cut
+	for e, err := range entries {
+		if err != nil {
+			return err
+		}
+		due := time.Now()
+		if start.IsZero() {
+			last, start = e.At, due
+		}
+		after += r.gap(e.At.Sub(last))
+		last = e.At
+		if r.speed > 0 {
+			due = start.Add(r.speed.after(after))
+		}
+		if !sleepUntil(ctx, due) {
+			return nil
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		if r.speed > 0 {
+			r.late.add(time.Since(due))
+		}
+		r.sent++
+		wg.Go(func() {
+			r.send(ctx, e)
+			<-slots
+		})
+	}
+	return nil
+}
+
+// gap returns how much of the time between two requests is kept.
+func (r *sender) gap(recorded time.Duration) time.Duration {
+	if r.maxGap == 0 || r.speed == 0 || recorded <= r.maxGap {
+		return recorded
+	}
+	r.gaps++
+	r.cut += recorded - r.maxGap
+	return r.maxGap
+}
+
+// hurried reports whether requests came faster than they were recorded.
+func (r *sender) hurried() bool { return r.speed == 0 || r.speed > 1 || r.gaps > 0 }
+
+func (r *sender) send(ctx context.Context, e *record.Entry) {
+	limit := r.timeout
+	if limit == 0 {
+		limit = time.Duration(e.LimitUs) * time.Microsecond
+	}
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r.choose(e.Request)
+	start := time.Now()
+	answer, err := r.predict(call, e.Request)
+	took := time.Since(start)
+	if ctx.Err() == nil {
+		r.done(replayed{entry: e, answer: answer, err: err, took: took})
+	}
+}
+
+// sleepUntil reports whether the moment came before ctx ended.
+func sleepUntil(ctx context.Context, moment time.Time) bool {
+	wait := time.NewTimer(time.Until(moment))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

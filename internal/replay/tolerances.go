@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// tolerances are the differences with which outputs agree, relative to the largest magnitude of the recorded output.
+type tolerances struct {
+	Tolerance  float64            `default:"0.001" help:"Outputs agree if no element differs by more than this part of the largest magnitude of the recorded output."`
+	Tolerances map[string]float64 `mapsep:"," help:"Tolerances of single floating point outputs instead of that; 0: equal values." placeholder:"OUTPUT=NUMBER,..."`
+}
+
+// of returns the tolerance of an output.
+func (t *tolerances) of(output string) float64 {
+	if own, ok := t.Tolerances[output]; ok {
+		return own
+	}
+	return t.Tolerance
+}
+
+func (t *tolerances) check() error {
+	if !isTolerance(t.Tolerance) {
+		return fmt.Errorf("--tolerance: expected a number of at least 0, found %v", t.Tolerance)
+	}
+	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
+		if own := t.Tolerances[output]; !isTolerance(own) {
+			return fmt.Errorf("--tolerances: %s: expected a number of at least 0, found %v", output, own)
+		}
+	}
+	return nil
+}
+
+func isTolerance(number float64) bool { return number >= 0 && !math.IsInf(number, 0) }
+
+// checkOutputs says which tolerance is for what is no floating point output.
+func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
+	var floats, quoted []string
+	for _, output := range s.GetOutputs() {
+		if wire.DType(output.GetDtype()).IsFloat() {
+			floats, quoted = append(floats, output.GetName()), append(quoted, strconv.Quote(output.GetName()))
+		}
+	}
+	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
+		if !slices.Contains(floats, output) {
+			return fmt.Errorf("--tolerances: expected floating point outputs (%s), found %q", cmp.Or(strings.Join(quoted, ", "), "there are none"), output)
+		}
+	}
+	return nil
+}
+
+// text is how the report tells of them.
+func (t *tolerances) text() string {
+	parts := []string{fmt.Sprintf("%g", t.Tolerance)}
+	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
+		parts = append(parts, fmt.Sprintf("%s within %g", output, t.Tolerances[output]))
+	}
+	return strings.Join(parts, ", ")
+}

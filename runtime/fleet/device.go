@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/fleet/placement"
+)
+
+// Device is one incarnation of a device: one that comes back after it was lost is another.
+type Device struct {
+	Name        string
+	Incarnation int
+	Lanes       int // batches that may be in flight on it
+
+	// Pending is the device time that unanswered requests on it are expected to take, and Asked what was asked for since the latest
+	// tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a second of its time in a second: batches
+	// that run next to each other have parts of it.
+	Pending, Asked atomic.Int64
+
+	lost  atomic.Pointer[error] // nil while it works
+	left  chan struct{}         // closed once lost is set
+	known chan struct{}         // closed by Known
+
+	load     float64 // guarded by Fleet.mu; see placement.Device
+	versions int     // guarded by Fleet.mu; on it or being loaded
+	loading  int64   // guarded by Fleet.mu; bytes, by estimate, of those being loaded
+}
+
+// ID names the incarnation.
+func (d *Device) ID() placement.DeviceID {
+	return placement.DeviceID{Name: d.Name, Incarnation: d.Incarnation}
+}
+
+// Lost returns why the device failed, or nil while it works. It takes no lock.
+func (d *Device) Lost() error {
+	if cause := d.lost.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// Lose notes that the device failed. It reports whether that is news.
+func (d *Device) Lose(cause error) bool {
+	if !d.lost.CompareAndSwap(nil, &cause) {
+		return false
+	}
+	close(d.left)
+	return true
+}
+
+// Known notes that whoever decides what is loaded where knows of the loss; AwaitKnown waits for that, or for ctx.
+func (d *Device) Known() { close(d.known) }
+
+// AwaitKnown returns at once while the device works.
+func (d *Device) AwaitKnown(ctx context.Context) {
+	if d.Lost() == nil {
+		return
+	}
+	select {
+	case <-d.known:
+	case <-ctx.Done():
+	}
+}
+
+// patience is how long what was begun on a device may take once it is lost. Its driver may never return.
+const patience = 5 * time.Second
+
+// ErrLeftBehind says that what was begun on a device did not end in time after the device was lost.
+var ErrLeftBehind = errors.New("is left behind")
+
+// During has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f has 5 s left:
+// then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil, hears how f ended if it ever does.
+func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended, left := make(chan error), make(chan struct{})
+	go func() {
+		err := f(ctx)
+		select {
+		case ended <- err:
+		case <-left:
+			if late != nil {
+				late(err)
+			}
+		}
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-d.left:
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(patience):
+		close(left)
+		return fmt.Errorf("it does not end on the lost device %s and %w", d.Name, ErrLeftBehind)
+	}
+}

@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
+)
+
+// Room is what a version needs, and what speaks against some devices: it is there already, or was tried in vain.
+type Room struct {
+	Need    int64 // bytes
+	Prefer  string
+	Against map[string]error
+	// Wary are devices that were full when that was known last: where nothing is known now, they count as full still.
+	Wary []string
+}
+
+// ErrResident says that a version is on a device already.
+var ErrResident = errors.New("the version is on that device already")
+
+// errUnknownRoom says why a device counts as full still.
+var errUnknownRoom = errors.New("it had no room when its free memory was known last, which it is not now")
+
+// FreeMemory asks each of the devices how many bytes of its memory are free, all at once, since a driver may take its time. Devices of
+// which that is not known are left out.
+func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
+	free, asked := map[string]int64{}, map[string]bool{}
+	if f.free == nil {
+		return free
+	}
+	var (
+		mu  sync.Mutex // guards free
+		all sync.WaitGroup
+	)
+	for _, s := range sites {
+		if asked[s.Device] {
+			continue
+		}
+		asked[s.Device] = true
+		all.Go(func() {
+			if bytes, known := f.free(s.Device); known {
+				mu.Lock()
+				defer mu.Unlock()
+				free[s.Device] = bytes
+			}
+		})
+	}
+	all.Wait()
+	return free
+}
+
+// States returns what is known of the sites that may take a version, and why the others may not. free is what FreeMemory says of them.
+func (f *Fleet) States(sites []placement.Site, r Room, free map[string]int64) (open []placement.Device, full []catalog.FullDevice) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range sites {
+		d := f.getLocked(s.Device)
+		bytes, known := free[s.Device]
+		bytes = max(0, bytes-d.loading)
+		if err := r.Against[s.Device]; err != nil {
+			full = append(full, catalog.FullDevice{
+				Name: s.Device, Cause: err, Lost: d.Lost() != nil, Resident: errors.Is(err, ErrResident),
+			})
+		} else if cause := d.Lost(); cause != nil {
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", cause), Lost: true})
+		} else if known && bytes < r.Need {
+			full = append(full, catalog.FullDevice{Name: s.Device, Free: bytes})
+		} else if !known && slices.Contains(r.Wary, s.Device) {
+			full = append(full, catalog.FullDevice{Name: s.Device, Cause: errUnknownRoom})
+		} else {
+			open = append(open, placement.Device{Name: s.Device, Rank: s.Rank, Load: d.load, Versions: d.versions})
+		}
+	}
+	return open, full
+}
+
+// Reserve chooses the best of the sites and has what is to be loaded there count until Settle. It returns nil if there is none, and in
+// any case why some of them cannot be had.
+func (f *Fleet) Reserve(sites []placement.Site, r Room) (*Device, []catalog.FullDevice) {
+	f.placing.Lock()
+	defer f.placing.Unlock()
+	open, full := f.States(sites, r, f.FreeMemory(sites))
+	if len(open) == 0 {
+		return nil, full
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.getLocked(placement.Best(open, r.Prefer))
+	d.versions++
+	d.loading += r.Need
+	return d, full
+}
+
+// Settle ends a reservation.
+func (f *Fleet) Settle(d *Device, need int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.versions--
+	d.loading -= need
+}

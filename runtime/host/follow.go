@@ -1,0 +1,137 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// Follow has what is resident follow a listing, and returns at once: what the listing says is published and noted, and the loading
+// and unloading that it asks for begins. Each model goes its own way: one that is busy with what an earlier listing wanted takes up
+// the newest one when its present step ends.
+//
+//   - Versions that are selected and missing are loaded, and those whose files or settings changed so that they must be loaded
+//     again are replaced under their number: the new one is loaded beside the old, takes its place when it is ready, and the old
+//     one is closed when it has answered what it accepted. Until then, and if the new one fails, the old one answers; its Cause
+//     tells of the failure.
+//   - A version that cannot be loaded is published with its cause and logged, and is tried again by itself, after 1 s, 2 s, ...
+//     5 min, and at once when its files or its manifest change.
+//   - Versions that are not selected any more are unloaded when all selected ones are ready, or those that are not have failed and
+//     a newer one is ready, once neither the traffic nor a label names them; one whose directory is gone, as soon as another one
+//     that is selected answers. What is gone from the repository with its whole model is unloaded in any case, unless a repository could not be
+//     read or is empty: then nothing is taken to be gone.
+//   - Where versions.transition is resource, what is to go is unloaded first, and nothing answers in between.
+//   - Other changes of a manifest apply from the next batch on.
+//   - Labels and traffic that the manifest changed are published as soon as the versions that they name are ready.
+//
+// Listings are to come in the order in which they were made. A closed host follows none.
+func (h *Host) Follow(l modelrepo.Listing) {
+	h.following.Lock()
+	defer h.following.Unlock()
+	h.report(l)
+	gone := !cannotTell(l)
+	if !gone {
+		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())
+	}
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	e := residency.Listed{Gone: gone}
+	for i := range l.Models {
+		e.Models = append(e.Models, h.listed(&l.Models[i]))
+	}
+	h.step(e)
+}
+
+// listed returns what residency is to know of a model that was found. The caller holds Host.deciding.
+func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
+	l := residency.ListedModel{Model: found}
+	h.mu.Lock()
+	m := h.residency.Model(found.Name)
+	var unlisted []modelrepo.Version
+	if m != nil {
+		unlisted = m.Unlisted(found)
+	}
+	h.mu.Unlock()
+	if m == nil {
+		l.Recalled = h.recall(found.Name)
+	}
+	for _, v := range unlisted {
+		if _, err := os.Stat(v.Dir); err == nil {
+			if l.Present == nil {
+				l.Present = map[string]bool{}
+			}
+			l.Present[v.Dir] = true
+		}
+	}
+	return l
+}
+
+// recall returns what was decided of a model by an earlier process; nil: nothing.
+func (h *Host) recall(name string) *decisions.Model {
+	if decided, kept := h.cfg.Keeper.Recall(name); kept {
+		return &decided
+	}
+	return nil
+}
+
+// cannotTell reports whether a listing misses models for another reason than that they were removed: a directory that is not
+// mounted looks like an empty one.
+func cannotTell(l modelrepo.Listing) bool {
+	return slices.ContainsFunc(l.Faults, func(err error) bool { return errors.Is(err, modelrepo.ErrNoRepository) })
+}
+
+// Settled returns when each model is as was wanted when Settled was called: every version that is to be resident is ready or has
+// failed, and those that are to go are gone. What another one replaced may still be answering what it accepted. The error is the
+// cause of ctx, after which all goes on as before, or that the host is closed.
+func (h *Host) Settled(ctx context.Context) error {
+	var all []<-chan struct{}
+	h.mu.Lock()
+	for name := range maps.Keys(h.residency.Models()) {
+		if h.settling[name] == nil {
+			h.settling[name] = make(chan struct{})
+		}
+		all = append(all, h.settling[name])
+	}
+	h.tellSettled()
+	h.mu.Unlock()
+	for _, settled := range all {
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-h.stop.Done():
+			return context.Cause(h.stop)
+		}
+	}
+	return context.Cause(h.stop)
+}
+
+// Reconcile follows a listing and returns when all is settled. The error is that of Settled.
+func (h *Host) Reconcile(ctx context.Context, l modelrepo.Listing) error {
+	h.Follow(l)
+	return h.Settled(ctx)
+}
+
+// enter returns a context that also ends when the host is closed, which waits for done. The error is that it is closed.
+func (h *Host) enter(ctx context.Context) (_ context.Context, done func(), _ error) {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil, nil, errClosing
+	}
+	h.loads.Add(1)
+	h.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(h.stop, func() { cancel(context.Cause(h.stop)) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+		h.loads.Done()
+	}, nil
+}

@@ -1,0 +1,212 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns when it is
+// ready; by is who wants it. It waits for what the model is busy with already, such as the load of another version. It stays until UnloadVersion, or
+// until versions.policy changes, also where the policy selects it now. The error is catalog.ErrUnknown, wrapped, a
+// *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, sharedsched.ErrDraining, wrapped, if the host is
+// closed, or the cause of ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
+func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by string) error {
+	ctx, done, err := h.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err = h.override(name, number, true, by); err == nil {
+		err = h.awaitLoad(ctx, name, number)
+	}
+	err = errors.Join(err, h.keepOverride(name, number))
+	if _, is := errors.AsType[*catalog.LoadError](err); err == nil || is {
+		return err
+	}
+	return fmt.Errorf("load model %q version %d: %w", name, number, err)
+}
+
+// override notes that by loads or unloads a version, after a look at what lies in the repository.
+func (h *Host) override(name string, number int64, load bool, by string) error {
+	var found *modelrepo.Model
+	if load {
+		var err error
+		if found, err = h.look(name, number); err != nil {
+			return err
+		}
+	}
+	h.deciding.Lock()
+	defer h.deciding.Unlock()
+	e := residency.Overridden{Model: name, Number: number, Load: load, By: by}
+	if found != nil {
+		l := h.listed(found)
+		e.Found = &l
+	}
+	h.mu.Lock()
+	m := h.residency.Model(name)
+	err := h.mayOverride(m, found, number, load)
+	if err != nil {
+		h.mu.Unlock()
+		return err
+	}
+	rest := h.stepLocked(e)
+	h.mu.Unlock()
+	rest()
+	return nil
+}
+
+// mayOverride returns why a version cannot be loaded or unloaded by hand. The caller holds Host.mu.
+func (h *Host) mayOverride(m *residency.Model, found *modelrepo.Model, number int64, load bool) error {
+	if load {
+		return m.MayOverride(found, number, true)
+	}
+	if m == nil || m.Versions[number] == nil {
+		return catalog.ErrUnknown
+	}
+	if by := m.NamedBy(number); len(by) > 0 && m.Versions[number].Resident != nil {
+		return &catalog.InUseError{Model: m.Name, Version: number, By: by}
+	}
+	return nil
+}
+
+// look returns the model as it lies in the repository if it has the version, else nil. The error is a *catalog.LoadError: what
+// lies there cannot be served.
+func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
+	if h.cfg.Scan == nil {
+		return nil, nil
+	}
+	for _, found := range h.cfg.Scan().Models {
+		if found.Name != name {
+			continue
+		}
+		if found.Err != nil {
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: residency.Hide(found.Err, found.Dir)}
+		}
+		for i := range found.Versions {
+			v := &found.Versions[i]
+			switch {
+			case v.Number != number:
+			case v.Err != nil:
+				return nil, &catalog.LoadError{Model: name, Version: number, Cause: residency.Hide(v.Err, found.Dir)}
+			default:
+				return &found, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// await returns when over says that it is decided what becomes of a version, and what, or the cause of ctx. over is called with
+// Host.mu held.
+func (h *Host) await(ctx context.Context, name string, over func(*residency.Model) (bool, error)) error {
+	for {
+		h.mu.Lock()
+		is, err := over(h.residency.Model(name))
+		changed := h.changesLocked(name)
+		h.mu.Unlock()
+		if is {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// awaitLoad returns when a version that somebody loads by hand is ready, or why it will not be.
+func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
+	gaveUp := residency.GaveUp{Model: name, Number: number}
+	err := h.await(ctx, name, func(m *residency.Model) (bool, error) {
+		over, failed, err := m.LoadOutcome(number)
+		if failed == nil || errors.Is(err, errClosing) {
+			return over, err // the version did not fail by itself
+		}
+		gaveUp.Failed = true
+		return true, &catalog.LoadError{Model: name, Version: number, Cause: failed.Hide(err)}
+	})
+	h.step(gaveUp)
+	return err
+}
+
+// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted. It stays
+// away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the
+// cause of ctx (the version keeps draining then), or what the engine says.
+func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
+	ctx, done, err := h.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	heard := h.hear(name, number)
+	if err = h.override(name, number, false, by); err == nil {
+		err = h.await(ctx, name, func(m *residency.Model) (bool, error) { return m.UnloadOutcome(number) })
+		if ctx.Err() != nil && err != nil {
+			err = fmt.Errorf("waiting for its last requests: %w", err)
+		}
+	}
+	if unclean := heard(); err == nil {
+		err = unclean
+	}
+	if err != nil {
+		err = fmt.Errorf("unload model %q version %d: %w", name, number, err)
+	}
+	return errors.Join(err, h.keepOverride(name, number))
+}
+
+// hear returns what tells how the engine closed the version, if somebody unloaded it since.
+func (h *Host) hear(name string, number int64) (heard func() error) {
+	var unclean error
+	listen := &listener{name, number, func(err error) { unclean = err }}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[listen] = struct{}{}
+	return func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.listeners, listen)
+		return unclean
+	}
+}
+
+// listener hears how versions of a number are closed.
+type listener struct {
+	model  string
+	number int64
+	closed func(error)
+}
+
+// keepOverride keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take
+// the process down is not tried again by the next one.
+func (h *Host) keepOverride(name string, number int64) error {
+	err := h.decide(name, false, func(m *residency.Model) (decisions.Model, error) {
+		now, said := m.Override(number)
+		before, was := m.Decided.ByHand[number]
+		if said == was && now.Loaded == before.Loaded || now.Loaded && !m.Ready(number) {
+			return m.Decided, errNothingToKeep
+		}
+		after := m.Decided
+		if after.ByHand = maps.Clone(after.ByHand); after.ByHand == nil {
+			after.ByHand = map[int64]decisions.ByHand{}
+		}
+		if after.ByHand[number] = now; !said {
+			delete(after.ByHand, number)
+		}
+		return after, nil
+	})
+	if e, is := errors.AsType[*catalog.KeepError](err); is {
+		return &catalog.KeepError{Model: name, Done: true, Cause: e.Cause}
+	}
+	return nil
+}
+
+// errNothingToKeep says that what was kept still holds.
+var errNothingToKeep = errors.New("nothing is to be kept")

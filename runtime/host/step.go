@@ -1,0 +1,140 @@
+package host
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// step takes an event into the state machine and begins what follows: it publishes at once, and starts each other effect in a goroutine
+// of its own.
+func (h *Host) step(e residency.Event) {
+	h.mu.Lock()
+	rest := h.stepLocked(e)
+	h.mu.Unlock()
+	rest()
+}
+
+// stepLocked is step for a caller that holds Host.mu. It calls rest when it has given that up.
+func (h *Host) stepLocked(e residency.Event) (rest func()) {
+	effects := h.residency.Step(time.Now(), e)
+	var later []func()
+	published := false
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case residency.Publish:
+			h.publish(e.Models)
+			published = true
+		case residency.Log:
+			later = append(later, func() { h.log.Log(h.stop, e.Level, e.Message, e.Attrs...) }) //nolint:sloglint // of the few there
+		case residency.Keep:
+			later = append(later, func() { _ = h.keepDecision(e.Model, e.After) }) // it is logged
+		case residency.Abandon:
+			r := h.replicas[e.Replica]
+			later = append(later, func() { h.abandon(r) })
+		default:
+			h.begin(effect)
+		}
+	}
+	h.tellSettled()
+	return func() {
+		for _, do := range later {
+			do()
+		}
+		if published {
+			h.notify()
+		}
+	}
+}
+
+// begin starts an effect. The caller holds Host.mu.
+func (h *Host) begin(effect residency.Effect) {
+	switch e := effect.(type) {
+	case residency.Load:
+		before := h.versions[e.Replaces]
+		h.spawn(func() { h.load(h.stop, e, before) })
+	case residency.Reconfigure:
+		v := h.versions[e.Resident]
+		h.spawn(func() { h.reconfigure(h.stop, e, v) })
+	case residency.Upgrade:
+		v, from := h.versions[e.Resident], h.replicas[e.From]
+		h.spawn(func() { h.upgrade(h.stop, e, v, from) })
+	case residency.Grow:
+		v := h.versions[e.Resident]
+		h.spawn(func() { h.grow(h.stop, e, v) })
+	case residency.Shrink:
+		all := h.replicasOf(e.Replicas)
+		h.spawn(func() { h.shrink(e, all) })
+	case residency.Drain:
+		ctx, all := h.drains, h.byKey(e.Replicas)
+		h.spawn(func() { h.drainVersion(ctx, e, all) })
+	case residency.Retire:
+		ctx, r, finish := h.drains, h.replicas[e.Replica], h.finish
+		if h.closing != nil {
+			finish = h.finishNow
+		}
+		h.spawn(func() { finish(ctx, r) })
+	case residency.AskBusy:
+		h.spawn(func() {
+			h.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, Busy: h.cfg.Busy(e.Model, e.Number)})
+		})
+	case residency.WakeAt:
+		time.AfterFunc(time.Until(e.At), func() { h.step(residency.Tick{Model: e.Model}) })
+	}
+}
+
+// spawn runs something that Close waits for. The caller holds Host.mu.
+func (h *Host) spawn(do func()) {
+	if h.start != nil {
+		h.start(do)
+	}
+}
+
+// inBackground is spawn for who does not hold Host.mu.
+func (h *Host) inBackground(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spawn(do)
+}
+
+// enlist makes a replica known, with a number that residency speaks of it by.
+func (h *Host) enlist(r *replica) residency.Replica {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enlisted++
+	r.key = residency.ReplicaID(h.enlisted)
+	h.replicas[r.key] = r
+	return residency.Replica{ID: r.key, Device: r.device.ID()}
+}
+
+// replicasOf returns what residency speaks of. The caller holds Host.mu.
+func (h *Host) replicasOf(all []residency.Replica) (list []*replica) {
+	for _, r := range all {
+		list = append(list, h.replicas[r.ID])
+	}
+	return list
+}
+
+func (h *Host) byKey(keys []residency.ReplicaID) (list []*replica) {
+	for _, k := range keys {
+		list = append(list, h.replicas[k])
+	}
+	return list
+}
+
+// discard gives up a replica that was made ready in vain.
+func (h *Host) discard(all ...*replica) {
+	for _, r := range all {
+		h.step(residency.Discarded{Replica: h.enlist(r)})
+	}
+}
+
+// tellSettled tells those that wait for models in which nothing is running any more. The caller holds Host.mu.
+func (h *Host) tellSettled() {
+	for name, settled := range h.settling {
+		if m := h.residency.Model(name); m == nil || m.Converged() {
+			close(settled)
+			delete(h.settling, name)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// lookAbove looks whether better devices have room for the versions that wait for one. Each device is asked once for all of them.
+func (h *Host) lookAbove() {
+	h.mu.Lock()
+	all := h.residency.Outlooks(time.Now())
+	h.mu.Unlock()
+	var sites []Site
+	for _, o := range all {
+		sites = append(sites, o.Above...)
+	}
+	free := h.fleet.FreeMemory(sites)
+	for _, o := range all {
+		open, full := h.fleet.States(o.Above, fleet.Room{Need: o.Need, Wary: o.Full}, free)
+		e := residency.RoomSeen{Model: o.Model, Number: o.Number, Resident: o.Resident, Full: full}
+		for _, d := range open {
+			e.Open = append(e.Open, d.Name)
+		}
+		h.step(e)
+	}
+}
+
+// upgrade opens a version on a better device than that of its worst replica.
+func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *version, worst *replica) {
+	done := residency.Upgraded{Upgrade: e, On: worst.device.Name}
+	r, err := h.placeOn(ctx, from(e.Of), v, nil, e.To)
+	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.Name }) {
+		h.discard(r)
+		err = fleet.ErrResident // as good as
+	}
+	full, unplaced := errors.AsType[*catalog.PlacementError](err)
+	switch {
+	case err == nil:
+		to := h.enlist(r)
+		done.To = &to
+	case ctx.Err() != nil:
+	case errors.Is(err, fleet.ErrResident):
+		done.Stay = true
+	case unplaced && len(full.Unwrap()) == 0: // the room was taken in the meantime, which is no failure
+		for _, d := range full.Devices {
+			done.Full = append(done.Full, d.Name)
+		}
+	default:
+		done.Err = err
+		_, done.Short = errors.AsType[*catalog.MemoryError](err) // nor is this: it ends without anything that a load could spoil
+	}
+	h.step(done)
+}

@@ -1,0 +1,91 @@
+package residency
+
+import (
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Candidate is a version as the repository has it: one to load, or one that was loaded.
+type Candidate struct {
+	Model    string
+	Version  modelrepo.Version
+	Manifest *modelrepo.Manifest
+}
+
+// Path is the model file or, for a synthetic model, its directory.
+func (c *Candidate) Path() string {
+	if c.Version.Path != "" {
+		return c.Version.Path
+	}
+	return c.Version.Dir
+}
+
+// Hide returns an error of the candidate that tells callers no path of this machine.
+func (c *Candidate) Hide(err error) *catalog.Hidden { return Hide(err, filepath.Dir(c.Version.Dir)) }
+
+// Hide returns an error that tells callers no path of this machine: it names files from the repository on. dir is the model's.
+func Hide(err error, dir string) *catalog.Hidden { return catalog.Hide(err, filepath.Dir(dir)) }
+
+// alike reports whether loading the one must end as loading the other.
+func (c *Candidate) alike(other *Candidate) bool {
+	return c.Version.Fingerprint == other.Version.Fingerprint && c.Version.Path == other.Version.Path &&
+		sameSettings(c.Manifest, other.Manifest)
+}
+
+// sameFiles reports whether two candidates are the same files in the same place.
+func (c *Candidate) sameFiles(other *Candidate) bool {
+	return c.Version.Fingerprint == other.Version.Fingerprint && c.Version.Dir == other.Version.Dir
+}
+
+// sameSettings reports whether two manifests say the same about how each version is loaded and run.
+func sameSettings(a, b *modelrepo.Manifest) bool {
+	if a == b {
+		return true
+	}
+	x, y := *a, *b
+	x.Versions = modelrepo.Versions{Transition: x.Versions.Transition}
+	y.Versions = modelrepo.Versions{Transition: y.Versions.Transition}
+	x.Traffic, y.Traffic = nil, nil
+	return reflect.DeepEqual(x, y)
+}
+
+// sameOpening reports whether an engine opens a model alike under two manifests.
+func sameOpening(a, b *modelrepo.Manifest) bool {
+	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX)
+}
+
+// SameGrouping reports whether two manifests ask for the same batches.
+func SameGrouping(a, b *modelrepo.Batching) bool {
+	return a.Mode == b.Mode && a.Tolerance == b.Tolerance && a.MaxBatchSize == b.MaxBatchSize &&
+		a.MaxBatchCost == b.MaxBatchCost && slices.Equal(a.AllowedBatchSizes, b.AllowedBatchSizes) && sameDims(a, b)
+}
+
+// sameDims reports whether two manifests say the same about the dimensions of rows and lengths.
+func sameDims(a, b *modelrepo.Batching) bool {
+	return maps.Equal(a.BatchDim.Inputs, b.BatchDim.Inputs) && maps.Equal(a.BatchDim.Outputs, b.BatchDim.Outputs) &&
+		slices.Equal(a.Unbatched, b.Unbatched) && reflect.DeepEqual(a.VariableDims, b.VariableDims)
+}
+
+// numbered returns a version of the model, or nil.
+func numbered(m *modelrepo.Model, number int64) *modelrepo.Version {
+	for i := range m.Versions {
+		if v := &m.Versions[i]; v.Number == number {
+			return v
+		}
+	}
+	return nil
+}
+
+// with returns the model with a version in it as given.
+func with(m *modelrepo.Model, v modelrepo.Version) *modelrepo.Model {
+	next := *m
+	next.Versions = slices.DeleteFunc(slices.Clone(m.Versions), func(o modelrepo.Version) bool { return o.Number == v.Number })
+	next.Versions = append(next.Versions, v)
+	slices.SortFunc(next.Versions, func(a, b modelrepo.Version) int { return int(a.Number - b.Number) })
+	return &next
+}

@@ -1,0 +1,260 @@
+package residency
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/fleet/placement"
+)
+
+// Machine is all models. It is not safe for concurrent use.
+type Machine struct {
+	config Config
+	models map[string]*Model
+	lost   map[placement.DeviceID]error
+	// retiring are the replicas that left their versions and are not closed yet.
+	retiring map[ReplicaID]placement.DeviceID
+	short    map[string]bool // models of which a version may have failed for want of memory
+	loads    int64           // counts residents
+	closing  bool
+
+	// What the present step did.
+	now     time.Time
+	effects []Effect
+	touched map[string]bool // models to publish
+	visit   map[string]bool // models to converge
+}
+
+// Config is what a Machine is made with.
+type Config struct {
+	// AsksBusy: episodes are known about, so that a version is asked for them before it goes.
+	AsksBusy bool
+	// TryOnce keeps versions that failed from being tried again by themselves.
+	TryOnce bool
+	// Seed is that of the spread of retries.
+	Seed uint64
+
+	rng *rand.Rand
+}
+
+// New returns a machine without models.
+func New(c Config) *Machine {
+	c.rng = rand.New(rand.NewPCG(c.Seed, c.Seed))
+	return &Machine{
+		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, retiring: map[ReplicaID]placement.DeviceID{},
+		short: map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
+	}
+}
+
+// Model returns the named model, or nil. It is to be looked at only, until the next Step.
+func (m *Machine) Model(name string) *Model { return m.models[name] }
+
+// Models returns all models, for looking at until the next Step.
+func (m *Machine) Models() map[string]*Model { return m.models }
+
+// Lost returns the devices that failed, and why.
+func (m *Machine) Lost() map[placement.DeviceID]error { return m.lost }
+
+// Retiring returns the replicas that left their versions and are not closed yet, ascending.
+func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.retiring)) }
+
+// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a type of event that
+// this package does not declare, which is a mistake of whoever wrote it.
+func (m *Machine) Step(now time.Time, e Event) []Effect {
+	m.now, m.effects = now, nil
+	m.apply(e)
+	m.resolve()
+	for _, name := range slices.Sorted(maps.Keys(m.visit)) {
+		m.converge(m.models[name])
+	}
+	clear(m.visit)
+	m.resolve()
+	names := slices.Sorted(maps.Keys(m.touched))
+	clear(m.touched)
+	for _, name := range names {
+		if model := m.models[name]; model.Empty() && model.running == 0 {
+			delete(m.models, name) // the only place that forgets a model
+		}
+	}
+	if _, lost := e.(DeviceLost); lost || len(names) > 0 {
+		return append([]Effect{Publish{names}}, m.effects...)
+	}
+	return m.effects
+}
+
+// resolve derives labels and traffic of what has changed.
+func (m *Machine) resolve() {
+	for _, name := range slices.Sorted(maps.Keys(m.touched)) {
+		model := m.models[name]
+		model.resolveLabels()
+		for _, line := range model.Traffic.resolve(model) {
+			m.log(line)
+		}
+	}
+}
+
+// apply notes an event. It panics as Step says.
+func (m *Machine) apply(e Event) {
+	switch e := e.(type) {
+	case Listed:
+		m.listed(e)
+	case Overridden:
+		m.overridden(e)
+	case Deciding:
+		if model := m.models[e.Model]; model != nil {
+			model.Traffic.deciding = true
+		}
+	case Decided:
+		m.decided(e)
+	case GaveUp:
+		m.gaveUp(e)
+	case Loaded:
+		m.loaded(e)
+	case Reconfigured:
+		m.reconfigured(e)
+	case Drained:
+		m.drained(e)
+	case Discarded:
+		m.retire(e.Replica)
+	case Retired:
+		delete(m.retiring, e.Replica)
+	case Upgraded:
+		m.upgraded(e)
+	case Grown:
+		m.grown(e)
+	case Shrunk:
+		m.shrunk(e)
+	case BusyAnswered:
+		m.busyAnswered(e)
+	case DeviceLost:
+		m.deviceLost(e)
+	case DeviceBack:
+		m.deviceBack(e)
+	case RoomSeen:
+		m.roomSeen(e)
+	case Fared:
+		m.fared(e)
+	case Judged:
+		m.judged(e)
+	case MemoryFreed:
+		m.memoryFreed(e.Free)
+	case Tick:
+		m.ticked(e.Model)
+	case Closing:
+		m.closing = true
+	case Closed:
+		m.drainAll()
+	default:
+		panic(fmt.Sprintf("residency: no such event: %T", e))
+	}
+}
+
+// touch has a version published, and its model converged.
+func (m *Machine) touch(model *Model, v *Version) {
+	if v != nil {
+		v.touch()
+	}
+	m.touched[model.Name], m.visit[model.Name] = true, true
+}
+
+func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }
+
+func (m *Machine) log(l Log) { m.emit(l) }
+
+// start begins an effect that ends with an event.
+func (m *Machine) start(model *Model, e Effect) {
+	model.running++
+	m.emit(e)
+}
+
+// end takes in that an effect of a model ended, and returns the version that it was about; nil if that is gone.
+func (m *Machine) end(name string, number int64) (*Model, *Version) {
+	model := m.models[name]
+	model.running--
+	m.visit[name] = true
+	return model, model.Versions[number]
+}
+
+// find returns what an event that no effect led to is about; nil if that is gone.
+func (m *Machine) find(name string, number, resident int64) (*Model, *Version) {
+	model := m.models[name]
+	if model == nil || model.Versions[number] == nil {
+		return nil, nil
+	}
+	v := model.Versions[number]
+	if v.Resident == nil || v.Resident.ID != resident {
+		return nil, nil
+	}
+	return model, v
+}
+
+// accept returns those of the replicas whose devices still work. The others are retired.
+func (m *Machine) accept(all ...Replica) (working []Replica) {
+	for _, r := range all {
+		if m.lost[r.Device] != nil {
+			m.retire(r)
+			m.emit(Abandon{r.ID})
+			continue
+		}
+		working = append(working, r)
+	}
+	return working
+}
+
+// retire has replicas closed that belong to no version any more.
+func (m *Machine) retire(all ...Replica) {
+	for _, r := range all {
+		m.retiring[r.ID] = r.Device
+		m.emit(Retire{r.ID})
+	}
+}
+
+// decided takes over what was decided of a model.
+func (m *Machine) decided(e Decided) {
+	model := m.models[e.Model]
+	if model == nil {
+		return // it is gone, and will recall the decision should it come back
+	}
+	model.Traffic.deciding = false
+	if e.After != nil {
+		model.Kept = true
+		if model.Decided.Traffic != e.After.Traffic {
+			model.Traffic.Public = e.After.Traffic
+		}
+		model.Decided = *e.After
+	}
+	m.touch(model, nil)
+}
+
+// judged notes how a version is served from now on. What was found about it counts also if its devices were lost since.
+func (m *Machine) judged(e Judged) {
+	model := m.models[e.Model]
+	if model == nil || model.Versions[e.Number] == nil || model.Versions[e.Number].latest != e.Resident {
+		return
+	}
+	v := model.Versions[e.Number]
+	of := v.Of
+	if v.Resident != nil {
+		of = Candidate{e.Model, v.Resident.Of.Version, v.Resident.Settings}
+	}
+	if e.Demoted != nil {
+		v.demotion = &demotion{*e.Demoted, of}
+	}
+	m.touch(model, v)
+}
+
+// drainAll drains every version, whatever it waits for.
+func (m *Machine) drainAll() {
+	for _, name := range slices.Sorted(maps.Keys(m.models)) {
+		model := m.models[name]
+		for _, n := range slices.Sorted(maps.Keys(model.Versions)) {
+			m.drain(model, model.Versions[n])
+		}
+	}
+	for _, id := range m.Retiring() {
+		m.emit(Retire{id})
+	}
+}

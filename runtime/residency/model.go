@@ -1,0 +1,143 @@
+package residency
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Model is a name, the versions under it, and what is wanted of them.
+type Model struct {
+	Name     string
+	Cause    string // why nothing of it can be read now; "": nothing is wrong
+	Versions map[int64]*Version
+	// Decided is what holds by manifest and by decision. Kept: what was decided is kept beyond the life of the process.
+	Decided decisions.Model
+	Kept    bool
+	// Labels are those to publish. A map is replaced, never changed.
+	Labels  map[string]int64
+	Traffic division
+
+	listed    *modelrepo.Model // as it was last found without a fault; nil: it is gone, or never was without one
+	overrides map[int64]decisions.ByHand
+	waiting   map[int64]int // callers that wait until a version is loaded
+	running   int           // effects that have not ended
+}
+
+func newModel(name string, recalled *decisions.Model) *Model {
+	m := &Model{
+		Name: name, Versions: map[int64]*Version{}, overrides: map[int64]decisions.ByHand{}, waiting: map[int64]int{},
+	}
+	if recalled != nil {
+		m.Decided, m.Kept = *recalled, true
+		maps.Copy(m.overrides, recalled.ByHand)
+	} else {
+		m.Decided, _ = m.Decided.Follow(decisions.Manifest{}, time.Time{})
+	}
+	m.Traffic.Public = m.Decided.Traffic
+	return m
+}
+
+// Recalled returns a model of which nothing is known but what was decided of it, nil for nothing.
+func Recalled(name string, recalled *decisions.Model) *Model { return newModel(name, recalled) }
+
+// Converged reports whether nothing is running for the model.
+func (m *Model) Converged() bool { return m.running == 0 }
+
+// Empty reports whether there is nothing of the model: neither in the repository nor here.
+func (m *Model) Empty() bool { return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" }
+
+// Override returns what somebody said by hand about a version.
+func (m *Model) Override(number int64) (said decisions.ByHand, is bool) {
+	said, is = m.overrides[number]
+	return said, is
+}
+
+// Ready reports whether a version takes requests.
+func (m *Model) Ready(number int64) bool { return m.Versions[number].ready() }
+
+// Want returns the version if it is to be resident, else nil.
+func (m *Model) Want(number int64) *Candidate {
+	for _, c := range m.wanted() {
+		if c.Version.Number == number {
+			return &c
+		}
+	}
+	return nil
+}
+
+// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by name and is not
+// resident, such as after a restart of the server; overrides count more than either.
+func (m *Model) wanted() []Candidate {
+	if m.listed == nil {
+		return nil
+	}
+	var all []Candidate
+	copied := false
+	for _, v := range slices.Backward(m.listed.Versions) {
+		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.Ready(v.Number)
+		// While the files of a version that serves are being replaced, the policy selects a lower one. It is not loaded for that moment.
+		wanted := m.selected(v.Number) && !(copied && m.Versions[v.Number] == nil) || m.missed(v)
+		if said, ok := m.overrides[v.Number]; ok {
+			wanted = said.Loaded && v.Err == nil
+		}
+		if wanted {
+			all = append(all, m.candidate(v))
+		}
+	}
+	slices.Reverse(all)
+	return all
+}
+
+func (m *Model) candidate(v modelrepo.Version) Candidate {
+	return Candidate{Model: m.Name, Version: v, Manifest: &m.listed.Manifest}
+}
+
+// selected reports whether the policy selects a version. One that was rolled back does not count as one of the latest.
+func (m *Model) selected(number int64) bool {
+	if m.listed == nil {
+		return false
+	}
+	if slices.ContainsFunc(m.listed.Selected, func(v modelrepo.Version) bool { return v.Number == number }) {
+		return true
+	}
+	left := m.listed.Manifest.Versions.Policy.Latest
+	for _, v := range slices.Backward(m.listed.Versions) {
+		if left == 0 || len(m.Decided.RolledBack) == 0 {
+			break
+		}
+		if v.Err != nil || m.rolledBack(v.Number) {
+			continue
+		}
+		if v.Number == number {
+			return true
+		}
+		left--
+	}
+	return false
+}
+
+func (m *Model) rolledBack(number int64) bool {
+	return slices.ContainsFunc(m.Decided.RolledBack, func(r catalog.RolledBack) bool { return r.Version == number })
+}
+
+// missed reports whether a version is not resident, and could be, that somebody asked for by name at run time.
+func (m *Model) missed(v modelrepo.Version) bool {
+	e := m.Versions[v.Number]
+	return v.Err == nil && (e == nil || e.Resident == nil) && m.Decided.Names(v.Number)
+}
+
+// namedBy returns the labels and parts of the traffic that lead requests to the version by its number.
+func (m *Model) namedBy(number int64) []string {
+	return append(m.labelsNaming(number), m.Traffic.naming(m.Decided.Traffic, number)...)
+}
+
+// resourceFirst reports whether old versions make room before new ones are loaded.
+func (m *Model) resourceFirst() bool {
+	return m.listed != nil && m.listed.Manifest.Versions.Transition == modelrepo.ResourceFirst
+}

@@ -1,0 +1,262 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// busyState is what is known about the episodes of a version that is retirable.
+type busyState struct {
+	asked bool
+	idle  bool
+	again time.Time // when they are asked about again
+}
+
+// busyEvery is how often a version is asked about again that stays because episodes run on it.
+const busyEvery = time.Second
+
+// unload drains the first version that is to go, or asks whether episodes run on it.
+func (m *Machine) unload(model *Model, wanted []Candidate) bool {
+	retirable, kept := model.retirable(wanted)
+	m.noteKept(model, kept)
+	asked := false
+	for _, n := range retirable {
+		v := model.Versions[n]
+		if !m.mayHaveEpisodes(model, v) || v.busy.idle {
+			m.drain(model, v)
+			return true
+		}
+		if !v.busy.asked && !m.now.Before(v.busy.again) {
+			v.busy.asked, asked = true, true
+			m.start(model, AskBusy{model.Name, n})
+		}
+	}
+	return asked
+}
+
+// mayHaveEpisodes reports whether a version that is retirable may have to stay for the episodes that run on it.
+func (m *Machine) mayHaveEpisodes(model *Model, v *Version) bool {
+	return m.config.AsksBusy && v.ready() && !v.override && model.listed != nil && !model.resourceFirst()
+}
+
+// busyAnswered notes whether episodes run on a version.
+func (m *Machine) busyAnswered(e BusyAnswered) {
+	model, v := m.end(e.Model, e.Number)
+	v.busy = busyState{idle: !e.Busy}
+	if e.Busy {
+		v.busy.again = m.now.Add(busyEvery)
+		m.emit(WakeAt{e.Model, v.busy.again})
+	}
+	m.converge(model)
+	v.busy.idle = false // it holds for now only
+}
+
+// drain begins to unload a version. One of which nothing is resident is gone at once.
+func (m *Machine) drain(model *Model, v *Version) {
+	if v.Resident == nil {
+		m.forget(model, v)
+		return
+	}
+	v.State = Draining
+	e := Drain{Model: model.Name, Number: v.Number}
+	for _, r := range v.Resident.Replicas {
+		e.Replicas = append(e.Replicas, r.ID)
+	}
+	m.touch(model, v)
+	m.start(model, e)
+}
+
+// drained forgets a version, and shows what is left to show under its number.
+func (m *Machine) drained(e Drained) {
+	model, v := m.end(e.Model, e.Number)
+	if e.Interrupted {
+		return // Closed drains it again
+	}
+	if e.Err != nil {
+		m.log(Log{slog.LevelError, "a model version was not unloaded cleanly",
+			[]any{"model", e.Model, "version", e.Number, "cause", e.Err}})
+	} else {
+		m.log(Log{slog.LevelInfo, "a model version is unloaded", []any{"model", e.Model, "version", e.Number}})
+	}
+	m.forget(model, v)
+}
+
+func (m *Machine) forget(model *Model, v *Version) {
+	delete(model.Versions, v.Number)
+	m.touch(model, nil)
+	if m.closing || model.listed == nil {
+		return
+	}
+	if c := model.Want(v.Number); c != nil {
+		model.Versions[v.Number] = &Version{Number: v.Number, State: Loading, Of: *c, blamed: v.blamed, latest: v.latest}
+	} else if !v.override {
+		model.showFault(v.Number)
+	}
+}
+
+// showFault publishes that a version cannot be served as it lies in the repository, if that is so.
+func (m *Model) showFault(number int64) {
+	found := numbered(m.listed, number)
+	if found == nil || found.Err == nil {
+		return
+	}
+	v := &Version{Number: number, State: Failed, Cause: Hide(found.Err, m.listed.Dir)}
+	v.Of = Candidate{Model: m.Name, Version: *found}
+	if before := m.Versions[number]; before != nil {
+		v.revision, v.blamed = before.revision+1, before.blamed
+	}
+	m.Versions[number] = v
+}
+
+// retirable returns the versions that may go now, ascending, and why others stay that nobody wants either: because something
+// names them, or because what is wanted in their stead cannot be loaded.
+func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64]string) {
+	keep, kept := map[int64]bool{}, map[int64]string{}
+	for _, c := range wanted {
+		keep[c.Version.Number] = true
+	}
+	g := m.gaps(wanted)
+	for _, n := range slices.Sorted(maps.Keys(m.Versions)) {
+		v := m.Versions[n]
+		if v.override || m.mustMakeRoom(v, wanted) {
+			retirable = append(retirable, n)
+			continue
+		}
+		if keep[n] || m.mayComeBack(n) {
+			continue
+		}
+		by := m.namedBy(n)
+		gone := m.listed == nil || numbered(m.listed, n) == nil
+		var why string
+		switch {
+		case m.listed != nil && len(by) > 0:
+			why = "named by " + strings.Join(by, " and ")
+		case !g.canSpare(n, gone):
+			why = fmt.Sprintf("version %s, wanted in its stead, cannot be loaded", list(g.failed))
+		default:
+			retirable = append(retirable, n)
+			continue
+		}
+		if len(g.pending) == 0 { // else it may go in a moment
+			kept[n] = why
+		}
+	}
+	return retirable, kept
+}
+
+// dropOverrides forgets wishes to unload a version by hand that requests were led to by name in the meantime.
+func (m *Machine) dropOverrides(model *Model) {
+	for n, v := range model.Versions {
+		if v.override && v.Resident != nil && len(model.namedBy(n)) > 0 {
+			v.override = false
+			delete(model.overrides, n)
+			m.touch(model, nil) // for the caller, who waits
+		}
+	}
+}
+
+// mustMakeRoom reports whether a version goes before its changed files are loaded.
+func (m *Model) mustMakeRoom(v *Version, wanted []Candidate) bool {
+	return m.resourceFirst() && v.Resident != nil &&
+		slices.ContainsFunc(m.due(wanted), func(c Candidate) bool { return c.Version.Number == v.Number })
+}
+
+// mayComeBack reports whether a version that cannot be loaded as it lies in the repository now is not given up: because it is being
+// copied, because it is to be served once it is mended, or because there is nothing but its failure, which is shown.
+func (m *Model) mayComeBack(number int64) bool {
+	if m.listed == nil {
+		return false
+	}
+	v := numbered(m.listed, number)
+	if v == nil || v.Err == nil {
+		return false
+	}
+	return m.Versions[number].Resident == nil || errors.Is(v.Err, modelrepo.ErrCopying) || m.overrides[number].Loaded ||
+		m.wouldSelect(number)
+}
+
+// wouldSelect reports whether the policy would select a version if it could be loaded.
+func (m *Model) wouldSelect(number int64) bool {
+	switch p := m.listed.Manifest.Versions.Policy; {
+	case p.All:
+		return true
+	case p.Specific != nil:
+		return slices.Contains(p.Specific, number)
+	default:
+		above := 0
+		for _, v := range m.listed.Versions {
+			if v.Number > number && v.Err == nil {
+				above++
+			}
+		}
+		return above < p.Latest
+	}
+}
+
+// gaps are the wanted versions that are not ready.
+type gaps struct {
+	pending, failed []int64
+	highest         int64 // version that is wanted and ready; 0: none is
+}
+
+func (m *Model) gaps(wanted []Candidate) (g gaps) {
+	if m.listed == nil || m.resourceFirst() {
+		return g // nothing is waited for
+	}
+	for _, c := range wanted {
+		n := c.Version.Number
+		switch v := m.Versions[n]; {
+		case v.ready():
+			g.highest = n // they ascend
+		case v != nil && v.failure != nil && v.failure.of.alike(&c):
+			g.failed = append(g.failed, n)
+		default:
+			g.pending = append(g.pending, n)
+		}
+	}
+	return g
+}
+
+// canSpare reports whether a version that is not wanted may go although some that are wanted are not ready. One whose directory is
+// gone may as soon as another one answers. Any other waits for those that are still being loaded, and makes no room for those
+// that failed unless a newer one answers: else a bad new version would take a good one down.
+func (g *gaps) canSpare(number int64, gone bool) bool {
+	newer := g.highest > number
+	switch {
+	case len(g.pending)+len(g.failed) == 0:
+		return true
+	case len(g.pending) > 0:
+		return gone && newer
+	}
+	return newer || gone && g.highest > 0
+}
+
+// noteKept logs versions that stay although the policy does not select them any more, once for each reason.
+func (m *Machine) noteKept(model *Model, kept map[int64]string) {
+	for _, n := range slices.Sorted(maps.Keys(kept)) {
+		v := model.Versions[n]
+		if v.Resident == nil || v.kept == kept[n] {
+			continue
+		}
+		v.kept = kept[n]
+		m.log(Log{slog.LevelWarn, "a model version stays resident although versions.policy does not select it any more",
+			[]any{"model", model.Name, "version", n, "why", kept[n]}})
+	}
+}
+
+// list words version numbers.
+func list(numbers []int64) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, strconv.FormatInt(n, 10))
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,357 @@
+package residency_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// shell carries out effects for the tests of this package: it keeps those that have not ended, and ends them when it is told to.
+type shell struct {
+	machine  *residency.Machine
+	now      time.Time
+	running  []residency.Effect           // started and not ended, the oldest first
+	open     map[residency.ReplicaID]bool // replicas that hold something
+	devices  []placement.DeviceID
+	lost     map[string]bool
+	replicas residency.ReplicaID
+	wakes    map[string][]time.Time // that were asked for, by model
+	seen     []residency.Effect     // by the latest step
+}
+
+// sites are where every version of the tests may go: two devices that it prefers, and the processor.
+var sites = []placement.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu", Rank: 1}}
+
+func newShell(c residency.Config) *shell {
+	s := &shell{
+		machine: residency.New(c), now: time.Unix(1000, 0), open: map[residency.ReplicaID]bool{}, lost: map[string]bool{},
+		wakes: map[string][]time.Time{},
+	}
+	for _, site := range sites {
+		s.devices = append(s.devices, placement.DeviceID{Name: site.Device})
+	}
+	return s
+}
+
+// step takes an event in. The error is what contradicts the contract of effects or an invariant.
+func (s *shell) step(e residency.Event) error {
+	s.seen = s.machine.Step(s.now, e)
+	for i, effect := range s.seen {
+		switch e := effect.(type) {
+		case residency.Publish:
+			if i > 0 {
+				return errors.New("something is done before the state is published")
+			}
+		case residency.Load, residency.Drain, residency.Upgrade, residency.Grow, residency.Shrink, residency.Reconfigure, residency.AskBusy:
+			if err := s.mayStart(effect); err != nil {
+				return err
+			}
+			s.running = append(s.running, effect)
+		case residency.Retire:
+			if !s.open[e.Replica] {
+				return fmt.Errorf("replica %d is retired, but not open", e.Replica)
+			}
+			if slices.Contains(s.running, effect) {
+				if !s.closing() {
+					return fmt.Errorf("replica %d is retired twice", e.Replica)
+				}
+				continue
+			}
+			s.running = append(s.running, effect)
+		case residency.Abandon:
+			if !s.open[e.Replica] {
+				return fmt.Errorf("replica %d is abandoned, but not open", e.Replica)
+			}
+		case residency.WakeAt:
+			s.wakes[e.Model] = append(s.wakes[e.Model], e.At)
+		}
+	}
+	return s.check()
+}
+
+func (s *shell) closing() bool { return s.wakes == nil }
+
+// about returns the version that an effect is about.
+func about(e residency.Effect) (model string, number int64) {
+	switch e := e.(type) {
+	case residency.Load:
+		return e.Of.Model, e.Of.Version.Number
+	case residency.Reconfigure:
+		return e.Of.Model, e.Of.Version.Number
+	case residency.Upgrade:
+		return e.Of.Model, e.Of.Version.Number
+	case residency.Grow:
+		return e.Of.Model, e.Of.Version.Number
+	case residency.Shrink:
+		return e.Model, e.Number
+	case residency.Drain:
+		return e.Model, e.Number
+	case residency.AskBusy:
+		return e.Model, e.Number
+	}
+	return "", 0
+}
+
+// mayStart returns an error if something is running for the version already: there would be two that publish its number.
+func (s *shell) mayStart(e residency.Effect) error {
+	model, number := about(e)
+	for _, other := range s.running {
+		if m, n := about(other); m == model && n == number {
+			return fmt.Errorf("%T of %s/%d begins while %T is running for it", e, model, number, other)
+		}
+	}
+	return nil
+}
+
+// check compares what the machine says with what the shell knows.
+func (s *shell) check() error {
+	if err := check(s.machine); err != nil {
+		return err
+	}
+	running := map[string]bool{}
+	for _, e := range s.running {
+		if model, _ := about(e); model != "" {
+			running[model] = true
+		}
+	}
+	for name, m := range s.machine.Models() {
+		if m.Converged() == running[name] {
+			return fmt.Errorf("%s: effects are running: %v, converged: %v", name, running[name], m.Converged())
+		}
+	}
+	known := map[residency.ReplicaID]bool{}
+	for _, id := range s.machine.Retiring() {
+		known[id] = true
+	}
+	for _, m := range s.machine.Models() {
+		for _, v := range m.Versions {
+			if v.Resident != nil {
+				for _, r := range v.Resident.Replicas {
+					known[r.ID] = true
+				}
+			}
+		}
+	}
+	for id := range s.open {
+		if !known[id] {
+			return fmt.Errorf("replica %d leaks", id)
+		}
+	}
+	for id := range known {
+		if !s.open[id] {
+			return fmt.Errorf("replica %d is known, but closed", id)
+		}
+	}
+	return nil
+}
+
+// replica opens one on a device.
+func (s *shell) replica(device string) residency.Replica {
+	s.replicas++
+	s.open[s.replicas] = true
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
+	return residency.Replica{ID: s.replicas, Device: s.devices[i]}
+}
+
+// end ends the effect at a place of the list with an event that may be anything that a shell reports, or nothing but good.
+func (s *shell) end(i int, rng *rand.Rand, good bool) error {
+	e := s.running[i]
+	s.running = slices.Delete(s.running, i, i+1)
+	fails := func(odds int) bool { return !good && rng.IntN(odds) == 0 }
+	switch e := e.(type) {
+	case residency.Load:
+		done := residency.Loaded{Load: e, Sites: sites}
+		switch {
+		case fails(3):
+			done.Err = someError(rng, e)
+		default:
+			done.Replicas = s.somewhere(rng, 1+rng.IntN(e.Replicas))
+			if rng.IntN(3) == 0 {
+				done.Wait = &residency.Wait{Why: "it waits", Need: 1, Failed: fails(2)}
+			}
+			if fails(9) {
+				why := "rows meet"
+				done.Demoted = &why
+			}
+		}
+		if len(done.Replicas) == 0 && done.Err == nil {
+			done.Err = errors.New("no device is left")
+		}
+		return s.step(done)
+	case residency.Reconfigure:
+		done := residency.Reconfigured{Reconfigure: e, Interrupted: fails(9), Reload: fails(5), Proven: rng.IntN(2) == 0}
+		if fails(4) {
+			done.Err = errors.New("it cannot follow")
+		}
+		if v := s.version(e.Of); !done.Reload && v != nil && v.Resident != nil && rng.IntN(2) == 0 {
+			done.Moved = map[residency.ReplicaID]residency.Replica{}
+			for _, r := range v.Resident.Replicas {
+				if rng.IntN(3) > 0 {
+					done.Moved[r.ID] = s.replica(r.Device.Name)
+				}
+			}
+		}
+		return s.step(done)
+	case residency.Upgrade:
+		done := residency.Upgraded{Upgrade: e, On: "cpu"}
+		switch rng.IntN(6) {
+		case 0:
+			done.Stay = !good
+		case 1:
+			done.Full = []string{e.To[0].Device}
+		case 2:
+			done.Err, done.Short = errors.New("it fails"), rng.IntN(2) == 0
+		case 3: // interrupted
+		}
+		if good || !done.Stay && done.Full == nil && done.Err == nil && rng.IntN(3) > 0 {
+			to := s.replica(e.To[rng.IntN(len(e.To))].Device)
+			done = residency.Upgraded{Upgrade: e, To: &to}
+		}
+		return s.step(done)
+	case residency.Grow:
+		done := residency.Grown{Grow: e}
+		free := s.freeFor(e.Of)
+		switch {
+		case fails(4):
+			done.Err = errors.New("no room")
+		case fails(9): // interrupted
+		case len(free) == 0:
+			done.Err = errors.New("no further device")
+		default:
+			r := s.replica(free[rng.IntN(len(free))])
+			done.Replica = &r
+		}
+		return s.step(done)
+	case residency.Shrink:
+		return s.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: e.Replicas[rng.IntN(len(e.Replicas))].ID})
+	case residency.Drain:
+		done := residency.Drained{Model: e.Model, Number: e.Number}
+		if fails(9) {
+			done.Err = errors.New("the engine complains")
+		}
+		retiring := s.machine.Retiring()
+		for _, id := range e.Replicas {
+			if !slices.Contains(retiring, id) { // else its device was lost, and it is retired by itself
+				delete(s.open, id)
+			}
+		}
+		return s.step(done)
+	case residency.Retire:
+		delete(s.open, e.Replica)
+		return s.step(residency.Retired{Replica: e.Replica})
+	case residency.AskBusy:
+		return s.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, Busy: fails(2)})
+	}
+	return fmt.Errorf("nobody knows how to end %T", e)
+}
+
+func (s *shell) version(c residency.Candidate) *residency.Version {
+	return s.machine.Model(c.Model).Versions[c.Version.Number]
+}
+
+// somewhere opens up to so many replicas, on different devices. Some of those may be lost: nobody tells the engine.
+func (s *shell) somewhere(rng *rand.Rand, n int) (all []residency.Replica) {
+	for _, i := range rng.Perm(len(s.devices))[:min(n, len(s.devices))] {
+		if d := s.devices[i]; !s.lost[d.Name] || rng.IntN(4) == 0 {
+			all = append(all, s.replica(d.Name))
+		}
+	}
+	return all
+}
+
+// freeFor returns the devices that work and do not have a version.
+func (s *shell) freeFor(c residency.Candidate) (free []string) {
+	v := s.version(c)
+	for _, d := range s.devices {
+		on := v != nil && v.Resident != nil && slices.ContainsFunc(v.Resident.Replicas, func(r residency.Replica) bool { return r.Device == d })
+		if !s.lost[d.Name] && !on {
+			free = append(free, d.Name)
+		}
+	}
+	return free
+}
+
+// lose loses a device, and restore has it back as another incarnation.
+func (s *shell) lose(device string, by *residency.Candidate) error {
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
+	s.lost[device] = true
+	return s.step(residency.DeviceLost{Device: s.devices[i], Cause: errors.New("fell off the bus"), By: by})
+}
+
+func (s *shell) restore(device string) error {
+	i := slices.IndexFunc(s.devices, func(d placement.DeviceID) bool { return d.Name == device })
+	s.devices[i].Incarnation++
+	delete(s.lost, device)
+	return s.step(residency.DeviceBack{Device: s.devices[i]})
+}
+
+func someError(rng *rand.Rand, e residency.Load) error {
+	switch c := e.Of; rng.IntN(4) {
+	case 0:
+		return &catalog.MemoryError{Model: c.Model, Version: c.Version.Number, Need: 1 + rng.Int64N(10)}
+	case 1:
+		return &catalog.PlacementError{Model: c.Model, Version: c.Version.Number, Need: 1}
+	default:
+		return errors.New("the file is cut short")
+	}
+}
+
+// wake has time pass until the next moment that the machine asked for, and the models woken that asked for it.
+func (s *shell) wake() error {
+	var next time.Time
+	for _, all := range s.wakes {
+		for _, at := range all {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+		}
+	}
+	if next.IsZero() {
+		return nil
+	}
+	if next.After(s.now) {
+		s.now = next
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.wakes)) {
+		due := len(s.wakes[name])
+		s.wakes[name] = slices.DeleteFunc(s.wakes[name], func(at time.Time) bool { return !at.After(s.now) })
+		if len(s.wakes[name]) < due {
+			if err := s.step(residency.Tick{Model: name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listing has the versions of a model as a repository would have them, those with a fault included.
+func listing(name string, manifest modelrepo.Manifest, versions ...modelrepo.Version) residency.ListedModel {
+	m := &modelrepo.Model{Name: name, Dir: "/models/" + name, Manifest: manifest, Versions: versions}
+	for _, v := range versions {
+		if p := manifest.Versions.Policy; v.Err == nil && (p.All || slices.Contains(p.Specific, v.Number)) {
+			m.Selected = append(m.Selected, v)
+		}
+	}
+	if n := manifest.Versions.Policy.Latest; n > 0 {
+		for _, v := range slices.Backward(versions) {
+			if v.Err == nil && len(m.Selected) < n {
+				m.Selected = slices.Insert(m.Selected, 0, v)
+			}
+		}
+	}
+	return residency.ListedModel{Model: m}
+}
+
+// file is a version directory.
+func file(model string, number int64, fingerprint string) modelrepo.Version {
+	dir := fmt.Sprintf("/models/%s/%d", model, number)
+	return modelrepo.Version{Number: number, Dir: dir, Path: dir + "/model.onnx", Fingerprint: fingerprint}
+}

@@ -1,0 +1,98 @@
+package residency
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+)
+
+// division is what is published of a model's traffic. What was asked for last, the wanted traffic, is Model.Decided.Traffic.
+type division struct {
+	Public   *catalog.Traffic // what is wanted, or what was wanted before while that works and the wanted one does not yet
+	WaitsFor []int64          // versions that must become ready before the wanted traffic is published
+	waiting  *catalog.Traffic // what is wanted while it waits, else nil
+	deciding bool             // a decision is being kept: Public stays as its author saw it
+}
+
+// resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is not there
+// yet, or at once where what was published before does not answer either. What is published stays as it is when a version of it
+// stops being ready: routing leads its requests elsewhere and says so. It returns what became of a wish of the manifest.
+func (d *division) resolve(m *Model) (all []Log) {
+	wanted := m.Decided.Traffic
+	if d.deciding {
+		return nil
+	}
+	say := func(message string, attrs ...any) {
+		all = append(all, Log{slog.LevelInfo, message, append([]any{"model", m.Name}, attrs...)})
+	}
+	if d.waiting != nil && d.waiting != wanted {
+		say("the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
+			"waited_for", d.WaitsFor, "replaced_by", wanted.Source)
+	}
+	before := d.WaitsFor
+	d.waiting, d.WaitsFor = nil, nil
+	switch {
+	case d.Public == wanted:
+	case m.serves(wanted, true) || !m.serves(d.Public, false):
+		d.Public = wanted
+		say("traffic is divided as model.yaml says", "split", wanted.Split, "shadow", wanted.Shadow, "revision", wanted.Revision)
+	default:
+		d.waiting, d.WaitsFor = wanted, m.unready(wanted)
+		if !slices.Equal(before, d.WaitsFor) {
+			say("the traffic that model.yaml asks for waits for versions to become ready", "waits_for", d.WaitsFor)
+		}
+	}
+	return all
+}
+
+// unready returns the versions that a traffic leads to and that are not ready, ascending.
+func (m *Model) unready(t *catalog.Traffic) (numbers []int64) {
+	for _, s := range t.Split {
+		if !m.Ready(s.Version) {
+			numbers = append(numbers, s.Version)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// serves reports whether a traffic leads to a version that is ready or, if all is set, to none that is not.
+func (m *Model) serves(t *catalog.Traffic, all bool) bool {
+	if len(t.Split) == 0 { // the newest answers, whichever is ready
+		return all || slices.ContainsFunc(slices.Collect(maps.Keys(m.Versions)), m.Ready)
+	}
+	for _, s := range t.Split {
+		switch ready := m.Ready(s.Version); {
+		case all && !ready:
+			return false
+		case !all && ready: // also without weight, as the last resort
+			return true
+		}
+	}
+	return all
+}
+
+// naming returns what of the traffic, wanted or published, names the version.
+func (d *division) naming(wanted *catalog.Traffic, number int64) []string {
+	var names []string
+	for _, t := range []*catalog.Traffic{wanted, d.Public} {
+		for _, s := range t.Split {
+			if s.Version == number {
+				names = append(names, fmt.Sprintf("slot %q of the traffic", s.Name))
+			}
+		}
+		for _, s := range t.Shadow {
+			if s.Version == number {
+				names = append(names, "a shadow of the traffic")
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// NamedBy returns the labels and parts of the traffic that lead requests to the version by its number.
+func (m *Model) NamedBy(number int64) []string { return m.namedBy(number) }

@@ -1,0 +1,128 @@
+package residency
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// State is where a version is in its life.
+type State uint8
+
+// The states; a version that is absent has none.
+const (
+	Loading   State = iota + 1 // it is being loaded, or will be
+	Ready                      // it takes requests
+	Replacing                  // it takes requests while its changed files are loaded in its place
+	Draining                   // it answers what it accepted
+	Failed                     // Cause says why
+)
+
+// Version is a number of a model, in whatever state.
+type Version struct {
+	Number int64
+	State  State
+	// Cause says why it failed, or what keeps a ready one from following its files or its manifest; nil: nothing.
+	Cause *catalog.Hidden
+	// Of is what is loaded, was tried last or is to be loaded. It has no manifest if the repository has only a fault to show.
+	Of       Candidate
+	Resident *Resident // what takes requests or answers its last ones; nil: nothing does
+
+	latest   int64  // number of the latest resident
+	revision uint64 // counts changes of what is to be published
+	override bool   // somebody unloads it by hand
+	kept     string // why it stays although it is not selected, as the log says
+	failure  *failure
+	demotion *demotion
+	blamed   blame
+	busy     busyState
+}
+
+// Revision changes with whatever is to be published of the version.
+func (v *Version) Revision() uint64 { return v.revision }
+
+// Resident is one load of a version.
+type Resident struct {
+	ID       int64               // unlike that of any other load
+	Of       Candidate           // with the manifest that it was loaded by
+	Settings *modelrepo.Manifest // it follows now
+	Proven   *modelrepo.Manifest // its batching was proven by
+	Replicas []Replica           // the most preferred device first
+	Since    time.Time
+
+	sites  []placement.Site
+	reload bool // it cannot follow its manifest otherwise
+	auto   int  // how many replicas the load asks for
+	scaler placement.Scaler
+	short  shortage
+	wait   upgrade
+}
+
+// ReplicaID tells replicas apart, those that are gone included. The shell gives it.
+type ReplicaID int64
+
+// Replica is a version on a device.
+type Replica struct {
+	ID     ReplicaID
+	Device placement.DeviceID
+}
+
+// demotion is why a version is out of batching although it was found fit for it.
+type demotion struct {
+	why string
+	of  Candidate // with the manifest that was in force
+}
+
+// covers reports whether loading c loads what was demoted.
+func (d *demotion) covers(c *Candidate) bool {
+	return d != nil && d.of.sameFiles(c) && sameOpening(d.of.Manifest, c.Manifest) &&
+		SameGrouping(&d.of.Manifest.Batching, &c.Manifest.Batching)
+}
+
+// touch notes that what is to be published has changed.
+func (v *Version) touch() { v.revision++ }
+
+// ready reports whether the version takes requests.
+func (v *Version) ready() bool { return v != nil && (v.State == Ready || v.State == Replacing) }
+
+// current reports whether what serves is what the candidate would be.
+func (v *Version) current(c *Candidate) bool {
+	if v.Resident == nil || v.State == Draining {
+		return false
+	}
+	r := v.Resident
+	return r.Of.sameFiles(c) && !r.reload && sameOpening(r.Of.Manifest, c.Manifest) &&
+		sameDims(&r.Of.Manifest.Batching, &c.Manifest.Batching)
+}
+
+// has returns the place of a replica in the list, or -1.
+func (r *Resident) has(id ReplicaID) int {
+	return slices.IndexFunc(r.Replicas, func(x Replica) bool { return x.ID == id })
+}
+
+// on reports whether a replica is on the device, in any incarnation.
+func (r *Resident) on(device string) bool {
+	return slices.ContainsFunc(r.Replicas, func(x Replica) bool { return x.Device.Name == device })
+}
+
+// wants returns how many replicas there are to be.
+func (r *Resident) wants() int {
+	if r.Settings.Replicas == modelrepo.AutoReplicas {
+		return r.auto
+	}
+	return max(1, int(r.Settings.Replicas))
+}
+
+// rank returns the rank of a device.
+func (r *Resident) rank(device string) int { return placement.Rank(device, r.sites) }
+
+// Scarce says what the version waits for: a better device, or a further replica; "" if for neither.
+func (r *Resident) Scarce() string {
+	if r.wait.why != "" && r.short.why != "" {
+		return r.wait.why + "; " + r.short.why
+	}
+	return r.wait.why + r.short.why
+}

@@ -1,0 +1,92 @@
+package predict_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/server/status"
+)
+
+// heard is an observer and a recorder.
+type heard struct {
+	events   []predict.Event
+	recorded []string // code, version, inputs and outputs
+}
+
+// RequestOffered implements predict.Observer.
+func (*heard) RequestOffered(string, bool) {}
+
+// RequestDone implements predict.Observer.
+func (h *heard) RequestDone(e predict.Event) {
+	e.Duration = 0
+	h.events = append(h.events, e)
+}
+
+// Keep implements predict.Recorder.
+func (h *heard) Keep(r *predict.Recorded) {
+	line := []string{r.Code}
+	for spec := range r.Inputs() {
+		line = append(line, spec.Name)
+	}
+	if r.Result != nil {
+		line = append(line, "->")
+		for spec := range r.Result.Outputs() {
+			line = append(line, spec.Name)
+		}
+	}
+	h.recorded = append(h.recorded, strings.Join(line, " "))
+}
+
+// TestAnotherProtocol has a codec of a few lines serve a protocol that nothing else knows: its requests are answered,
+// refused, counted and recorded like all others.
+func TestAnotherProtocol(t *testing.T) {
+	var hears heard
+	models := &servertest.House{Run: servertest.RunPolicy}
+	models.Current.Store(servertest.PolicySnapshot())
+	p := predict.New(predict.Config{
+		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Observer: &hears, Recorder: &hears,
+	}, models)
+	var answers strings.Builder
+	err := serveLines(t.Context(), p, strings.NewReader(`
+{"id": "a", "model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3, 4]}}}
+{"id": "b", "model": "policy", "inputs": {"observation": {"shape": [1, 3], "values": [1, 2, 3]}}}
+{"id": "c", "model": "policy", "inputs": {"observation": {"shape": [1, 4]}, "sight": {}}}
+{"id": "d", "model": "nonesuch"}
+{"id": 5}
+`[1:]), &answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+{"id":"a","model":"policy","version":2,"outputs":{"action":{"shape":[1,2],"values":[1,2]},"value":{"shape":[1],"values":[10]}}}
+{"id":"b","model":"policy","version":2,"error":"inputs[\"observation\"].shape: expected [?,4], got [1,3]"}
+{"id":"c","model":"policy","version":2,"error":"inputs: expected only \"observation\", got also \"sight\""}
+{"id":"d","error":"no model is named \"nonesuch\"; there is \"policy\""}
+{"error":"line: expected a request as JSON, got none"}
+`[1:]
+	if diff := cmp.Diff(want, answers.String()); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	events := []predict.Event{
+		{Model: "policy", Version: 2, Slot: "prod", Code: "OK"},
+		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
+		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
+		{Code: "NotFound"},
+		{Code: "InvalidArgument"},
+	}
+	if diff := cmp.Diff(events, hears.events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	recorded := []string{"OK observation -> action value", "InvalidArgument", "InvalidArgument", "NotFound", "InvalidArgument"}
+	if diff := cmp.Diff(recorded, hears.recorded); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	if n := p.Gate().Inside(); n != 0 {
+		t.Errorf("%d requests are in the server still", n)
+	}
+}

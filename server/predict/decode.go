@@ -1,0 +1,83 @@
+package predict
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// decode reads the inputs and the wanted outputs of a request for the version that is to answer it, into a call. The
+// error is a *tensor.FieldError.
+func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
+	sig := v.Signature
+	*call = catalog.Call{
+		Version: v, Inputs: make([]tensor.Tensor, len(sig.Inputs)),
+		Limit: req.Limit, Target: req.Target, Priority: req.Priority,
+	}
+	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
+		return err
+	}
+	if err := decodeInputs(req, sig, call.Inputs); err != nil {
+		return err
+	}
+	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
+		return err
+	}
+	if want := wantedRows(v, call.Rows); want != "" {
+		i := slices.IndexFunc(sig.Inputs, func(s tensor.Spec) bool { return s.BatchDim != tensor.NoBatch })
+		spec := &sig.Inputs[i] // there is one: else the request would be one row
+		return &tensor.FieldError{
+			Field: inputField(spec.Name) + ".shape", Want: want,
+			Got: fmt.Sprintf("%d rows in dimension %d of %s", call.Rows, spec.BatchDim, call.Inputs[i].Shape.Literal()),
+		}
+	}
+	return nil
+}
+
+// decodeInputs fills inputs in the order of the signature. A wrong name is told before a wrong tensor.
+func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) error {
+	for i := range sig.Inputs {
+		in, err := req.Codec.Decode(&sig.Inputs[i])
+		if err != nil {
+			return cmp.Or(checkNames(req, sig), inInput(sig.Inputs[i].Name, err))
+		}
+		inputs[i] = in
+	}
+	if req.Inputs > len(sig.Inputs) {
+		return checkNames(req, sig)
+	}
+	return nil
+}
+
+func inputField(name string) string { return fmt.Sprintf("inputs[%q]", name) }
+
+// inInput completes an error about a part of an input.
+func inInput(name string, err error) error {
+	e, ok := errors.AsType[*tensor.FieldError](err)
+	if !ok {
+		return err
+	}
+	field := inputField(name)
+	if e.Field != "" {
+		field += "." + e.Field
+	}
+	return &tensor.FieldError{Field: field, Want: e.Want, Got: e.Got}
+}
+
+// wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one
+// there may also be none: what a model makes of that is its affair.
+func wantedRows(v *catalog.Version, rows int) string {
+	most := v.Batching.MaxRequestRows
+	switch {
+	case rows == 0 && v.Batching.Batched:
+		return "at least one row, because rows of several requests are executed together " +
+			"(with batching.mode: off the model is asked as it is)"
+	case most > 0 && rows > most:
+		return fmt.Sprintf("at most %d rows in one request (batching.max_request_rows)", most)
+	}
+	return ""
+}

@@ -1,0 +1,114 @@
+package predict
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// ServerFullError: as many predictions as the configuration allows are in the server.
+type ServerFullError struct{ Limit int }
+
+func (e *ServerFullError) Error() string {
+	return fmt.Sprintf("the server has its maximum of %d concurrent requests; try again, or raise "+
+		"--max-concurrent-requests", e.Limit)
+}
+
+// Gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits
+// for it to end; its requests count as requests until their answers were sent.
+type Gate struct {
+	closed chan struct{} // closed when draining begins
+	empty  chan struct{} // closed once draining and nothing is inside
+
+	mu       sync.Mutex
+	limit    int  // guarded by mu; requests; 0: no bound
+	draining bool // guarded by mu
+	requests int  // guarded by mu
+	streams  int  // guarded by mu
+}
+
+func newGate(limit int) *Gate {
+	return &Gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
+}
+
+// SetLimit changes how many requests may be inside. Those that are stay.
+func (g *Gate) SetLimit(limit int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit = limit
+}
+
+// enterRequest lets a request in, or says why not. Each success needs one leaveRequest.
+func (g *Gate) enterRequest() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.draining:
+		return sharedsched.ErrDraining
+	case g.limit > 0 && g.requests >= g.limit:
+		return &ServerFullError{Limit: g.limit}
+	}
+	g.requests++
+	return nil
+}
+
+// leaveRequest undoes enterRequest.
+func (g *Gate) leaveRequest() { g.leave(&g.requests) }
+
+// EnterStream lets a stream in unless the server drains. Each success needs one LeaveStream.
+func (g *Gate) EnterStream() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.draining {
+		return sharedsched.ErrDraining
+	}
+	g.streams++
+	return nil
+}
+
+// LeaveStream undoes EnterStream.
+func (g *Gate) LeaveStream() { g.leave(&g.streams) }
+
+func (g *Gate) leave(count *int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	*count--
+	g.checkEmptyLocked()
+}
+
+// checkEmptyLocked requires mu. Nothing enters once draining, so the counts reach zero once, or are zero when draining
+// begins.
+func (g *Gate) checkEmptyLocked() {
+	if g.draining && g.requests == 0 && g.streams == 0 {
+		close(g.empty)
+	}
+}
+
+// Closed is closed when draining begins.
+func (g *Gate) Closed() <-chan struct{} { return g.closed }
+
+// Inside returns how many requests are in the server.
+func (g *Gate) Inside() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.requests
+}
+
+// Drain closes the gate and waits until nothing is inside, or ctx ends.
+func (g *Gate) Drain(ctx context.Context) error {
+	g.mu.Lock()
+	if !g.draining {
+		g.draining = true
+		close(g.closed)
+		g.checkEmptyLocked()
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,33 @@
+package predict
+
+import (
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/shadow"
+)
+
+// Shadows runs requests once more on other versions, in spare time.
+type Shadows interface {
+	// Offer never blocks and never fails: what there is no room for is dropped and counted.
+	Offer(shadow.Offer)
+}
+
+// mirror offers an answered request to the versions in the shadow of the one that answered it.
+func (p *Pipeline) mirror(f *flight, route *routing.Route) {
+	if len(route.Shadows) == 0 || p.config.Shadows == nil {
+		return
+	}
+	m := p.models.Snapshot().Model(f.result.Model)
+	if m == nil {
+		return
+	}
+	o := shadow.Offer{Primary: &f.call, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode}
+	for _, target := range route.Shadows {
+		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready {
+			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
+		}
+	}
+	if len(o.Shadows) > 0 {
+		p.config.Shadows.Offer(o)
+	}
+}

@@ -1,0 +1,119 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weftserve/weft/server/rollout"
+)
+
+// Observer hears of requests, each that reaches the server: one of a stream when it was read. Calls come from any
+// goroutine and must not block.
+type Observer interface {
+	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request
+	// cannot be read.
+	RequestOffered(model string, stream bool)
+	// RequestDone follows, answered or not, with the same Model and Stream.
+	RequestDone(Event)
+}
+
+// Event tells how one request ended.
+type Event struct {
+	// Model is the one asked for, empty if there was none of that name when the request came: names that came with
+	// requests are not repeated. Version and Slot are zero when the request could not be routed.
+	Model   string
+	Version int64
+	Slot    string
+	// Code is that of Explanation, OK if the request was answered.
+	Code string
+	// Duration is from the decoded request to its answer, before encoding for the wire.
+	Duration time.Duration
+	Stream   bool
+	// Degraded and FailedOverFrom are those of Place.
+	Degraded       bool
+	FailedOverFrom int64
+}
+
+// Rollouts compares versions by how they did.
+type Rollouts interface {
+	// Observe hears of each request that came to a version.
+	Observe(model string, version int64, e rollout.Ending)
+	// Begun hears of each episode whose first request came to a version at some moment.
+	Begun(model string, version int64, at time.Time)
+}
+
+// answered explains the lack of an error.
+var answered = Explanation{Code: "OK"}
+
+func (p *Pipeline) explain(err error) Explanation {
+	if err == nil {
+		return answered
+	}
+	return p.config.Explain(err)
+}
+
+// ended tells all that hear of a request how it ended.
+func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
+	e := p.explain(err)
+	p.withheld.tell(ctx, f, &e, err)
+	p.compare(f, &e, err)
+	p.record(f, e.Code, err)
+	p.done(&f.observed, &f.result.Place, e.Code)
+}
+
+// compare tells a rollout how a request to a version ended.
+func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
+	// Nobody waits for a superseded request any more, and the one after it counts.
+	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
+		return
+	}
+	ending := rollout.Ending{Code: e.Code, Fault: isFault(err), Overload: e.Overload}
+	if err == nil {
+		ending.Compute = f.call.Outcome.Compute
+	}
+	p.config.Rollouts.Observe(f.result.Model, f.result.Version, ending)
+}
+
+// observed is a request that reached the server, on its way to its end.
+type observed struct {
+	model   string // "" if there was none of the name that came
+	stream  bool
+	arrival time.Time
+}
+
+// offered tells the observer of a request.
+func (p *Pipeline) offered(model string, stream bool) observed {
+	o := observed{stream: stream, arrival: time.Now()}
+	if p.config.Observer == nil {
+		return o
+	}
+	if m := p.models.Snapshot().Model(model); m != nil {
+		o.model = m.Name
+	}
+	p.config.Observer.RequestOffered(o.model, stream)
+	return o
+}
+
+// done tells the observer how a request ended. at may be of a model that came to be after the request had; that is left
+// out.
+func (p *Pipeline) done(o *observed, at *Place, code string) {
+	if p.config.Observer == nil {
+		return
+	}
+	e := Event{
+		Model: o.model, Code: code, Duration: time.Since(o.arrival), Stream: o.stream,
+		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
+	}
+	if at.Model == o.model {
+		e.Version, e.Slot = at.Version, at.Slot
+	}
+	p.config.Observer.RequestDone(e)
+}
+
+// Refuse counts a request that its handler refused before there was anything to predict, such as a message that could
+// not be read: then the model is "".
+func (p *Pipeline) Refuse(model string, stream bool, err error) {
+	o := p.offered(model, stream)
+	p.done(&o, &Place{}, p.explain(err).Code)
+}

@@ -1,0 +1,181 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// ErrSuperseded is the cause with which a request is cancelled when a newer one of its stream takes over.
+var ErrSuperseded = errors.New("a newer request of this stream and episode took over")
+
+// Models knows the models and runs them.
+type Models interface {
+	// Snapshot returns every known model. The result is immutable; a change replaces it and raises its Revision.
+	Snapshot() *catalog.Snapshot
+	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When
+	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); one that is already running is
+	// waited for. Safe for concurrent use.
+	Predict(ctx context.Context, call *catalog.Call) error
+}
+
+// Config is what a Pipeline is made with. All of it is fixed for its life.
+type Config struct {
+	// MaxConcurrentRequests is how many requests may be inside at once, of all protocols. Zero: no bound but the
+	// queues'.
+	MaxConcurrentRequests int
+	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	MaxEpisodes int
+	EpisodeTTL  time.Duration
+	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
+	// requests.
+	Explain func(error) Explanation
+	// Logger hears of panics, of breakers, and of what callers are not told.
+	Logger *slog.Logger
+	// Each of these may be nil.
+	Observer Observer
+	Shadows  Shadows
+	Rollouts Rollouts
+	Recorder Recorder
+}
+
+// Explanation is an error in the terms of the API.
+type Explanation struct {
+	// Code is the name of the gRPC code that the error comes to, such as ResourceExhausted.
+	Code string
+	// Overload: there was not the capacity to answer, or to answer in time.
+	Overload bool
+	// Text is what the caller may read of the error.
+	Text string
+}
+
+// Pipeline takes requests all the way. It is safe for concurrent use.
+type Pipeline struct {
+	config   Config
+	models   Models
+	gate     *Gate
+	router   *routing.Router
+	breaker  *breaker.Breaker
+	serial   atomic.Uint64 // of requests, for those without ids
+	withheld withheld
+}
+
+// New returns a pipeline to the models.
+func New(c Config, models Models) *Pipeline {
+	fit := breaker.New(breaker.Config{OnChange: func(b breaker.State) { logBreaker(c.Logger, &b) }})
+	return &Pipeline{
+		config:   c,
+		models:   models,
+		gate:     newGate(c.MaxConcurrentRequests),
+		router:   routing.NewRouter(routing.Config{MaxEpisodes: c.MaxEpisodes, EpisodeTTL: c.EpisodeTTL, Health: fit}),
+		breaker:  fit,
+		withheld: withheld{log: c.Logger},
+	}
+}
+
+// Gate counts the requests and refuses new ones when the server drains.
+func (p *Pipeline) Gate() *Gate { return p.gate }
+
+// Router remembers the versions of running episodes.
+func (p *Pipeline) Router() *routing.Router { return p.router }
+
+// Breakers returns the circuit breakers of all versions that were asked lately.
+func (p *Pipeline) Breakers() []breaker.State { return p.breaker.States() }
+
+// Snapshot returns every known model.
+func (p *Pipeline) Snapshot() *catalog.Snapshot { return p.models.Snapshot() }
+
+// Table returns the routing table of this moment.
+func (p *Pipeline) Table() *routing.Table { return p.router.Table(p.models.Snapshot()) }
+
+// Predict takes one request all the way: it is answered when its codec has encoded the answer and the error is nil.
+// Place says as far as it is known which version an answer or an error is of. Leave must follow when the answer was
+// sent, or there is nothing to send.
+func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err error) {
+	f := &flight{req: req, observed: p.offered(req.Model, req.Stream)}
+	defer func() {
+		if caught := Recovered(ctx, p.config.Logger, "Predict", recover()); caught != nil {
+			err = caught
+		}
+		at = f.result.Place
+		p.ended(ctx, f, err)
+	}()
+	if err := p.gate.enterRequest(); err != nil {
+		return at, err
+	}
+	req.admitted = true
+	if err := req.check(); err != nil {
+		return at, err
+	}
+	serial := p.serial.Add(1)
+	for tries := 0; ; tries++ {
+		err = p.try(ctx, f, serial)
+		if !stoppedBeingReady(err) || tries == maxReroutes {
+			break
+		}
+	}
+	if err != nil {
+		return at, err
+	}
+	return at, req.Codec.Encode(&f.result)
+}
+
+// Leave says that nothing of a request is left to be sent: it is in the server until then. It does nothing for one that
+// was refused at the gate.
+func (p *Pipeline) Leave(req *Request) {
+	if req.admitted {
+		p.gate.leaveRequest()
+	}
+}
+
+// flight is a request on its way.
+type flight struct {
+	req      *Request
+	observed observed
+	call     catalog.Call
+	// result has its place as soon as the request is routed.
+	result Result
+}
+
+// try takes a request from its routing to its results.
+func (p *Pipeline) try(ctx context.Context, f *flight, serial uint64) error {
+	f.result = Result{call: &f.call}
+	route, err := p.route(f, serial)
+	if err != nil {
+		return err
+	}
+	if err := decode(f.req, route.Version, &f.call); err != nil {
+		return err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	err = p.models.Predict(ctx, &f.call)
+	if p.judge(&f.call, err); err != nil {
+		return err
+	}
+	if err := checkResults(&f.call); err != nil {
+		return err
+	}
+	p.mirror(f, &route)
+	if f.req.EndOfEpisode {
+		p.router.End(f.result.Model, f.req.Episode)
+	}
+	return nil
+}
+
+// maxReroutes is how often a request is routed again because its version stopped being ready between routing and
+// submission, as happens once when a new version takes over.
+const maxReroutes = 2
+
+// stoppedBeingReady reports whether the version refused a call that was routed to it while it was ready.
+func stoppedBeingReady(err error) bool {
+	return errors.Is(err, catalog.ErrNotReady) || errors.Is(err, sharedsched.ErrRemoved)
+}

@@ -1,0 +1,59 @@
+package predict
+
+import (
+	"iter"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Recorder keeps requests and answers.
+type Recorder interface {
+	// Keep never blocks: what there is no room for is dropped and counted. It must not change what it gets.
+	Keep(*Recorded)
+}
+
+// Recorded is a request that the gate let in, and what came of it.
+type Recorded struct {
+	// At is when the request came.
+	At      time.Time
+	Request *Request
+	// Limit is the time that the caller gave, less what is kept for the answer's way; 0 for none.
+	Limit time.Duration
+	Place Place
+	// Code is that of Explanation, OK for a request that was answered. Else Message tells why it was not.
+	Code, Message string
+	// Result is nil if the request was not answered.
+	Result *Result
+
+	call *catalog.Call
+}
+
+// Inputs returns the inputs that were read, with what the signature of the version says of them.
+func (r *Recorded) Inputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
+	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
+		for i, t := range r.call.Inputs {
+			if t.DType != tensor.Invalid && !yield(&r.call.Version.Signature.Inputs[i], t) {
+				return
+			}
+		}
+	}
+}
+
+// record hands a request to the recorder.
+func (p *Pipeline) record(f *flight, code string, err error) {
+	if p.config.Recorder == nil || !f.req.admitted {
+		return
+	}
+	r := &Recorded{At: f.observed.arrival, Request: f.req, Place: f.result.Place, Code: code, call: &f.call}
+	if !f.req.Limit.IsZero() {
+		r.Limit = max(time.Microsecond, f.req.Limit.Sub(r.At))
+	}
+	if err != nil {
+		r.Message = Clip(err.Error())
+	} else {
+		r.Result = &f.result
+	}
+	p.config.Recorder.Keep(r)
+}

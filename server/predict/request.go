@@ -1,0 +1,97 @@
+package predict
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// MaxIDBytes bounds the ids of requests and episodes: they are repeated, compared and kept.
+const MaxIDBytes = 256
+
+// Request is one request for a prediction. A handler fills it and must not change it any more.
+type Request struct {
+	// Model is the name of the model that is asked for, and Choice the version of it.
+	Model  string
+	Choice routing.Choice
+	// ID is the caller's own name for the request; "": it has none.
+	ID string
+	// Episode names the episode that the request belongs to; "": none. EndOfEpisode: it is the last request of it.
+	Episode      string
+	EndOfEpisode bool
+	// Limit is when the answer stops being worth anything; zero leaves it to the model. See AnswerBy.
+	Limit time.Time
+	// Target is how soon the answer is wanted; zero leaves it to the model.
+	Target   time.Duration
+	Priority sharedsched.Priority
+	// Outputs names the outputs that are wanted; none: all of them.
+	Outputs []string
+	// Stream: the request came on a stream.
+	Stream bool
+	// Fault is what is wrong with the message itself, for any model; the request is refused with it. Nil: nothing.
+	Fault error
+	// Inputs is how many inputs came. Codec reads them and writes the answer.
+	Inputs int
+	Codec  Codec
+	// Message is the request in its protocol's form, for a recorder that knows it. It may be nil.
+	Message any
+
+	admitted bool // the gate counts it
+}
+
+// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. What it returns
+// may alias the message, which must not change while the request, a shadow or a recorder uses it.
+type Codec interface {
+	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
+	Names() iter.Seq[string]
+	// Decode reads the input that the signature describes so. The error is a *tensor.FieldError whose field is the part
+	// of the input, "" for all of it; also if none of that name came. A codec asks Elements about the shape. It may be
+	// called again, for another version, if the first stops being ready.
+	Decode(input *tensor.Spec) (tensor.Tensor, error)
+	// Encode writes the answer. It fails if the protocol cannot carry it, such as one that is too large.
+	Encode(result *Result) error
+}
+
+// check refuses what no model could make right. The error is a *tensor.FieldError.
+func (r *Request) check() error {
+	if len(r.ID) > MaxIDBytes {
+		return longID("request_id", r.ID)
+	}
+	if len(r.Episode) > MaxIDBytes {
+		return longID("episode_id", r.Episode)
+	}
+	if r.Fault != nil {
+		return r.Fault
+	}
+	return CheckModel(r.Model)
+}
+
+func longID(field, id string) error {
+	return &tensor.FieldError{
+		Field: field, Want: fmt.Sprintf("at most %d bytes", MaxIDBytes), Got: fmt.Sprintf("%d bytes", len(id)),
+	}
+}
+
+// CheckModel refuses a request that names no model. The error is a *tensor.FieldError.
+func CheckModel(name string) error {
+	if name == "" {
+		return &tensor.FieldError{Field: "model.name", Want: "the name of a model", Got: "none"}
+	}
+	return nil
+}
+
+// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of
+// the same batch that go first.
+const (
+	deliveryShare = 50 // one fiftieth
+	maxDelivery   = 10 * time.Millisecond
+)
+
+// AnswerBy returns when an answer must be there to reach its client by the deadline.
+func AnswerBy(now, deadline time.Time) time.Time {
+	return deadline.Add(-min(max(0, deadline.Sub(now)/deliveryShare), maxDelivery))
+}

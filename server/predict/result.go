@@ -1,0 +1,84 @@
+package predict
+
+import (
+	"fmt"
+	"iter"
+	"unicode/utf8"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Place is where a request was routed to, the zero value if it was not: an answer says it, and an error is about it.
+type Place struct {
+	Model   string
+	Version int64
+	// Slot names the entry of the model's traffic that led there; "" where the request itself chose the version or a
+	// label.
+	Slot string
+	// Degraded: the model's traffic is divided but the request named no episode to stay with a version.
+	Degraded bool
+	// FailedOverFrom is the version that another stood in for; 0: none did.
+	FailedOverFrom int64
+}
+
+// Result is what came of a request that was answered.
+type Result struct {
+	Place
+	// Message is the answer in its protocol's form, for a recorder that knows it. A codec may set it.
+	Message any
+
+	call *catalog.Call
+}
+
+// Outcome tells how the request was executed.
+func (r *Result) Outcome() *sharedsched.Outcome { return &r.call.Outcome }
+
+// Outputs returns the outputs that were asked for, in that order: whole tensors with what the signature says of them.
+func (r *Result) Outputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
+	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
+		for i, t := range r.call.Results {
+			if !yield(wantedSpec(r.call, i), t) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns how many outputs there are.
+func (r *Result) Len() int { return len(r.call.Results) }
+
+// wantedSpec returns what the signature says of result i of a call.
+func wantedSpec(call *catalog.Call, i int) *tensor.Spec {
+	if call.Wanted != nil {
+		i = call.Wanted[i]
+	}
+	return &call.Version.Signature.Outputs[i]
+}
+
+// checkResults refuses what cannot be sent: that is the model's fault. The error is a *catalog.ModelError.
+func checkResults(call *catalog.Call) error {
+	fault := func(err error) error {
+		return &catalog.ModelError{Model: call.Version.Model, Version: call.Version.Number, Err: err}
+	}
+	wanted := len(call.Version.Signature.Outputs)
+	if call.Wanted != nil {
+		wanted = len(call.Wanted)
+	}
+	if len(call.Results) != wanted {
+		return fault(fmt.Errorf("the model gave %d outputs, %d were asked for", len(call.Results), wanted))
+	}
+	for i := range call.Results {
+		spec := wantedSpec(call, i)
+		if !utf8.ValidString(spec.Name) {
+			// No message could carry it, and on a stream the attempt would end it for everybody.
+			const why = "output %q: its name is not UTF-8, which the API requires: rename it in the model"
+			return fault(fmt.Errorf(why, spec.Name))
+		}
+		if err := call.Results[i].Check(); err != nil {
+			return fault(fmt.Errorf("output %q: %w", spec.Name, err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package predict
+
+import "github.com/weftserve/weft/server/routing"
+
+// route chooses the version that answers a request, and says so in the result.
+func (p *Pipeline) route(f *flight, serial uint64) (routing.Route, error) {
+	route, err := p.router.Route(p.models.Snapshot(), routing.Request{
+		Model: f.req.Model, Choice: f.req.Choice, Episode: f.req.Episode, RequestID: f.req.ID, Serial: serial,
+	})
+	if err != nil {
+		return route, err
+	}
+	v := route.Version
+	f.result.Place = Place{
+		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
+		FailedOverFrom: route.FailedOverFrom,
+	}
+	if p.config.Rollouts != nil && !route.Began.IsZero() {
+		p.config.Rollouts.Begun(v.Model, v.Number, route.Began)
+	}
+	return route, nil
+}

@@ -1,0 +1,41 @@
+package predict
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// withheldPause is how often the log tells at most of what callers are not told: somebody who sends nothing but what
+// fails must not fill it.
+const withheldPause = time.Second
+
+// withheld logs errors of requests of which their callers read a part only.
+type withheld struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	next   time.Time // guarded by mu; when there may be another line
+	passed int       // guarded by mu; how many there were since the last
+}
+
+// tell logs err, if its caller is not told all of it.
+func (w *withheld) tell(ctx context.Context, f *flight, e *Explanation, err error) {
+	if err == nil || e.Text == err.Error() {
+		return
+	}
+	w.mu.Lock()
+	now := time.Now()
+	if now.Before(w.next) {
+		w.passed++
+		w.mu.Unlock()
+		return
+	}
+	passed := w.passed
+	w.next, w.passed = now.Add(withheldPause), 0
+	w.mu.Unlock()
+	w.log.WarnContext(ctx, "a request failed and its caller is told a part of the cause",
+		"model", f.result.Model, "version", f.result.Version, "request_id", Clip(f.req.ID), "cause", err,
+		"others_since", passed)
+}

@@ -1,0 +1,87 @@
+package routing
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// scanned is isOn as its definition says: it looks at every episode.
+func scanned(t *episodes, v versionID, now time.Duration) bool {
+	for i := range t.shards {
+		for _, e := range t.shards[i].byID {
+			if e.version() == v && !e.ended && !t.expired(e, now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// counted returns how many episodes the shards count as running, and how many there are.
+func counted(t *episodes) (counted, running int) {
+	for i := range t.shards {
+		for _, n := range t.shards[i].on {
+			counted += n
+		}
+		running += t.shards[i].running.len
+	}
+	return counted, running
+}
+
+// TestBusyIsCounted has episodes begin, go on, move to another version, end, be reported, expire and be forgotten for
+// want of room, at random: whether a version is busy is always what a look at all of them says, and nothing is counted
+// that is not there.
+func TestBusyIsCounted(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 19))
+			const most, ttl = 300, 50 * time.Second
+			all, now := newEpisodes(most, ttl), time.Duration(0)
+			busy, idle := 0, 0
+			for step := range 20_000 {
+				id := episodeID{fmt.Sprint("m", random.IntN(2)), fmt.Sprint(random.IntN(200 + 400*int(seed%2)))}
+				switch n := random.IntN(1000); {
+				case n < 700: // a request
+					was := all.find(id.model, id.episode, now)
+					if was == (pin{}) || n < 100 {
+						all.replace(id.model, id.episode, was, pin{version: 1 + random.Int64N(1+int64(step/2000))}, now)
+					}
+				case n < 990:
+					all.end(id.model, id.episode, n%2 == 0, now)
+				case n < 995:
+					now += time.Duration(random.IntN(20)) * time.Second
+				case n < 999:
+					all.running(now)
+				default: // a pause in which all or most expire
+					now += ttl - time.Second + time.Duration(random.IntN(3))*time.Second
+				}
+				v := versionID{fmt.Sprint("m", random.IntN(2)), 1 + random.Int64N(11)}
+				want := scanned(all, v, now)
+				if got := all.isOn(v.model, v.number, now); got != want {
+					t.Fatalf("step %d: %v is busy: %v, want %v", step, v, got, want)
+				}
+				if want {
+					busy++
+				} else {
+					idle++
+				}
+				if in, there := counted(all); in != there {
+					t.Fatalf("step %d: %d episodes are counted, %d run", step, in, there)
+				}
+			}
+			now += 2 * ttl
+			for n := range int64(11) {
+				all.isOn("m0", n, now)
+				all.isOn("m1", n, now)
+			}
+			if in, there := counted(all); in != 0 || there != 0 {
+				t.Errorf("long after the last request %d episodes are counted, %d run", in, there)
+			}
+			if busy < 1000 || idle < 1000 {
+				t.Errorf("a version was busy %d times and idle %d times: one of them was hardly tried", busy, idle)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package servertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/transport"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// House is a server behind an in-memory connection, with models and a scheduler that a test directs.
+type House struct {
+	*server.Server
+	Conn        *grpc.ClientConn
+	GRPC        *grpc.Server
+	Predictions weftv1.PredictionServiceClient
+	Catalog     weftv1.ModelServiceClient
+	// Current is what the models are.
+	Current atomic.Pointer[catalog.Snapshot]
+	// Run is Models.Predict. Set it before the first request.
+	Run func(context.Context, *catalog.Call) error
+	// Scheduler is what it shows of itself.
+	Scheduler sharedsched.State
+
+	mu     sync.Mutex
+	events []predict.Event // guarded by mu
+	// offered counts requests that came and did not end. Guarded by mu.
+	offered map[offer]int
+	// outcomes are those reported, as model/version. Guarded by mu.
+	outcomes []string
+}
+
+// New returns a house that serves until the end of the test. It checks then that every request that came has ended.
+func New(t *testing.T, config server.Config, limits transport.Config) *House {
+	t.Helper()
+	h := &House{Run: RunPolicy, offered: map[offer]int{}}
+	h.Current.Store(PolicySnapshot())
+	config.Observer = h
+	config.Logger = slog.New(slog.DiscardHandler)
+	limits.Logger = config.Logger
+	h.Server = server.New(config, h, h)
+	h.GRPC = grpc.NewServer(limits.Options()...)
+	h.Register(h.GRPC)
+	t.Cleanup(func() {
+		for of, n := range h.offered { // the handlers have ended
+			if n != 0 {
+				t.Errorf("of the requests for %+v %d more came than ended", of, n)
+			}
+		}
+	})
+	h.Conn = Dial(t, h.GRPC)
+	h.Predictions, h.Catalog = weftv1.NewPredictionServiceClient(h.Conn), weftv1.NewModelServiceClient(h.Conn)
+	return h
+}
+
+// Dial connects to a server, which it serves with until the end of the test.
+func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///house", append(options,
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return listener.DialContext(ctx)
+		}),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		g.Stop()
+		// It is stopped already where the test ends before it has begun.
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+// Snapshot implements predict.Models.
+func (h *House) Snapshot() *catalog.Snapshot { return h.Current.Load() }
+
+// Predict implements predict.Models.
+func (h *House) Predict(ctx context.Context, call *catalog.Call) error { return h.Run(ctx, call) }
+
+// State implements weftapi.SchedulerState.
+func (h *House) State() sharedsched.State { return h.Scheduler }
+
+// ErrBoom is an error of which nobody knows anything.
+var ErrBoom = errors.New("boom")

@@ -1,0 +1,57 @@
+package servertest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weftserve/weft/server/predict"
+)
+
+// offer is what the observer hears of a request that came.
+type offer struct {
+	model  string
+	stream bool
+}
+
+// RequestOffered implements predict.Observer.
+func (h *House) RequestOffered(model string, stream bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.offered[offer{model, stream}]++
+}
+
+// RequestDone implements predict.Observer.
+func (h *House) RequestDone(e predict.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.offered[offer{e.Model, e.Stream}]--
+	h.events = append(h.events, e)
+}
+
+// OutcomeReported implements weftapi.OutcomeObserver.
+func (h *House) OutcomeReported(model string, version int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version))
+}
+
+// OutcomeNotKept implements weftapi.OutcomeObserver.
+func (h *House) OutcomeNotKept(model string, version int64, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, fmt.Sprint(model, "/", version, ": ", reason))
+}
+
+// Events returns how requests ended, in the order in which they did.
+func (h *House) Events() []predict.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// Outcomes returns the reports that were counted, as model/version, and those not kept with the reason.
+func (h *House) Outcomes() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.outcomes)
+}

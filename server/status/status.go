@@ -1,0 +1,110 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+)
+
+const (
+	errorDomain     = "weft"
+	pushbackTrailer = "grpc-retry-pushback-ms"
+	doNotRetry      = "-1"
+)
+
+// Of returns what a caller is told of an error.
+func Of(err error, at predict.Place) *status.Status {
+	return faultOf(err).status(err, at)
+}
+
+func (f fault) status(err error, at predict.Place) *status.Status {
+	var details []protoadapt.MessageV1
+	if f.detail != nil {
+		details = append(details, f.detail)
+	}
+	if f.reason != "" {
+		details = append(details, &errdetails.ErrorInfo{
+			Reason: f.reason, Domain: errorDomain, Metadata: placeMetadata(&at, f.numbers),
+		})
+	}
+	if f.retry > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(f.retry)})
+	}
+	text := f.text(err)
+	if f.unnamed && at.Model != "" {
+		text = fmt.Sprintf("model %s version %d: %s", routing.Quote(at.Model), at.Version, text)
+	}
+	if f.remedy != "" {
+		text += " (" + f.remedy + ")"
+	}
+	st := status.New(f.code, predict.Clip(text))
+	if detailed, err := st.WithDetails(details...); err == nil {
+		return detailed
+	}
+	// Only text that is not UTF-8 cannot be marshalled. The code matters more than the details.
+	return st
+}
+
+// text returns what the caller may read of an error. What is about the request repeats that as it came, and holds
+// nothing of the machine; all else may have come from files, engines and drivers.
+func (f fault) text(err error) string {
+	if f.code == codes.InvalidArgument || f.code == codes.NotFound {
+		return err.Error()
+	}
+	return catalog.Public(err)
+}
+
+// Fail returns the error with which a unary call ends, and tells gRPC's own retries when to try again.
+func Fail(ctx context.Context, err error, at predict.Place) error {
+	f := faultOf(err)
+	if f.pushback {
+		wait := doNotRetry
+		if f.retry > 0 {
+			wait = strconv.FormatInt(max(1, f.retry.Milliseconds()), 10)
+		}
+		// Fails only when ctx is not a call's, as in a unit test: then nobody retries either.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, wait))
+	}
+	return f.status(err, at).Err()
+}
+
+// Explain returns an error in the terms of metrics, recordings and rollouts.
+func Explain(err error) predict.Explanation {
+	f := faultOf(err)
+	e := predict.Explanation{Code: f.code.String(), Text: f.text(err)}
+	switch f.code { //nolint:exhaustive // the others are for other reasons
+	case codes.ResourceExhausted, codes.DeadlineExceeded, codes.Unavailable:
+		e.Overload = true
+	}
+	return e
+}
+
+// placeMetadata returns a place as ErrorInfo metadata, with more pairs of key and value.
+func placeMetadata(p *predict.Place, more []string) map[string]string {
+	m := make(map[string]string, 3+len(more)/2)
+	if p.Model != "" {
+		m["model"] = p.Model
+		if p.Version != 0 {
+			m["version"] = strconv.FormatInt(p.Version, 10)
+		}
+		if p.Slot != "" {
+			m["slot"] = p.Slot
+		}
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		m[more[i]] = more[i+1]
+	}
+	return m
+}

@@ -1,0 +1,98 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weftserve/weft/server/status"
+)
+
+// inbound is what gRPC's stream of a call has for reading. These methods are not promised: where one is missing, gRPC
+// reads.
+type inbound interface {
+	// ReadMessageHeader fills the header of the next message. io.EOF: there is none.
+	ReadMessageHeader(header []byte) error
+	// Read returns so many bytes; the caller frees them.
+	Read(n int) (mem.BufferSlice, error)
+	// RecvCompress names how messages are compressed, "" or identity if they are not.
+	RecvCompress() string
+	ContentSubtype() string
+}
+
+// receive reads the next message of a call into a message. The error is a *status.BrokenMessageError, a
+// *status.MessageTooLargeError, io.EOF where there is none, or that of the connection.
+func receive(from inbound, into proto.Message, limit int) error {
+	broken := func(why string) error {
+		return &status.BrokenMessageError{Want: string(into.ProtoReflect().Descriptor().FullName()), Why: why}
+	}
+	var header [5]byte // whether it is compressed, and its length
+	switch err := from.ReadMessageHeader(header[:]); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return broken("it ends within its header")
+	case err != nil:
+		return err
+	}
+	length := int(binary.BigEndian.Uint32(header[1:]))
+	if length > limit {
+		return &status.MessageTooLargeError{Bytes: length, Limit: limit}
+	}
+	data, err := from.Read(length)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return broken(fmt.Sprintf("it ends before the %d bytes that its header tells of", length))
+	case err != nil:
+		return err
+	}
+	defer func() { data.Free() }()
+	switch header[0] {
+	case 0:
+	case 1:
+		inflated, err := inflate(data, from.RecvCompress(), limit)
+		if err != nil {
+			return broken(err.Error())
+		}
+		data.Free()
+		if data = inflated; data.Len() > limit {
+			return &status.MessageTooLargeError{Limit: limit, Inflated: true}
+		}
+	default:
+		return broken(fmt.Sprintf("its header begins with %d, not 0 or 1", header[0]))
+	}
+	codec := encoding.GetCodecV2(from.ContentSubtype())
+	if codec == nil {
+		codec = encoding.GetCodecV2(protocodec.Name)
+	}
+	if err := codec.Unmarshal(data, into); err != nil {
+		// The library puts spaces that do not break into its errors at random, lest anybody rely on them.
+		return broken(strings.ReplaceAll(err.Error(), "\u00a0", " "))
+	}
+	return nil
+}
+
+// inflate decompresses a message up to one byte more than the limit.
+func inflate(data mem.BufferSlice, how string, limit int) (mem.BufferSlice, error) {
+	compressor := encoding.GetCompressor(how)
+	if compressor == nil {
+		return nil, fmt.Errorf("it is compressed, but grpc-encoding is %q", how)
+	}
+	raw := data.Reader()
+	defer raw.Close()
+	reader, err := compressor.Decompress(raw)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)
+	}
+	inflated, err := mem.ReadAll(io.LimitReader(reader, int64(limit)+1), mem.DefaultBufferPool())
+	if err != nil {
+		inflated.Free()
+		return nil, fmt.Errorf("it cannot be decompressed by %s: %w", how, err)
+	}
+	return inflated, nil
+}

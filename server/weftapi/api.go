@@ -1,0 +1,58 @@
+package weftapi
+
+import (
+	"log/slog"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// API is what the services of weft.v1 share. It must not be changed once one of them is used.
+type API struct {
+	Pipeline *predict.Pipeline
+	// Scheduler is only shown.
+	Scheduler SchedulerState
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
+	MaxInFlightPerStream int
+	// MaxMessageBytes is the largest answer in bytes, with what it takes on a stream.
+	MaxMessageBytes int
+	// Logger hears of changes.
+	Logger *slog.Logger
+	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
+	// that.
+	NotPersistedBecause string
+	// Each of these may be nil.
+	Outcomes OutcomeObserver
+	Shadows  Shadows
+	Rollouts Rollouts
+}
+
+// SchedulerState shows the scheduler's state.
+type SchedulerState interface {
+	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
+	State() sharedsched.State
+}
+
+// Catalog implements ModelService, which shows what is known of models.
+type Catalog struct {
+	weftv1.UnimplementedModelServiceServer
+	*API
+}
+
+// snapshot returns every known model.
+func (a *API) snapshot() *catalog.Snapshot { return a.Pipeline.Snapshot() }
+
+// table returns the routing table of this moment.
+func (a *API) table() *routing.Table { return a.Pipeline.Table() }
+
+// model returns the model that a message names in its field "model".
+func (a *API) model(name string) (*catalog.Model, error) {
+	if name == "" {
+		return nil, &tensor.FieldError{Field: "model", Want: "the name of a model", Got: "none"}
+	}
+	return a.table().Model(name)
+}

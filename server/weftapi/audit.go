@@ -1,0 +1,112 @@
+package weftapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+)
+
+// maxAudited bounds what the log gets of one message, in bytes.
+const maxAudited = 4096
+
+// errPanicked is what the log has as the cause where a call never returned; another line tells more.
+var errPanicked = errors.New("the server failed while it made the change")
+
+// attempt is a call that is to change something.
+type attempt struct {
+	call    string
+	request proto.Message
+	model   string
+	version int64                              // 0: the call names none
+	show    func(*catalog.Model) proto.Message // what of the model it may change
+	// goesOn reports whether the change is being made although the caller has gone; nil: it is not.
+	goesOn func(*catalog.Model) bool
+}
+
+// try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for
+// what, and what the model looked like before, and afterwards or else why it was refused. A change whose caller goes
+// away may take place all the same: then the line says so, with what the model looks like by then. It returns the error
+// that the caller gets.
+func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
+	before, err := a.look(c), errPanicked
+	defer func() {
+		fields := []any{
+			"who", caller(ctx), "call", c.call, "model", predict.Clip(c.model),
+			"request", compact(c.request), "before", before,
+		}
+		switch {
+		case err == nil:
+			persisted, _ := a.persisted()
+			a.Logger.InfoContext(ctx, "changed", append(fields, "after", a.look(c), "persisted", persisted)...)
+		case a.goesOn(ctx, c, err):
+			fields = append(fields, "cause", predict.Clip(err.Error()), "after", a.look(c))
+			a.Logger.InfoContext(ctx, "a change goes on without its caller", fields...)
+		default:
+			a.Logger.WarnContext(ctx, "a change was refused", append(fields, "cause", predict.Clip(err.Error()))...)
+		}
+	}()
+	if err = do(); err != nil {
+		return status.Fail(ctx, err, predict.Place{Model: c.model, Version: c.version})
+	}
+	return nil
+}
+
+// goesOn reports whether a call ended because its caller went away, and what he asked for is being done.
+func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
+	if c.goesOn == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return false
+	}
+	m := a.snapshot().Model(c.model)
+	return m != nil && c.goesOn(m)
+}
+
+// look describes what the call may change, as it is now.
+func (a Admin) look(c *attempt) string {
+	m := a.snapshot().Model(c.model)
+	if m == nil {
+		return "no such model"
+	}
+	return compact(c.show(m))
+}
+
+// residence is what loads, unloads and labels change of a model.
+func residence(m *catalog.Model) proto.Message {
+	out := &weftv1.Model{Name: m.Name, Labels: m.Labels}
+	for _, v := range m.Versions {
+		out.Versions = append(out.Versions, &weftv1.ModelVersion{Version: v.Number, State: versionStates[v.State]})
+	}
+	return out
+}
+
+// division is what changes of the traffic change, rollouts too.
+func division(m *catalog.Model) proto.Message { return trafficMessage(m.Traffic) }
+
+func caller(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return "unknown"
+}
+
+// compact writes a message as JSON, or as far as it fits.
+func compact(m proto.Message) string {
+	text, err := protojson.Marshal(m)
+	if err != nil { // such as a duration of more than ten thousand years
+		text = []byte(prototext.MarshalOptions{}.Format(m))
+	}
+	if len(text) <= maxAudited {
+		return string(text)
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(string(text[:maxAudited]), ""), len(text))
+}

@@ -1,0 +1,250 @@
+package weftapi_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/servertest"
+)
+
+// TestChangesAreAudited: every call leaves one line, whatever becomes of it.
+func TestChangesAreAudited(t *testing.T) {
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 4567}})
+	changes := (&audited{}).changes(ctx)
+	if all := len(weftv1.AdminService_ServiceDesc.Methods); len(changes) != all {
+		t.Errorf("%d calls are tried here; there are %d", len(changes), all)
+	}
+	for call := range changes {
+		for outcome, want := range map[string]struct {
+			model  string
+			err    error
+			panics bool
+			before string
+			cause  string // "": there is none
+		}{
+			"changed":          {model: "policy", before: `"policy"`},
+			"refused":          {model: "policy", err: servertest.ErrBoom, before: `"policy"`, cause: "boom"},
+			"panic":            {model: "policy", panics: true, before: `"policy"`, cause: "failed while it made the change"},
+			"no model":         {err: servertest.ErrBoom, before: "no such model", cause: "expected the name of a model"},
+			"an unknown model": {model: "nonesuch", err: fmt.Errorf("nonesuch: %w", catalog.ErrUnknown), before: "no such model", cause: "nonesuch"},
+		} {
+			t.Run(call+": "+outcome, func(t *testing.T) {
+				a := newAudited(t)
+				a.residents.err, a.residents.panics = want.err, want.panics
+				err := func() (err error) {
+					defer func() {
+						if recover() != nil {
+							err = servertest.ErrBoom
+						}
+					}()
+					return a.changes(ctx)[call](want.model)
+				}()
+				if (err == nil) != (want.cause == "") {
+					t.Errorf("error %v", err)
+				}
+				line := a.line(t)
+				if strings.HasSuffix(call, "Rollout") || call == "SetTraffic" {
+					want.before = strings.ReplaceAll(want.before, `"policy"`, `"default"`) // of the traffic
+				}
+				for key, part := range map[string]string{"who": "10.1.2.3:4567", "call": call, "model": want.model, "before": want.before, "cause": want.cause} {
+					if got, _ := line[key].(string); !strings.Contains(got, part) || part == "" && got != "" {
+						t.Errorf("%s: %q; want %q", key, got, part)
+					}
+				}
+				request, _ := line["request"].(string)
+				if !strings.Contains(request, want.model) || call[0] != 'A' && !strings.Contains(request, "77") {
+					t.Errorf("what was asked: %q", request)
+				}
+				after, _ := line["after"].(string)
+				if want.cause == "" && (line["msg"] != "changed" || after == "" || call == "SetTraffic" && !strings.Contains(after, "s77")) ||
+					want.cause != "" && (line["msg"] != "a change was refused" || line["level"] != "WARN" || after != "") {
+					t.Errorf("line %v", line)
+				}
+				if persisted, told := line["persisted"]; told != (want.cause == "") || told && persisted != false {
+					t.Errorf("persisted: %v", persisted)
+				}
+			})
+		}
+	}
+}
+
+// changing is residents that do what they are asked to.
+type changing struct{ *residents }
+
+func (c changing) LoadVersion(_ context.Context, _ string, number int64, _ string) error {
+	s := servertest.PolicySnapshot()
+	s.Revision, s.Model("policy").Version(number).State = 2, catalog.Ready
+	c.house.Current.Store(s)
+	return nil
+}
+
+func (c changing) SetLabel(_, label string, version int64, _ string) error {
+	s := servertest.PolicySnapshot()
+	s.Revision, s.Model("policy").Labels = 3, map[string]int64{label: version}
+	c.house.Current.Store(s)
+	return nil
+}
+
+// TestAuditShowsWhatChanges: the states of versions and the labels, as they were and as they are.
+func TestAuditShowsWhatChanges(t *testing.T) {
+	a := newAudited(t)
+	h := a.residents.house
+	admin := server.NewAdmin(server.New(server.Config{Logger: slog.New(slog.NewJSONHandler(&a.log, nil))}, h, h), changing{a.residents})
+	wantLine := func(call string, err error, gone, came string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := a.line(t)
+		before, _ := line["before"].(string)
+		after, _ := line["after"].(string)
+		if !strings.Contains(before, gone) || strings.Contains(after, gone) || strings.Contains(before, came) || !strings.Contains(after, came) {
+			t.Errorf("%s: before %s, after %s; want %s in the one alone and %s in the other", call, before, after, gone, came)
+		}
+	}
+	_, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "next", Version: 2})
+	wantLine("SetLabel", err, `"stable"`, `"next"`)
+	_, err = admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "policy", Version: 3})
+	wantLine("LoadVersion", err, "VERSION_STATE_LOADING", `"stable"`)
+}
+
+// leaving are residents whose caller goes away, or whose server drains, while they change something.
+type leaving struct {
+	*residents
+	leave func()
+	state catalog.State // of version 1 by then
+}
+
+func (l leaving) LoadVersion(ctx context.Context, _ string, _ int64, _ string) error {
+	s := servertest.PolicySnapshot()
+	s.Revision, s.Model("policy").Version(1).State = 2, l.state
+	l.house.Current.Store(s)
+	l.leave()
+	<-ctx.Done()
+	return fmt.Errorf("change it: %w", context.Cause(ctx))
+}
+
+func (l leaving) UnloadVersion(ctx context.Context, model string, number int64, by string) error {
+	return l.LoadVersion(ctx, model, number, by)
+}
+
+// TestAuditOfACallerWhoLeaves: what goes on without him was not refused.
+func TestAuditOfACallerWhoLeaves(t *testing.T) {
+	for name, want := range map[string]struct {
+		state  catalog.State
+		unload bool
+		drains bool // the server does, and the caller waits
+		goesOn bool
+		code   codes.Code
+	}{
+		"load":                             {state: catalog.Loading, goesOn: true, code: codes.Canceled},
+		"load of a server that drains":     {state: catalog.Loading, drains: true, code: codes.Unavailable},
+		"unload":                           {state: catalog.Unloading, unload: true, goesOn: true, code: codes.Canceled},
+		"unload that had not begun":        {state: catalog.Ready, unload: true, code: codes.Canceled},
+		"unload from a server that drains": {state: catalog.Unloading, unload: true, drains: true, code: codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAudited(t)
+			h := a.residents.house
+			s := server.New(server.Config{Logger: slog.New(slog.NewJSONHandler(&a.log, nil))}, h, h)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			if want.drains {
+				leave = func() {
+					if err := s.Drain(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			admin := server.NewAdmin(s, leaving{a.residents, leave, want.state})
+			var err error
+			if want.unload {
+				_, err = admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: "policy", Version: 1})
+			} else {
+				_, err = admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1})
+			}
+			if status.Code(err) != want.code {
+				t.Errorf("error %v, want %v", err, want.code)
+			}
+			line := a.line(t)
+			message, level := "a change was refused", "WARN"
+			if want.goesOn {
+				message, level = "a change goes on without its caller", "INFO"
+			}
+			if after, _ := line["after"].(string); line["msg"] != message || line["level"] != level || line["cause"] == nil ||
+				strings.Contains(after, "VERSION_STATE_"+strings.ToUpper(want.state.String())) != want.goesOn {
+				t.Errorf("line %v; want %q, and what the version is by then if the change goes on", line, message)
+			}
+			if !want.drains {
+				return
+			}
+			if _, err := admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1}); status.Code(err) != codes.Unavailable ||
+				a.line(t)["cause"] != "the server is draining" {
+				t.Errorf("a new call of a server that drains: %v", err)
+			}
+		})
+	}
+}
+
+// TestAuditIsBounded: a request is as large as a message may be, a line of the log is not.
+func TestAuditIsBounded(t *testing.T) {
+	a := newAudited(t)
+	huge := strings.Repeat("x", 1<<20)
+	slots := make([]*weftv1.TrafficSlot, 10_000)
+	for i := range slots {
+		slots[i] = &weftv1.TrafficSlot{Slot: "ä", Version: 1}
+	}
+	for name, call := range map[string]func() error{
+		"a long name": func() error { return a.changes(t.Context())["LoadVersion"](huge) },
+		// One of the two is cut within a character.
+		"a long label": func() error {
+			_, err := a.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: strings.Repeat("ä", 1<<19)})
+			return err
+		},
+		"another": func() error {
+			_, err := a.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "x" + strings.Repeat("ä", 1<<19)})
+			return err
+		},
+		"many slots": func() error {
+			_, err := a.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: slots}})
+			return err
+		},
+	} {
+		a.residents.err = fmt.Errorf("%s: %w", huge, catalog.ErrUnknown)
+		if err := call(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		size := a.log.Len()
+		request, _ := a.line(t)["request"].(string)
+		if size > 10_000 || !strings.HasSuffix(request, " bytes)") || len(request) < 4000 || strings.Contains(request, "\ufffd") {
+			t.Errorf("%s: the line has %d bytes, the request ends in %q", name, size, request[max(0, len(request)-40):])
+		}
+	}
+}
+
+// TestAuditOfWhatJSONCannotHold: a plan is logged even if JSON has no way to write it.
+func TestAuditOfWhatJSONCannotHold(t *testing.T) {
+	a := newAudited(t)
+	_, err := a.StartRollout(t.Context(), &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+		Model: "policy", CandidateVersion: 4711, StageDuration: &durationpb.Duration{Seconds: math.MaxInt64},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if request, _ := a.line(t)["request"].(string); !strings.Contains(request, "4711") {
+		t.Errorf("what was asked: %q", request)
+	}
+}

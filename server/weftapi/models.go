@@ -1,0 +1,177 @@
+package weftapi
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// ListModels implements weftv1.ModelServiceServer.
+func (s Catalog) ListModels(context.Context, *weftv1.ListModelsRequest) (*weftv1.ListModelsResponse, error) {
+	resp := &weftv1.ListModelsResponse{}
+	for _, m := range s.snapshot().Models.All() {
+		resp.Models = append(resp.Models, modelMessage(m))
+	}
+	return resp, nil
+}
+
+// GetModel implements weftv1.ModelServiceServer.
+func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
+	if req.GetName() == "" {
+		err := &tensor.FieldError{Field: "name", Want: "the name of a model", Got: "none"}
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	m, err := s.table().Model(req.GetName())
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
+}
+
+// GetModelMetadata implements weftv1.PredictionServiceServer.
+func (s Predictions) GetModelMetadata(
+	ctx context.Context, req *weftv1.GetModelMetadataRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
+	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	table := s.table()
+	route, err := table.Resolve(req.GetModel().GetName(), wire.Choice(req.GetModel()))
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	v := route.Version
+	resp := &weftv1.GetModelMetadataResponse{
+		Model:         resolvedSpec(v),
+		Signature:     signatureMessage(v.Signature),
+		Batching:      batchingMessage(&v.Batching),
+		MaxLatency:    durationMessage(v.MaxLatency),
+		TargetLatency: durationMessage(v.TargetLatency),
+	}
+	m, err := table.Model(v.Model)
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	resp.Labels = m.Labels
+	for _, other := range m.Versions {
+		if other.State == catalog.Ready {
+			resp.ReadyVersions = append(resp.ReadyVersions, other.Number)
+		}
+	}
+	return resp, nil
+}
+
+func modelMessage(m *catalog.Model) *weftv1.Model {
+	out := &weftv1.Model{Name: m.Name, Labels: m.Labels, Failure: catalog.PublicText(m.Cause)}
+	for _, v := range m.Versions {
+		out.Versions = append(out.Versions, versionMessage(v))
+	}
+	return out
+}
+
+var versionStates = map[catalog.State]weftv1.VersionState{
+	catalog.Loading:   weftv1.VersionState_VERSION_STATE_LOADING,
+	catalog.Ready:     weftv1.VersionState_VERSION_STATE_READY,
+	catalog.Failed:    weftv1.VersionState_VERSION_STATE_FAILED,
+	catalog.Unloading: weftv1.VersionState_VERSION_STATE_UNLOADING,
+}
+
+func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
+	out := &weftv1.ModelVersion{
+		Version:       v.Number,
+		State:         versionStates[v.State],
+		Failure:       catalog.PublicText(v.Cause),
+		Device:        v.Device,
+		Weight:        v.Weight,
+		Provider:      v.Provider,
+		MaxLatency:    durationMessage(v.MaxLatency),
+		TargetLatency: durationMessage(v.TargetLatency),
+		Scarcity:      catalog.PublicText(v.Scarce),
+	}
+	for _, r := range v.Replicas {
+		replica := &weftv1.ModelReplica{Device: r.Device, Provider: r.Provider}
+		if r.Memory != nil {
+			replica.DeviceMemoryBytes = r.Memory()
+		}
+		out.Replicas = append(out.Replicas, replica)
+	}
+	if v.Signature != nil {
+		out.Signature = signatureMessage(v.Signature)
+		out.Batching = batchingMessage(&v.Batching)
+	}
+	if !v.LoadedAt.IsZero() {
+		out.LoadedAt = timestamppb.New(v.LoadedAt)
+	}
+	return out
+}
+
+func signatureMessage(s *tensor.Signature) *weftv1.Signature {
+	out := &weftv1.Signature{Inputs: specMessages(s.Inputs), Outputs: specMessages(s.Outputs)}
+	for _, note := range s.Notes {
+		out.Notes = append(out.Notes, catalog.PublicText(note))
+	}
+	return out
+}
+
+func specMessages(specs []tensor.Spec) []*weftv1.TensorSpec {
+	out := make([]*weftv1.TensorSpec, len(specs))
+	for i, spec := range specs {
+		out[i] = &weftv1.TensorSpec{
+			Name: spec.Name, Dtype: wire.DataType(spec.DType), Shape: spec.Shape, DimNames: spec.DimNames,
+		}
+		if spec.BatchDim != tensor.NoBatch {
+			out[i].BatchDim = new(int32(spec.BatchDim))
+		}
+	}
+	return out
+}
+
+var batchingProofs = map[catalog.Proof]weftv1.BatchingProof{
+	catalog.ProofNone:      weftv1.BatchingProof_BATCHING_PROOF_NONE,
+	catalog.ProofStructure: weftv1.BatchingProof_BATCHING_PROOF_STRUCTURE,
+	catalog.ProofExamples:  weftv1.BatchingProof_BATCHING_PROOF_EXAMPLES,
+	catalog.ProofTrusted:   weftv1.BatchingProof_BATCHING_PROOF_TRUSTED,
+}
+
+func batchingMessage(b *catalog.Batching) *weftv1.BatchingFacts {
+	out := &weftv1.BatchingFacts{
+		Batched:        b.Batched,
+		Reason:         catalog.PublicText(b.Reason),
+		MaxDifference:  b.MaxDifference,
+		MaxBatchSize:   int32(b.MaxBatchSize),
+		MaxRequestRows: int32(b.MaxRequestRows),
+		MaxQueue:       int32(b.MaxQueue),
+		Proof:          batchingProofs[b.Proof],
+		Obstacle:       catalog.PublicText(b.Obstacle),
+	}
+	if b.Audits != nil {
+		compared, different := b.Audits()
+		out.AuditShare, out.AuditedRows, out.AuditDifferences = b.AuditShare, int64(compared), int64(different)
+	}
+	for _, size := range b.AllowedBatchSizes {
+		out.AllowedBatchSizes = append(out.AllowedBatchSizes, int32(size))
+	}
+	return out
+}
+
+// durationMessage leaves out a zero, which means that there is none.
+func durationMessage(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// resolvedSpec names a version.
+func resolvedSpec(v *catalog.Version) *weftv1.ModelSpec {
+	return &weftv1.ModelSpec{Name: v.Model, VersionChoice: &weftv1.ModelSpec_Version{Version: v.Number}}
+}

@@ -1,0 +1,163 @@
+package weftapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// maxOutcomes bounds the numbers of one report.
+const maxOutcomes = 16
+
+// ReportOutcome implements weftv1.PredictionServiceServer. It ends the episode.
+func (s Predictions) ReportOutcome(
+	ctx context.Context, req *weftv1.ReportOutcomeRequest,
+) (*weftv1.ReportOutcomeResponse, error) {
+	if err := predict.CheckModel(req.GetModel().GetName()); err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	m, err := s.table().Model(req.GetModel().GetName())
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	values, err := outcomeValues(req)
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	v, err := s.served(m, req)
+	if err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	number := v.Number
+	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())
+	if s.Outcomes != nil {
+		s.Outcomes.OutcomeReported(m.Name, number)
+	}
+	resp := &weftv1.ReportOutcomeResponse{Model: resolvedSpec(v)}
+	if s.Rollouts == nil {
+		return resp, nil
+	}
+	for _, n := range s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values) {
+		resp.NotKept = append(resp.NotKept, &weftv1.OutcomeNotKept{
+			Name: n.Name, Reason: notKeptReasons[n.Reason], Message: predict.Clip(n.Message),
+		})
+		if s.Outcomes != nil {
+			s.Outcomes.OutcomeNotKept(m.Name, number, string(n.Reason))
+		}
+	}
+	return resp, nil
+}
+
+// served returns the version that an episode is reported for. It need not be ready any more.
+func (s Predictions) served(m *catalog.Model, req *weftv1.ReportOutcomeRequest) (*catalog.Version, error) {
+	choice := wire.Choice(req.GetModel())
+	switch {
+	case choice.Label != nil:
+		if number, ok := m.Labels[*choice.Label]; ok {
+			choice.Version = &number
+		}
+	case choice.Version == nil:
+		number, known := s.Pipeline.Router().VersionOf(m.Name, req.GetEpisodeId())
+		if !known {
+			return nil, &tensor.FieldError{
+				Field: "model.version",
+				Want: "the version that served the episode, as its answers gave it, " +
+					"because the episode is not remembered (any more)",
+				Got: "none",
+			}
+		}
+		choice.Version = &number
+	}
+	if choice.Version != nil {
+		if v := m.Version(*choice.Version); v != nil {
+			return v, nil
+		}
+		if choice.Label != nil {
+			choice.Version = nil // the label is to blame
+		}
+	}
+	_, err := s.table().Resolve(m.Name, choice)
+	return nil, err
+}
+
+var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
+	rollout.TooManyNames:   weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES,
+	rollout.TooManyWaiting: weftv1.NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING,
+	rollout.VersionGone:    weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
+}
+
+// outcomeValues returns what was reported, by name. The error is a *tensor.FieldError.
+func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error) {
+	switch n := len(req.GetEpisodeId()); {
+	case n == 0:
+		return nil, &tensor.FieldError{
+			Field: "episode_id", Want: "the id that the requests of the episode had", Got: "none",
+		}
+	case n > predict.MaxIDBytes:
+		return nil, &tensor.FieldError{
+			Field: "episode_id", Want: fmt.Sprintf("at most %d bytes", predict.MaxIDBytes),
+			Got: fmt.Sprintf("%d bytes", n),
+		}
+	}
+	values := map[string]float64{}
+	for name, value := range req.GetMetrics() {
+		if !validName.MatchString(name) || name == "reward" || name == "success" {
+			return nil, &tensor.FieldError{
+				Field: "metrics", Want: nameRule + "; neither reward nor success, which have fields of their own",
+				Got: strconv.Quote(predict.Clip(name)),
+			}
+		}
+		values[name] = value
+	}
+	if req.Reward != nil {
+		values["reward"] = req.GetReward()
+	}
+	if req.Success != nil {
+		values["success"] = 0
+		if req.GetSuccess() {
+			values["success"] = 1
+		}
+	}
+	switch {
+	case len(values) == 0:
+		return nil, &tensor.FieldError{
+			Field: "reward", Want: "at least one of reward, success and metrics", Got: "none",
+		}
+	case len(values) > maxOutcomes:
+		return nil, &tensor.FieldError{
+			Field: "metrics", Want: fmt.Sprintf("at most %d numbers", maxOutcomes), Got: strconv.Itoa(len(values)),
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if value := values[name]; !(math.Abs(value) <= rollout.MaxOutcome) { // so written, it is false of NaN
+			field := name
+			if name != "reward" {
+				field = fmt.Sprintf("metrics[%q]", name)
+			}
+			return nil, &tensor.FieldError{
+				Field: field, Want: fmt.Sprintf("a number from %g to %g", -rollout.MaxOutcome, rollout.MaxOutcome),
+				Got: fmt.Sprint(value),
+			}
+		}
+	}
+	return values, nil
+}
+
+// OutcomeObserver hears of reports, for metrics. Calls come from any goroutine and must not block.
+type OutcomeObserver interface {
+	// OutcomeReported follows every report of how an episode went.
+	OutcomeReported(model string, version int64)
+	// OutcomeNotKept follows for each number of a report that was not kept. The reason is one of few constants.
+	OutcomeNotKept(model string, version int64, reason string)
+}

@@ -1,0 +1,163 @@
+package weftapi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/server/status"
+)
+
+// Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
+// rollout.
+type Rollouts interface {
+	// Report hears how an episode went, and returns which of the values it does not keep.
+	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
+
+	// by is who wants it.
+	Start(p rollout.Plan, by string) (rollout.Rollout, error)
+	Advance(model, by string) (rollout.Rollout, error)
+	Abort(model, by string) (rollout.Rollout, error)
+	// Get returns the latest rollout of a model, false if there was none.
+	Get(model string) (rollout.Rollout, bool)
+}
+
+// errNoRollouts: the server was made without them.
+var errNoRollouts = errors.New("this server has no rollouts")
+
+// GetRollout implements weftv1.ModelServiceServer.
+func (s Catalog) GetRollout(ctx context.Context, req *weftv1.GetRolloutRequest) (*weftv1.GetRolloutResponse, error) {
+	if _, err := s.model(req.GetModel()); err != nil {
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	resp := &weftv1.GetRolloutResponse{}
+	if s.Rollouts == nil {
+		return resp, nil
+	}
+	if r, ok := s.Rollouts.Get(req.GetModel()); ok {
+		resp.Rollout = rolloutMessage(&r)
+	}
+	return resp, nil
+}
+
+// StartRollout implements weftv1.AdminServiceServer.
+func (a Admin) StartRollout(
+	ctx context.Context, req *weftv1.StartRolloutRequest,
+) (*weftv1.StartRolloutResponse, error) {
+	plan := planOf(req.GetRollout())
+	c := &attempt{call: "StartRollout", request: req, model: plan.Model, show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Start(plan, caller(ctx)) })
+	persisted, why := a.persisted()
+	return &weftv1.StartRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
+}
+
+// AdvanceRollout implements weftv1.AdminServiceServer.
+func (a Admin) AdvanceRollout(
+	ctx context.Context, req *weftv1.AdvanceRolloutRequest,
+) (*weftv1.AdvanceRolloutResponse, error) {
+	c := &attempt{call: "AdvanceRollout", request: req, model: req.GetModel(), show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) {
+		return r.Advance(req.GetModel(), caller(ctx))
+	})
+	persisted, why := a.persisted()
+	return &weftv1.AdvanceRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
+}
+
+// AbortRollout implements weftv1.AdminServiceServer.
+func (a Admin) AbortRollout(
+	ctx context.Context, req *weftv1.AbortRolloutRequest,
+) (*weftv1.AbortRolloutResponse, error) {
+	c := &attempt{call: "AbortRollout", request: req, model: req.GetModel(), show: division}
+	r, err := a.drive(ctx, c, func(r Rollouts) (rollout.Rollout, error) { return r.Abort(req.GetModel(), caller(ctx)) })
+	persisted, why := a.persisted()
+	return &weftv1.AbortRolloutResponse{Rollout: r, Persisted: persisted, NotPersistedBecause: why}, err
+}
+
+// drive changes a model's rollout.
+func (a Admin) drive(
+	ctx context.Context, c *attempt, do func(Rollouts) (rollout.Rollout, error),
+) (*weftv1.Rollout, error) {
+	var r rollout.Rollout
+	err := a.try(ctx, c, func() (err error) {
+		if _, err := a.model(c.model); err != nil {
+			return err
+		}
+		if a.Rollouts == nil {
+			return errNoRollouts
+		}
+		r, err = do(a.Rollouts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rolloutMessage(&r), nil
+}
+
+func planOf(m *weftv1.Rollout) rollout.Plan {
+	g := m.GetGate()
+	return rollout.Plan{
+		Model: m.GetModel(), BaselineVersion: m.GetBaselineVersion(), CandidateVersion: m.GetCandidateVersion(),
+		Stages: m.GetStages(), Automatic: m.GetAutomatic(), StageDuration: m.GetStageDuration().AsDuration(),
+		Gate: rollout.Gate{
+			MinRequests: g.GetMinRequests(), MinEpisodes: g.GetMinEpisodes(), MaxErrorRate: g.GetMaxErrorRate(),
+			MaxLatencyRatio: g.GetMaxLatencyRatio(), MinAgreement: g.GetMinAgreement(), Outcome: g.GetOutcome(),
+			LowerIsBetter: g.GetLowerIsBetter(), Margin: g.GetMargin(), Alpha: g.GetAlpha(),
+			MaxFailureIncrease: g.GetMaxFailureIncrease(), MaxLostIncrease: g.GetMaxLostIncrease(),
+		},
+	}
+}
+
+func rolloutMessage(r *rollout.Rollout) *weftv1.Rollout {
+	out := &weftv1.Rollout{
+		Model: r.Model, BaselineVersion: r.BaselineVersion, CandidateVersion: r.CandidateVersion,
+		Stages: r.Stages, Automatic: r.Automatic, StageDuration: durationpb.New(r.StageDuration),
+		Gate: &weftv1.Gate{
+			MinRequests: r.Gate.MinRequests, MinEpisodes: r.Gate.MinEpisodes, MaxErrorRate: r.Gate.MaxErrorRate,
+			MaxLatencyRatio: r.Gate.MaxLatencyRatio, MinAgreement: r.Gate.MinAgreement, Outcome: r.Gate.Outcome,
+			LowerIsBetter: r.Gate.LowerIsBetter, Margin: r.Gate.Margin, Alpha: r.Gate.Alpha,
+			MaxFailureIncrease: r.Gate.MaxFailureIncrease, MaxLostIncrease: r.Gate.MaxLostIncrease,
+		},
+		State: weftv1.RolloutState(r.State), Stage: int32(r.Stage), StageSince: timestamppb.New(r.StageSince),
+		Report: reportMessage(&r.Report),
+	}
+	for i := range r.Steps {
+		step := &r.Steps[i]
+		out.Steps = append(out.Steps, &weftv1.RolloutStep{
+			At: timestamppb.New(step.At), Percent: step.Percent, State: weftv1.RolloutState(step.State),
+			Reason: step.Reason, By: step.By, Report: reportMessage(&step.Report),
+		})
+	}
+	return out
+}
+
+func reportMessage(r *rollout.Report) *weftv1.GateReport {
+	if r.Verdict == 0 {
+		return nil
+	}
+	out := &weftv1.GateReport{Verdict: weftv1.Verdict(r.Verdict), At: timestamppb.New(r.At)}
+	for _, check := range r.Checks {
+		out.Checks = append(out.Checks, &weftv1.GateCheck{
+			Name: check.Name, Verdict: weftv1.Verdict(check.Verdict), Reason: check.Reason,
+		})
+	}
+	for _, c := range r.Codes {
+		out.Codes = append(out.Codes, &weftv1.CodeCount{Code: c.Code, Baseline: c.Baseline, Candidate: c.Candidate})
+	}
+	if r.BaselineEpisodes != (rollout.Episodes{}) || r.CandidateEpisodes != (rollout.Episodes{}) {
+		out.BaselineEpisodes = episodesMessage(r.BaselineEpisodes)
+		out.CandidateEpisodes = episodesMessage(r.CandidateEpisodes)
+	}
+	return out
+}
+
+func episodesMessage(e rollout.Episodes) *weftv1.EpisodeCounts {
+	return &weftv1.EpisodeCounts{
+		Begun: e.Begun, Reported: e.Reported, Waiting: e.Waiting, Unfinished: e.Unfinished, Lost: e.Lost,
+	}
+}

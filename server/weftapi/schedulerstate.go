@@ -1,0 +1,154 @@
+package weftapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// GetSchedulerState implements weftv1.ModelServiceServer.
+func (s Catalog) GetSchedulerState(
+	ctx context.Context, req *weftv1.GetSchedulerStateRequest,
+) (*weftv1.GetSchedulerStateResponse, error) {
+	if n := req.GetMaxDecisions(); n < 0 {
+		err := &tensor.FieldError{Field: "max_decisions", Want: "0 or more", Got: strconv.Itoa(int(n))}
+		return nil, status.Fail(ctx, err, predict.Place{})
+	}
+	if name := req.GetModel(); name != "" {
+		if _, err := s.table().Model(name); err != nil {
+			return nil, status.Fail(ctx, err, predict.Place{})
+		}
+	}
+	state := s.Scheduler.State()
+	view := stateView{state: &state, snapshot: s.snapshot(), model: req.GetModel()}
+	return &weftv1.GetSchedulerStateResponse{State: view.message(int(req.GetMaxDecisions()))}, nil
+}
+
+// stateView puts the scheduler's state, which knows versions by numbers and shapes by bytes, into the words of the API.
+type stateView struct {
+	state    *sharedsched.State
+	snapshot *catalog.Snapshot
+	model    string // the only model to show; "" for all
+}
+
+func (v *stateView) message(maxDecisions int) *weftv1.SchedulerState {
+	out := &weftv1.SchedulerState{Draining: v.state.Draining, QueuedBytes: v.state.QueuedBytes, Flows: v.flows()}
+	for i := range v.state.Devices {
+		d := deviceMessage(&v.state.Devices[i])
+		for _, lost := range v.snapshot.Lost {
+			if lost.Name == d.GetName() {
+				d.Lost = catalog.PublicText(lost.Cause)
+			}
+		}
+		out.Devices = append(out.Devices, d)
+	}
+	for _, named := range v.versions() {
+		class := v.deviceClass(named.state.Flow)
+		out.Queues = append(out.Queues, named.queues()...)
+		out.Costs = append(out.Costs, named.costs(class)...)
+		out.Curves = append(out.Curves, named.curves(class)...)
+	}
+	for i := range v.state.Decisions {
+		if maxDecisions > 0 && len(out.GetDecisions()) == maxDecisions {
+			break
+		}
+		d := &v.state.Decisions[i]
+		if model, number := splitName(d.Name); v.shows(model) {
+			out.Decisions = append(out.Decisions, decisionMessage(v.state.Now, model, number, d))
+		}
+	}
+	return out
+}
+
+func (v *stateView) shows(model string) bool { return v.model == "" || v.model == model }
+
+func deviceMessage(d *sharedsched.DeviceState) *weftv1.SchedulerDevice {
+	return &weftv1.SchedulerDevice{
+		Name: d.Name, DeviceClass: d.Class, Lanes: int32(d.Lanes), InFlight: int32(d.InFlight),
+		BusyMs: inMilliseconds(d.Busy), VirtualTimeMs: inMilliseconds(d.VirtualTime),
+		DemandingFlows: int32(d.Demanding), LagMs: inMilliseconds(d.Lag), FairnessWindowMs: inMilliseconds(d.Window),
+		WorkMs: inMilliseconds(d.Work), CapMs: inMilliseconds(d.Cap),
+		ClockFactor: d.Clock, CoTenantFactor: d.CoTenant, ResidualFactor: d.Residual,
+		Throttled: d.Throttled, MemoryFreeBytes: d.MemoryFree, MemoryTotalBytes: d.MemoryTotal,
+	}
+}
+
+// flows shows every flow that a shown version belongs to.
+func (v *stateView) flows() []*weftv1.SchedulerFlow {
+	queued := make(map[sharedsched.FlowID]int)
+	for i := range v.state.Versions {
+		version := &v.state.Versions[i]
+		if model, _ := splitName(version.Name); v.shows(model) {
+			queued[version.Flow] += version.Queued + version.Background
+		}
+	}
+	var out []*weftv1.SchedulerFlow
+	for _, f := range v.state.Flows {
+		n, shown := queued[f.ID]
+		if !shown && v.model != "" {
+			continue
+		}
+		out = append(out, &weftv1.SchedulerFlow{
+			Name: f.Name, Device: f.Device, Weight: f.Weight, VirtualTimeMs: inMilliseconds(f.Start),
+			ChargedMs: inMilliseconds(f.Served), QueuedRequests: int32(n),
+			Demanding: f.Demanding, LeadMs: inMilliseconds(f.Lead), WorkMs: inMilliseconds(f.Work),
+		})
+	}
+	slices.SortFunc(out, func(a, b *weftv1.SchedulerFlow) int {
+		return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetDevice(), b.GetDevice()))
+	})
+	return out
+}
+
+// deviceClass returns the class of the device on which a flow runs.
+func (v *stateView) deviceClass(flow sharedsched.FlowID) string {
+	for _, f := range v.state.Flows {
+		if f.ID != flow {
+			continue
+		}
+		for _, d := range v.state.Devices {
+			if d.Name == f.Device {
+				return d.Class
+			}
+		}
+	}
+	return ""
+}
+
+func (v *stateView) versions() []namedVersion {
+	var out []namedVersion
+	for i := range v.state.Versions {
+		n := namedVersion{state: &v.state.Versions[i]}
+		n.model, n.number = splitName(n.state.Name)
+		if !v.shows(n.model) {
+			continue
+		}
+		if m := v.snapshot.Model(n.model); m != nil {
+			if known := m.Version(n.number); known != nil {
+				n.signature = known.Signature
+			}
+		}
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b namedVersion) int {
+		return cmp.Or(
+			strings.Compare(a.model, b.model), cmp.Compare(a.number, b.number), cmp.Compare(a.state.ID, b.state.ID),
+		)
+	})
+	return out
+}
+
+// inMilliseconds converts nanoseconds of any kind.
+func inMilliseconds[T ~int64](d T) float64 { return float64(d) / 1e6 }
+
+func inMicroseconds(d time.Duration) float64 { return float64(d) / 1e3 }

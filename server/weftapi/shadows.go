@@ -1,0 +1,59 @@
+package weftapi
+
+import (
+	"context"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/shadow"
+	"github.com/weftserve/weft/server/status"
+)
+
+// Shadows tells how versions in the shadow of others do.
+type Shadows interface {
+	// Summaries returns how the shadows of a model compare, of all models for "".
+	Summaries(model string) []shadow.Summary
+}
+
+// GetShadowSummary implements weftv1.ModelServiceServer.
+func (s Catalog) GetShadowSummary(
+	ctx context.Context, req *weftv1.GetShadowSummaryRequest,
+) (*weftv1.GetShadowSummaryResponse, error) {
+	if req.GetModel() != "" {
+		if _, err := s.model(req.GetModel()); err != nil {
+			return nil, status.Fail(ctx, err, predict.Place{})
+		}
+	}
+	resp := &weftv1.GetShadowSummaryResponse{}
+	if s.Shadows == nil {
+		return resp, nil
+	}
+	for _, summary := range s.Shadows.Summaries(req.GetModel()) {
+		resp.Summaries = append(resp.Summaries, shadowMessage(&summary))
+	}
+	return resp, nil
+}
+
+func shadowMessage(s *shadow.Summary) *weftv1.ShadowSummary {
+	out := &weftv1.ShadowSummary{
+		Model: s.Model, PrimaryVersion: s.PrimaryVersion, ShadowVersion: s.ShadowVersion,
+		Offered: s.Offered, Done: s.Done, Dropped: s.Dropped, Failed: s.Failed, Pending: s.Pending, Agreed: s.Agreed,
+		PrimaryComputeMsP50: float64(s.PrimaryComputeP50) / float64(time.Millisecond),
+		PrimaryComputeMsP99: float64(s.PrimaryComputeP99) / float64(time.Millisecond),
+		ShadowComputeMsP50:  float64(s.ShadowComputeP50) / float64(time.Millisecond),
+		ShadowComputeMsP99:  float64(s.ShadowComputeP99) / float64(time.Millisecond),
+		Failures:            s.Failures,
+	}
+	for _, o := range s.Outputs {
+		message := &weftv1.ShadowOutput{
+			Name: o.Name, MaxAbsolute: o.MaxAbsolute, MaxRelative: o.MaxRelative,
+			ArgmaxAgreement: o.ArgmaxAgreement, Agreed: o.Agreed, Mismatched: o.Mismatched,
+		}
+		if o.Cosines > 0 {
+			message.MinCosine, message.MeanCosine = &o.MinCosine, &o.MeanCosine
+		}
+		out.Outputs = append(out.Outputs, message)
+	}
+	return out
+}

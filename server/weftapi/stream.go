@@ -1,0 +1,189 @@
+package weftapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/wire"
+)
+
+// PredictStream implements weftv1.PredictionServiceServer. It returns once everything that it accepted was answered.
+func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamServer) error {
+	if err := s.Pipeline.Gate().EnterStream(); err != nil {
+		return status.Fail(rpc.Context(), err, predict.Place{})
+	}
+	defer s.Pipeline.Gate().LeaveStream()
+	st := &stream{
+		api:      s.API,
+		rpc:      rpc,
+		slots:    make(chan struct{}, s.MaxInFlightPerStream),
+		inFlight: make(map[string]*accepted),
+	}
+	err := st.read()
+	st.answers.Wait()
+	return err
+}
+
+// stream is one PredictStream call. A goroutine reads, one per accepted request runs it and sends the answer, and the
+// handler stands between them, so that a drain reaches it while the reader waits for the caller.
+type stream struct {
+	api     *API
+	rpc     weftv1.PredictionService_PredictStreamServer
+	slots   chan struct{} // one element per request being read, run or answered; its capacity is the bound
+	answers sync.WaitGroup
+
+	sendMu sync.Mutex // gRPC allows one Send at a time; not held together with mu
+
+	mu       sync.Mutex
+	inFlight map[string]*accepted // guarded by mu; by request_id
+}
+
+// accepted is a request that has no answer yet.
+type accepted struct {
+	episode string
+	cancel  context.CancelCauseFunc
+}
+
+// received is what the reader got.
+type received struct {
+	message *weftv1.PredictStreamRequest
+	err     error
+}
+
+// read accepts requests until the caller half-closes or the server drains (nil), or the stream breaks.
+func (st *stream) read() error {
+	messages, stop := make(chan received), make(chan struct{})
+	defer close(stop)
+	// The reader ends with the handler: closing stop, or else gRPC, which makes Recv fail once the handler has
+	// returned.
+	go st.receive(messages, stop)
+	for {
+		select {
+		case <-st.api.Pipeline.Gate().Closed():
+			return nil
+		case r := <-messages:
+			switch {
+			case errors.Is(r.err, io.EOF):
+				return nil
+			case r.err != nil:
+				return r.err
+			}
+			st.accept(r.message)
+		}
+	}
+}
+
+// receive hands over what comes, one message per free slot.
+func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
+	for {
+		select {
+		case st.slots <- struct{}{}:
+		case <-stop:
+			return
+		}
+		message, err := st.rpc.Recv()
+		select {
+		case messages <- received{message, err}:
+		case <-stop:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.
+func (st *stream) accept(m *weftv1.PredictStreamRequest) {
+	limit, err := limitOf(m, time.Now())
+	ctx, cancel := context.WithCancelCause(st.rpc.Context())
+	c := newCodec(m.GetRequest(), st.api.MaxMessageBytes)
+	c.Limit, c.Stream = limit, true
+	if err == nil {
+		err = st.enter(c.ID, &accepted{episode: c.Episode, cancel: cancel}, m.GetSupersede())
+	}
+	st.answers.Go(func() {
+		defer cancel(nil)
+		defer func() { <-st.slots }()
+		if err != nil {
+			st.api.Pipeline.Refuse(c.Model, true, err)
+			st.send(c, predict.Place{}, err)
+			return
+		}
+		// Not before the answer was sent: one that its caller does not read is in the server still.
+		defer st.api.Pipeline.Leave(&c.Request)
+		at, err := st.api.Pipeline.Predict(ctx, &c.Request)
+		// The caller may use the id again as soon as it has the answer.
+		st.leave(c.ID)
+		st.send(c, at, err)
+	})
+}
+
+// limitOf returns when the answer stops being worth anything; zero leaves it to the model.
+func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, error) {
+	if m.GetTimeout() == nil {
+		return time.Time{}, nil
+	}
+	if err := wire.CheckDuration("timeout", m.GetTimeout(), time.Nanosecond); err != nil {
+		return time.Time{}, err
+	}
+	return predict.AnswerBy(arrival, arrival.Add(m.GetTimeout().AsDuration())), nil
+}
+
+// enter registers a request under its id and lets it supersede older ones. Whether one of those is still queued, and
+// can be cancelled, the scheduler decides.
+func (st *stream) enter(id string, a *accepted, supersede bool) error {
+	if id == "" {
+		return &tensor.FieldError{
+			Field: "request_id", Want: "an id, because answers on a stream come in any order", Got: "none",
+		}
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if _, taken := st.inFlight[id]; taken {
+		return &tensor.FieldError{
+			Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(id),
+		}
+	}
+	if supersede {
+		for _, older := range st.inFlight {
+			if older.episode == a.episode {
+				older.cancel(predict.ErrSuperseded)
+			}
+		}
+	}
+	st.inFlight[id] = a
+	return nil
+}
+
+func (st *stream) leave(id string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.inFlight, id)
+}
+
+// send answers one request. It blocks while the caller does not read.
+func (st *stream) send(c *codec, at predict.Place, err error) {
+	answer := streamAnswer(c.ID, c.response)
+	if err != nil {
+		answer.Result = &weftv1.PredictStreamResponse_Error{Error: status.Of(err, at).Proto()}
+	}
+	st.sendMu.Lock()
+	defer st.sendMu.Unlock()
+	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of
+	// it too. Answers that are too large to send have become errors before (codec.Encode).
+	_ = st.rpc.Send(answer)
+}
+
+// streamAnswer returns the message that carries a response on a stream.
+func streamAnswer(id string, resp *weftv1.PredictResponse) *weftv1.PredictStreamResponse {
+	return &weftv1.PredictStreamResponse{RequestId: id, Result: &weftv1.PredictStreamResponse_Response{Response: resp}}
+}

@@ -1,0 +1,59 @@
+package weftapi_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/server/weftapi"
+)
+
+// noModels knows no model.
+type noModels struct{ predict.Models }
+
+func (noModels) Snapshot() *catalog.Snapshot { return &catalog.Snapshot{} }
+
+// oneRequest is a stream that brings one request and, while the answer is sent, looks at the server.
+type oneRequest struct {
+	weftv1.PredictionService_PredictStreamServer
+	ctx      context.Context //nolint:containedctx // gRPC's interface asks for it
+	requests chan *weftv1.PredictStreamRequest
+	sending  func()
+}
+
+func (o *oneRequest) Context() context.Context { return o.ctx }
+
+func (o *oneRequest) Recv() (*weftv1.PredictStreamRequest, error) {
+	if m, ok := <-o.requests; ok {
+		return m, nil
+	}
+	return nil, io.EOF
+}
+
+func (o *oneRequest) Send(*weftv1.PredictStreamResponse) error {
+	o.sending()
+	return nil
+}
+
+func TestUnsentAnswersAreInTheServer(t *testing.T) {
+	pipeline := predict.New(predict.Config{
+		MaxConcurrentRequests: 1, Explain: status.Explain, Logger: slog.New(slog.DiscardHandler),
+	}, noModels{})
+	s := weftapi.Predictions{API: &weftapi.API{Pipeline: pipeline, MaxInFlightPerStream: 2, MaxMessageBytes: 1 << 20}}
+	stream := &oneRequest{ctx: t.Context(), requests: make(chan *weftv1.PredictStreamRequest, 1)}
+	inside := -1
+	stream.sending = func() { inside = pipeline.Gate().Inside() }
+	stream.requests <- &weftv1.PredictStreamRequest{Request: &weftv1.PredictRequest{RequestId: "a"}}
+	close(stream.requests)
+	if err := s.PredictStream(stream); err != nil {
+		t.Fatal(err)
+	}
+	if inside != 1 || pipeline.Gate().Inside() != 0 {
+		t.Errorf("%d requests in the server while the answer is sent, %d afterwards; want 1 and 0", inside, pipeline.Gate().Inside())
+	}
+}

@@ -1,0 +1,119 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Form is the way in which a message carries elements.
+type Form uint8
+
+// The forms of messages.
+const (
+	None Form = iota // no elements
+	Raw
+	Typed
+)
+
+// list is one of the fields in which a message may carry elements.
+type list uint8
+
+const (
+	listNone list = iota
+	listRaw
+	listFloat
+	listDouble
+	listInt32
+	listInt64
+	listUint32
+	listUint64
+	listBool
+	listString
+	lists // how many there are
+)
+
+// listNames are the names of the message's fields.
+var listNames = [lists]string{
+	listRaw: "raw", listFloat: "float_values", listDouble: "double_values", listInt32: "int32_values",
+	listInt64: "int64_values", listUint32: "uint32_values", listUint64: "uint64_values", listBool: "bool_values",
+	listString: "string_values",
+}
+
+// typedList returns the typed list that belongs to an element type.
+func typedList(d tensor.DType) list {
+	switch d {
+	case tensor.Float16, tensor.BFloat16, tensor.Float32:
+		return listFloat
+	case tensor.Float64:
+		return listDouble
+	case tensor.Int8, tensor.Int16, tensor.Int32:
+		return listInt32
+	case tensor.Int64:
+		return listInt64
+	case tensor.Uint8, tensor.Uint16, tensor.Uint32:
+		return listUint32
+	case tensor.Uint64:
+		return listUint64
+	case tensor.Bool:
+		return listBool
+	case tensor.String:
+		return listString
+	default:
+		return listNone
+	}
+}
+
+// sizes counts what each field of a message holds: bytes of raw, elements of the lists.
+type sizes [lists]int
+
+// names lists the fields that hold something.
+func (s *sizes) names() string {
+	var names []string
+	for l, size := range s {
+		if size > 0 {
+			names = append(names, listNames[l])
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+func sizesOf(m *weftv1.Tensor) sizes {
+	return sizes{
+		listRaw: len(m.GetRaw()), listFloat: len(m.GetFloatValues()), listDouble: len(m.GetDoubleValues()),
+		listInt32: len(m.GetInt32Values()), listInt64: len(m.GetInt64Values()), listUint32: len(m.GetUint32Values()),
+		listUint64: len(m.GetUint64Values()), listBool: len(m.GetBoolValues()), listString: len(m.GetStringValues()),
+	}
+}
+
+// usedList returns the field that carries the elements, and complains unless it is the only one, fits the element type,
+// and is there when there are elements.
+func usedList(dtype tensor.DType, shape tensor.Shape, count int64, sizes *sizes) (list, error) {
+	present, used := 0, listNone
+	for l, size := range sizes {
+		if size > 0 {
+			used = list(l)
+			present++
+		}
+	}
+	switch typed := typedList(dtype); {
+	case present > 1:
+		return listNone, fault("", "one representation of the elements", sizes.names())
+	case used == listNone && count > 0:
+		return listNone, fault("", fmt.Sprintf("%d elements (shape %v) in %s", count, shape, listsFor(dtype)), "none")
+	case used == listRaw && dtype == tensor.String, used > listRaw && used != typed:
+		want := fmt.Sprintf("%v elements in %s", dtype, listsFor(dtype))
+		return listNone, fault(listNames[used], want, listNames[used])
+	}
+	return used, nil
+}
+
+// listsFor names the fields that may carry elements of a type.
+func listsFor(dtype tensor.DType) string {
+	if dtype == tensor.String {
+		return listNames[listString]
+	}
+	return "raw or " + listNames[typedList(dtype)]
+}

@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+var priorities = [...]sharedsched.Priority{
+	weftv1.Priority_PRIORITY_UNSPECIFIED:    sharedsched.Critical,
+	weftv1.Priority_PRIORITY_CRITICAL:       sharedsched.Critical,
+	weftv1.Priority_PRIORITY_CRITICAL_PLUS:  sharedsched.CriticalPlus,
+	weftv1.Priority_PRIORITY_SHEDDABLE:      sharedsched.Sheddable,
+	weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: sharedsched.SheddablePlus,
+}
+
+// Request returns what a message asks for, but for the limit and the codec. It aliases the message.
+func Request(m *weftv1.PredictRequest) predict.Request {
+	r := predict.Request{
+		Model: m.GetModel().GetName(), Choice: Choice(m.GetModel()),
+		ID: m.GetRequestId(), Episode: m.GetEpisodeId(), EndOfEpisode: m.GetEndOfEpisode(),
+		Target: m.GetTargetLatency().AsDuration(), Outputs: m.GetOutputs(), Inputs: len(m.GetInputs()),
+		Fault: check(m), Message: m,
+	}
+	if r.Fault == nil {
+		r.Priority = priorities[m.GetPriority()]
+	}
+	return r
+}
+
+// RequestMessage returns the message of a request that may have come by another protocol, with the inputs that could be
+// read.
+func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
+	if m, ok := r.Request.Message.(*weftv1.PredictRequest); ok {
+		return m
+	}
+	m := &weftv1.PredictRequest{
+		Model:     &weftv1.ModelSpec{Name: r.Request.Model},
+		RequestId: r.Request.ID, EpisodeId: r.Request.Episode, EndOfEpisode: r.Request.EndOfEpisode,
+		Priority: weftv1.Priority(slices.Index(priorities[1:], r.Request.Priority) + 1), Outputs: r.Request.Outputs,
+		Inputs: map[string]*weftv1.Tensor{},
+	}
+	switch c := r.Request.Choice; {
+	case c.Version != nil:
+		m.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: *c.Version}
+	case c.Label != nil:
+		m.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: *c.Label}
+	}
+	if r.Request.Target != 0 {
+		m.TargetLatency = durationpb.New(r.Request.Target)
+	}
+	for spec, t := range r.Inputs() {
+		m.Inputs[spec.Name] = Encode(t, true)
+	}
+	return m
+}
+
+// Choice says which version a message asks for in the terms of routing.
+func Choice(spec *weftv1.ModelSpec) routing.Choice {
+	switch c := spec.GetVersionChoice().(type) {
+	case *weftv1.ModelSpec_Version:
+		return routing.Choice{Version: &c.Version}
+	case *weftv1.ModelSpec_Label:
+		return routing.Choice{Label: &c.Label}
+	}
+	return routing.Choice{}
+}
+
+// check refuses values that are none of the API's. The error is a *tensor.FieldError.
+func check(m *weftv1.PredictRequest) error {
+	if err := checkEnum("priority", int32(m.GetPriority()), weftv1.Priority_name); err != nil {
+		return err
+	}
+	if err := checkEnum("output_encoding", int32(m.GetOutputEncoding()), weftv1.OutputEncoding_name); err != nil {
+		return err
+	}
+	if d := m.GetTargetLatency(); d != nil {
+		return CheckDuration("target_latency", d, 0)
+	}
+	return nil
+}
+
+func checkEnum(field string, value int32, names map[int32]string) error {
+	if _, ok := names[value]; ok {
+		return nil
+	}
+	var all []string
+	for _, known := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, names[known])
+	}
+	return &tensor.FieldError{Field: field, Want: "one of " + strings.Join(all, ", "), Got: strconv.Itoa(int(value))}
+}
+
+// CheckDuration refuses malformed durations and those below least. The error is a *tensor.FieldError.
+func CheckDuration(field string, d *durationpb.Duration, least time.Duration) error {
+	if d.CheckValid() != nil || d.AsDuration() < least {
+		return &tensor.FieldError{
+			Field: field, Want: fmt.Sprintf("a duration of at least %v", least),
+			Got: fmt.Sprintf("%ds %dns", d.GetSeconds(), d.GetNanos()),
+		}
+	}
+	return nil
+}

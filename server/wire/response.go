@@ -1,0 +1,56 @@
+package wire
+
+import (
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+var flushReasons = map[sharedsched.FlushReason]weftv1.FlushReason{
+	sharedsched.FlushBudgetReached:           weftv1.FlushReason_FLUSH_REASON_BUDGET_REACHED,
+	sharedsched.FlushTimeout:                 weftv1.FlushReason_FLUSH_REASON_TIMEOUT,
+	sharedsched.FlushSingleRequestOverBudget: weftv1.FlushReason_FLUSH_REASON_SINGLE_REQUEST_OVER_BUDGET,
+	sharedsched.FlushFull:                    weftv1.FlushReason_FLUSH_REASON_FULL,
+	sharedsched.FlushDeviceIdle:              weftv1.FlushReason_FLUSH_REASON_DEVICE_IDLE,
+	sharedsched.FlushDeadline:                weftv1.FlushReason_FLUSH_REASON_DEADLINE,
+	sharedsched.FlushDrain:                   weftv1.FlushReason_FLUSH_REASON_DRAIN,
+	sharedsched.FlushUnbatched:               weftv1.FlushReason_FLUSH_REASON_UNBATCHED,
+}
+
+// Response returns the message that answers a request, with outputs that are raw or in typed lists.
+func Response(requestID string, result *predict.Result, raw bool) *weftv1.PredictResponse {
+	// One piece of memory for all that every answer has.
+	answer := &struct {
+		weftv1.PredictResponse
+		model     weftv1.ModelSpec
+		version   weftv1.ModelSpec_Version
+		execution weftv1.ExecutionInfo
+	}{}
+	at, o := &result.Place, result.Outcome()
+	answer.version.Version = at.Version
+	answer.model.Name, answer.model.VersionChoice = at.Model, &answer.version
+	x := &answer.execution
+	x.Slot, x.RoutingDegraded, x.FailedOverFrom = at.Slot, at.Degraded, at.FailedOverFrom
+	x.QueueUs, x.ComputeUs = o.Queue.Microseconds(), o.Compute.Microseconds()
+	x.DeviceUs, x.Device = o.DeviceTime.Microseconds(), o.Device
+	x.BatchRequests, x.BatchRows, x.PaddedRows = int32(o.BatchRequests), int32(o.BatchRows), int32(o.PaddedRows)
+	x.Executions, x.FlushReason = int32(o.Executions), flushReasons[o.Reason]
+	m := &answer.PredictResponse
+	m.RequestId, m.Model, m.Execution = requestID, &answer.model, x
+	m.Outputs = make(map[string]*weftv1.Tensor, result.Len())
+	for spec, t := range result.Outputs() {
+		m.Outputs[spec.Name] = Encode(t, raw)
+	}
+	return m
+}
+
+// ResponseMessage returns the answer to a request that may have come by another protocol; nil if there was none.
+func ResponseMessage(r *predict.Recorded) *weftv1.PredictResponse {
+	if r.Result == nil {
+		return nil
+	}
+	if m, ok := r.Result.Message.(*weftv1.PredictResponse); ok {
+		return m
+	}
+	return Response(r.Request.ID, r.Result, true)
+}

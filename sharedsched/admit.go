@@ -1,0 +1,211 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// Admission refuses at once what cannot be answered, for three reasons: bounds keep memory finite, a limit that cannot
+// be met saves its caller the wait, and what is beyond a flow's share of a contended device is kept in front of the
+// door, where it delays nobody. A refusal is final and early, so it rests only on what was measured.
+
+// submit carries out EventSubmit. The checks stand in the order of what they cost; the first that refuses is the one
+// that is told.
+func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
+	v := c.version(id)
+	c.seq++
+	switch {
+	case t.Rows < 1:
+		return 0, acts, ErrNoRows
+	case c.draining:
+		return 0, acts, ErrDraining
+	case v == nil || v.closing:
+		return 0, acts, ErrRemoved
+	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows && !t.Alone:
+		return 0, acts, ErrTooManyRows
+	}
+	if limit == Never {
+		limit = c.limit(id, now)
+	}
+	if limit <= now {
+		return 0, acts, ErrExpired
+	}
+	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
+		return 0, acts, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
+	}
+	victim := int32(-1)
+	if v.queued[t.Priority.class()] >= v.settings.MaxQueue {
+		if victim = v.lesser(t); victim < 0 {
+			return 0, acts, c.refuse(now, v, t, Refusal{})
+		}
+	}
+	q := c.queueFor(v, t)
+	if q == nil {
+		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
+	}
+	c.fullBatch(q) // what follows looks at the queue for what it says
+	target, named := q.target(t)
+	// Refused or not: what is asked for decides who asks for more than a share, and how large batches may be.
+	q.hear(now, t, min(target, limit.Sub(now)))
+	// An answer is never wanted later than it is worth something.
+	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
+	probe, refusal := c.unattainable(now, q, t, limit, place)
+	if refusal != nil {
+		c.touch(q) // it may have been made for this task
+		c.refreshTouched(now)
+		return 0, acts, refusal
+	}
+	// Only now: nobody is given up for a task that is then refused.
+	if victim >= 0 {
+		acts = c.drop(now, q, victim, DropRoom, 0, acts)
+	}
+	wanted := Never
+	if named {
+		wanted = endBy(place.target, now)
+	}
+	return c.enqueue(now, q, t, limit, wanted, place, probe), acts, nil
+}
+
+// limit returns the limit of a task that brings none.
+func (c *Core) limit(id VersionID, arrival Time) Time {
+	if v := c.version(id); v != nil && v.settings.MaxLatency > 0 {
+		return arrival.Add(v.settings.MaxLatency)
+	}
+	return Never
+}
+
+// lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none:
+// for background work, whose newest sample is worth the most, the one that was due first; for foreground work that is
+// not to be dropped first, the last of those that are.
+func (v *version) lesser(t *Task) int32 {
+	q := v.queues[t.Key]
+	if q == nil {
+		return -1
+	}
+	at := q.foreground // the first background task, if any
+	if t.Priority != Sheddable {
+		at--
+	}
+	if at < 0 || at >= q.ring.n {
+		return -1
+	}
+	e := q.ring.at(at)
+	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
+		return -1
+	}
+	return e.task
+}
+
+// unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its
+// queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never measured
+// refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong estimate would
+// keep itself alive by refusing everything that would correct it.
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order) (probe bool, _ *Refusal) {
+	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
+		return false, nil
+	}
+	v, d, f := q.version, q.device, q.flow
+	left := limit.Sub(now)
+	// Nearly every limit is many batches away, and that is cheap to see.
+	wait := d.freeIn(now)
+	if !t.Alone && v.settings.Batched && t.Rows <= q.most && wait+d.work+farBatches*q.full.Cost <= left {
+		return false, nil
+	}
+	own, known := c.serviceTime(q, t.Alone, t.Rows)
+	if !known {
+		return false, nil
+	}
+	before := q.work / d.parallel()
+	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
+	switch rows := q.waiting + t.Rows; {
+	case first:
+		before = 0 // not all that waits goes before it
+	case !t.Alone && v.settings.Batched && rows <= q.most: // all of it fits one batch
+		before = 0
+		own, _ = c.serviceTime(q, false, rows)
+	}
+	reason := RefusedDeadline
+	predicted := wait + before + own
+	if predicted <= left && !first && d.work > left {
+		// The device cannot serve all that waits by then, so that the flow may count on its share only.
+		fair := &d.fair[foreground]
+		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
+		if wait+asked > left {
+			reason, predicted = RefusedForGoodput, wait+asked
+		}
+	}
+	if predicted <= left {
+		return false, nil
+	}
+	switch since := &q.shape.refusing; {
+	case q.running > 0 || q.foreground > 0: // what runs or waits checks the estimate
+		*since = Never
+	case *since == Never:
+		*since = now
+	case now.Sub(*since) >= probeAfter:
+		*since = now
+		return true, nil
+	}
+	r := &Refusal{
+		Reason: reason, Queued: v.queued[foreground], MaxQueue: v.settings.MaxQueue,
+		Predicted: predicted, Limit: left, RetryAfter: -1,
+	}
+	if reason == RefusedForGoodput {
+		r.RetryAfter = predicted - left
+	}
+	c.log.refusal(now, v, r, t.Rows)
+	return false, r
+}
+
+// freeIn returns in what time a lane of the device is expected to be free, or the device where lanes share its time.
+func (d *device) freeIn(now Time) time.Duration {
+	if d.shared() {
+		return d.freeAt(now).Sub(now)
+	}
+	if d.inFlight < d.Lanes {
+		return 0
+	}
+	least := time.Duration(Never)
+	for _, l := range d.lanes {
+		if !l.est.Known() {
+			return 0 // nobody knows, and a guess must refuse nothing
+		}
+		least = min(least, l.est.Cost-now.Sub(l.started))
+	}
+	return max(0, least)
+}
+
+// serviceTime is the least time that a task of so many rows takes which has all lanes of the device to itself. It
+// reports false where that was never measured.
+func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool) {
+	s := &q.version.settings
+	if alone || !s.Batched {
+		return q.shape.AtLeast(rows)
+	}
+	each := min(rows, q.most)
+	if each == rows {
+		each = q.piece(rows)
+	}
+	full, known := q.shape.AtLeast(s.padded(each))
+	total := full * time.Duration(rows/each)
+	if rest := rows % each; rest > 0 {
+		last, _ := q.shape.AtLeast(s.padded(q.piece(rest)))
+		total += last
+	}
+	return max(full, total/q.device.parallel()), known
+}
+
+// refuse completes and logs a refusal for want of room. Room appears when the version's next batch ends.
+func (c *Core) refuse(now Time, v *version, t *Task, r Refusal) *Refusal {
+	r.Reason, r.Queued, r.MaxQueue = RefusedQueueFull, v.queued[t.Priority.class()], v.settings.MaxQueue
+	r.RetryAfter = minRetry
+	if r.Bytes > c.maxQueuedBytes {
+		r.RetryAfter = -1 // not even an empty server has that room
+	} else if q := v.queues[t.Key]; q != nil {
+		_, full, _ := c.fullBatch(q)
+		r.RetryAfter = max(r.RetryAfter, full)
+	}
+	c.log.refusal(now, v, &r, t.Rows)
+	return &r
+}

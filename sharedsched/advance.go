@@ -1,0 +1,32 @@
+package sharedsched
+
+// advance carries out EventAdvance.
+func (c *Core) advance(now Time, acts []Action) []Action {
+	// Limits first: whether a queue is held on depends on who is left in it.
+	for {
+		slot, ok := c.limits.due(now, &c.slab)
+		if !ok {
+			break
+		}
+		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
+		acts = c.stop(now, slot, EndExpired, acts)
+	}
+	for _, d := range c.devices {
+		if d.turn <= now {
+			d.turn = 0
+		}
+	}
+	// Each of these either becomes ready, or is watched until a later time: no queue comes twice.
+	for {
+		id, at, ok := c.holds.Min()
+		if !ok || Time(at) > now {
+			break
+		}
+		c.refresh(now, c.queues[id])
+	}
+	if len(c.bounded) > 0 {
+		c.raiseBounds(now)
+	}
+	c.refreshTouched(now)
+	return acts
+}

@@ -1,0 +1,22 @@
+package sharedsched
+
+// A server stops in three steps: it takes its last requests and holds nothing (hurry), takes no more and runs what it
+// has (drain), and gives up what is still there (close).
+
+// hurry carries out EventHurry.
+func (c *Core) hurry(now Time) {
+	c.hurrying = true
+	c.refreshAll(now)
+}
+
+// drain carries out EventDrain.
+func (c *Core) drain(now Time) {
+	c.draining = true
+	c.refreshAll(now)
+}
+
+// close carries out EventClose.
+func (c *Core) close(now Time, acts []Action) []Action {
+	c.draining = true
+	return c.stopAll(now, EndClosed, func(*queue) bool { return true }, acts)
+}

@@ -1,0 +1,53 @@
+package sharedsched
+
+import (
+	"io"
+	"time"
+)
+
+// Config is what a Scheduler is made with. All of it is fixed for its life, but devices may come and go
+// (EventAddDevice).
+type Config struct {
+	Devices []Device
+	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
+	// as well, so that urgent work goes first. Zero: whoever is furthest behind goes first. Too low costs batches and
+	// deadlines, too high lets a burst of one model delay the others for that long.
+	FairnessWindow time.Duration
+	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts
+	// that memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
+	MaxQueuedBytes int64
+	// Trace is given lines of JSON, one for each event and what was decided, so that Replay can decide it again. A
+	// goroutine of the Scheduler writes to it, with no lock held; Close writes what is left. Nil: none.
+	Trace io.Writer `json:"-"`
+	// TraceCut is called once, from a goroutine of its own, if Trace does not keep up and is cut: when more than 16 MiB
+	// wait for it the trace ends with a line that says so, and the scheduler goes on without. May be nil.
+	TraceCut func() `json:"-"`
+	// Telemetry says in what state the devices are. Nil: nothing but what executions take is known of that.
+	Telemetry Telemetry `json:"-"`
+	Variant   Variant
+}
+
+// Device is one processor that executes batches.
+type Device struct {
+	Name string
+	// Class groups devices on which the same batch takes the same time, such as "cpu".
+	Class string
+	// Lanes is how many batches may be in flight at once; each lane is one batch thread. At least 1.
+	Lanes int
+	// Handover is for lanes that share the device's time, so that batches side by side slow each other: the next one is
+	// started when no more device time than this, or a tenth of a batch, is left of those in flight (handover.go). Too
+	// low leaves the device idle while a batch is assembled and copied, too high holds it for longer than one batch.
+	// Zero: lanes do not slow each other, and each takes its next batch as soon as it is free. It means nothing where
+	// there is one lane.
+	Handover time.Duration `json:",omitempty"`
+}
+
+// Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero
+// value is the algorithm.
+type Variant struct {
+	LeastSlack     bool // order by latest start instead of target
+	NoConflictRule bool // the earliest target goes first even if others are late for it
+	AllDemand      bool // fairness is owed to every queue with work, urgent or not
+	NoWindowDrop   bool // only what is hopeless is given up
+	NoAdmission    bool // only full queues refuse
+}

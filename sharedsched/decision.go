@@ -1,0 +1,120 @@
+package sharedsched
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into
+// words only when somebody asks.
+type Decision struct {
+	At      Time
+	Version VersionID
+	Name    string // of the version
+	Kind    DecisionKind
+
+	// For Ran: the batch, the rows its queue kept waiting, and the fair queue at that moment.
+	Flush               FlushReason
+	Tasks, Rows, Padded int
+	Left                int
+	Estimate            cost.Estimate
+	Lead                fairq.Tag     // of the flow's tag over the virtual time, after the charge
+	Rule                PickRule      // why this queue
+	Slack               time.Duration // from now to the latest start that meets the first target; negative: too late
+	Demanding           int           // flows that demanded service, this one included if it did
+
+	Refused Refusal // for Refused
+
+	// For Dropped: why, how long the task had waited, the time it had left, and the time that an execution of it takes.
+	Drop               DropReason
+	Waited, Had, Needs time.Duration
+}
+
+// DecisionKind tells what was decided.
+type DecisionKind uint8
+
+// The kinds of decision.
+const (
+	// Ran: a batch was started.
+	Ran DecisionKind = iota + 1
+	// Refused: a task was not admitted.
+	Refused
+	// Dropped: a task was given up while it waited.
+	Dropped
+)
+
+// String returns ran, refused or dropped.
+func (k DecisionKind) String() string {
+	return [...]string{"none", "ran", "refused", "dropped"}[k]
+}
+
+// PickRule says why a queue was served and not another.
+type PickRule uint8
+
+// The rules of the pick.
+const (
+	// PickEarliest: its target is the earliest among the flows within the fairness window.
+	PickEarliest PickRule = iota
+	// PickBehind: of those that could not all be in time its flow is furthest behind.
+	PickBehind
+	// PickFull: nobody is in a hurry: of the flows with full batches its is furthest behind.
+	PickFull
+	// PickIdle: nobody demands service: its slack is the least.
+	PickIdle
+	// PickBackground: no foreground task waits.
+	PickBackground
+)
+
+var pickRules = [...]string{
+	PickEarliest: "earliest target", PickBehind: "furthest behind of those in conflict", PickFull: "furthest behind, no hurry",
+	PickIdle: "least slack, device idle", PickBackground: "background",
+}
+
+// String names the rule.
+func (r PickRule) String() string { return pickRules[r] }
+
+// DropReason says why a waiting task was given up.
+type DropReason uint8
+
+// The drop reasons.
+const (
+	// DropExpired: its limit passed.
+	DropExpired DropReason = iota
+	// DropHopeless: it could not have met its limit any more.
+	DropHopeless
+	// DropWindow: for the sake of a larger batch of those behind it.
+	DropWindow
+	// DropRoom: to make room for a task that matters more, or is newer.
+	DropRoom
+)
+
+var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", DropWindow: "window", DropRoom: "room"}
+
+// String returns expired, hopeless, window or room.
+func (r DropReason) String() string { return dropReasons[r] }
+
+// String tells the decision and its reason in one line.
+func (d Decision) String() string {
+	switch d.Kind {
+	case Ran:
+		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows left waiting, flow %v ahead of virtual time",
+			d.Tasks, d.Rows, d.Padded, d.Flush, d.Rule, d.Slack, d.Demanding, d.Estimate.Cost, d.Estimate.Source, d.Left, time.Duration(d.Lead))
+	case Refused:
+		return fmt.Sprintf("refused %d rows: %v", d.Rows, &d.Refused)
+	case Dropped:
+		switch d.Drop {
+		case DropExpired:
+			return fmt.Sprintf("dropped %d rows: the limit passed after %v in the queue", d.Rows, d.Waited)
+		case DropHopeless:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, an execution takes %v", d.Rows, d.Waited, d.Had, d.Needs)
+		case DropWindow:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, a batch of those behind takes %v and is worth more", d.Rows, d.Waited, d.Had, d.Needs)
+		case DropRoom:
+			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters more", d.Rows, d.Waited)
+		}
+	}
+	return "nothing"
+}

@@ -1,0 +1,160 @@
+package sharedsched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+	"github.com/weftserve/weft/sharedsched/iheap"
+)
+
+// device is what Core knows of a Device. It is there from EventAddDevice to EventRemoveDevice. What runs there then
+// still ends on it, and its flows point to it until they are removed; nothing else does.
+type device struct {
+	Device
+	lanes      []*lane
+	removed    bool
+	fair       [2]fairq.Queue // by class
+	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
+	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
+	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
+	state      cost.Device    // as far as it changes what executions cost
+	memory     deviceMemory
+	cap        batchCap
+	guard      guard
+	work       time.Duration // that the waiting foreground tasks are expected to cost
+	foreground int           // tasks of class foreground that wait
+	inFlight   int           // lanes with a batch
+	since      Time          // when the in-flight set last changed
+	turn       Time          // before it no batch is started beside those in flight; see setTurn
+	free       Time          // as of the last pick, when what is started has the device to itself
+	busy       time.Duration // time with at least one batch in flight
+	looked     uint64        // revision of cap and state as of which held queues were last looked at
+}
+
+// device returns the one of that name, nil if there is none.
+func (c *Core) device(name string) *device {
+	if i := slices.IndexFunc(c.devices, func(d *device) bool { return d.Name == name }); i >= 0 {
+		return c.devices[i]
+	}
+	return nil
+}
+
+// addDevice carries out EventAddDevice.
+func (c *Core) addDevice(added Device) (first LaneID, err error) {
+	switch {
+	case added.Lanes < 1:
+		return 0, fmt.Errorf("sharedsched: device %q has %d lanes, must have at least 1", added.Name, added.Lanes)
+	case c.device(added.Name) != nil:
+		return 0, fmt.Errorf("sharedsched: there is a device %q already", added.Name)
+	}
+	d := &device{Device: added}
+	d.fair[foreground].Window = c.window
+	first = c.freeLanes(added.Lanes)
+	for id := first; id < first+LaneID(added.Lanes); id++ {
+		c.lanes[id] = &lane{id: id, device: d}
+		d.lanes = append(d.lanes, c.lanes[id])
+	}
+	c.devices = append(c.devices, d)
+	return first, nil
+}
+
+// freeLanes returns the first of n ids of lanes that follow each other and name none: ids of devices that are gone
+// where there are enough, so that devices may come and go for ever.
+func (c *Core) freeLanes(n int) LaneID {
+	free := 0
+	for i, l := range c.lanes {
+		if l != nil {
+			free = 0
+		} else if free++; free == n {
+			return LaneID(i + 1 - n)
+		}
+	}
+	first := len(c.lanes) - free
+	c.lanes = append(c.lanes, make([]*lane, n-free)...)
+	return LaneID(first)
+}
+
+// removeDevice carries out EventRemoveDevice.
+func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, error) {
+	d := c.device(name)
+	if d == nil {
+		return acts, fmt.Errorf("sharedsched: there is no device %q to remove", name)
+	}
+	// Whoever looks for devices finds it no longer. Lanes with a batch, versions with a task, and flows still do.
+	d.removed = true
+	c.devices = slices.DeleteFunc(c.devices, func(other *device) bool { return other == d })
+	for _, l := range d.lanes {
+		if !l.running {
+			c.lanes[l.id] = nil
+		}
+	}
+	for _, v := range c.versions {
+		if v != nil && v.flow.device == d {
+			v.closing = true
+		}
+	}
+	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, acts)
+	// Those of which nothing waited and nothing runs; of the others the end of their last task tells.
+	for _, v := range c.versions {
+		if v != nil && v.flow.device == d {
+			acts = c.retire(v, acts)
+		}
+	}
+	return acts, nil
+}
+
+// observe carries out EventObserve.
+func (c *Core) observe(now Time, name string, s cost.Sample) {
+	d := c.device(name)
+	if d == nil {
+		return
+	}
+	if s.Expired {
+		s.MemoryFree, s.MemoryTotal = 0, 0
+	}
+	c.setMemory(d, deviceMemory{s.MemoryFree, s.MemoryTotal})
+	before := d.state.Revision()
+	d.state.Observe(s)
+	if d.state.Revision() != before {
+		for _, v := range c.versions {
+			if v != nil && v.flow.device == d {
+				c.touchVersion(v)
+			}
+		}
+	}
+	c.refreshTouched(now)
+}
+
+// hasWork reports whether a pick would find a queue, or a task to give up.
+func (d *device) hasWork() bool {
+	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
+}
+
+// block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now
+// have to wait.
+func (d *device) block() time.Duration {
+	_, key, _ := d.blocks.Min()
+	return -time.Duration(key)
+}
+
+// accrue divides the time since the last change equally among the batches in flight on the device, so that the shares
+// sum to its busy time. A remainder of nanoseconds goes to the first.
+func (d *device) accrue(now Time) {
+	passed := now.Sub(d.since)
+	d.since = now
+	if d.inFlight == 0 {
+		return
+	}
+	d.busy += passed
+	each := passed / time.Duration(d.inFlight)
+	rest := passed - each*time.Duration(d.inFlight)
+	for _, l := range d.lanes {
+		if l.running {
+			l.share += each + rest
+			rest = 0
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package sharedsched
+
+import "time"
+
+// In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches
+// of the few that still make it, and the device would be wasted on their fixed costs. Instead those whose limits would
+// cut the next batch short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP 2019).
+
+// dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone
+// now.
+func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
+	if _, _, high := c.fullBatch(q); high == 0 {
+		return acts
+	}
+	for q.ring.n > 0 {
+		slot := q.ring.at(0).task
+		needs, hopeless := c.hopeless(q, &c.tasks[slot])
+		if !hopeless {
+			break
+		}
+		acts = c.drop(now, q, slot, DropHopeless, needs, acts)
+	}
+	return acts
+}
+
+// hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
+func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) {
+	rows := t.rows - t.next
+	each := rows
+	if !t.alone && q.version.settings.Batched {
+		// Nearly every task meets its limit even in a full batch, and that is cheap to see.
+		if t.deadline() >= q.device.free.Add(q.fullHigh) {
+			return 0, false
+		}
+		rows = min(rows, q.most)
+		each = q.piece(rows)
+	}
+	cost := q.inParts(rows, each)
+	return cost, t.deadline() < q.device.free.Add(cost+cost/margin)
+}
+
+// giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
+// rows that the batch may have so that all who stay in it meet their limits. The head is not hopeless.
+func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
+	most, _, high := c.fullBatch(q)
+	if first := &c.tasks[q.ring.at(0).task]; high == 0 || first.alone || !q.version.settings.Batched {
+		return most, acts
+	}
+	// The common case costs one comparison for each task of the batch.
+	if !c.tight(q, most, q.device.free.Add(high)) {
+		return most, acts
+	}
+	end, loose, acts := c.sift(now, q, most, acts)
+	few := c.fit(q, most)    // rows of the batch if nobody is given up
+	many := min(loose, most) // rows of the batch if those are whose limits are before its end
+	tenths := int64(worth)
+	if q.flow.recent.beyond {
+		tenths = worthBeyond
+	}
+	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
+		return few, acts
+	}
+	// Only of one rank: work that matters more is not given up for a larger batch of work that matters less.
+	needs := end.Sub(now)
+	rank := q.ring.at(0).rank
+	for i, rows := 0, 0; i < q.ring.n && rows < many; {
+		slot := q.ring.at(i).task
+		t := &c.tasks[slot]
+		if t.alone || t.rank != rank {
+			break
+		}
+		if t.deadline() < end {
+			acts = c.drop(now, q, slot, DropWindow, needs, acts)
+			continue
+		}
+		rows += t.rows - t.next
+		i++
+	}
+	return many, acts
+}
+
+// tight reports whether one of the tasks of the next rows has its limit before end.
+func (c *Core) tight(q *queue, rows int, end Time) bool {
+	for i := 0; i < q.ring.n && rows > 0; i++ {
+		t := &c.tasks[q.ring.at(i).task]
+		if t.deadline() < end {
+			return true
+		}
+		rows -= t.rows - t.next
+	}
+	return false
+}
+
+// sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch
+// of what is left would end and how many rows there are, up to two batches, whose limits are not before that.
+func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loose int, _ []Action) {
+	seen := 0
+	rank := q.ring.at(0).rank
+	peers := 0
+	for i := 0; i < q.ring.n && seen < windowBatches*most; {
+		slot := q.ring.at(i).task
+		t := &c.tasks[slot]
+		if t.alone || t.rank != rank {
+			break
+		}
+		if needs, hopeless := c.hopeless(q, t); hopeless {
+			acts = c.drop(now, q, slot, DropHopeless, needs, acts)
+			continue
+		}
+		seen += t.rows - t.next
+		i++
+		peers = i
+	}
+	end = q.device.free.Add(q.high(min(seen, most)))
+	for i := range peers {
+		t := &c.tasks[q.ring.at(i).task]
+		rows := t.rows - t.next
+		if t.deadline() >= end {
+			loose += rows
+		}
+	}
+	return end, loose, acts
+}
+
+// fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
+// what the head needs.
+func (c *Core) fit(q *queue, most int) int {
+	rows := 0
+	soonest := Never
+	for i := 0; i < q.ring.n && rows < most; i++ {
+		t := &c.tasks[q.ring.at(i).task]
+		soonest = min(soonest, t.deadline())
+		next := min(rows+t.rows-t.next, most)
+		if rows > 0 && soonest < q.device.free.Add(q.high(next)) {
+			break
+		}
+		rows = next
+	}
+	return rows
+}
+
+// drop gives up a waiting task of the queue.
+func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, acts []Action) []Action {
+	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
+	had := c.tasks[slot].limit.Sub(now)
+	before := len(acts)
+	acts = c.stop(now, slot, EndDropped, acts)
+	if len(acts) > before { // else some of its rows are running
+		a := &acts[before]
+		a.Drop, a.Had, a.Needs, a.RetryAfter = why, had, needs, q.full.Cost
+	}
+	return acts
+}

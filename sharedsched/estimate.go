@@ -1,0 +1,63 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+)
+
+// Everything else asks here what executions of a queue cost. The cost model (package cost) answers for a shape; the
+// queue keeps the answers that are needed for every task.
+
+// fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and
+// what it will hardly exceed. They change only with the curve, the settings and the device, far less often than they
+// are asked for, and are kept in the queue: who changes a curve, settings or memory says so by touchShape or
+// touchVersion, so that nothing but the device's revisions is looked at each time. Admission asks once and then looks
+// at the queue.
+func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
+	d := q.device
+	if now := 1 + d.state.Revision() + d.cap.revision; now != q.asOf { // neither ever decreases
+		s := &q.version.settings
+		q.asOf = now
+		q.learning = q.shape.ColdInFlight()
+		budget := s.MaxBatchCost
+		if s.Adaptive && d.cap.most > 0 && (budget == 0 || d.cap.most < budget) {
+			budget = d.cap.most
+		}
+		q.ownCost = q.shape.Estimate(s.padded(q.shape.MaxRows(s.MaxBatchCost, s.MaxBatchSize, s.padded))).Cost
+		limit := q.mayTake()
+		q.most = q.shape.MaxRows(budget, limit, s.padded)
+		q.bound = q.most < limit && budget > 0 && q.shape.Estimate(s.padded(q.most+1)).Cost > budget
+		q.full = q.shape.Estimate(s.padded(q.most))
+		q.fullHigh = q.high(q.most)
+		q.rowCost = q.shape.Estimate(s.padded(1)).Cost
+	}
+	return q.most, q.full.Cost, q.fullHigh
+}
+
+// estimate returns what an execution of so many rows costs, as of the last fullBatch for what is asked most often: a
+// full batch.
+func (q *queue) estimate(rows int) cost.Estimate {
+	if rows == q.full.Rows {
+		return q.full
+	}
+	return q.shape.Estimate(rows)
+}
+
+// high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not
+// known must not turn anything away.
+func (q *queue) high(rows int) time.Duration {
+	e := q.estimate(q.version.settings.padded(rows))
+	if !e.Known() {
+		return 0
+	}
+	return max(e.High, e.Cost+e.Cost/margin)
+}
+
+// part returns what rows cost as a part of a full batch.
+func (q *queue) part(rows int) time.Duration {
+	if q.most == 1 {
+		return q.full.Cost * time.Duration(rows)
+	}
+	return q.full.Cost * time.Duration(rows) / time.Duration(q.most)
+}

@@ -1,0 +1,83 @@
+package sharedsched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/fairq"
+	"github.com/weftserve/weft/sharedsched/iheap"
+)
+
+// FlowID names a flow: what fairness is owed to.
+type FlowID int32
+
+// flow is what fairness is owed to. It demands service in a class while one of its queues demands it there: the fair
+// queue of its device then knows by when, which is when the first of them is due (tell).
+type flow struct {
+	id     FlowID
+	name   string
+	device *device
+	weight float64
+	served time.Duration // device time, ever
+	work   time.Duration // that its waiting foreground tasks are expected to cost
+	demand [2]iheap.Heap // local ids of its demanding queues, by when they are due
+	first  [2]*queue     // the one that is due first, nil if there is none
+	locals []*queue      // by local id, nil when free
+	recent recent
+}
+
+// addFlow carries out EventAddFlow.
+func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) {
+	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
+		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight, float64(fairq.MaxWeight))
+	}
+	d := c.device(deviceName)
+	if d == nil {
+		return 0, fmt.Errorf("sharedsched: flow %q asks for device %q, which is not configured", name, deviceName)
+	}
+	id := FlowID(len(c.flows))
+	if n := len(c.freeFlows); n > 0 {
+		id = c.freeFlows[n-1]
+		c.freeFlows = c.freeFlows[:n-1]
+	} else {
+		c.flows = append(c.flows, nil)
+	}
+	c.flows[id] = &flow{id: id, name: name, device: d, weight: weight}
+	for k := range d.fair {
+		d.fair[k].Set(fairq.Flow(id), weight)
+	}
+	return id, nil
+}
+
+// removeFlow carries out EventRemoveFlow.
+func (c *Core) removeFlow(f FlowID) {
+	d := c.flows[f].device
+	for k := range d.fair {
+		d.fair[k].Remove(fairq.Flow(f))
+	}
+	c.flows[f] = nil
+	c.freeFlows = append(c.freeFlows, f)
+}
+
+// take gives a queue the least local id that is free, so that the heaps of the flow stay as small as it has queues.
+func (f *flow) take(q *queue) int32 {
+	i := slices.Index(f.locals, nil)
+	if i < 0 {
+		i = len(f.locals)
+		f.locals = append(f.locals, nil)
+	}
+	f.locals[i] = q
+	return int32(i)
+}
+
+// tell tells the fair queue whether the flow demands service, and by when.
+func (c *Core) tell(f *flow, k class) {
+	if local, due, ok := f.demand[k].Min(); ok {
+		f.first[k] = f.locals[local]
+		f.device.fair[k].Demand(fairq.Flow(f.id), due)
+	} else {
+		f.first[k] = nil
+		f.device.fair[k].Rest(fairq.Flow(f.id))
+	}
+}

@@ -1,0 +1,91 @@
+package sharedsched
+
+// A batch is a prefix of its queue. How many rows it takes is decided by the least of what its limits, the sizes that
+// are allowed, memory and the device cap, and those who may come meanwhile leave room for.
+
+// form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
+// that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
+// for it. Behind foreground tasks, background ones only take the place of padding: nobody waits longer for them.
+func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
+	v := q.version
+	s := &v.settings
+	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
+	b.Alone, b.Reason = false, FlushUnspecified
+	room, acts := c.giveUp(now, q, acts)
+	if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
+		b.Alone, b.Reason = true, FlushUnbatched
+		c.takeRows(now, q, t.rows-t.next, b)
+		b.Padded = b.Rows
+		return acts
+	}
+	largest, _, _ := c.fullBatch(q)
+	most := c.size(q, min(room, c.mayBlock(now, q)))
+	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
+	head := q.ring.at(0).order
+	full := false // nothing that waits could still join
+	for q.ring.n > 0 && !full {
+		t := &c.tasks[q.ring.at(0).task]
+		if t.alone {
+			break // it gets a batch of its own
+		}
+		left, room := t.rows-t.next, most-b.Rows
+		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.order) == background
+		if behind {
+			room = min(room, s.padded(b.Rows)-b.Rows)
+			if left > room {
+				break
+			}
+		}
+		// A task that the next batch can hold is not split: its caller would wait for both.
+		if left <= room || left > most {
+			c.takeRows(now, q, min(left, room), b)
+		}
+		full = !behind && left >= room
+	}
+	b.Padded = s.padded(b.Rows)
+	if b.Reason = c.flushReason(now, q, full && most == largest, most); hurried {
+		b.Reason = FlushDeadline
+	}
+	return acts
+}
+
+// flushReason says why the batch is as it is: the first reason that would have been enough by itself. full: it has as
+// many rows as it may; most: so many.
+func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
+	s := &q.version.settings
+	switch {
+	case full && most == 1 && s.MaxBatchCost > 0 && q.rowCost > s.MaxBatchCost:
+		return FlushSingleRequestOverBudget
+	case full && q.bound:
+		return FlushBudgetReached
+	case full:
+		return FlushFull
+	case q.version.closing || c.draining || c.hurrying:
+		return FlushDrain
+	case s.BatchTimeout == 0 || q.begun:
+	case q.oldest.Add(s.BatchTimeout) > now:
+		return FlushDeadline
+	default:
+		return FlushTimeout
+	}
+	return FlushDeviceIdle
+}
+
+// takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows
+// left: its place in the order is that of its target, which a split does not change.
+func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
+	slot := q.ring.at(0).task
+	t := &c.tasks[slot]
+	if t.next == 0 {
+		t.started = now
+		t.outcome.Queue = now.Sub(t.arrival)
+	}
+	b.Spans = append(b.Spans, Span{First: t.next, Rows: rows, task: c.handle(slot)})
+	b.Rows += rows
+	t.next += rows
+	t.running += rows
+	q.waiting -= rows
+	if t.next == t.rows {
+		c.unqueue(now, q, t, taskRunning)
+	}
+}

@@ -1,0 +1,72 @@
+package sharedsched
+
+import "time"
+
+// Background work may run only as long as whoever comes next can well wait: nobody who wants an answer soon is to
+// notice that it exists.
+
+// guard knows the smallest target seen on a device in the last second: what background work must not stand in the way
+// of.
+type guard struct {
+	least [guardSteps]time.Duration // by step; 0: none
+	step  int64                     // the latest
+}
+
+// saw notes the target of a foreground task; 0: it has none that counts.
+func (g *guard) saw(now Time, target time.Duration) {
+	if target == 0 {
+		return
+	}
+	g.turn(now)
+	if l := &g.least[g.step%guardSteps]; *l == 0 || target < *l {
+		*l = target
+	}
+}
+
+// turn forgets the steps that are over. A device that rested for long has seen nothing.
+func (g *guard) turn(now Time) {
+	step := int64(now) / int64(guardStep)
+	for passed := min(step-g.step, guardSteps); passed > 0; passed-- {
+		g.least[(step-passed+1)%guardSteps] = 0
+	}
+	g.step = max(g.step, step)
+}
+
+// most returns the most device time of one background batch, 0 if there is no bound.
+func (g *guard) most(now Time) time.Duration {
+	g.turn(now)
+	least := time.Duration(0)
+	for _, l := range g.least {
+		if l > 0 && (least == 0 || l < least) {
+			least = l
+		}
+	}
+	return least / guardShare
+}
+
+// mayBlock returns the most rows that a batch of the queue may have for the sake of those who may come while it runs; 0
+// if not even one. Only background work is bounded so, unless it is draining.
+func (c *Core) mayBlock(now Time, q *queue) int {
+	most, _, _ := c.fullBatch(q)
+	if q.ring.n > 0 && classOf(q.ring.at(0).order) == foreground || q.version.closing || c.draining {
+		return most
+	}
+	limit := q.device.guard.most(now)
+	s := &q.version.settings
+	if limit == 0 {
+		return most
+	}
+	if q.ring.n > 0 {
+		if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
+			// It is all or nothing: such a task cannot be cut to what the guard allows.
+			if q.estimate(t.rows).Cost > limit {
+				return 0
+			}
+			return most
+		}
+	}
+	if q.rowCost > limit {
+		return 0
+	}
+	return min(most, q.shape.MaxRows(limit, s.MaxBatchSize, s.padded))
+}

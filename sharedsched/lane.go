@@ -1,0 +1,59 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// LaneID names a lane: one place for a batch in flight on a device.
+type LaneID int32
+
+// lane is free, or has a batch running: start takes it from the one to the other, settle back. It is gone with its
+// device, or, where the device is removed meanwhile, when its batch ends.
+type lane struct {
+	id      LaneID
+	device  *device
+	running bool
+	queue   *queue
+	class   class
+	started Time
+	due     Time // when its first task wants to be answered
+	est     cost.Estimate
+	share   time.Duration // of the device's busy time
+	batch   BatchEvent    // what the observer will be told
+}
+
+// start puts the batch in flight: the flow is charged its estimate.
+func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
+	q, k := p.queue, foreground
+	if p.rule == PickBackground {
+		k = background
+	}
+	d := l.device
+	d.accrue(now)
+	d.inFlight++
+	b.Device = d.Name
+	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
+	l.due = c.get(b.Spans[0].task).target
+	// By what is executed, not by what was asked for: padding costs as much as rows do.
+	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
+		l.est = q.shape.Begin(b.Padded)
+		c.touchShape(q.shape) // its other queues wait for the measurement
+	}
+	l.batch = BatchEvent{
+		Version: b.Version, Device: d.Name, Tasks: len(b.Spans), Rows: b.Rows, Padded: b.Padded, Reason: b.Reason,
+	}
+	if l.est.Source != cost.Unmeasured {
+		l.batch.Estimated = l.est.Cost
+	}
+	q.running++
+	q.version.account.Started++
+	q.served = true
+	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.
+	d.fair[k].Charge(fairq.Flow(q.flow.id), l.est.Cost)
+	d.setTurn(now)
+	c.touch(q)
+	c.log.batch(now, q, b, l, &d.fair[k], p)
+}

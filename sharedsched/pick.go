@@ -1,0 +1,97 @@
+package sharedsched
+
+import "time"
+
+// The pick decides between queues in the order of the package comment: urgency among those whom fairness allows to go
+// first, fairness where not all can be in time, the least slack where nobody is owed anything, and background work
+// last. A device that has foreground work never idles, unless the work is held for a batch timeout or waits for its
+// first measurements.
+
+// next carries out EventNext.
+func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
+	acts = c.advance(now, acts)
+	d := c.lanes[id].device
+	if d.turn > now {
+		return false, acts
+	}
+	d.free = d.freeAt(now) // limits are judged from then on
+	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
+	c.sweep(now, d)
+	c.touchHeld(d)
+	c.refreshTouched(now)
+	// Each turn either starts a batch, finds nothing to start, or gives up at least one task, so that it ends.
+	for {
+		p := c.pick(now, d)
+		q := p.queue
+		if q == nil {
+			return false, acts
+		}
+		waiting := q.ring.n
+		if acts = c.dropHopeless(now, q, acts); q.ring.n < waiting {
+			c.refreshTouched(now) // without them another queue may be more urgent
+			continue
+		}
+		// Before the batch is formed, which changes both: they are the reason for the pick.
+		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
+		acts = c.form(now, q, b, acts)
+		c.start(now, c.lanes[id], p, b)
+		c.refreshTouched(now)
+		return true, acts
+	}
+}
+
+// pick is the choice of a queue, and why.
+type pick struct {
+	queue     *queue
+	rule      PickRule
+	slack     time.Duration
+	demanding int
+}
+
+// pick chooses the queue to serve. Background work is looked at only when no foreground task waits on the device, ready
+// or not.
+func (c *Core) pick(now Time, d *device) pick {
+	c.promote(now, d)
+	fair := &d.fair[foreground]
+	f, ok := fair.First()
+	if !ok {
+		// Nobody is owed anything yet: rather than idle, serve the queue with the least slack.
+		if id, _, ok := d.pending.Min(); ok {
+			return pick{queue: c.queues[id], rule: PickIdle}
+		}
+		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
+	}
+	q := c.flows[f].first[foreground]
+	if q.latest > now.Add(d.block()) {
+		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes
+		// first.
+		f, _ = fair.Behind(int64(Never))
+		return pick{queue: c.flows[f].first[foreground], rule: PickFull}
+	}
+	// Those that are due before another batch of that cost could end after this one would be late, and the further the
+	// flow is ahead already, the longer it keeps them waiting. Between these fairness decides, if the flow asks for
+	// more than its share.
+	conflict := now.Add(conflictBatches*q.cost + time.Duration(fair.Lead(f)))
+	if !q.flow.recent.beyond || q.due >= conflict || c.variant.NoConflictRule {
+		return pick{queue: q, rule: PickEarliest}
+	}
+	if rival, ok := fair.Behind(int64(conflict)); ok && rival != f {
+		return pick{queue: c.flows[rival].first[foreground], rule: PickBehind}
+	}
+	return pick{queue: q, rule: PickEarliest}
+}
+
+// pickBackground chooses among background work, nil if there is none that may run now.
+func (c *Core) pickBackground(now Time, d *device) *queue {
+	for d.foreground == 0 {
+		f, ok := d.fair[background].First()
+		if !ok {
+			break
+		}
+		q := c.flows[f].first[background]
+		if c.refresh(now, q); q.stage != resting { // it may block for longer than it may have before
+			return q
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package sharedsched
+
+import "time"
+
+// Every number that tunes the scheduler is here, with its unit and its reason; the files of the rules name these only.
+// They are constants and no settings: each was chosen in the simulator (docs/SCHEDULER.md), and whoever runs a server
+// has no better way to choose. Parts of a whole are given as their divisor, or as a fraction in whole numbers, so that
+// results do not depend on rounding.
+
+// Bounds on what is kept.
+const (
+	// maxQueues is the most live queues (distinct keys), and the most shapes, of one version. Idle ones make room for
+	// new ones.
+	maxQueues = 256
+	// maxIdleKey is the longest key, in bytes, of a queue that is kept while it is idle: a key may hold the whole value
+	// of an unbatched input, and the queue is quickly made again.
+	maxIdleKey = 256
+	// defaultQueuedBytes is Config.MaxQueuedBytes where it is zero, in bytes.
+	defaultQueuedBytes = 1 << 30
+	// logSize is how many decisions are remembered: the last moments of a busy device, in less than 100 kB.
+	logSize = 256
+)
+
+// Targets and latest starts (target.go, stage.go).
+const (
+	// A task that brings no target gets this many full batches' time, within the two bounds: one batch may be running,
+	// others go first, and its own takes one.
+	targetBatches = 5
+	minTarget     = 20 * time.Millisecond
+	maxTarget     = time.Second
+	// margin is the part (one twentieth) by which a batch should start earlier than its estimate says, and of the time
+	// to its target that is kept for batches that grow meanwhile and others that are due with it.
+	margin = 20
+	// delivery is the most that is kept besides, as much again as the margin, for timers and the answer's way.
+	delivery = Time(time.Millisecond)
+)
+
+// Holding for a batch timeout (hold.go). Of the time that is left when a hold for a limit begins, a part is kept at its
+// end.
+const (
+	// holdShare is that part (one tenth), maxHoldKept the most of it: the answer must get to its caller.
+	holdShare   = 10
+	maxHoldKept = 10 * time.Millisecond
+	// timerSlack is kept in any case: timers fire late.
+	timerSlack = 200 * time.Microsecond
+)
+
+// Admission (admit.go).
+const (
+	// A limit that is further away than all work and this many full batches is met without looking closer.
+	farBatches = 2
+	// shareSlack is by how much a flow may ask for more than its share can serve in time: others may want less than
+	// theirs.
+	shareSlack = 1.5
+	// probeAfter is how long a shape may be refused on its estimates alone before one task is let through to check
+	// them.
+	probeAfter = 100 * time.Millisecond
+	// minRetry is the least time after which another attempt is proposed where a queue is full.
+	minRetry = time.Millisecond
+)
+
+// The pick (pick.go).
+const (
+	// conflictBatches is within how many batches like the candidate's a rival that is due cannot count on being in
+	// time: one for the candidate, one of about that length for itself.
+	conflictBatches = 2
+)
+
+// Early drop (drop.go). A batch that limits cut short is good enough with this many tenths of the rows per device time
+// of one without those who cut it short.
+const (
+	// worth is for most flows: a burst is to cost nobody.
+	worth = 7
+	// worthBeyond is for a flow that asks for more than its share: there somebody must lose in any case.
+	worthBeyond = 10
+	// worthUnit is what both are parts of.
+	worthUnit = 10
+	// windowBatches is how many of the next batches are looked at for rows whose limits are not pressing.
+	windowBatches = 2
+)
+
+// What flows ask for, and the device cap that follows from it (recent.go, cap.go).
+const (
+	// recently is how long a flow counts after its latest arrival, and in what time the work that it asked for is
+	// forgotten.
+	recently = time.Second
+	// contended is the part of the device time there is (seven tenths) from which on, if so much is asked for at full
+	// batches' cost, not all can be served in time: batches are not always full.
+	contendedNum, contendedDen = 7, 10
+	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
+	// that runs when its task arrives, and for some of its own.
+	capShareNum, capShareDen = 2, 3
+	// minCap is the least device cap: below it batching would end on most models.
+	minCap = 10 * time.Millisecond
+	// capPercentile is the part of a flow's targets (one tenth) that may be shorter than the one that counts: one
+	// impatient caller among many is not to make all batches small.
+	capPercentile = 10
+	// capSteps is how many flows are looked at, at most each capStep: the cap follows after a whole round, at constant
+	// cost.
+	capSteps = 16
+	capStep  = time.Millisecond
+	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are so many.
+	histogramOf = 1024
+	// shortest is log2 of the shortest target, in nanoseconds, that is told apart from shorter ones: 131 µs.
+	shortest = 17
+)
+
+// Background work (guard.go).
+const (
+	// guardShare is the part (one tenth) of the smallest target for which a background batch may hold the device:
+	// whoever comes next is hardly delayed.
+	guardShare = 10
+	// guardSteps is in how many steps the smallest target is forgotten, each of them guardStep long: recently in all.
+	guardSteps = 4
+	guardStep  = recently / guardSteps
+)
+
+// Device memory (memory.go).
+const (
+	// memoryKept bytes, or this part of the device (one twentieth) if that is more, are left alone: readings are old,
+	// and engines take memory in pieces.
+	memoryKept     = 512 << 20
+	memoryKeptPart = 20
+	// memoryStep is by what the most rows are divided when memory ran out, and multiplied when they are tried again.
+	memoryStep = 2
+	// outOfMemoryFor is how long a size stays bounded so before more is tried: others give memory back in that order of
+	// time.
+	outOfMemoryFor = time.Minute
+)
+
+// Lanes that share a device's time (handover.go).
+const (
+	// handoverPart is the part of a batch (one tenth) that may be left when the next is started, where that is more
+	// than the device's Handover: estimates are a little wrong, in proportion.
+	handoverPart = 10
+)
+
+// Recording (trace.go).
+const (
+	// traceRoom is how many bytes of a trace may wait for its writer, while as many again may be in its hands: some
+	// seconds of a disk that stalls, at a few thousand requests per second of about 1 kB each.
+	traceRoom = 16 << 20
+)

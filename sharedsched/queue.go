@@ -1,0 +1,138 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+)
+
+// queue holds the waiting tasks of one key. It is made when a task brings a key that has none, and dropped when its
+// version is gone, when it has been idle for longest and another one needs its place, or at once where its key is long.
+// It is idle while nothing of it waits or runs; stage.go has what it is otherwise.
+//
+// What is kept of the waiting tasks follows the ring: expect and forget count what enters and leaves it, rescan looks
+// at all of it. What is kept of costs is as of the last refresh or fullBatch; touch says that it has changed.
+type queue struct {
+	id         int32
+	local      int32 // its id within the flow
+	version    *version
+	flow       *flow   // of the version
+	device     *device // of the flow
+	key        string
+	shape      *shape
+	ring       ring
+	foreground int // tasks of that class in the ring; they come before the others
+	waiting    int // rows in the ring that were not started
+	running    int // batches in flight
+	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
+	// earliest time by which a batch is to end for a target that somebody named, and whether rows of one were started
+	// already.
+	oldest, soonest, wanted Time
+	begun                   bool
+	unheld                  bool // by a pick that could not wait for the end of the batch timeout; until a batch is started
+	idleAt                  Time // when it last became empty, to choose what to evict
+	touched                 bool // in Core.touched
+
+	stage  stage
+	class  class         // unless resting
+	served bool          // a batch was started since the last refresh
+	cost   time.Duration // of the next batch, as of the last refresh
+	due    Time          // when its first task wants to be answered, as of the last refresh
+	latest Time          // by when the batch must start for that, as of the last refresh
+	work   time.Duration // that its waiting foreground tasks are expected to cost
+
+	// What a full batch is, as of this sum of the device's revisions. See fullBatch.
+	asOf     uint64 // 0: what is known of the costs, or the settings, have changed since
+	most     int
+	full     cost.Estimate // of most rows
+	fullHigh time.Duration
+	rowCost  time.Duration // of a batch of one row
+	ownCost  time.Duration // of a full batch if the device had no cap
+	bound    bool          // one more row would cost more than the budget
+	learning bool          // first measurements of the shape are being taken
+}
+
+// queueFor returns the version's queue for a key, a new one if need be. It returns nil when maxQueues keys have work.
+func (c *Core) queueFor(v *version, t *Task) *queue {
+	if v.latest != nil && v.latest.key == t.Key {
+		return v.latest
+	}
+	if q := v.queues[t.Key]; q != nil {
+		v.latest = q
+		return q
+	}
+	if len(v.queues) == maxQueues && !c.evictQueue(v) {
+		return nil
+	}
+	d := v.flow.device
+	q := &queue{version: v, flow: v.flow, device: d, key: t.Key, shape: v.shape(t.ShapeKey, c.seq, &d.state)}
+	if n := len(c.freeIDs); n > 0 {
+		q.id = c.freeIDs[n-1]
+		c.freeIDs = c.freeIDs[:n-1]
+		c.queues[q.id] = q
+	} else {
+		q.id = int32(len(c.queues))
+		c.queues = append(c.queues, q)
+	}
+	q.shape.join(q)
+	q.local = v.flow.take(q)
+	v.queues[q.key] = q
+	return q
+}
+
+// evictQueue drops the queue of v that has been idle for longest.
+func (c *Core) evictQueue(v *version) bool {
+	var victim *queue
+	// The choice is unique (ties go to the lower id), so the order of iteration does not matter.
+	for _, q := range v.queues {
+		if q.ring.n > 0 || q.running > 0 {
+			continue
+		}
+		if victim == nil || q.idleAt < victim.idleAt || (q.idleAt == victim.idleAt && q.id < victim.id) {
+			victim = q
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	c.dropQueue(victim)
+	return true
+}
+
+// dropQueue forgets an idle queue. What is known of its shape's cost stays with the version.
+func (c *Core) dropQueue(q *queue) {
+	v := q.version
+	delete(v.queues, q.key)
+	v.latest = nil
+	q.shape.leave(q)
+	v.flow.locals[q.local] = nil
+	c.queues[q.id] = nil
+	c.freeIDs = append(c.freeIDs, q.id)
+}
+
+// expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
+func (q *queue) expect(k *task) {
+	d, f := q.device, q.flow
+	if q.fullHigh > 0 { // a guess must refuse nothing
+		k.work = q.part(k.rows)
+	}
+	if classOf(k.order) == foreground {
+		q.foreground++
+		q.work += k.work
+		d.foreground++
+		d.work += k.work
+		f.work += k.work
+	}
+}
+
+// forget takes back what expect counted.
+func (q *queue) forget(k *task) {
+	d, f := q.device, q.flow
+	if classOf(k.order) == foreground {
+		q.foreground--
+		q.work -= k.work
+		d.foreground--
+		d.work -= k.work
+		f.work -= k.work
+	}
+}

@@ -1,0 +1,76 @@
+package sharedsched
+
+// afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are
+// woken, and the timer is set.
+func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
+	if len(sc.Actions) > 0 {
+		s.settleLocked(sc)
+	}
+	if len(s.rooms) > 0 {
+		s.callLocked()
+	}
+	if s.empty != nil {
+		s.checkEmptyLocked()
+	}
+	if s.idle > 0 {
+		s.wakeThreadsLocked(now)
+	}
+	if wake := s.core.NextWake(); wake < s.armed {
+		s.rearmLocked(now, wake)
+	}
+}
+
+// settleLocked carries out what needs the lock: it finds the callers of ended tasks before their slots are used again.
+func (s *Scheduler) settleLocked(sc *scratch) {
+	for i := range sc.Actions {
+		switch a := &sc.Actions[i]; a.Kind {
+		case TaskEnded:
+			o := s.waiting[a.Task.slot()]
+			s.waiting[a.Task.slot()] = nil
+			o.end, o.outcome = a.End, *a.Outcome
+			if a.End == EndDropped {
+				o.dropped = refusalOf(a)
+			}
+			sc.ended = append(sc.ended, o)
+		case VersionGone:
+			if gone := s.gone[a.Version]; gone != nil {
+				close(gone)
+				delete(s.gone, a.Version)
+			}
+		}
+	}
+	sc.Actions = sc.Actions[:0]
+}
+
+// checkEmptyLocked tells those who wait for a drain when no task is left.
+func (s *Scheduler) checkEmptyLocked() {
+	if s.core.Live() > 0 {
+		return
+	}
+	select {
+	case <-s.empty:
+	default:
+		close(s.empty)
+	}
+}
+
+// rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which
+// is cheaper than moving it whenever the earliest task ends.
+func (s *Scheduler) rearmLocked(now, wake Time) {
+	if !s.closed {
+		s.armed = wake
+		s.timer.Reset(max(0, wake.Sub(now)))
+	}
+}
+
+// onTimer lets Core know that time has passed.
+func (s *Scheduler) onTimer() {
+	var sc scratch
+	s.mu.Lock()
+	now := s.nowLocked(s.now())
+	s.armed = Never
+	_ = s.stepLocked(now, &Event{Kind: EventAdvance}, &sc.Answer) // it has no error
+	s.afterEventLocked(now, &sc)
+	s.mu.Unlock()
+	sc.answer()
+}

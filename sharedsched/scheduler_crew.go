@@ -1,0 +1,102 @@
+package sharedsched
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// crew is the batch threads of one device.
+type crew struct {
+	device  string
+	threads []*batchThread
+	ended   chan struct{} // closed when the last thread has ended
+
+	// The rest is guarded by Scheduler.mu.
+	left    int    // threads that have not ended
+	removed bool   // the device was removed: they end
+	sample  uint64 // number of the telemetry sample that Core knows
+}
+
+// enlistLocked starts the batch threads of a device.
+func (s *Scheduler) enlistLocked(d Device, first LaneID) {
+	c := &crew{device: d.Name, ended: make(chan struct{}), left: d.Lanes}
+	for i := range d.Lanes {
+		c.threads = append(c.threads, &batchThread{lane: first + LaneID(i), crew: c, wake: make(chan struct{}, 1)})
+	}
+	s.crews = append(s.crews, c)
+	for _, t := range c.threads {
+		go func() {
+			s.run(t)
+			s.leave(c)
+		}()
+	}
+}
+
+// leave follows the end of a batch thread.
+func (s *Scheduler) leave(c *crew) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.left--; c.left == 0 {
+		close(c.ended)
+	}
+}
+
+// wakeAll wakes the threads so that they look whether they are to end.
+func (c *crew) wakeAll() {
+	for _, t := range c.threads {
+		signal(t.wake)
+	}
+}
+
+// AddDevice adds a device, and starts a batch thread for each of its lanes. The errors are those of EventAddDevice, and
+// ErrClosed.
+func (s *Scheduler) AddDevice(d Device) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	var out Answer
+	if err := s.stepLocked(s.nowLocked(s.now()), &Event{Kind: EventAddDevice, Added: &d}, &out); err != nil {
+		return err
+	}
+	s.enlistLocked(d, out.Lane)
+	return nil
+}
+
+// RemoveDevice takes a device out, such as one that was lost: tasks that wait for it end with ErrRemoved, and so do
+// those that come for its versions. It returns when the batches in flight there have ended, or with the context's
+// error; a lane that hangs is left behind then, and its callers with it, but nobody else waits for it. The device may
+// be added again at once, as another one. The error is otherwise that there is no such device. Its flows still have to
+// be removed.
+func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device == name })
+	if i < 0 {
+		s.mu.Unlock()
+		return fmt.Errorf("sharedsched: there is no device %q to remove", name)
+	}
+	c := s.crews[i]
+	c.removed = true
+	s.crews = slices.Delete(s.crews, i, i+1)
+	for _, t := range c.threads {
+		s.setIdleLocked(t, false) // nobody wakes them for work any more
+	}
+	c.wakeAll()
+	var sc scratch
+	now := s.nowLocked(s.now())
+	err := s.stepLocked(now, &Event{Kind: EventRemoveDevice, Device: name}, &sc.Answer)
+	s.afterEventLocked(now, &sc)
+	s.mu.Unlock()
+	sc.answer()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-c.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

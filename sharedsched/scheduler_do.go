@@ -1,0 +1,162 @@
+package sharedsched
+
+import (
+	"context"
+	"time"
+)
+
+// op is one call of Do that waits for its task.
+type op struct {
+	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
+	end     End
+	err     error // for EndFailed
+	outcome Outcome
+	dropped *Refusal      // for EndDropped
+	waited  time.Duration // until there was room
+	payload any           // the task's
+	scratch scratch
+}
+
+// scratch is memory for what events come to: Core's answer, and the callers whose tasks have ended.
+type scratch struct {
+	Answer
+	ended []*op
+}
+
+// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when
+// ctx ends, a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of
+// whose rows are running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed,
+// ErrRemoved, and what the Executor set on a span.
+func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
+	if ctx.Err() != nil {
+		return Outcome{}, context.Cause(ctx)
+	}
+	o := s.ops.Get().(*op)
+	defer s.recycle(o)
+	h, err := s.admit(ctx, v, t, o)
+	if err != nil {
+		return Outcome{}, err
+	}
+
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		s.cancel(h, o)
+		<-o.done
+	}
+	o.outcome.Queue += o.waited
+	switch o.end {
+	case EndDone:
+		return o.outcome, nil
+	case EndFailed:
+		return o.outcome, o.err
+	case EndCancelled:
+		err = context.Cause(ctx)
+	case EndExpired:
+		err = ErrExpired
+	case EndClosed:
+		err = ErrClosed
+	case EndDropped:
+		err = o.dropped
+	case EndRemoved:
+		err = ErrRemoved
+	}
+	return o.outcome, err
+}
+
+// admit hands the task to Core, after waiting for room if need be.
+func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Handle, error) {
+	o.waited = 0
+	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
+	s.mu.Lock()
+	now := s.nowLocked(read)
+	limit := Never
+	if !t.Limit.IsZero() {
+		limit = Time(t.Limit.Sub(s.epoch))
+	}
+	var r *room // that it was called from
+	for arrival := now; ; {
+		if s.closed {
+			r.answeredLocked(ErrClosed)
+			s.mu.Unlock()
+			return 0, ErrClosed
+		}
+		o.scratch.reset()
+		if !s.mustWaitLocked(v, t, r != nil) {
+			ev := Event{Kind: EventSubmit, Version: v, Task: t, Limit: limit}
+			err := s.stepLocked(now, &ev, &o.scratch.Answer)
+			h := o.scratch.Task
+			if len(o.scratch.Actions) > 0 {
+				s.settleLocked(&o.scratch) // first: the task may have got the slot of one that made room for it
+			}
+			if err == nil {
+				s.wait(h, o, t.Payload)
+			}
+			r.answeredLocked(err)
+			s.afterEventLocked(now, &o.scratch)
+			s.mu.Unlock()
+			o.scratch.answer()
+			return h, err
+		}
+		line := s.lineUpLocked(v, r != nil)
+		if limit == Never {
+			limit = s.core.limit(v, arrival)
+		}
+		s.mu.Unlock()
+		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {
+			return 0, err
+		}
+		read = s.now()
+		s.mu.Lock()
+		now = s.nowLocked(read)
+		r = s.rooms[v]
+		r.called--
+		o.waited = now.Sub(arrival)
+		if t.Target > 0 { // it counts from the arrival
+			late := *t
+			late.Target = max(1, t.Target-o.waited)
+			t = &late
+		}
+	}
+}
+
+// recycle gives an op back, without what it would keep alive.
+func (s *Scheduler) recycle(o *op) {
+	o.err, o.payload, o.dropped = nil, nil, nil
+	s.ops.Put(o)
+}
+
+// wait notes who waits for an admitted task.
+func (s *Scheduler) wait(h Handle, o *op, payload any) {
+	o.payload = payload
+	for int(h.slot()) >= len(s.waiting) {
+		s.waiting = append(s.waiting, nil)
+	}
+	s.waiting[h.slot()] = o
+}
+
+// cancel takes a task out whose caller has gone. If it ran already, o hears of its end as ever.
+func (s *Scheduler) cancel(h Handle, o *op) {
+	s.mu.Lock()
+	o.scratch.reset()
+	now := s.nowLocked(s.now())
+	_ = s.stepLocked(now, &Event{Kind: EventCancel, Handle: h}, &o.scratch.Answer) // it has no error
+	s.afterEventLocked(now, &o.scratch)
+	s.mu.Unlock()
+	o.scratch.answer()
+}
+
+// reset empties the scratch and keeps its memory.
+func (sc *scratch) reset() {
+	clear(sc.ended)
+	sc.Actions, sc.ended = sc.Actions[:0], sc.ended[:0]
+}
+
+// answer wakes the callers of ended tasks. Their ops belong to them from then on.
+func (sc *scratch) answer() {
+	for i, o := range sc.ended {
+		sc.ended[i] = nil
+		o.done <- struct{}{}
+	}
+	sc.ended = sc.ended[:0]
+}

@@ -1,0 +1,63 @@
+package sharedsched
+
+import (
+	"context"
+	"slices"
+)
+
+// Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that
+// stops calls it when it takes no more requests and waits for those it has.
+func (s *Scheduler) Hurry() {
+	_, _ = s.tell(&Event{Kind: EventHurry}) // it has no error
+}
+
+// Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's
+// error.
+func (s *Scheduler) Drain(ctx context.Context) error {
+	_, _ = s.tell(&Event{Kind: EventDrain}) // it has no error
+	s.mu.Lock()
+	if s.empty == nil {
+		s.empty = make(chan struct{})
+	}
+	empty := s.empty
+	s.checkEmptyLocked()
+	s.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the
+// trace. It does not wait for what is left behind of devices that were removed. It may be called more than once.
+func (s *Scheduler) Close() {
+	s.Abandon()
+	s.mu.Lock()
+	crews := slices.Clone(s.crews)
+	s.mu.Unlock()
+	for _, c := range crews {
+		<-c.ended
+	}
+	s.closeTrace()
+}
+
+// Abandon ends tasks that have rows waiting with ErrClosed and takes no more. Batches in flight go on. Close must
+// follow.
+func (s *Scheduler) Abandon() {
+	s.mu.Lock()
+	var sc scratch
+	if !s.closed {
+		s.closed = true
+		now := s.nowLocked(s.now())
+		_ = s.stepLocked(now, &Event{Kind: EventClose}, &sc.Answer) // it has no error
+		s.afterEventLocked(now, &sc)
+		s.timer.Stop()
+		for _, c := range s.crews {
+			c.wakeAll()
+		}
+	}
+	s.mu.Unlock()
+	sc.answer()
+}

@@ -1,0 +1,96 @@
+package sharedsched
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/fairq"
+)
+
+// What was estimated when a batch started is put right when it ends: the flow's charge, the cost model, and what is
+// known of memory.
+
+// settle carries out EventSettle.
+func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
+	l := c.lanes[id]
+	d := l.device
+	q := l.queue
+	v := q.version
+	d.accrue(now)
+	d.inFlight--
+	l.running, l.queue = false, nil
+	if d.removed {
+		c.lanes[id] = nil
+	}
+	d.setTurn(now)
+
+	// What was measured counts; where only time passed, batches that ran side by side share it.
+	used := l.share
+	if r.DeviceTime > 0 {
+		used = r.DeviceTime
+	}
+	revision := q.shape.Revision() // to find out whether anything was learnt
+	// What it tells about memory counts also where it teaches no cost, such as the first run of a shape.
+	switch {
+	case r.OutOfMemory:
+		c.ranOut(now, q.shape, b.Padded)
+	case !r.Unusable:
+		c.ranWell(v, b.Padded)
+	}
+	if r.Unusable || r.OutOfMemory || c.get(b.Spans[0].task).unmeasured {
+		q.shape.Abandon(l.est)
+	} else {
+		q.shape.Settle(l.est, used)
+		q.shape.refusing = Never
+	}
+	// What failed took the device as well, and is paid for: else a flow of failing requests would be served for
+	// nothing.
+	v.flow.served += used
+	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
+
+	ev := &out.Batch
+	*ev = l.batch
+	ev.Elapsed, ev.DeviceTime = now.Sub(l.started), used
+	q.running--
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		ev.Failed = ev.Failed || s.Err != nil || r.Failure != NotFailed
+		out.Actions = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), out.Actions)
+	}
+	failure := r.Failure
+	if ev.Failed && failure == NotFailed {
+		failure = ModelFailed
+	}
+	v.account.Executions[failure]++
+	v.account.Reruns += uint64(r.Reruns)
+	if l.est.Source == cost.Unmeasured || q.shape.Revision() != revision {
+		c.touchShape(q.shape)
+	}
+	c.touchHeld(d) // the device's own factors may have moved
+	c.refreshTouched(now)
+	out.Actions = c.retire(v, out.Actions)
+}
+
+// endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.
+func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []Action) []Action {
+	slot := s.task.slot()
+	t := &c.tasks[slot]
+	t.running -= s.Rows
+	o := &t.outcome
+	o.Executions++
+	o.DeviceTime += used
+	o.Compute = now.Sub(t.started)
+	o.Device, o.Reason = b.Device, b.Reason
+	o.BatchRequests, o.BatchRows, o.PaddedRows = len(b.Spans), b.Rows, b.Padded-b.Rows
+	if s.Err != nil {
+		return c.stop(now, slot, EndFailed, acts) // its other rows would be computed for nothing
+	}
+	if t.running > 0 || t.state == taskQueued {
+		return acts // others of its rows run or wait
+	}
+	end := EndDone
+	if t.state == taskEnding {
+		end = t.end
+	}
+	return c.finish(slot, end, acts)
+}

@@ -1,0 +1,151 @@
+package sharedsched
+
+// A queue is resting while no batch of it may start: it is empty, holds a partial batch for its timeout, or waits for a
+// first measurement. Else it is pending, and becomes demanding when its batch is full or, at a pick, when the batch
+// must start before the dearest batch that could go first would end. Demanding queues make their flow one that fairness
+// is owed to.
+
+// stage is where a queue stands on its way to the device.
+type stage uint8
+
+const (
+	resting   stage = iota // no batch may start
+	pending                // a batch may start, but nothing is lost by letting others go first
+	demanding              // the batch is full, or must start soon to meet its target: now fairness is owed
+)
+
+// String returns resting, pending or demanding.
+func (s stage) String() string { return [...]string{"resting", "pending", "demanding"}[s] }
+
+// refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next
+// pick.
+func (c *Core) refresh(now Time, q *queue) {
+	if q.served || q.ring.n == 0 {
+		q.unheld = false
+	}
+	ready, until := c.readiness(now, q)
+	if until != Never {
+		c.holds.Set(q.id, int64(until)) // Advance looks again then
+		q.device.held.Set(q.id, int64(c.startBy(q)))
+	} else {
+		c.holds.Remove(q.id)
+		q.device.held.Remove(q.id)
+	}
+	if ready && c.classNow(q) == background && c.mayBlock(now, q) == 0 {
+		ready = false // until the guard opens, or what comes meanwhile has been forgotten
+		c.holds.Set(q.id, int64(now.Add(guardStep)))
+	}
+	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks
+	// left: what is owed must not be lost by going back and forth.
+	served := q.served
+	q.served = false
+	if !ready {
+		c.rest(q)
+		return
+	}
+	k := c.classNow(q)
+	if q.stage != resting && q.class != k {
+		c.rest(q) // each class has heaps of its own
+	}
+	d := q.device
+	q.class = k
+	full := c.plan(q)
+	if k == foreground {
+		d.blocks.Set(q.id, -int64(q.cost))
+	}
+	switch s := &q.version.settings; {
+	case k == background, full, q.stage == demanding && !served, s.BatchTimeout > 0, q.version.closing, c.draining,
+		q.latest <= now.Add(d.block()), c.variant.AllDemand:
+		c.demand(d, q)
+	default:
+		if q.stage == demanding {
+			c.yield(q)
+		}
+		q.stage = pending
+		d.pending.Set(q.id, int64(q.latest))
+	}
+}
+
+// plan works out what the queue's next batch costs and by when it must start so that its first task meets its target.
+// It reports whether waiting would not make the batch larger.
+func (c *Core) plan(q *queue) (full bool) {
+	head := q.ring.at(0)
+	s := &q.version.settings
+	if t := &c.tasks[head.task]; t.alone || !s.Batched {
+		q.cost, full = q.estimate(t.rows).Cost, true
+	} else {
+		most, cost, _ := c.fullBatch(q)
+		if full = q.waiting >= most; full {
+			q.cost = cost
+		} else {
+			q.cost = q.estimate(s.padded(q.waiting)).Cost
+		}
+	}
+	q.due = head.target // of its priority nobody is due before it: tasks stand in the order of targets
+	q.latest = endBy(q.due, c.tasks[head.task].arrival) - Time(q.cost) - Time(q.cost)/margin
+	if c.variant.LeastSlack {
+		q.due = q.latest
+	}
+	return full
+}
+
+// classNow returns the class in which the queue is served: that of its head, but what is draining is waited for.
+func (c *Core) classNow(q *queue) class {
+	if q.ring.n == 0 || q.version.closing || c.draining {
+		return foreground
+	}
+	return classOf(q.ring.at(0).order)
+}
+
+// demand makes the queue demanding, or moves it among those that are.
+func (c *Core) demand(d *device, q *queue) {
+	if q.stage == pending {
+		d.pending.Remove(q.id)
+	}
+	q.stage = demanding
+	f := q.flow
+	f.demand[q.class].Set(q.local, int64(q.due))
+	c.tell(f, q.class)
+}
+
+// rest takes the queue out of everything that batches are picked from.
+func (c *Core) rest(q *queue) {
+	d := q.device
+	d.blocks.Remove(q.id)
+	switch q.stage {
+	case resting:
+	case pending:
+		d.pending.Remove(q.id)
+	case demanding:
+		c.yield(q)
+	}
+	q.stage = resting
+}
+
+// yield takes the queue out of those that demand service.
+func (c *Core) yield(q *queue) {
+	q.flow.demand[q.class].Remove(q.local)
+	c.tell(q.flow, q.class)
+}
+
+// promote makes queues demanding whose batch must start before the dearest one that could go first would end: pending
+// ones, and those that are held for their batch timeout. It is done at picks only: with nothing to pick, being urgent
+// changes nothing.
+func (c *Core) promote(now Time, d *device) {
+	soon := now.Add(d.block() + d.block()/margin)
+	for {
+		id, latest, ok := d.pending.Min()
+		if !ok || Time(latest) > soon {
+			break
+		}
+		c.demand(d, c.queues[id])
+	}
+	for {
+		id, latest, ok := d.held.Min()
+		if !ok || Time(latest) > soon {
+			break
+		}
+		c.queues[id].unheld = true
+		c.refresh(now, c.queues[id])
+	}
+}

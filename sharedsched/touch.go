@@ -1,0 +1,70 @@
+package sharedsched
+
+import "slices"
+
+// What changed is noted, and looked at once at the end of the event. A change of a task touches its queue; a change of
+// what is known of costs, memory or settings touches all queues that it concerns, and marks what they keep of it as
+// old.
+
+// touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once
+// is enough.
+func (c *Core) touch(q *queue) {
+	if !q.touched {
+		q.touched = true
+		c.touched = append(c.touched, q)
+	}
+}
+
+// refreshTouched ends an event.
+func (c *Core) refreshTouched(now Time) {
+	for _, q := range c.touched {
+		q.touched = false
+		c.rescan(q)
+		c.refresh(now, q)
+		if q.ring.n == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {
+			c.dropQueue(q)
+		}
+	}
+	c.touched = c.touched[:0]
+}
+
+// touchShape follows a change of what is known of a shape's costs.
+func (c *Core) touchShape(s *shape) {
+	for _, q := range s.queues {
+		q.asOf = 0
+		c.touch(q)
+	}
+}
+
+// touchVersion follows a change of the version's settings or costs.
+func (c *Core) touchVersion(v *version) {
+	// In order of their ids, for what one demands may depend on what another's batch costs.
+	first := len(c.touched)
+	for _, q := range v.queues {
+		q.asOf = 0
+		c.touch(q)
+	}
+	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
+}
+
+// touchHeld has queues refreshed that may be held for a batch timeout, when what batches cost or may cost has changed.
+func (c *Core) touchHeld(d *device) {
+	if now := d.cap.revision + d.state.Revision(); now != d.looked {
+		d.looked = now
+		for _, v := range c.versions {
+			if v != nil && v.settings.BatchTimeout > 0 && v.flow.device == d {
+				c.touchVersion(v)
+			}
+		}
+	}
+}
+
+// refreshAll ends an event that concerns every queue there is.
+func (c *Core) refreshAll(now Time) {
+	for _, v := range c.versions {
+		if v != nil {
+			c.touchVersion(v)
+		}
+	}
+	c.refreshTouched(now)
+}
