@@ -35,8 +35,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrClosed is returned by a run that Close stopped before it began.
 var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}
 
-// KindOf returns the kind of an error, as the outermost Error among it and those that it wraps says. A *tensor.OutOfMemoryError, which
-// batch memory panics with, is of the kind OutOfMemory.
+// KindOf returns the kind of an error, as the outermost Error among it and those that it wraps says. A
+// *tensor.OutOfMemoryError, which batch memory panics with, is of the kind OutOfMemory.
 func KindOf(err error) Kind {
 	if e, is := errors.AsType[*Error](err); is {
 		return e.Kind

@@ -2,8 +2,9 @@ package engine
 
 import "sync"
 
-// Meter reads the Stats of a session from any goroutine, also once the session is closed: then what was read last. Each method may be
-// called without regard to locks, because a session's Stats is called with none of a Meter held. Safe for concurrent use.
+// Meter reads the Stats of a session from any goroutine, also once the session is closed: then what was read last.
+// Each method may be called without regard to locks, because a session's Stats is called with none of a Meter held.
+// Safe for concurrent use.
 type Meter struct {
 	session Session
 
@@ -13,7 +14,8 @@ type Meter struct {
 	reading sync.WaitGroup // calls of Stats; Add is guarded by mu, and not called once closed
 }
 
-// NewMeter returns the meter of a session that was just opened, and reads it. From now on the session is closed by the meter's Close.
+// NewMeter returns the meter of a session that was just opened, and reads it. From now on the session is closed by
+// the meter's Close.
 func NewMeter(s Session) *Meter { return &Meter{session: s, last: s.Stats()} }
 
 // Read returns the session's Stats, or those that were final.
@@ -29,7 +31,8 @@ func (m *Meter) Read() Stats {
 	return m.session.Stats()
 }
 
-// Last returns what was read when the session was opened, or, once it is closed, the final Stats. It does not call the session.
+// Last returns what was read when the session was opened, or, once it is closed, the final Stats. It does not call
+// the session.
 func (m *Meter) Last() (stats Stats, final bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

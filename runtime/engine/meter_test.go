@@ -59,8 +59,8 @@ func TestMeterKeepsTheLastReading(t *testing.T) {
 	}
 }
 
-// TestMeterWaitsForReaders: a session is not closed while its Stats is being called, and a reader that calls the meter from there does
-// not hold itself up.
+// TestMeterWaitsForReaders: a session is not closed while its Stats is being called, and a reader that calls the
+// meter from there does not hold itself up.
 func TestMeterWaitsForReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &counting{t: t, replays: 1}

@@ -11,13 +11,13 @@ type Session interface {
 	// Signature tells what the model file says of inputs and outputs, each with BatchDim NoBatch: along which dimension rows
 	// are joined is for the caller to decide. It is not to be changed.
 	Signature() *tensor.Signature
-	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output. It is called from
-	// several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx ends, an engine that can
-	// stop a run does so soon, and the error is of the kind Terminated; one that cannot finishes the run. KindOf tells what an
-	// error means.
+	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output. It is
+	// called from several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx
+	// ends, an engine that can stop a run does so soon, and the error is of the kind Terminated; one that cannot
+	// finishes the run. KindOf tells what an error means.
 	Run(ctx context.Context, b *tensor.Batch) error
-	// Stats tells what the session knows of itself. It never waits, neither for a run nor for a device. It is not called with a
-	// lock held that a run or another caller of Stats may want, nor after Close has begun.
+	// Stats tells what the session knows of itself. It never waits, neither for a run nor for a device. It is not
+	// called with a lock held that a run or another caller of Stats may want, nor after Close has begun.
 	Stats() Stats
 	// Close gives the model's memory back. It is called once, after the last Run and the last Stats have returned.
 	Close() error

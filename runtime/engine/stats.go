@@ -10,17 +10,21 @@ type Stats struct {
 type Graphs struct {
 	// Known is false for an engine that does not capture CUDA graphs; the rest is then 0.
 	Known bool
-	// Replayed counts the runs that were answered by a captured CUDA graph alone, and Eager the other runs that were answered.
+	// Replayed counts the runs that were answered by a captured CUDA graph alone, and Eager the other runs that were
+	// answered.
 	Replayed, Eager uint64
-	// Failures counts what runs without a graph although one was to be captured: shapes, and one more when the session has given
-	// graphs up as a whole.
+	// Failures counts what runs without a graph although one was to be captured: shapes, and one more when the
+	// session has given graphs up as a whole.
 	Failures uint64
 }
 
 // Plus returns the sum of two counts.
 func (g Graphs) Plus(other Graphs) Graphs {
 	return Graphs{
-		Known: g.Known || other.Known, Replayed: g.Replayed + other.Replayed, Eager: g.Eager + other.Eager, Failures: g.Failures + other.Failures,
+		Known:    g.Known || other.Known,
+		Replayed: g.Replayed + other.Replayed,
+		Eager:    g.Eager + other.Eager,
+		Failures: g.Failures + other.Failures,
 	}
 }
 
@@ -28,8 +32,8 @@ func (g Graphs) Plus(other Graphs) Graphs {
 type Memory struct {
 	// Known is false for an engine that cannot tell; the rest is then 0.
 	Known bool
-	// Peak is the most bytes that runs and the weights ever occupied at once. It takes in a run with larger inputs than any before
-	// as soon as that has ended; other runs at the latest with one that ends a second later.
+	// Peak is the most bytes that runs and the weights ever occupied at once. It takes in a run with larger inputs
+	// than any before as soon as that has ended; other runs at the latest with one that ends a second later.
 	Peak int64
 	// Held is how many bytes the session holds on to.
 	Held int64

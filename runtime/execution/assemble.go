@@ -2,9 +2,9 @@ package execution
 
 import "github.com/weftserve/weft/runtime/tensor"
 
-// assemble copies the rows of all parts into the batch's inputs, once, pads them to their bucket on the way, which is the same for all
-// because the key says so, and fills up to size rows with copies of the last row: a row of real data takes a model nowhere that a request
-// could not.
+// assemble copies the rows of all parts into the batch's inputs, once, pads them to their bucket on the way, which is
+// the same for all because the key says so, and fills up to size rows with copies of the last row: a row of real data
+// takes a model nowhere that a request could not.
 func (x *execution) assemble(parts []part, size int) {
 	rows := rowsOf(parts)
 	for i := range x.plan.Signature.Inputs {

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Job is the payload of one task: a request's tensors on their way through the scheduler. The exported fields are set before the task is
-// handed to it, and the tensors stay as they are until it has ended.
+// Job is the payload of one task: a request's tensors on their way through the scheduler. The exported fields are set
+// before the task is handed to it, and the tensors stay as they are until it has ended.
 type Job struct {
 	Unit   *Unit
 	Inputs []tensor.Tensor

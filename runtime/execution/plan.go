@@ -22,7 +22,8 @@ type Plan struct {
 	// Budget is the device time that one execution may take; 0: no bound.
 	Budget time.Duration
 	Watch  Watch
-	// Values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil where none has to be.
+	// Values are those of the inputs without rows, and the sizes of open dimensions, that are proven, or may be; nil
+	// where none has to be.
 	Values *Values
 
 	shapeKey int   // the length of Signature.ShapeKey, which is the same for every request
@@ -53,8 +54,9 @@ func NewPlan(s *tensor.Signature, budget time.Duration) *Plan {
 // Unjoined returns the plan of requests that run by themselves, as they came: s is the signature without padding.
 func (p *Plan) Unjoined(s *tensor.Signature) *Plan { return &Plan{Signature: s, shapeKey: p.shapeKey} }
 
-// Dissolved returns the plan that takes the place of one that joined rows which cannot be: each request is an execution of its own. Batches
-// that were formed before still follow the first plan. s is the signature without padding.
+// Dissolved returns the plan that takes the place of one that joined rows which cannot be: each request is an
+// execution of its own. Batches that were formed before still follow the first plan. s is the signature without
+// padding.
 func (p *Plan) Dissolved(s *tensor.Signature) *Plan {
 	return &Plan{Signature: s, Budget: p.Budget, shapeKey: p.shapeKey, before: p}
 }
@@ -75,8 +77,8 @@ func (p *Plan) Padded(rows int) int {
 	return rows
 }
 
-// Keys returns the key under which requests with these inputs may share an execution, and its part that decides the cost. A
-// model whose only open dimension is the batch has empty keys, which take no memory.
+// Keys returns the key under which requests with these inputs may share an execution, and its part that decides the
+// cost. A model whose only open dimension is the batch has empty keys, which take no memory.
 func (p *Plan) Keys(inputs []tensor.Tensor) (key, shapeKey string) {
 	var room [128]byte
 	if !p.Batched {
@@ -86,6 +88,11 @@ func (p *Plan) Keys(inputs []tensor.Tensor) (key, shapeKey string) {
 	}
 	key = string(p.Signature.Key(room[:0], inputs))
 	return key, key[:p.shapeKey]
+}
+
+// Brought returns the inputs whose values are to be proven.
+func (p *Plan) Brought() []tensor.Spec {
+	return slices.DeleteFunc(slices.Clone(p.Signature.Inputs), func(in tensor.Spec) bool { return !hasValues(in) })
 }
 
 // Joined reports whether the rows of an answered call were run in other company than alone.

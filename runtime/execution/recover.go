@@ -45,8 +45,8 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	}
 }
 
-// UndecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No caller hears of it: each
-// of them is to be run once more, by itself.
+// UndecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No
+// caller hears of it: each of them is to be run once more, by itself.
 type UndecidedError struct {
 	*catalog.ModelError
 	answered *atomic.Int32 // requests of the same batch, those included that were run once more
@@ -55,7 +55,8 @@ type UndecidedError struct {
 // Unwrap returns what the model said.
 func (e *UndecidedError) Unwrap() error { return e.ModelError }
 
-// Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each is to run as it came.
+// Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each
+// is to run as it came.
 func (e *UndecidedError) Rowless() bool { return isRowless(e) }
 
 // Answer notes that one of these requests was answered when it was run once more.

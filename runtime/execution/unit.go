@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Unit executes jobs. It is a version of the scheduler by itself. All fields are set before it is first added to the scheduler. Safe for
-// concurrent use.
+// Unit executes jobs. It is a version of the scheduler by itself. All fields are set before it is first added to the
+// scheduler. Safe for concurrent use.
 type Unit struct {
 	Model   string
 	Version int64
@@ -24,7 +24,8 @@ type Unit struct {
 type Owner interface {
 	// Lost reports whether the unit's device failed, so that nothing is to be run there any more. It takes no lock.
 	Lost() bool
-	// Found hears what an execution found, on the goroutine that executes it and before its jobs end. It must not wait for an execution.
+	// Found hears what an execution found, on the goroutine that executes it and before its jobs end. It must not
+	// wait for an execution.
 	Found(Finding)
 }
 
@@ -60,7 +61,8 @@ func Load(o engine.Opened) *Loaded {
 	}
 }
 
-// Keep has the memory of so many executions kept for later ones, which is how many may be in flight. It is called before the first one.
+// Keep has the memory of so many executions kept for later ones, which is how many may be in flight. It is called
+// before the first one.
 func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
 // Close gives the memory back and closes the session. No execution may be in flight or follow.
@@ -69,7 +71,8 @@ func (l *Loaded) Close() error {
 	return l.Meter.Close()
 }
 
-// Execute runs a batch whose payloads are jobs of one unit: it is the part of a sharedsched.Executor that is below the choice of the batch.
+// Execute runs a batch whose payloads are jobs of one unit: it is the part of a sharedsched.Executor that is below
+// the choice of the batch.
 func Execute(b *sharedsched.Batch) sharedsched.Report {
 	u := b.Spans[0].Payload.(*Job).Unit
 	if u.Owner.Lost() {

@@ -31,7 +31,8 @@ func (o *owner) Found(f Finding) { o.found = append(o.found, f) }
 // batched returns a unit whose plan joins up to eight rows.
 func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {
 	o := &owner{}
-	u := &Unit{Model: "m", Version: 1, Loaded: Load(engine.Opened{Session: &weftest.Engine{Declared: anyBytes, Answer: run}}), Owner: o, Log: slog.New(slog.DiscardHandler)}
+	loaded := Load(engine.Opened{Session: &weftest.Engine{Declared: anyBytes, Answer: run}})
+	u := &Unit{Model: "m", Version: 1, Loaded: loaded, Owner: o, Log: slog.New(slog.DiscardHandler)}
 	joined := anyBytes.Clone()
 	joined.Inputs[0].BatchDim, joined.Outputs[0].BatchDim = 0, 0
 	p := NewPlan(joined, 0)
@@ -40,12 +41,18 @@ func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {
 	return u, o
 }
 
+// oneRow is a request of one byte.
+func oneRow(u *Unit, value byte) *Job {
+	x := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{value}}
+	return &Job{Unit: u, Rows: 1, Inputs: []tensor.Tensor{x}}
+}
+
 // together executes a batch of requests of one byte each, and returns how each ended.
 func together(u *Unit, values ...byte) (answers []string, r sharedsched.Report) {
 	b := &sharedsched.Batch{Rows: len(values), Padded: len(values)}
 	jobs := make([]*Job, len(values))
 	for i, v := range values {
-		jobs[i] = &Job{Unit: u, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{v}}}}
+		jobs[i] = oneRow(u, v)
 		b.Spans = append(b.Spans, sharedsched.Span{Payload: jobs[i], Rows: 1})
 	}
 	r = Execute(b)
@@ -78,7 +85,7 @@ func TestExecute(t *testing.T) {
 	u, o := batched(echo)
 	got, report := together(u, 'a', '!', 'c')
 	const failed = `model "m" version 1 failed on this input: no exclamations`
-	if len(got) != 3 || got[0] != "a" || got[1] != failed || got[2] != "c" || report.Failure != sharedsched.ModelFailed || report.Reruns == 0 {
+	if !slices.Equal(got, []string{"a", failed, "c"}) || report.Failure != sharedsched.ModelFailed || report.Reruns == 0 {
 		t.Errorf("answers %q, report %+v", got, report)
 	}
 	if len(o.found) != 0 {
@@ -97,7 +104,8 @@ func TestOwnerHears(t *testing.T) {
 		t.Errorf("found %v", o.found)
 	}
 	o.lost = true
-	if got, report := together(u, 'a'); got[0] != sharedsched.ErrRemoved.Error() || report.Failure != sharedsched.LostDevice || len(o.found) != 1 {
+	got, report := together(u, 'a')
+	if got[0] != sharedsched.ErrRemoved.Error() || report.Failure != sharedsched.LostDevice || len(o.found) != 1 {
 		t.Errorf("on a lost device: answers %q, report %+v, found %v", got, report, o.found)
 	}
 
@@ -107,8 +115,7 @@ func TestOwnerHears(t *testing.T) {
 	})
 	b := &sharedsched.Batch{Rows: 2, Padded: 2}
 	for range 2 {
-		j := &Job{Unit: u, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{1}, Data: []byte{1}}}}
-		b.Spans = append(b.Spans, sharedsched.Span{Payload: j, Rows: 1})
+		b.Spans = append(b.Spans, sharedsched.Span{Payload: oneRow(u, 1), Rows: 1})
 	}
 	Execute(b)
 	if len(o.found) != 1 || o.found[0].Rowless == nil || o.found[0].Lost != nil {

@@ -24,9 +24,9 @@ const (
 	valuePart = 10 // one in so many
 )
 
-// Values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the sizes of open
-// dimensions, which is the key of their task. Until rows that came with a value were seen to answer alike alone and in batches, its
-// requests run by themselves, as they came. Safe for concurrent use.
+// Values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the
+// sizes of open dimensions, which is the key of their task. Until rows that came with a value were seen to answer
+// alike alone and in batches, its requests run by themselves, as they came. Safe for concurrent use.
 type Values struct {
 	mu      sync.Mutex
 	known   map[string]*lru.Element // guarded by mu: of *value
@@ -42,18 +42,18 @@ type value struct {
 	asked  int // how many requests came with it while it could have been proven
 }
 
-// NewValues returns what is to be proven of the values of requests to a model whose made-up rows may be joined; nil where requests bring
-// nothing but rows.
+// NewValues returns what is to be proven of the values of requests to a model whose made-up rows may be joined; nil
+// where requests bring nothing but rows.
 func NewValues(s *tensor.Signature) *Values {
-	if !slices.ContainsFunc(s.Inputs, HasValues) {
+	if !slices.ContainsFunc(s.Inputs, hasValues) {
 		return nil
 	}
 	return &Values{known: map[string]*lru.Element{}}
 }
 
-// HasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of lengths that are padded,
-// all buckets were.
-func HasValues(s tensor.Spec) bool {
+// hasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of
+// lengths that are padded, all buckets were.
+func hasValues(s tensor.Spec) bool {
 	if s.BatchDim == tensor.NoBatch {
 		return true
 	}
@@ -66,9 +66,9 @@ func HasValues(s tensor.Spec) bool {
 	return false
 }
 
-// Ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then settle. A value is worth a
-// proof when it comes the second time; where a proof showed nothing, the next follows when it has come twice as often. Without may none is
-// begun.
+// Ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then
+// settle. A value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when
+// it has come twice as often. Without may none is begun.
 func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false

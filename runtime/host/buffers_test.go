@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -44,7 +45,7 @@ type closing struct {
 }
 
 func (c *closing) Signature() *tensor.Signature {
-	return &tensor.Signature{Inputs: []tensor.Spec{{Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}}}}
+	return &tensor.Signature{Inputs: []tensor.Spec{weftest.Spec("x", tensor.Uint8, tensor.Unknown)}}
 }
 
 func (c *closing) Run(context.Context, *tensor.Batch) error { return nil }
@@ -75,7 +76,8 @@ func (c *closing) replica(t *testing.T, h *Host, held *fleet.Holding) *replica {
 	loaded.Keep(1)
 	r.unit = r.newUnit(loaded)
 	r.unit.Follow(execution.NewPlan(c.Signature(), 0))
-	job := &execution.Job{Unit: r.unit, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Uint8, Shape: tensor.Shape{10000}, Data: make([]byte, 10000)}}}
+	x := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{10000}, Data: make([]byte, 10000)}
+	job := &execution.Job{Unit: r.unit, Rows: 1, Inputs: []tensor.Tensor{x}}
 	h.Execute(&sharedsched.Batch{Spans: []sharedsched.Span{{Payload: job, Rows: 1}}, Rows: 1, Padded: 1})
 	if c.held.Load() == 0 {
 		t.Fatal("nothing was executed in the engine's memory")

@@ -55,7 +55,8 @@ func (h *Host) Changed(name string) <-chan struct{} {
 	return h.changesLocked(name)
 }
 
-// Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up, for instance.
+// Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up,
+// for instance.
 func (h *Host) Locked() bool {
 	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu} {
 		free := false

@@ -130,7 +130,8 @@ func (r *replica) decide(c residency.Candidate) (*proof.Decision, error) {
 // prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
 func (h *Host) prove(ctx context.Context, c residency.Candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
-		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.Version.Path, Batching: &c.Manifest.Batching, Log: h.log,
+		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.Version.Path,
+		Batching: &c.Manifest.Batching, Log: h.log,
 	}
 	if c.Manifest.Synth != nil {
 		s.Path = ""

@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// runner runs the made-up requests of a proof on a replica, through the scheduler beside live traffic. It is a proof.Runner.
+// runner runs the made-up requests of a proof on a replica, through the scheduler beside live traffic. It is a
+// proof.Runner.
 type runner struct {
 	host     *Host
 	replica  *replica

@@ -32,7 +32,10 @@ func (s *wary) Stats() engine.Stats {
 		s.w.t.Error("a closed session is asked what it knows")
 	}
 	s.w.Counts()
-	return engine.Stats{Graphs: engine.Graphs{Known: true, Replayed: 1, Eager: 1, Failures: 1}, Memory: engine.Memory{Known: true, Held: 1}}
+	return engine.Stats{
+		Graphs: engine.Graphs{Known: true, Replayed: 1, Eager: 1, Failures: 1},
+		Memory: engine.Memory{Known: true, Held: 1},
+	}
 }
 
 func (s *wary) Close() error {
@@ -40,8 +43,8 @@ func (s *wary) Close() error {
 	return s.Session.Close()
 }
 
-// TestSessionsAreAskedAtGoodMoments: what a session knows is read with no lock of the host held, and never once it is closed, while
-// replicas come, move and go, and somebody looks at them all the time.
+// TestSessionsAreAskedAtGoodMoments: what a session knows is read with no lock of the host held, and never once it is
+// closed, while replicas come, move and go, and somebody looks at them all the time.
 func TestSessionsAreAskedAtGoodMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")

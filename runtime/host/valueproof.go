@@ -1,15 +1,13 @@
 package host
 
 import (
-	"slices"
-
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/proof"
-	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// valueRows is how many rows of a request take part in the proof of the value that it brought, and valueProofBytes the most bytes of one.
+// valueRows is how many rows of a request take part in the proof of the value that it brought, and valueProofBytes
+// the most bytes of one.
 const (
 	valueRows       = 4
 	valueProofBytes = 16 << 20
@@ -37,8 +35,8 @@ func (h *Host) startValueProof(r *replica, p *execution.Plan, key string, j *exe
 	}
 	h.loads.Go(func() {
 		c := proof.Value{
-			Signature: p.Signature, Trims: p.Trims, Allowed: p.Allowed, Most: p.Most, Budget: p.Budget, Tolerance: r.verdict.Tolerance,
-			Brought: slices.DeleteFunc(slices.Clone(p.Signature.Inputs), func(in tensor.Spec) bool { return !execution.HasValues(in) }),
+			Signature: p.Signature, Trims: p.Trims, Allowed: p.Allowed, Most: p.Most, Budget: p.Budget,
+			Tolerance: r.verdict.Tolerance, Brought: p.Brought(),
 		}
 		select {
 		case h.proving <- struct{}{}:

@@ -109,9 +109,9 @@ var deviceLost = map[int]bool{
 // notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or another one has it.
 var notThere = map[int]bool{46: true, 100: true, 101: true}
 
-// blameDevice returns an error that came of opening a model with the kind that blames its device as that is now: it is lost, or has no
-// memory, and on another one the model may be opened. It returns nil if there is nothing to blame. Errors of the Go binding are text, so
-// the text decides. A limit that is too low is the same on each device.
+// blameDevice returns an error that came of opening a model with the kind that blames its device as that is now: it
+// is lost, or has no memory, and on another one the model may be opened. It returns nil if there is nothing to blame.
+// Errors of the Go binding are text, so the text decides. A limit that is too low is the same on each device.
 func blameDevice(provider string, err error) *engine.Error {
 	if err == nil || !onCUDA(provider) {
 		return nil

@@ -26,9 +26,9 @@ type memory struct {
 // measureEvery is how often runs look at what the session holds.
 var measureEvery = time.Second
 
-// follow looks at what the session holds after a run of so many bytes of inputs, now and then, and always when none was as large: only
-// runs change it. The arena has a lock, which it keeps while it asks the device for more memory. So Stats does not look: on a device that
-// hangs it would, too. The caller holds mu.
+// follow looks at what the session holds after a run of so many bytes of inputs, now and then, and always when none
+// was as large: only runs change it. The arena has a lock, which it keeps while it asks the device for more memory.
+// So Stats does not look: on a device that hangs it would, too. The caller holds mu.
 func (s *Session) follow(b *tensor.Batch) {
 	size := int64(0)
 	for i := range b.Inputs {
@@ -44,9 +44,9 @@ func (s *Session) follow(b *tensor.Batch) {
 	}
 }
 
-// measure looks at what the session has of its device's memory, in bytes: the most that was ever occupied at once of its arena, which
-// is what Options.DeviceMemory limits, and what it holds on to, arena and the inputs and outputs of CUDA graphs. The caller holds mu,
-// and knows that there is a native session.
+// measure looks at what the session has of its device's memory, in bytes: the most that was ever occupied at once of
+// its arena, which is what Options.DeviceMemory limits, and what it holds on to, arena and the inputs and outputs of
+// CUDA graphs. The caller holds mu, and knows that there is a native session.
 func (s *Session) measure() (peak, reserved int64, err error) {
 	name, number := "Cpu", 0
 	if onCUDA(s.provider) {

@@ -19,14 +19,16 @@ import (
 type frame struct {
 	values []C.weft_value // inputs, then outputs
 	dims   tensor.Shape   // of all values, one after the other
-	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the session share.
+	// options are of this run only, by which it is stopped when its context ends; nil: those that all runs of the
+	// session share.
 	options *C.OrtRunOptions
 }
 
-// Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own memory
-// (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch directly;
-// other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The end of ctx stops the run before
-// its next operator, unless the session captures CUDA graphs: then it only keeps the run from being started.
+// Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own
+// memory (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch
+// directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The end of
+// ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the run
+// from being started.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err

@@ -236,8 +236,8 @@ func (s *Session) Memory() tensor.Allocator {
 	return s.buffers
 }
 
-// Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an error of the
-// kind engine.Terminated. Later runs fail with engine.ErrClosed. Closing again does nothing.
+// Close unloads the model. Runs in flight are stopped before their next operator and waited for; they fail with an
+// error of the kind engine.Terminated. Later runs fail with engine.ErrClosed. Closing again does nothing.
 func (s *Session) Close() error {
 	if s.closed.Swap(true) {
 		return nil

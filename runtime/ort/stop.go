@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// stopWith gives the run of a frame options of its own, so that it fails before its next operator once ctx has ended, or the session is
-// closed. release must follow the run. The caller holds mu.
+// stopWith gives the run of a frame options of its own, so that it fails before its next operator once ctx has ended,
+// or the session is closed. release must follow the run. The caller holds mu.
 func (s *Session) stopWith(ctx context.Context, f *frame) (release func(), err error) {
 	made := new(*C.OrtRunOptions)
 	if err := s.take(C.weft_options_new(s.api, made)); err != nil {

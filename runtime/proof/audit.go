@@ -48,16 +48,17 @@ type Difference struct {
 // Wrong reports whether an answer differs by more than is tolerated.
 func (d Difference) Wrong() bool { return d.Text != "" }
 
-// Seen is what rows that were run alone have told of a version's outputs. It is immutable; the zero value has seen nothing.
+// Seen is what rows that were run alone have told of a version's outputs. It is immutable; the zero value has seen
+// nothing.
 type Seen struct {
 	random map[int]bool      // outputs that are something else each time, which are not compared
 	recent map[int][]float64 // by output: the magnitudes of the latest rows; see usual
 }
 
-// Compare compares an answer of the row with what it gives alone. Each element is measured by itself, so that none hides behind a larger one
-// beside it: relative to its own magnitude, or that which three in four of its row are above, since what is far below the others may be
-// what rounding left of them. A tolerance that the manifest states is relative to what is usual, as it is in the proof, and so is what passes
-// for rounding.
+// Compare compares an answer of the row with what it gives alone. Each element is measured by itself, so that none
+// hides behind a larger one beside it: relative to its own magnitude, or that which three in four of its row are
+// above, since what is far below the others may be what rounding left of them. A tolerance that the manifest states
+// is relative to what is usual, as it is in the proof, and so is what passes for rounding.
 func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Difference) {
 	worst.Rounding = true
 	for i := range alone {

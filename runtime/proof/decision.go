@@ -24,8 +24,8 @@ type Decision struct {
 	trims     []tensor.Trim
 }
 
-// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest tell. The error names the
-// manifest's key that does not fit the model.
+// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest tell. The
+// error names the manifest's key that does not fit the model.
 func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	d, err := decide(declared, b)
 	if err == nil && d.Against != "" && !d.certain() {

@@ -36,8 +36,8 @@ type Found struct {
 	forgot bool // that its inputs have rows
 }
 
-// Prove finds out whether rows of different requests may share executions, and warms the version up on the way. The error is the
-// Runner's, or names what of the manifest the model cannot be run with.
+// Prove finds out whether rows of different requests may share executions, and warms the version up on the way. The
+// error is the Runner's, or names what of the manifest the model cannot be run with.
 func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, error) {
 	graph := proveByStructure(s, d)
 	t := newTrial(r, s, d, 1)

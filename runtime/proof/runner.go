@@ -8,10 +8,12 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Runner runs made-up requests where live ones run, each as an execution of its own, and waits for the device as long as that takes.
+// Runner runs made-up requests where live ones run, each as an execution of its own, and waits for the device as long
+// as that takes.
 type Runner interface {
-	// Run runs a request. The error is a *catalog.ModelError where the model failed on it, of the kind engine.OutOfMemory where memory does
-	// not suffice; any other ends the proof. The cost is also told of what failed.
+	// Run runs a request. The error is a *catalog.ModelError where the model failed on it, of the kind
+	// engine.OutOfMemory where memory does not suffice; any other ends the proof. The cost is also told of what
+	// failed.
 	Run(context.Context, Request) (Answer, error)
 	// Memory tells what the version has of its device's memory now.
 	Memory() engine.Memory

@@ -22,8 +22,8 @@ const (
 	trialBytes = 256 << 20
 )
 
-// trial runs made-up requests, each as an execution of its own: that warms the engine up, seeds the cost model, and shows whether rows may
-// share an execution.
+// trial runs made-up requests, each as an execution of its own: that warms the engine up, seeds the cost model, and
+// shows whether rows may share an execution.
 type trial struct {
 	runner   Runner
 	subject  *Subject

@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Value says how requests are served that bring a value: of the inputs without rows, and of the sizes of open dimensions.
+// Value says how requests are served that bring a value: of the inputs without rows, and of the sizes of open
+// dimensions.
 type Value struct {
 	Signature *tensor.Signature
 	// Trims are the output dimensions that are cut back where inputs are padded.
@@ -31,8 +32,8 @@ type ValueFound struct {
 	Spent time.Duration // device time
 }
 
-// Prove compares what rows of a request give alone with what they give in batches, beside each other and made-up rows, all with the
-// request's value. Sets are the rows, as CopyRows returns them.
+// Prove compares what rows of a request give alone with what they give in batches, beside each other and made-up
+// rows, all with the request's value. Sets are the rows, as CopyRows returns them.
 func (v *Value) Prove(ctx context.Context, r Runner, version int64, sets [][]tensor.Tensor) (f ValueFound) {
 	s := &Subject{Version: version, Batching: &modelrepo.Batching{Tolerance: v.Tolerance, AllowedBatchSizes: v.Allowed}}
 	t := newTrial(r, s, &Decision{Signature: v.Signature, trims: v.Trims}, 2)

@@ -13,7 +13,8 @@ type Verdict struct {
 	Batched bool
 	// Reason is one sentence for the metadata.
 	Reason string
-	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure, "" where none was asked for.
+	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure, "" where none was
+	// asked for.
 	Proof    catalog.Proof
 	Obstacle string
 	// Padded: requests of different lengths share executions.
@@ -27,7 +28,8 @@ type Verdict struct {
 	RowMemory int64
 	// Tolerance is what the manifest states, 0 for nothing.
 	Tolerance float64
-	// AnyValue: rows may share executions whatever the inputs without rows say. Else each value is proven before it is joined.
+	// AnyValue: rows may share executions whatever the inputs without rows say. Else each value is proven before it
+	// is joined.
 	AnyValue bool
 
 	// wrong is what speaks against batching, if that was tried; it is part of the reason.
@@ -38,8 +40,8 @@ type Verdict struct {
 	dear bool
 }
 
-// Covers reports whether the sizes that executions may have according to a manifest (to) are among those that the proof has seen, which was
-// made for a manifest with others (from).
+// Covers reports whether the sizes that executions may have according to a manifest (to) are among those that the
+// proof has seen, which was made for a manifest with others (from).
 func (v *Verdict) Covers(from, to []int) bool {
 	if !v.Batched || slices.Equal(from, to) {
 		return true

@@ -15,9 +15,10 @@ type Device struct {
 // NewDevice returns an idle device.
 func NewDevice() *Device { return &Device{busy: make(chan struct{}, 1)} }
 
-// occupy waits for the device and holds it for as long as duration says. The error is engine.ErrClosed as soon as stop closes, and of the
-// kind engine.Terminated as soon as ctx ends. Duration is called while the device is held. The wait is a timer's: on real time up to
-// about a millisecond longer than asked for, and exact in a testing/synctest bubble.
+// occupy waits for the device and holds it for as long as duration says. The error is engine.ErrClosed as soon as
+// stop closes, and of the kind engine.Terminated as soon as ctx ends. Duration is called while the device is held.
+// The wait is a timer's: on real time up to about a millisecond longer than asked for, and exact in a
+// testing/synctest bubble.
 func (d *Device) occupy(ctx context.Context, stop <-chan struct{}, duration func() time.Duration) error {
 	select {
 	case <-stop: // select would choose either if the device is idle as well

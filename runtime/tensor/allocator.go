@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Allocator gives the memory that batches lie in: outside the Go heap, at addresses that do not move. An engine that reads it from
-// another process, or by a device's own copies, has one of its own. It is safe for concurrent use.
+// Allocator gives the memory that batches lie in: outside the Go heap, at addresses that do not move. An engine that
+// reads it from another process, or by a device's own copies, has one of its own. It is safe for concurrent use.
 type Allocator interface {
 	// Allocate returns so many bytes, at least one, that begin at a page. The error says why there are none.
 	Allocate(size int) ([]byte, error)

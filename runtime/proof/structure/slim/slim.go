@@ -1,4 +1,5 @@
-// Package slim reads ONNX files without what takes the space in them: weights, documentation and metadata are passed over unread.
+// Package slim reads ONNX files without what takes the space in them: weights, documentation and metadata are passed
+// over unread.
 package slim
 
 import (
@@ -80,8 +81,9 @@ var layouts = map[message]map[protowire.Number]field{
 // an empty one.
 const attributeType protowire.Number = 20
 
-// Copy copies a model file of so many bytes without what a proof of its structure does not need, above all without its weights. Those are
-// not even read. The error says what is wrong with the file as a message, or that what would be kept of it is too large.
+// Copy copies a model file of so many bytes without what a proof of its structure does not need, above all without
+// its weights. Those are not even read. The error says what is wrong with the file as a message, or that what would
+// be kept of it is too large.
 func Copy(r io.ReaderAt, size int64) ([]byte, error) {
 	s := &slimmer{r: r, size: size}
 	s.seek(0)
