@@ -3,6 +3,7 @@ package routing
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -35,13 +36,13 @@ func counted(t *episodes) (counted, running int) {
 // that is not there.
 func TestBusyIsCounted(t *testing.T) {
 	for seed := range uint64(20) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 19))
 			const most, ttl = 300, 50 * time.Second
 			all, now := newEpisodes(most, ttl), time.Duration(0)
 			busy, idle := 0, 0
 			for step := range 20_000 {
-				id := episodeID{fmt.Sprint("m", random.IntN(2)), fmt.Sprint(random.IntN(200 + 400*int(seed%2)))}
+				id := episodeID{fmt.Sprint("m", random.IntN(2)), strconv.Itoa(random.IntN(200 + 400*int(seed%2)))}
 				switch n := random.IntN(1000); {
 				case n < 700: // a request
 					was := all.find(id.model, id.episode, now)
