@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// ServerFullError: as many predictions as the configuration allows are in the server.
+// ServerFullError says that as many predictions are in the server as the configuration allows.
 type ServerFullError struct{ Limit int }
 
 func (e *ServerFullError) Error() string {

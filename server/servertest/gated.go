@@ -18,6 +18,7 @@ func NewGated() *Gated {
 	return &Gated{Entered: make(chan *catalog.Call), Release: make(chan struct{})}
 }
 
+// Run runs a call as Models.Predict does.
 func (g *Gated) Run(ctx context.Context, call *catalog.Call) error {
 	select {
 	case g.Entered <- call:

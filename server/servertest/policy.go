@@ -58,7 +58,7 @@ func SnapshotOf(revision uint64, models ...*catalog.Model) *catalog.Snapshot {
 	return &catalog.Snapshot{Revision: revision, Models: catalog.ByName(models...)}
 }
 
-// PolicySnapshot: versions 1 and 2 of policy are ready, 3 is loading, 4 has failed.
+// PolicySnapshot returns one in which versions 1 and 2 of policy are ready, 3 is loading, and 4 has failed.
 func PolicySnapshot() *catalog.Snapshot {
 	return SnapshotOf(1, &catalog.Model{
 		Name: "policy",

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// BrokenMessageError: what came is not the message that the call takes.
+// BrokenMessageError says that a call did not get the message that it takes.
 type BrokenMessageError struct {
 	Want string // the full name of the message
 	Why  string
@@ -19,7 +19,7 @@ func (e *BrokenMessageError) Error() string {
 		e.Want, e.Why)
 }
 
-// MessageTooLargeError: what came is larger than a message may be.
+// MessageTooLargeError says that a message that came is larger than one may be.
 type MessageTooLargeError struct {
 	Bytes, Limit int  // Bytes is what came, so far as it is known
 	Inflated     bool // it became too large when it was decompressed
@@ -34,7 +34,7 @@ func (e *MessageTooLargeError) Error() string {
 	return fmt.Sprintf("the message takes %d bytes, of at most %d; %s", e.Bytes, e.Limit, remedy)
 }
 
-// AnswerTooLargeError: the answer is larger than a message may be.
+// AnswerTooLargeError says that an answer is larger than a message may be.
 type AnswerTooLargeError struct {
 	Bytes, Limit int
 	Remedy       string // how to ask for less
