@@ -26,7 +26,7 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		return 0, acts, ErrTooManyRows
 	}
 	if limit == Never {
-		limit = c.limit(id, now)
+		limit = v.limit(now)
 	}
 	if limit <= now {
 		return 0, acts, ErrExpired
@@ -47,7 +47,8 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	c.fullBatch(q) // what follows looks at the queue for what it says
 	target, named := q.target(t)
 	// Refused or not: what is asked for decides who asks for more than a share, and how large batches may be.
-	q.hear(now, t, min(target, limit.Sub(now)))
+	work := q.part(t.Rows)
+	q.hear(now, t, min(target, limit.Sub(now)), work)
 	// An answer is never wanted later than it is worth something.
 	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
@@ -64,12 +65,12 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if named {
 		wanted = endBy(place.target, now)
 	}
-	return c.enqueue(now, q, t, limit, wanted, place, probe), acts, nil
+	return c.enqueue(now, q, t, limit, wanted, place, work, probe), acts, nil
 }
 
 // limit returns the limit of a task that brings none.
-func (c *Core) limit(id VersionID, arrival Time) Time {
-	if v := c.version(id); v != nil && v.settings.MaxLatency > 0 {
+func (v *version) limit(arrival Time) Time {
+	if v.settings.MaxLatency > 0 {
 		return arrival.Add(v.settings.MaxLatency)
 	}
 	return Never

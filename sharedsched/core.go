@@ -84,7 +84,27 @@ func NewCore(cfg Config) (*Core, error) {
 // but that a refused task is remembered among what was asked for.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
-	// Who serves, and who is served. Names are copied, so that an event need not outlive the call.
+	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
+	case EventSubmit:
+		out.Task, out.Actions, err = c.submit(now, ev.Version, ev.Task, ev.Limit, out.Actions)
+	case EventCancel:
+		out.OK, out.Actions = c.cancel(now, ev.Handle, out.Actions)
+	case EventNext:
+		out.OK, out.Actions = c.next(now, ev.Lane, ev.Batch, out.Actions)
+	case EventSettle:
+		c.settle(now, ev.Lane, ev.Batch, ev.Report, out)
+	case EventAdvance:
+		out.Actions = c.advance(now, out.Actions)
+	default:
+		err = c.rearrange(now, ev, out)
+	}
+	return err
+}
+
+// rearrange takes the events that come now and then: of who serves and who is served, and of the end of it all. Names
+// are copied, so that an event need not outlive the call.
+func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
+	switch ev.Kind {
 	case EventAddDevice:
 		out.Lane, err = c.addDevice(*ev.Added)
 	case EventRemoveDevice:
@@ -105,27 +125,12 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 		out.Actions = c.expel(now, ev.Version, out.Actions)
 	case EventObserve:
 		c.observe(now, ev.Device, *ev.Sample)
-
-	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
-	case EventSubmit:
-		out.Task, out.Actions, err = c.submit(now, ev.Version, ev.Task, ev.Limit, out.Actions)
-	case EventCancel:
-		out.OK, out.Actions = c.cancel(now, ev.Handle, out.Actions)
-	case EventNext:
-		out.OK, out.Actions = c.next(now, ev.Lane, ev.Batch, out.Actions)
-	case EventSettle:
-		c.settle(now, ev.Lane, ev.Batch, ev.Report, out)
-	case EventAdvance:
-		out.Actions = c.advance(now, out.Actions)
-
-	// The end of all.
 	case EventHurry:
 		c.hurry(now)
 	case EventDrain:
 		c.drain(now)
 	case EventClose:
 		out.Actions = c.close(now, out.Actions)
-
 	default:
 		err = fmt.Errorf("sharedsched: there is no event of kind %d", ev.Kind)
 	}

@@ -110,11 +110,11 @@ func (c *Core) dropQueue(q *queue) {
 	c.freeIDs = append(c.freeIDs, q.id)
 }
 
-// expect counts a task that waits now, and the device time that it asks for: its share of a full batch.
-func (q *queue) expect(k *task) {
+// expect counts a task that waits now, and the device time that it asks for: work, its share of a full batch.
+func (q *queue) expect(k *task, work time.Duration) {
 	d, f := q.device, q.flow
 	if q.fullHigh > 0 { // a guess must refuse nothing
-		k.work = q.part(k.rows)
+		k.work = work
 	}
 	if classOf(k.order) == foreground {
 		q.foreground++

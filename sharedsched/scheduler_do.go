@@ -99,8 +99,8 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			return h, err
 		}
 		line := s.lineUpLocked(v, r != nil)
-		if limit == Never {
-			limit = s.core.limit(v, arrival)
+		if known := s.core.version(v); limit == Never && known != nil {
+			limit = known.limit(arrival)
 		}
 		s.mu.Unlock()
 		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {

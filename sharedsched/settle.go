@@ -48,17 +48,21 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
-	ev := &out.Batch
-	*ev = l.batch
-	ev.Elapsed, ev.DeviceTime = now.Sub(l.started), used
+	failed, acts := r.Failure != NotFailed, out.Actions
 	q.running--
-	for i := range b.Spans {
+	var part time.Duration // of used, of a span of so many rows: most have as many, and a division takes long
+	for i, rows := 0, 0; i < len(b.Spans); i++ {
 		s := &b.Spans[i]
-		ev.Failed = ev.Failed || s.Err != nil || r.Failure != NotFailed
-		out.Actions = c.endSpan(now, s, b, used*time.Duration(s.Rows)/time.Duration(b.Rows), out.Actions)
+		if s.Rows != rows {
+			rows, part = s.Rows, used*time.Duration(s.Rows)/time.Duration(b.Rows)
+		}
+		failed = failed || s.Err != nil
+		acts = c.endSpan(now, s, b, part, acts)
 	}
+	out.Batch = l.batch
+	out.Batch.Elapsed, out.Batch.DeviceTime, out.Batch.Failed = now.Sub(l.started), used, failed
 	failure := r.Failure
-	if ev.Failed && failure == NotFailed {
+	if failed && failure == NotFailed {
 		failure = ModelFailed
 	}
 	v.account.Executions[failure]++
@@ -68,7 +72,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	}
 	c.touchHeld(d) // the device's own factors may have moved
 	c.refreshTouched(now)
-	out.Actions = c.retire(v, out.Actions)
+	out.Actions = c.retire(v, acts)
 }
 
 // endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.

@@ -90,9 +90,10 @@ func (t *task) deadline() Time {
 }
 
 // enqueue puts an admitted task into its queue. It is the only way in.
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, probe bool) Handle {
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, work time.Duration, probe bool) Handle {
 	v := q.version
 	slot, k := c.take()
+	h := c.handle(slot)
 	k.state = taskQueued
 	k.order = place
 	k.queue = q
@@ -110,16 +111,16 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place or
 	v.live++
 	v.account.Accepted++
 	c.queuedBytes += t.Bytes
-	q.expect(k)
+	q.expect(k, work)
 	if limit != Never {
-		c.limits.add(limit, c.handle(slot))
+		c.limits.add(limit, h)
 	}
 	if q.stage == resting || q.ring.at(0).task == slot {
 		c.refresh(now, q)
 	} else {
 		c.touch(q) // one more task behind the head of a queue that is ready matters at the next pick, not before
 	}
-	return c.handle(slot)
+	return h
 }
 
 // unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a
