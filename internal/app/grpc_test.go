@@ -39,7 +39,7 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		var text bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&text, nil))
 		edge, g, listener := server.New(server.Config{Logger: log}, nil, nil), grpc.NewServer(), bufconn.Listen(1<<16)
-		g.RegisterService(&weftv1.PredictionService_ServiceDesc, edge)
+		edge.Register(g)
 		part := grpcPart(listener, edge, g, newReadiness(), func() {}, func() {}, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
