@@ -208,12 +208,13 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := answer.GetRollout().GetState().String()
+			out := &strings.Builder{}
+			out.WriteString(answer.GetRollout().GetState().String())
 			for _, step := range answer.GetRollout().GetSteps() {
-				out += fmt.Sprintf("\n%s (%s)", step.GetReason(), step.GetBy())
+				fmt.Fprintf(out, "\n%s (%s)", step.GetReason(), step.GetBy())
 			}
 			for _, part := range []string{"RUNNING", "started by hand (127.0.0.1:", "asked for by hand (127.0.0.1:", "the evidence begins anew (weft)"} {
-				if !strings.Contains(out, part) {
+				if !strings.Contains(out.String(), part) {
 					t.Errorf("the rollout does not tell %q:\n%s", part, out)
 				}
 			}

@@ -16,12 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/record"

@@ -70,7 +70,7 @@ func TestMusts(t *testing.T) {
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("a minute under the race detector, and nothing that other tests do not do beside each other")
+		t.Skip("one goroutine plays, and for long under the race detector; TestFindingsDoNotDependOnWorkers has several")
 	}
 }
 

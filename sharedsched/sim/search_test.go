@@ -20,6 +20,7 @@ func waitsAtMost(t, rho float64) float64 {
 
 // TestG99OfMD1 searches for the load that an M/D/1 queue carries: one model without batching, served in order of arrival.
 func TestG99OfMD1(t *testing.T) {
+	skipUnderRace(t)
 	const cost, slo = 10, 45 // in ms: a request may wait for 3.5 executions
 	m := linear("m", cost, 0, slo, 100)
 	m.MaxBatch = 1

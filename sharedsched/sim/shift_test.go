@@ -45,6 +45,7 @@ func isBack(t *Told) bool {
 // TestTelemetryMusts: who is told of another clock expects the right thing at once, as soon as it must be. Without telemetry that
 // takes longer where batches are few, and a co-tenant is not understood for seconds.
 func TestTelemetryMusts(t *testing.T) {
+	skipUnderRace(t)
 	f := playShifts(t, "clock step", "clock step, heavy models", "co-tenant")
 	for j, shift := range f.Study.Shifts {
 		without, with := &f.Shifts[j][0], &f.Shifts[j][1]
@@ -74,6 +75,7 @@ func TestTelemetryMusts(t *testing.T) {
 
 // TestMemoryMusts: who knows how much memory is free hardly runs out of it, and who is told what ran out does so seldom.
 func TestMemoryMusts(t *testing.T) {
+	skipUnderRace(t)
 	f := playShifts(t, "memory")
 	neither, without, with := &f.Shifts[0][0], &f.Shifts[0][1], &f.Shifts[0][2]
 	t.Logf("with %.1f batches out of memory and %.3f missed, without %.1f and %.3f, forgetful %.1f and %.3f",
