@@ -8,7 +8,7 @@ import (
 
 // crew is the batch threads of one device.
 type crew struct {
-	device  string
+	device  Device
 	threads []*batchThread
 	ended   chan struct{} // closed when the last thread has ended
 
@@ -20,7 +20,7 @@ type crew struct {
 
 // enlistLocked starts the batch threads of a device.
 func (s *Scheduler) enlistLocked(d Device, first LaneID) {
-	c := &crew{device: d.Name, ended: make(chan struct{}), left: d.Lanes}
+	c := &crew{device: d, ended: make(chan struct{}), left: d.Lanes}
 	for i := range d.Lanes {
 		c.threads = append(c.threads, &batchThread{lane: first + LaneID(i), crew: c, wake: make(chan struct{}, 1)})
 	}
@@ -65,6 +65,24 @@ func (s *Scheduler) AddDevice(d Device) error {
 	return nil
 }
 
+// RenewDevice removes a device and adds it again at once: the lanes, flows, versions and costs of the old one are left
+// to themselves. The error is that there is no such device, or ErrClosed.
+func (s *Scheduler) RenewDevice(name string) error {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })
+	var d Device
+	if i >= 0 {
+		d = s.crews[i].device
+	}
+	s.mu.Unlock()
+	now, cancel := context.WithCancel(context.Background())
+	cancel() // what runs there is not waited for
+	if err := s.RemoveDevice(now, name); i < 0 {
+		return err
+	}
+	return s.AddDevice(d)
+}
+
 // RemoveDevice takes a device out, such as one that was lost: tasks that wait for it end with ErrRemoved, and so do
 // those that come for its versions. It returns when the batches in flight there have ended, or with the context's
 // error; a lane that hangs is left behind then, and its callers with it, but nobody else waits for it. The device may
@@ -72,7 +90,7 @@ func (s *Scheduler) AddDevice(d Device) error {
 // be removed.
 func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
 	s.mu.Lock()
-	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device == name })
+	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })
 	if i < 0 {
 		s.mu.Unlock()
 		return fmt.Errorf("sharedsched: there is no device %q to remove", name)

@@ -22,7 +22,7 @@ func (s *Scheduler) sample(device string) sample {
 func (s *Scheduler) observeLocked(now Time, c *crew, said sample) {
 	if said.number > c.sample && !c.removed {
 		c.sample = said.number
-		ev := Event{Kind: EventObserve, Device: c.device, Sample: &said.Sample}
+		ev := Event{Kind: EventObserve, Device: c.device.Name, Sample: &said.Sample}
 		_ = s.stepLocked(now, &ev, &Answer{}) // it has no error
 	}
 }

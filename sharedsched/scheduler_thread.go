@@ -21,7 +21,7 @@ func (s *Scheduler) run(t *batchThread) {
 		if running {
 			report = s.exec.Execute(&batch)
 		}
-		said := s.sample(t.crew.device) // after a rest too: no execution has brought one meanwhile
+		said := s.sample(t.crew.device.Name) // after a rest too: no execution has brought one meanwhile
 		read := s.now()
 		s.mu.Lock()
 		now := s.nowLocked(read)

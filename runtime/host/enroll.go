@@ -14,7 +14,7 @@ import (
 
 // flowFor returns who is to own the share of the device that the replica uses.
 func (r *replica) flowFor(c residency.Candidate) flowKey {
-	return flowKey{flowName(r.model, r.number, c.Manifest.Fairness), r.device.Name, c.Manifest.Weight}
+	return flowKey{flowName(r.model, r.number, c.Manifest.Fairness), r.device.ID(), c.Manifest.Weight}
 }
 
 // enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected

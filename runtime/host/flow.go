@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -17,8 +18,9 @@ type flows struct {
 }
 
 type flowKey struct {
-	name, device string
-	weight       float64
+	name   string
+	device placement.DeviceID // the flows of a device that was lost are not those of the one that came back
+	weight float64
 }
 
 type flow struct {
@@ -42,7 +44,7 @@ func (f *flows) use(key flowKey) (sharedsched.FlowID, error) {
 		have.uses++
 		return have.id, nil
 	}
-	id, err := f.sched.AddFlow(key.name, key.device, key.weight)
+	id, err := f.sched.AddFlow(key.name, key.device.Name, key.weight)
 	if err != nil {
 		return 0, err
 	}

@@ -34,6 +34,7 @@ type Scheduler interface {
 	Expel(sharedsched.VersionID)
 	Configure(sharedsched.VersionID, sharedsched.Settings) error
 	RemoveVersion(context.Context, sharedsched.VersionID) error
+	RenewDevice(name string) error
 	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
 }
 
