@@ -13,6 +13,9 @@ import (
 // TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice if Core
 // broke a rule.
 func TestOracle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const traces = 3000
 	for seed := range uint64(traces) {
 		if err := compare(randomBytes(seed), Variant{}); err != nil {

@@ -167,6 +167,9 @@ var hardToMeet = []string{"id is 77", "one row in a hundred", "one row in a thou
 // TestRowsThatMeet serves models whose rows meet under some condition, with default settings, and asks each 256 times at once.
 // No answer may be another than the request gets alone, but under conditions that only the audit can find; from then on none may.
 func TestRowsThatMeet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const waves = 400 // of 256 requests each, at most
 	for _, hidden := range []bool{false, true} {
 		t.Run(map[bool]string{false: "seen", true: "hidden"}[hidden], func(t *testing.T) {

@@ -102,6 +102,9 @@ func halves(t tensor.Tensor) []float32 {
 // TestReferenceModels loads every model that has recorded answers, all of them at once, and asks each alone and then in a crowd
 // that mixes its cases.
 func TestReferenceModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	root := os.Getenv("WEFT_TEST_MODELS")
 	if root == "" {
 		t.Skip("WEFT_TEST_MODELS names no model repository")

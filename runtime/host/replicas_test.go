@@ -174,6 +174,9 @@ func TestAReplacementHasAsManyReplicas(t *testing.T) {
 
 // TestAFixedNumberOfReplicas is had as soon as there is room, however busy others keep the further device.
 func TestAFixedNumberOfReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
 		m.room("a", 1<<20)
@@ -204,6 +207,9 @@ func TestAFixedNumberOfReplicas(t *testing.T) {
 // TestAutomaticReplicas: one more when requests are refused or much waits for seconds, and another device is idle enough; one fewer
 // after a long quiet time.
 func TestAutomaticReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b", "c")
 		w.add("m", 1, m.open, replicated(modelrepo.AutoReplicas))

@@ -169,6 +169,9 @@ func evidenceOf(f *fleet) Evidence {
 // TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. What is told of episodes adds up
 // at every look, and a candidate that wrecks robots is not promoted.
 func TestCrashesAreJudged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const fleets = 60
 	for _, c := range []struct {
 		name                string

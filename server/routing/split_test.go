@@ -89,6 +89,9 @@ func TestSplitHasItsShares(t *testing.T) {
 }
 
 func TestReweightingMovesOnlyWhatMust(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, tt := range []struct {
 		name     string
 		from, to []catalog.Slot
