@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // world draws outcomes. shift is by how much the candidate's mean truly exceeds the baseline's.
@@ -167,6 +169,9 @@ func TestDifferenceCalibration(t *testing.T) {
 // TestDifferenceOneSided: a candidate that is truly worse is promoted with margin 0 in at most alpha of the rollouts, and one that is less
 // than the margin worse is rolled back in at most alpha.
 func TestDifferenceOneSided(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, and minutes under the race detector")
+	}
 	const alpha = 0.05
 	for _, shift := range []float64{-0.02, -0.1, -0.3} {
 		if promote, _ := falseVerdicts(normal(shift), Gate{MinEpisodes: 20, Alpha: alpha}, staged, verdict); promote > limit(alpha) {
@@ -183,6 +188,9 @@ func TestDifferenceOneSided(t *testing.T) {
 // TestSimulationFindsFaults shows that the calibration would see a test that must not be looked at again and again, and one that
 // adds up episodes over splits.
 func TestSimulationFindsFaults(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, and minutes under the race detector")
+	}
 	g := Gate{MinEpisodes: 20, Alpha: 0.05}
 	once := func(strata []Stratum, g Gate) Verdict {
 		s := strata[0]

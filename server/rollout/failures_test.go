@@ -8,11 +8,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftserve/weft/internal/race"
 )
 
 // TestExceedsCalibration: with a truth at the margin itself, and a look after every few requests, it is sure of an excess in at most alpha of the
 // runs. Both versions fail ever more or less often meanwhile, as they do when a server is overloaded now and then.
 func TestExceedsCalibration(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, and minutes under the race detector")
+	}
 	const alpha, requests = 0.05, 4000
 	for _, c := range []struct {
 		rate, margin, share float64
@@ -157,6 +162,9 @@ func TestFailuresOfEveryCodeCount(t *testing.T) {
 
 // TestNoMixtureWithMoreFailuresIsPromoted generates mixtures of codes of both versions.
 func TestNoMixtureWithMoreFailuresIsPromoted(t *testing.T) {
+	if race.Enabled {
+		t.Skip("one goroutine, and minutes under the race detector")
+	}
 	codes := []Ending{
 		{Code: "DeadlineExceeded", Overload: true},
 		{Code: "ResourceExhausted", Overload: true},
