@@ -132,7 +132,7 @@ func TestHowOftenEachIsAsked(t *testing.T) {
 		if diff := cmp.Diff(want, b.FallBacks("cuda:0")); diff != "" {
 			t.Errorf("fall-backs (-want +got):\n%s", diff)
 		}
-		if n := b.log.count("INFO a GPU does not tell everything device=cuda:0 missing=ecc"); n != 1 {
+		if n := b.log.count("INFO GPU does not report some metrics device=cuda:0 missing=ecc"); n != 1 {
 			t.Errorf("it is said %d times that ECC errors are not told", n)
 		}
 	})

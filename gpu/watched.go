@@ -140,7 +140,7 @@ func (w *watched) tells(q Quantity) bool { return q != XIDs && w.next.Has(q) }
 // tellLeft logs what the device does not tell, once.
 func (w *watched) tellLeft() {
 	if w.left != w.told {
-		w.sampler.log.Info("a GPU does not tell everything", "device", w.Name, "missing", (w.left &^ w.told).String())
+		w.sampler.log.Info("GPU does not report some metrics", "device", w.Name, "missing", (w.left &^ w.told).String())
 		w.told = w.left
 	}
 }

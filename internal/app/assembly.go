@@ -187,10 +187,10 @@ func (s *assembly) load(context.Context) error {
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models), grpcOptions(&s.Server, s.log, s.measured), s.log))
-		s.log.Info("changes are taken", "admin", s.admin.Addr().String())
+		s.log.Info("admin API listening", "admin", s.admin.Addr().String())
 	}
 	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon, s.log))
-	s.log.Info("loading; requests are told to wait", "grpc", s.grpc.Addr().String(), "models", len(s.listing.Models))
+	s.log.Info("serving; models still loading", "grpc", s.grpc.Addr().String(), "models", len(s.listing.Models))
 	return nil
 }
 

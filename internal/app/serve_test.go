@@ -48,7 +48,7 @@ func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a announcements) Handle(_ context.Context, r slog.Record) error {
 	to := map[string]chan string{
-		"metrics and health are served": a.http, "loading; requests are told to wait": a.grpc, "changes are taken": a.admin,
+		"metrics and health are served": a.http, "serving; models still loading": a.grpc, "admin API listening": a.admin,
 	}[r.Message]
 	r.Attrs(func(attr slog.Attr) bool {
 		if r.Message == "decisions of an earlier server are in force" {

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrUnknown says that a change names a model, version or label that is not there. Whoever wraps it says which.
-var ErrUnknown = errors.New("there is none")
+var ErrUnknown = errors.New("not found")
 
 // ErrBusy says that the version is being loaded or unloaded.
 var ErrBusy = errors.New("the model version is being loaded or unloaded")
