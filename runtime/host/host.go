@@ -105,6 +105,7 @@ type Host struct {
 	faces     map[string]map[int64]face        // guarded by mu: what is published of each version of each model
 	changed   map[string]chan struct{}         // guarded by mu: by model, where somebody waits; closed when what is published of it changes
 	settling  map[string]chan struct{}         // guarded by mu: the same; closed when nothing is running for it
+	telling   int                              // guarded by mu: steps of which not all is told and logged yet
 	listeners map[*listener]struct{}           // guarded by mu
 	watching  bool                             // guarded by mu: the load of the devices is looked at
 	closed    bool                             // guarded by mu: nothing is loaded any more

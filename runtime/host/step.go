@@ -36,7 +36,7 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 			h.begin(effect)
 		}
 	}
-	h.tellSettled()
+	h.telling++
 	return func() {
 		for _, do := range later {
 			do()
@@ -44,6 +44,10 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 		if published {
 			h.notify()
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.telling--
+		h.tellSettled()
 	}
 }
 
@@ -129,8 +133,12 @@ func (h *Host) discard(all ...*replica) {
 	}
 }
 
-// tellSettled tells those that wait for models in which nothing is running any more. The caller holds Host.mu.
+// tellSettled tells those that wait for models in which nothing is running any more, when all that there is to tell was told and logged.
+// The caller holds Host.mu.
 func (h *Host) tellSettled() {
+	if h.telling > 0 {
+		return
+	}
 	for name, settled := range h.settling {
 		if m := h.residency.Model(name); m == nil || m.Converged() {
 			close(settled)
