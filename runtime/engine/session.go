@@ -16,8 +16,8 @@ type Session interface {
 	// ends, an engine that can stop a run does so soon, and the error is of the kind Terminated; one that cannot
 	// finishes the run. KindOf tells what an error means.
 	Run(ctx context.Context, b *tensor.Batch) error
-	// Stats tells what the session knows of itself. It never waits, neither for a run nor for a device. It is not
-	// called with a lock held that a run or another caller of Stats may want, nor after Close has begun.
+	// Stats tells what the session knows of itself. It never waits, neither for a run nor for a device. It is called
+	// with none of the caller's locks held, and never after Close has begun. A Meter sees to both.
 	Stats() Stats
 	// Close gives the model's memory back. It is called once, after the last Run and the last Stats have returned.
 	Close() error
