@@ -101,7 +101,7 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	return err
 }
 
-// rearrange takes the events that come now and then: of who serves and who is served, and of the end of it all. Names
+// rearrange takes the events that come now and then: of devices, flows and versions, and of the end of it all. Names
 // are copied, so that an event need not outlive the call.
 func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
