@@ -1,8 +1,10 @@
 package host
 
-import "github.com/weftserve/weft/runtime/fleet"
+import (
+	"testing"
 
-import "testing"
+	"github.com/weftserve/weft/runtime/fleet"
+)
 
 // TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest after.
 func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {

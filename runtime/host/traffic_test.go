@@ -157,7 +157,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1, 3) })
 	w.reconcile()
 	w.divided(2, 1)
-	w.breaks("m", 2)
+	w.breaks(2)
 	w.divided(2, 1)
 	w.put("m", 3, times(3), "mended")
 	w.reconcile()
@@ -174,20 +174,20 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(4) })
 	w.reconcile()
 	w.divided(1)
-	w.breaks("m", 1)
+	w.breaks(1)
 	w.divided(4)
 }
 
-// breaks has a version give way to files that cannot be loaded, so that it is not ready any more although it is wanted and named.
-func (w *world) breaks(name string, number int64) {
+// breaks has a version of m give way to files that cannot be loaded, so that it is not ready any more although it is wanted and named.
+func (w *world) breaks(number int64) {
 	w.t.Helper()
-	w.edit(name, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
-	w.put(name, number, errors.New("cut short"), "broken")
+	w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+	w.put("m", number, errors.New("cut short"), "broken")
 	w.reconcile()
-	w.edit(name, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.AvailabilityFirst })
+	w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.AvailabilityFirst })
 	w.reconcile()
-	if v := w.version(name, number); v.State != catalog.Failed {
-		w.t.Fatalf("%s/%d is %v", name, number, v.State)
+	if v := w.version("m", number); v.State != catalog.Failed {
+		w.t.Fatalf("m/%d is %v", number, v.State)
 	}
 }
 
@@ -203,8 +203,8 @@ func TestTrafficKeepsItsRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.breaks("m", 2)
-	w.breaks("m", 3)
+	w.breaks(2)
+	w.breaks(3)
 	if now := w.Snapshot().Model("m").Traffic; now != set {
 		t.Errorf("with versions 2 and 3 gone it is %+v", now)
 	}

@@ -32,8 +32,10 @@ func (m *Machine) deviceLost(e DeviceLost) {
 		return
 	}
 	m.lost[e.Device] = e.Cause
-	m.log(Log{slog.LevelError, "a device failed and is not used any more until the server is started anew",
-		[]any{"device", e.Device.Name, "cause", e.Cause}})
+	m.log(Log{
+		slog.LevelError, "a device failed and is not used any more until the server is started anew",
+		[]any{"device", e.Device.Name, "cause", e.Cause},
+	})
 	m.blame(e)
 	for _, name := range slices.Sorted(maps.Keys(m.models)) {
 		model := m.models[name]
@@ -84,7 +86,7 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 	return true
 }
 
-// DeviceBack: a device that was lost works again, as another incarnation.
+// DeviceBack says that a device that was lost works again, as another incarnation.
 type DeviceBack struct{ Device placement.DeviceID }
 
 func (DeviceBack) event() {}

@@ -12,7 +12,7 @@ import (
 // however they end; the machine starts nothing else of the model until then.
 type Effect interface{ effect() }
 
-// Publish: the state of these models changed. It comes before all other effects of a step.
+// Publish says that the state of these models changed. It comes before all other effects of a step.
 type Publish struct{ Models []string }
 
 // Load opens a version on a device, proves and warms it up, and on further devices if it replaces a version that has several.

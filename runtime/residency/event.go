@@ -10,7 +10,7 @@ import (
 // Event is what happened: a wish, the end of an effect, or news from outside. The types of this file are all there are.
 type Event interface{ event() }
 
-// Listed: the repositories were looked at.
+// Listed says that the repositories were looked at.
 type Listed struct {
 	Models []ListedModel
 	// Gone: models that are not listed were removed. Else they may only be out of sight.
@@ -27,7 +27,7 @@ type ListedModel struct {
 	Present map[string]bool
 }
 
-// Overridden: somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was asked before.
+// Overridden says that somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was asked before.
 type Overridden struct {
 	Model  string
 	Number int64
@@ -37,16 +37,16 @@ type Overridden struct {
 	Found *ListedModel
 }
 
-// Deciding: a decision is being kept, so that traffic stays as it is until Decided.
+// Deciding says that a decision is being kept, so that traffic stays as it is until Decided.
 type Deciding struct{ Model string }
 
-// Decided: a decision was kept, or could not be; After is nil then.
+// Decided says that a decision was kept, or could not be; After is nil then.
 type Decided struct {
 	Model string
 	After *decisions.Model
 }
 
-// GaveUp: a caller waits no more for a version that it loads by hand. Failed: because that failed.
+// GaveUp says that a caller waits no more for a version that it loads by hand. Failed: because that failed.
 type GaveUp struct {
 	Failed bool
 	Model  string
@@ -85,7 +85,7 @@ type Drained struct {
 	Err         error // of the engine, on closing
 }
 
-// Discarded: a replica was made ready that nobody wants any more.
+// Discarded says that a replica was made ready that nobody wants any more.
 type Discarded struct{ Replica Replica }
 
 // Retired ends Retire.
@@ -123,14 +123,14 @@ type BusyAnswered struct {
 	Busy   bool
 }
 
-// DeviceLost: a device failed. By is the version that ran or was being opened there, if one is known.
+// DeviceLost says that a device failed. By is the version that ran or was being opened there, if one is known.
 type DeviceLost struct {
 	Device placement.DeviceID
 	Cause  error
 	By     *Candidate
 }
 
-// RoomSeen: somebody looked whether better devices have room for a version that waits.
+// RoomSeen says that somebody looked whether better devices have room for a version that waits.
 type RoomSeen struct {
 	Model    string
 	Number   int64
@@ -139,7 +139,7 @@ type RoomSeen struct {
 	Full     []catalog.FullDevice
 }
 
-// Fared: a version was watched for a while.
+// Fared says that a version was watched for a while.
 type Fared struct {
 	Model    string
 	Number   int64
@@ -148,7 +148,7 @@ type Fared struct {
 	Further  bool // there is a device for a further replica
 }
 
-// Judged: how a version is served, or what is known about it, changed while it serves. Demoted is why it is out of batching.
+// Judged says that another way of serving a version, or another remark on it, holds from now on. Demoted is why it is out of batching.
 type Judged struct {
 	Model    string
 	Number   int64
@@ -156,17 +156,17 @@ type Judged struct {
 	Demoted  *string
 }
 
-// MemoryFreed: so many bytes of the budget are free, or memory of a device may be.
+// MemoryFreed says that so many bytes of the budget are free, or memory of a device may be.
 type MemoryFreed struct{ Free int64 }
 
-// Tick: the time of a WakeAt has come.
+// Tick says that the time of a WakeAt has come.
 type Tick struct{ Model string }
 
-// Closing: nothing is loaded any more. Closed: all effects have ended; what is resident is to be drained.
-type (
-	Closing struct{}
-	Closed  struct{}
-)
+// Closing says that nothing is to be loaded any more.
+type Closing struct{}
+
+// Closed says that all effects have ended, and that what is resident is to be drained.
+type Closed struct{}
 
 func (Listed) event()       {}
 func (Overridden) event()   {}
@@ -191,7 +191,7 @@ func (Tick) event()         {}
 func (Closing) event()      {}
 func (Closed) event()       {}
 
-// Wait says that a version waits for a better device than it is on.
+// Wait says why a version waits for a better device than it is on.
 type Wait struct {
 	Why  string
 	Need int64 // bytes

@@ -43,13 +43,7 @@ func (h *history) happen() error {
 	case 0, 1, 2:
 		return h.list(name)
 	case 3:
-		if err := m.MayOverride(nil, number, true); err != nil {
-			return nil
-		}
-		if err := h.step(residency.Overridden{Model: name, Number: number, Load: true, By: "me"}); err != nil {
-			return err
-		}
-		return h.step(residency.GaveUp{Model: name, Number: number, Failed: h.rng.IntN(2) == 0})
+		return h.load(m, name, number)
 	case 4:
 		if m == nil || m.Versions[number] == nil || len(m.NamedBy(number)) > 0 {
 			return nil
@@ -99,6 +93,18 @@ func (h *history) happen() error {
 		}
 	}
 	return nil
+}
+
+// load loads a version by hand, as far as that may be.
+func (h *history) load(m *residency.Model, name string, number int64) error {
+	may := m.MayOverride(nil, number, true) == nil
+	if !may {
+		return nil
+	}
+	if err := h.step(residency.Overridden{Model: name, Number: number, Load: true, By: "me"}); err != nil {
+		return err
+	}
+	return h.step(residency.GaveUp{Model: name, Number: number, Failed: h.rng.IntN(2) == 0})
 }
 
 func residentOf(m *residency.Model, number int64) *residency.Resident {

@@ -43,8 +43,10 @@ func (m *Machine) grown(e Grown) {
 	r.Replicas = append(slices.Clip(r.Replicas), more...)
 	if e.Err != nil {
 		if r.short.noted != e.Err.Error() {
-			m.log(Log{slog.LevelWarn, "a model version gets no further replica",
-				[]any{"model", model.Name, "version", v.Number, "cause", e.Err}})
+			m.log(Log{
+				slog.LevelWarn, "a model version gets no further replica",
+				[]any{"model", model.Name, "version", v.Number, "cause", e.Err},
+			})
 		}
 		why := fmt.Sprintf("%d of %d replicas: %v", len(r.Replicas), r.wants(), e.Err)
 		r.short = shortage{why: why, noted: e.Err.Error(), until: m.now.Add(scarceFor)}
@@ -75,8 +77,10 @@ func (m *Machine) shrunk(e Shrunk) {
 	i := r.has(e.Replica)
 	out := r.Replicas[i]
 	r.Replicas = slices.Delete(slices.Clone(r.Replicas), i, i+1)
-	m.log(Log{slog.LevelInfo, "a replica of a model version is taken away",
-		[]any{"model", e.Model, "version", e.Number, "device", out.Device.Name}})
+	m.log(Log{
+		slog.LevelInfo, "a replica of a model version is taken away",
+		[]any{"model", e.Model, "version", e.Number, "device", out.Device.Name},
+	})
 	m.retire(out)
 	m.touch(model, v)
 }

@@ -81,8 +81,10 @@ func (m *Machine) drained(e Drained) {
 		return // Closed drains it again
 	}
 	if e.Err != nil {
-		m.log(Log{slog.LevelError, "a model version was not unloaded cleanly",
-			[]any{"model", e.Model, "version", e.Number, "cause", e.Err}})
+		m.log(Log{
+			slog.LevelError, "a model version was not unloaded cleanly",
+			[]any{"model", e.Model, "version", e.Number, "cause", e.Err},
+		})
 	} else {
 		m.log(Log{slog.LevelInfo, "a model version is unloaded", []any{"model", e.Model, "version", e.Number}})
 	}
@@ -247,8 +249,10 @@ func (m *Machine) noteKept(model *Model, kept map[int64]string) {
 			continue
 		}
 		v.kept = kept[n]
-		m.log(Log{slog.LevelWarn, "a model version stays resident although versions.policy does not select it any more",
-			[]any{"model", model.Name, "version", n, "why", kept[n]}})
+		m.log(Log{
+			slog.LevelWarn, "a model version stays resident although versions.policy does not select it any more",
+			[]any{"model", model.Name, "version", n, "why", kept[n]},
+		})
 	}
 }
 

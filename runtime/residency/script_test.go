@@ -134,10 +134,11 @@ func (s *script) compare(want string) error {
 			residency.Draining: "draining", residency.Failed: "failed",
 		}[v.State]
 		if v.Resident != nil && len(v.Resident.Replicas) > 0 {
-			got += " on"
+			on := []string{got, "on"}
 			for _, r := range v.Resident.Replicas {
-				got += " " + r.Device.Name
+				on = append(on, r.Device.Name)
 			}
+			got = strings.Join(on, " ")
 		}
 	}
 	if got != want {
@@ -251,7 +252,7 @@ func (s *script) ended(kind string, words []string) error {
 			if r, is := e.(residency.Retire); is && s.on[r.Replica] == words[0] {
 				s.running = slices.Delete(s.running, i, i+1)
 				delete(s.open, r.Replica)
-				return s.step(residency.Retired{Replica: r.Replica})
+				return s.step(residency.Retired(r))
 			}
 		}
 		return errors.New("nothing is retired there")

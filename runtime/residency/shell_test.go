@@ -246,7 +246,7 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 		return s.step(done)
 	case residency.Retire:
 		delete(s.open, e.Replica)
-		return s.step(residency.Retired{Replica: e.Replica})
+		return s.step(residency.Retired(e))
 	case residency.AskBusy:
 		return s.step(residency.BusyAnswered{Model: e.Model, Number: e.Number, Busy: fails(2)})
 	}

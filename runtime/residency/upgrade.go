@@ -176,7 +176,8 @@ func (m *Machine) moveUp(model *Model, v *Version, from ReplicaID, to Replica) {
 		m.retire(all[i])
 		all = slices.Delete(all, i, i+1)
 	}
-	r.Replicas = append(all, to)
+	all = append(all, to)
+	r.Replicas = all
 	slices.SortStableFunc(r.Replicas, func(a, b Replica) int { return cmp.Compare(r.rank(a.Device.Name), r.rank(b.Device.Name)) })
 	r.short = shortage{} // there may be room for more of the better rank
 	r.wait = m.waitAgain(r, r.wait)
