@@ -27,11 +27,15 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 	done := residency.Loaded{Load: e}
 	r, err := h.place(ctx, c, v, before)
 	if err != nil {
-		done.Err, done.Interrupted, done.Free = err, ctx.Err() != nil, h.memory.Free()
+		done.Err, done.Interrupted = err, ctx.Err() != nil
 		if !done.Interrupted {
 			h.counts.failures.Add(1)
 		}
-		h.step(done)
+		h.mu.Lock()
+		done.Free = h.memory.Free() // not before, since what is freed in between would wake nobody
+		rest := h.stepLocked(done)
+		h.mu.Unlock()
+		rest()
 		return
 	}
 	v.change([]*replica{r})
@@ -39,13 +43,17 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 	for _, r := range v.list() {
 		done.Replicas = append(done.Replicas, h.enlist(r))
 	}
-	h.mu.Lock()
-	h.versions[v.id] = v
-	h.mu.Unlock()
 	h.counts.loads.Add(1)
 	done.Sites, _ = h.sites(c) // it had some a moment ago
 	done.Wait, done.Demoted = v.wait, v.demoted.Load()
-	h.step(done)
+	h.mu.Lock()
+	h.versions[v.id] = v
+	rest := h.stepLocked(done)
+	if h.residentLocked(v) == nil { // its devices were lost in the meantime
+		delete(h.versions, v.id)
+	}
+	h.mu.Unlock()
+	rest()
 	_ = h.keepOverride(c.Model, c.Version.Number) // whoever asked may be gone; if not, they try again and are told
 	if m := h.Snapshot().Model(v.model); m != nil && m.Traffic != nil {
 		if err := m.Traffic.CheckOutputs(m); err != nil {

@@ -21,20 +21,26 @@ func (h *Host) lose(d *fleet.Device, cause error, by *version) {
 	if !d.Lose(cause) {
 		return
 	}
+	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.Name, "cause", cause)
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
 		of := by.from
 		e.By = &of
 	}
-	h.inBackground(func() { // else all is being unloaded anyway
-		h.step(e)
-		d.Known()
-	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed { // else all is being unloaded anyway
+		h.loads.Go(func() {
+			h.step(e)
+			d.Known()
+		})
+	}
 }
 
 // RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or another driver's
 // care, so that nothing of its last life matters. It does nothing for a device that works.
 func (h *Host) RestoreDevice(name string) {
+	h.fleet.Get(name).AwaitKnown(h.stop)
 	d := h.fleet.Restore(name)
 	if d == nil {
 		return

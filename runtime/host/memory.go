@@ -57,5 +57,5 @@ func sizeOf(path string, seen map[fileID]bool) (size int64) {
 // SetMemoryBudget changes Config.MemoryBudget. What failed for want of it is tried again if it suffices now; what is resident stays.
 func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.SetLimit(bytes)
-	h.step(residency.MemoryFreed{Free: h.memory.Free()})
+	h.memoryFreed()
 }

@@ -150,6 +150,7 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 	if err = h.override(name, number, false, by); err == nil {
 		err = h.await(ctx, name, func(m *residency.Model) (bool, error) { return m.UnloadOutcome(number) })
 		if ctx.Err() != nil && err != nil {
+			h.step(residency.Withdrawn{Model: name, Number: number})
 			err = fmt.Errorf("waiting for its last requests: %w", err)
 		}
 	}

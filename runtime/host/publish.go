@@ -111,6 +111,12 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	}
 	r := v.Resident
 	if r == nil {
+		if last := before.public; before.of == v && v.State == residency.Failed && last.Signature != nil {
+			lost := *last // it is shown as it was before its devices were lost
+			lost.State, lost.Cause, lost.Fault, lost.Replicas, lost.Live = public.State, public.Cause, public.Fault, nil, nil
+			f.public = &lost
+			return f
+		}
 		if v.Of.Manifest != nil {
 			describe(public, v.Of.Manifest, proof.Verdict{})
 			public.Batching = catalog.Batching{}

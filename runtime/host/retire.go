@@ -33,7 +33,11 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 		}
 	}
 	if h.closing != nil {
-		h.closing(done.Err)
+		err := done.Err
+		if done.Interrupted {
+			err = fmt.Errorf("unload model %q version %d: waiting for its last requests: %w", e.Model, e.Number, err)
+		}
+		h.closing(err)
 	}
 	rest := h.stepLocked(done)
 	if !done.Interrupted {
@@ -98,7 +102,7 @@ func (h *Host) vacate(r *replica) error {
 		h.tellAudit(r.version, AuditBudget, r.audit.end(h))
 		h.counts.unloads.Add(1)
 	}
-	h.step(residency.MemoryFreed{Free: h.memory.Free()})
+	h.memoryFreed()
 	return closed
 }
 
@@ -117,12 +121,20 @@ func (h *Host) finish(ctx context.Context, r *replica) {
 	}
 }
 
+// memoryFreed tells residency what the budget has room for.
+func (h *Host) memoryFreed() {
+	h.mu.Lock()
+	rest := h.stepLocked(residency.MemoryFreed{Free: h.memory.Free()})
+	h.mu.Unlock()
+	rest()
+}
+
 // abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not wait for its session,
 // which may take long to close or never do.
 func (h *Host) abandon(r *replica) {
 	h.memory.Give(r.memory)
 	h.sched.Expel(r.id)
-	h.step(residency.MemoryFreed{Free: h.memory.Free()})
+	h.memoryFreed()
 }
 
 // tellUnclean logs that something of a version was not closed cleanly, if err says so.

@@ -165,7 +165,7 @@ func (m *Machine) reconfigured(e Reconfigured) {
 	}
 	r := v.Resident
 	if e.Reload {
-		r.reload = true
+		r.reload = e.Of.Manifest
 		return
 	}
 	for i, old := range r.Replicas {

@@ -32,10 +32,6 @@ func (m *Machine) deviceLost(e DeviceLost) {
 		return
 	}
 	m.lost[e.Device] = e.Cause
-	m.log(Log{
-		slog.LevelError, "a device failed and is not used any more until the server is started anew",
-		[]any{"device", e.Device.Name, "cause", e.Cause},
-	})
 	m.blame(e)
 	for _, name := range slices.Sorted(maps.Keys(m.models)) {
 		model := m.models[name]
@@ -93,7 +89,7 @@ func (DeviceBack) event() {}
 
 // deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
-	maps.DeleteFunc(m.lost, func(d placement.DeviceID, _ error) bool { return d.Name == e.Device.Name })
+	m.back[e.Device.Name] = e.Device.Incarnation
 	m.log(Log{slog.LevelInfo, "device is back", []any{"device", e.Device.Name, "incarnation", e.Device.Incarnation}})
 	for name, model := range m.models {
 		model.hasten()
@@ -135,10 +131,5 @@ func (m *Machine) Blamed(c *Candidate) error {
 
 // isLost reports whether the device of a name is lost and did not come back.
 func (m *Machine) isLost(name string) bool {
-	for d := range m.lost {
-		if d.Name == name {
-			return true
-		}
-	}
-	return false
+	return m.lost[placement.DeviceID{Name: name, Incarnation: m.back[name]}] != nil
 }

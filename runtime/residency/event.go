@@ -53,6 +53,12 @@ type GaveUp struct {
 	Number int64
 }
 
+// Withdrawn says that a caller who unloads a version by hand waits no longer. It stays if it is not drained yet.
+type Withdrawn struct {
+	Model  string
+	Number int64
+}
+
 // Loaded ends Load. Err, if not nil, says why it failed.
 type Loaded struct {
 	Load
@@ -173,6 +179,7 @@ func (Overridden) event()   {}
 func (Deciding) event()     {}
 func (Decided) event()      {}
 func (GaveUp) event()       {}
+func (Withdrawn) event()    {}
 func (Loaded) event()       {}
 func (Reconfigured) event() {}
 func (Drained) event()      {}

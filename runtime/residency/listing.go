@@ -168,6 +168,13 @@ func (m *Machine) overridden(e Overridden) {
 		return
 	}
 	v := model.Versions[e.Number]
+	if v != nil {
+		if v.before = nil; !v.override {
+			if said, is := model.overrides[e.Number]; is {
+				v.before = &said
+			}
+		}
+	}
 	if model.listed != nil && numbered(model.listed, e.Number) != nil {
 		model.overrides[e.Number] = decisions.ByHand{Loaded: e.Load, By: e.By, At: m.now.UTC()}
 	} // else it is gone from disk, and does not come back anyway

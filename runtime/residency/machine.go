@@ -15,6 +15,7 @@ type Machine struct {
 	config Config
 	models map[string]*Model
 	lost   map[placement.DeviceID]error
+	back   map[string]int // incarnations of devices that came back, by name
 	// retiring are the replicas that left their versions and are not closed yet.
 	retiring map[ReplicaID]placement.DeviceID
 	short    map[string]bool // models of which a version may have failed for want of memory
@@ -44,7 +45,7 @@ type Config struct {
 func New(c Config) *Machine {
 	c.rng = rand.New(rand.NewPCG(c.Seed, c.Seed))
 	return &Machine{
-		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, retiring: map[ReplicaID]placement.DeviceID{},
+		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, back: map[string]int{}, retiring: map[ReplicaID]placement.DeviceID{},
 		short: map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
 	}
 }
@@ -111,6 +112,8 @@ func (m *Machine) apply(e Event) {
 		m.decided(e)
 	case GaveUp:
 		m.gaveUp(e)
+	case Withdrawn:
+		m.withdrawn(e)
 	case Loaded:
 		m.loaded(e)
 	case Reconfigured:

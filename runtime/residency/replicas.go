@@ -125,6 +125,9 @@ func (r *Resident) Watched() bool {
 // Further returns the devices that could get a further replica: those of the rank that the replicas have, since a last resort gets no
 // further ones.
 func (r *Resident) Further() (names []string) {
+	if len(r.Replicas) == 0 { // it drains, and its devices were lost
+		return nil
+	}
 	for _, s := range r.sites {
 		if s.Rank == r.rank(r.Replicas[0].Device.Name) && !r.on(s.Device) {
 			names = append(names, s.Device)

@@ -62,6 +62,7 @@ func (m *Machine) busyAnswered(e BusyAnswered) {
 // drain begins to unload a version. One of which nothing is resident is gone at once.
 func (m *Machine) drain(model *Model, v *Version) {
 	if v.Resident == nil {
+		m.tellUnloaded(model, v, nil)
 		m.forget(model, v)
 		return
 	}
@@ -80,15 +81,22 @@ func (m *Machine) drained(e Drained) {
 	if e.Interrupted {
 		return // Closed drains it again
 	}
-	if e.Err != nil {
+	m.tellUnloaded(model, v, e.Err)
+	m.forget(model, v)
+}
+
+// tellUnloaded logs that a version was unloaded. Whoever unloads it by hand, or closes all, is told by the shell.
+func (m *Machine) tellUnloaded(model *Model, v *Version, unclean error) {
+	switch {
+	case m.closing, v.override:
+	case unclean != nil:
 		m.log(Log{
 			slog.LevelError, "a model version was not unloaded cleanly",
-			[]any{"model", e.Model, "version", e.Number, "cause", e.Err},
+			[]any{"model", model.Name, "version", v.Number, "cause", unclean},
 		})
-	} else {
-		m.log(Log{slog.LevelInfo, "a model version is unloaded", []any{"model", e.Model, "version", e.Number}})
+	default:
+		m.log(Log{slog.LevelInfo, "a model version is unloaded", []any{"model", model.Name, "version", v.Number}})
 	}
-	m.forget(model, v)
 }
 
 func (m *Machine) forget(model *Model, v *Version) {
@@ -154,14 +162,32 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 	return retirable, kept
 }
 
-// dropOverrides forgets wishes to unload a version by hand that requests were led to by name in the meantime.
+// dropOverrides withdraws wishes to unload a version by hand that requests were led to by name in the meantime.
 func (m *Machine) dropOverrides(model *Model) {
 	for n, v := range model.Versions {
 		if v.override && v.Resident != nil && len(model.namedBy(n)) > 0 {
-			v.override = false
-			delete(model.overrides, n)
-			m.touch(model, nil) // for the caller, who waits
+			m.withdraw(model, v)
 		}
+	}
+}
+
+// withdraw has a wish to unload a version by hand not have been.
+func (m *Machine) withdraw(model *Model, v *Version) {
+	v.override = false
+	if delete(model.overrides, v.Number); v.before != nil {
+		model.overrides[v.Number] = *v.before
+	}
+	m.touch(model, nil) // for a caller who waits
+}
+
+// withdrawn follows a caller who does not wait any longer until a version is drained.
+func (m *Machine) withdrawn(e Withdrawn) {
+	model := m.models[e.Model]
+	if model == nil || model.Versions[e.Number] == nil {
+		return
+	}
+	if v := model.Versions[e.Number]; v.override && v.State != Draining {
+		m.withdraw(model, v)
 	}
 }
 

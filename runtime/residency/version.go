@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -31,10 +32,11 @@ type Version struct {
 	Of       Candidate
 	Resident *Resident // what takes requests or answers its last ones; nil: nothing does
 
-	latest   int64  // number of the latest resident
-	revision uint64 // counts changes of what is to be published
-	override bool   // somebody unloads it by hand
-	kept     string // why it stays although it is not selected, as the log says
+	latest   int64             // number of the latest resident
+	revision uint64            // counts changes of what is to be published
+	override bool              // somebody unloads it by hand
+	before   *decisions.ByHand // what was said about it by hand before that; nil: nothing
+	kept     string            // why it stays although it is not selected, as the log says
 	failure  *failure
 	demotion *demotion
 	blamed   blame
@@ -54,8 +56,8 @@ type Resident struct {
 	Since    time.Time
 
 	sites  []placement.Site
-	reload bool // it cannot follow its manifest otherwise
-	auto   int  // how many replicas the load asks for
+	reload *modelrepo.Manifest // which it could follow only if it were loaded again; nil: none is known
+	auto   int                 // how many replicas the load asks for
 	scaler placement.Scaler
 	short  shortage
 	wait   upgrade
@@ -94,7 +96,7 @@ func (v *Version) current(c *Candidate) bool {
 		return false
 	}
 	r := v.Resident
-	return r.Of.sameFiles(c) && !r.reload && sameOpening(r.Of.Manifest, c.Manifest) &&
+	return r.Of.sameFiles(c) && !(r.reload != nil && sameSettings(r.reload, c.Manifest)) && sameOpening(r.Of.Manifest, c.Manifest) &&
 		sameDims(&r.Of.Manifest.Batching, &c.Manifest.Batching)
 }
 
