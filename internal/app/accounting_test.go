@@ -58,7 +58,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.shadow(ctx, counted)
 
 	// A flood of which some wait for room in vain, however fast the machine is, and none is refused at once, however slow: 64 times
-	// 5 ms are more than the limit of 200 ms, which is far more than one takes.
+	// 20 ms are more than the limit of 1 s, which is far more than one takes.
 	for by(a.checkBalance("between floods"), "weft_room_waits_ended_total", "end")[of("expired")] == 0 && ctx.Err() == nil {
 		for i := range 64 {
 			busy.Go(func() {

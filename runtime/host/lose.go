@@ -40,16 +40,18 @@ func (h *Host) lose(d *fleet.Device, cause error, by *version) {
 // RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or another driver's
 // care, so that nothing of its last life matters. It does nothing for a device that works.
 func (h *Host) RestoreDevice(name string) {
-	h.fleet.Get(name).AwaitKnown(h.stop)
-	d := h.fleet.Restore(name)
-	if d == nil {
+	lost := h.fleet.Get(name)
+	if lost.Lost() == nil {
 		return
 	}
+	lost.AwaitKnown(h.stop)
 	if err := h.sched.RenewDevice(name); err != nil {
 		h.log.Error("a device cannot be used again", "device", name, "cause", err)
 		return
 	}
-	h.step(residency.DeviceBack{Device: d.ID()})
+	if d := h.fleet.Restore(name); d != nil {
+		h.step(residency.DeviceBack{Device: d.ID()})
+	}
 }
 
 // awaitReplica returns nil when there is a replica for a request that was taken out of the queue of a lost device, or why there will

@@ -148,41 +148,47 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 	defer done()
 	heard := h.hear(name, number)
 	if err = h.override(name, number, false, by); err == nil {
-		err = h.await(ctx, name, func(m *residency.Model) (bool, error) { return m.UnloadOutcome(number) })
+		err = h.await(ctx, name, func(m *residency.Model) (bool, error) {
+			if heard.closed { // perhaps somebody loads it again already
+				return true, heard.unclean
+			}
+			return m.UnloadOutcome(number)
+		})
 		if ctx.Err() != nil && err != nil {
 			h.step(residency.Withdrawn{Model: name, Number: number})
 			err = fmt.Errorf("waiting for its last requests: %w", err)
 		}
 	}
-	if unclean := heard(); err == nil {
-		err = unclean
-	}
+	h.unhear(heard)
 	if err != nil {
 		err = fmt.Errorf("unload model %q version %d: %w", name, number, err)
 	}
 	return errors.Join(err, h.keepOverride(name, number))
 }
 
-// hear returns what tells how the engine closed the version, if somebody unloaded it since.
-func (h *Host) hear(name string, number int64) (heard func() error) {
-	var unclean error
-	listen := &listener{name, number, func(err error) { unclean = err }}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.listeners[listen] = struct{}{}
-	return func() error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.listeners, listen)
-		return unclean
-	}
-}
-
-// listener hears how versions of a number are closed.
+// listener hears how a version is closed that somebody unloads by hand.
 type listener struct {
 	model  string
 	number int64
-	closed func(error)
+
+	// Guarded by Host.mu.
+	closed  bool
+	unclean error
+}
+
+// hear returns a listener, until unhear.
+func (h *Host) hear(name string, number int64) *listener {
+	l := &listener{model: name, number: number}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listeners[l] = struct{}{}
+	return l
+}
+
+func (h *Host) unhear(l *listener) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.listeners, l)
 }
 
 // keepOverride keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take

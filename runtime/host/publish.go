@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -108,6 +109,9 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
 		public.Cause, public.Fault = v.Cause.Text, v.Cause
+		if whole, is := errors.AsType[*catalog.Hidden](v.Cause.Err); is {
+			public.Fault = whole // without what the cause tells about the attempts
+		}
 	}
 	r := v.Resident
 	if r == nil {

@@ -29,7 +29,7 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 	h.mu.Lock()
 	for l := range h.listeners {
 		if l.model == e.Model && l.number == e.Number && !done.Interrupted {
-			l.closed(done.Err)
+			l.closed, l.unclean = true, done.Err
 		}
 	}
 	if h.closing != nil {
