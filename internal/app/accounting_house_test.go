@@ -31,7 +31,7 @@ var accountedModels = map[string]string{
 	"walker":     quickWith("versions: {policy: all}", "batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8], padding: minimize_cost}"),
 	"poisoned":   "synth: {base: 200us, fail_on_nan: true, fail_every: 23, " + tensors + "}\nbatching: {mode: on, max_batch_size: 8}",
 	"narrow":     `{synth: {base: 1ms, ` + tensors + `}, batching: {mode: "off", max_queue: 2}}`,
-	"patient":    `{synth: {base: 20ms, ` + tensors + `}, batching: {mode: "off", max_queue: 1, on_full: wait}, max_latency: 1s}`,
+	"patient":    `{synth: {base: 20ms, ` + tensors + `}, batching: {mode: "off", max_queue: 1, on_full: wait}, max_latency: 200ms}`,
 	"held":       quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 3ms, max_request_rows: 20}", "max_latency: 50ms"),
 	"impatient":  `{synth: {base: 2ms, ` + tensors + `}, batching: {mode: "off"}}`,
 	"holding":    quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 1m, max_queue: 4, on_full: wait}", "max_latency: 2m"),

@@ -57,24 +57,29 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.checkBalance("while clients are gone", "weft_requests_in_flight")
 	a.shadow(ctx, counted)
 
-	// A flood of which some wait for room in vain, however fast the machine is, and none is refused at once, however slow: 64 times
-	// 20 ms are more than the limit of 1 s, which is far more than one takes.
+	// A flood with time enough, and behind it one request that has only the version's max_latency: 16 times 20 ms are more than that,
+	// and nobody overtakes.
+	predict := func(ctx context.Context, model string) {
+		_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request(model, 1))
+		counted.count("Predict", model, status.Code(err))
+	}
 	for by(a.checkBalance("between floods"), "weft_room_waits_ended_total", "end")[of("expired")] == 0 && ctx.Err() == nil {
-		for i := range 64 {
-			busy.Go(func() {
-				_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request("patient", float32(i)))
-				counted.count("Predict", "patient", status.Code(err))
-			})
+		var flood sync.WaitGroup
+		for range 32 {
+			flood.Go(func() { predict(ctx, "patient") })
 		}
-		busy.Wait()
+		over := make(chan struct{})
+		go func() { flood.Wait(); close(over) }()
+		a.await(ctx, func(page map[string]*dto.MetricFamily) bool {
+			return by(page, "weft_waiting_for_room", "model")[of("patient")] >= 16 || closed(over) // before a page was there
+		})
+		predict(context.WithoutCancel(ctx), "patient")
+		<-over
 	}
 
 	// Requests that stay: four are in the queue, and held there for their batch, and two wait for room.
-	for i := range uint64(6) {
-		busy.Go(func() {
-			_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request("holding", float32(i)))
-			counted.count("Predict", "holding", status.Code(err))
-		})
+	for range 6 {
+		busy.Go(func() { predict(ctx, "holding") })
 	}
 	a.await(ctx, func(page map[string]*dto.MetricFamily) bool {
 		return by(page, "weft_waiting_for_room", "model")[of("holding")] == 2 && by(page, "weft_requests_in_flight", "model")[of("holding")] == 6 &&
@@ -222,6 +227,15 @@ func (a *accounted) checkVariety(page map[string]*dto.MetricFamily) {
 	}
 	if total(by(page, "weft_execution_reruns_total")) == 0 {
 		a.t.Error("no execution was run again in parts")
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -111,7 +111,7 @@ type Host struct {
 	closed    bool                             // guarded by mu: nothing is loaded any more
 	loads     sync.WaitGroup                   // counts what may load, and what waits for it; Add is guarded by mu
 	drains    context.Context                  //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
-	start     func(func())                     // guarded by mu: starts a goroutine that Close waits for
+	start     func(func())                     // guarded by mu: starts a goroutine that Close waits for; nil: nothing is started any more
 	closing   func(error)                      // guarded by mu: hears how each version and replica was closed in the end
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins

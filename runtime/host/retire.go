@@ -178,6 +178,7 @@ func (h *Host) closeAll(ctx context.Context) error {
 	h.drains, h.start = ctx, wg.Go
 	h.closing = func(err error) { errs = append(errs, err) }
 	rest := h.stepLocked(residency.Closed{})
+	h.start = nil // what comes late is not waited for, so that nothing is added to wg while it is
 	h.mu.Unlock()
 	rest()
 	wg.Wait()

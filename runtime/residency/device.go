@@ -82,11 +82,6 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 	return true
 }
 
-// DeviceBack says that a device that was lost works again, as another incarnation.
-type DeviceBack struct{ Device placement.DeviceID }
-
-func (DeviceBack) event() {}
-
 // deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
 	m.back[e.Device.Name] = e.Device.Incarnation

@@ -24,7 +24,7 @@
 //
 // # Invariants
 //
-// Machine.Check states them: at most one resident version per number; no replica in two places; no replica of a version on a lost device;
+// The tests check them after each event of random histories: at most one resident version per number; no replica in two places; no replica of a version on a lost device;
 // an effect that was started is counted until its event comes; whatever leaves a version is retired exactly once; a model without a
 // running effect is as wanted, waits for a time that was announced by WakeAt, or waits for room or for a caller to change something.
 package residency

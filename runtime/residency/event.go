@@ -136,6 +136,9 @@ type DeviceLost struct {
 	By     *Candidate
 }
 
+// DeviceBack says that a device that was lost works again, as another incarnation.
+type DeviceBack struct{ Device placement.DeviceID }
+
 // RoomSeen says that somebody looked whether better devices have room for a version that waits.
 type RoomSeen struct {
 	Model    string
@@ -190,6 +193,7 @@ func (Grown) event()        {}
 func (Shrunk) event()       {}
 func (BusyAnswered) event() {}
 func (DeviceLost) event()   {}
+func (DeviceBack) event()   {}
 func (RoomSeen) event()     {}
 func (Fared) event()        {}
 func (Judged) event()       {}

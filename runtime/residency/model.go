@@ -132,8 +132,8 @@ func (m *Model) missed(v modelrepo.Version) bool {
 	return v.Err == nil && (e == nil || e.Resident == nil) && m.Decided.Names(v.Number)
 }
 
-// namedBy returns the labels and parts of the traffic that lead requests to the version by its number.
-func (m *Model) namedBy(number int64) []string {
+// NamedBy returns the labels and parts of the traffic that lead requests to the version by its number.
+func (m *Model) NamedBy(number int64) []string {
 	return append(m.labelsNaming(number), m.Traffic.naming(m.Decided.Traffic, number)...)
 }
 

@@ -143,7 +143,7 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 		if keep[n] || m.mayComeBack(n) {
 			continue
 		}
-		by := m.namedBy(n)
+		by := m.NamedBy(n)
 		gone := m.listed == nil || numbered(m.listed, n) == nil
 		var why string
 		switch {
@@ -160,35 +160,6 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 		}
 	}
 	return retirable, kept
-}
-
-// dropOverrides withdraws wishes to unload a version by hand that requests were led to by name in the meantime.
-func (m *Machine) dropOverrides(model *Model) {
-	for n, v := range model.Versions {
-		if v.override && v.Resident != nil && len(model.namedBy(n)) > 0 {
-			m.withdraw(model, v)
-		}
-	}
-}
-
-// withdraw has a wish to unload a version by hand not have been.
-func (m *Machine) withdraw(model *Model, v *Version) {
-	v.override = false
-	if delete(model.overrides, v.Number); v.before != nil {
-		model.overrides[v.Number] = *v.before
-	}
-	m.touch(model, nil) // for a caller who waits
-}
-
-// withdrawn follows a caller who does not wait any longer until a version is drained.
-func (m *Machine) withdrawn(e Withdrawn) {
-	model := m.models[e.Model]
-	if model == nil || model.Versions[e.Number] == nil {
-		return
-	}
-	if v := model.Versions[e.Number]; v.override && v.State != Draining {
-		m.withdraw(model, v)
-	}
 }
 
 // mustMakeRoom reports whether a version goes before its changed files are loaded.

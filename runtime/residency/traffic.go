@@ -93,6 +93,3 @@ func (d *division) naming(wanted *catalog.Traffic, number int64) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
-
-// NamedBy returns the labels and parts of the traffic that lead requests to the version by its number.
-func (m *Model) NamedBy(number int64) []string { return m.namedBy(number) }
