@@ -11,7 +11,8 @@ type alarms struct {
 	seen [len(reasonNames)]time.Time // when each was last there
 }
 
-// hear takes in the reasons of now, and returns those that begin and those that are over. Each begins once a minute at most.
+// hear takes in the reasons of now, and returns those that begin and those that are over. Each begins once a minute at
+// most.
 func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	for i := range reasonNames {
 		reason := Reasons(1 << i)
@@ -27,8 +28,8 @@ func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	return begun, over
 }
 
-// tellAlarms logs the reasons in Throttled that begin, and those that are over, with what else is known of the device. What the driver
-// does about power and heat is in the metrics alone.
+// tellAlarms logs the reasons in Throttled that begin, and those that are over, with what else is known of the device.
+// What the driver does about power and heat is in the metrics alone.
 func (w *watched) tellAlarms() {
 	if !w.next.Has(EventReasons) {
 		return

@@ -7,6 +7,7 @@ type Device struct {
 	UUID    string // by which the driver knows it
 	Product string // such as NVIDIA H100 80GB HBM3
 	Bus     string // its place in the machine, such as 0000:3b:00
-	// Part: it is an instance of a GPU that was divided (MIG). Clock, power, temperature and errors are those of the whole.
+	// Part: it is an instance of a GPU that was divided (MIG). Clock, power, temperature and errors are those of the
+	// whole.
 	Part bool
 }

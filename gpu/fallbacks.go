@@ -6,15 +6,17 @@ import "sync/atomic"
 type fallBacks struct {
 	notSupported atomic.Int64 // quantities that the device does not tell, each counted once
 	failed       atomic.Int64 // readings that failed
-	expired      atomic.Int64 // samples that became too old while somebody looked at them, and values of fresh samples that did
-	blackouts    atomic.Int64 // times at which the device was left alone for a while after failures
-	lost         atomic.Int64 // times at which the device was lost
+	// samples that became too old while somebody looked at them, and values of fresh samples that did
+	expired   atomic.Int64
+	blackouts atomic.Int64 // times at which the device was left alone for a while after failures
+	lost      atomic.Int64 // times at which the device was lost
 }
 
 // byReason returns the counts by what metrics call them.
 func (f *fallBacks) byReason() map[string]int64 {
 	return map[string]int64{
-		"not_supported": f.notSupported.Load(), "failed": f.failed.Load(), "expired": f.expired.Load(), "blackout": f.blackouts.Load(),
-		"lost": f.lost.Load(),
+		"not_supported": f.notSupported.Load(), "failed": f.failed.Load(), "expired": f.expired.Load(),
+		"blackout": f.blackouts.Load(),
+		"lost":     f.lost.Load(),
 	}
 }

@@ -26,7 +26,8 @@ const (
 )
 
 var quantityNames = [...]string{
-	"clock", "event_reasons", "utilisation", "memory", "max_clock", "power", "power_limit", "temperature", "ecc", "xids", "co_tenants",
+	"clock", "event_reasons", "utilisation", "memory", "max_clock", "power", "power_limit", "temperature", "ecc",
+	"xids", "co_tenants",
 }
 
 // String joins the names of the set with commas.

@@ -17,15 +17,18 @@ const (
 	HWPowerBrake                           // the power supply asks for it
 	DisplayClocks                          // a display does
 
-	AllReasons = GPUIdle | ApplicationsClocks | SWPowerCap | HWSlowdown | SyncBoost | SWThermal | HWThermal | HWPowerBrake | DisplayClocks
+	AllReasons = GPUIdle | ApplicationsClocks | SWPowerCap | HWSlowdown | SyncBoost | SWThermal | HWThermal |
+		HWPowerBrake | DisplayClocks
 )
 
-// Throttled are the reasons of the hardware, which are trouble: heat, power supply, a fault. A power limit is not, since it is always
-// there under full load, and neither is SWThermal: a driver that keeps the temperature down may do so for days.
+// Throttled are the reasons of the hardware, which are trouble: heat, power supply, a fault. A power limit is not,
+// since it is always there under full load, and neither is SWThermal: a driver that keeps the temperature down may do
+// so for days.
 const Throttled = HWSlowdown | HWThermal | HWPowerBrake
 
 var reasonNames = [...]string{
-	"gpu_idle", "applications_clocks", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake",
+	"gpu_idle", "applications_clocks", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
+	"hw_power_brake",
 	"display_clocks",
 }
 

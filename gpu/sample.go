@@ -12,26 +12,28 @@ type Sample struct {
 	Utilisation     int // part of the time in which anything ran, whoever ran it, in per mille
 	// CoTenant is the share of the multiprocessors that other processes use, in per mille.
 	CoTenant int
-	// MemoryTotal, MemoryUsed and MemoryFree are in bytes. What the driver keeps for itself is in neither used nor free, unless an
-	// old driver does not tell it apart: there it is in used.
+	// MemoryTotal, MemoryUsed and MemoryFree are in bytes. What the driver keeps for itself is in neither used nor
+	// free, unless an old driver does not tell it apart: there it is in used.
 	MemoryTotal, MemoryUsed, MemoryFree int64
 	Power, PowerLimit                   float64 // in W
 	Temperature                         int     // in °C
-	ECC                                 int64   // memory errors that could not be corrected, since the driver was loaded
-	// XIDs counts the errors that the driver reported of the device since the program began to listen, whoever caused them;
-	// LastXID is the number of the latest, which the driver's documentation explains.
+	// memory errors that could not be corrected, since the driver was loaded
+	ECC int64
+	// XIDs counts the errors that the driver reported of the device since the program began to listen, whoever caused
+	// them; LastXID is the number of the latest, which the driver's documentation explains.
 	XIDs    int64
 	LastXID int
 
-	Lost    bool // the device was gone when it was last asked; nothing else is known then
-	Expired bool // there is no recent sample: nothing is known but when the last one was taken, and whether the device was lost
+	Lost bool // the device was gone when it was last asked; nothing else is known then
+	// there is no recent sample: nothing is known but when the last one was taken, and whether the device was lost
+	Expired bool
 }
 
 // Has reports whether every quantity of the set is known.
 func (s *Sample) Has(set Quantity) bool { return s.Known&set == set }
 
-// Idle reports whether nothing was running, so that the clock means nothing. Where the driver gives no reasons, it goes by the
-// utilisation.
+// Idle reports whether nothing was running, so that the clock means nothing. Where the driver gives no reasons, it goes
+// by the utilisation.
 func (s *Sample) Idle() bool {
 	if s.Has(EventReasons) {
 		return s.Reasons&GPUIdle != 0

@@ -15,19 +15,19 @@ type Config struct {
 	Source Source
 	// Devices are those to watch, as the Source numbers them. Names must differ.
 	Devices []Device
-	// Interval is how often clock, reasons, utilisation and memory are read. Zero: 150 ms. Too low holds up other calls of the
-	// driver, which has one lock for many of them; too high learns late of a clock that was cut. Power, temperature, the
-	// shares of processes and so on are read every second, or every interval if that is longer: a share that is known later than
-	// that does more harm than good (docs/SCHEDULER.md).
+	// Interval is how often clock, reasons, utilisation and memory are read. Zero: 150 ms. Too low holds up other calls
+	// of the driver, which has one lock for many of them; too high learns late of a clock that was cut. Power,
+	// temperature, the shares of processes and so on are read every second, or every interval if that is longer: a
+	// share that is known later than that does more harm than good (docs/SCHEDULER.md).
 	Interval time.Duration
-	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more. Where the driver needs longer to tell of all
-	// devices, a sample lasts until the next can be there, three times as long at most.
+	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more. Where the driver needs longer
+	// to tell of all devices, a sample lasts until the next can be there, three times as long at most.
 	Expiry time.Duration
-	// OnLost hears, each time that a device is lost, once of it and of what the Source said. It is called in Run, which waits for it. May
-	// be nil.
+	// OnLost hears, each time that a device is lost, once of it and of what the Source said. It is called in Run, which
+	// waits for it. May be nil.
 	OnLost func(d Device, cause error)
-	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back; and of reasons that
-	// somebody should look at, when they begin and when they are over. Nil: slog.Default().
+	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back; and of
+	// reasons that somebody should look at, when they begin and when they are over. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -35,15 +35,15 @@ const (
 	defaultInterval = 150 * time.Millisecond
 	defaultExpiry   = 3 * time.Second
 	slowInterval    = time.Second
-	// share is the inverse of the part of its time that the poller spends asking, where the driver is slow. It spends more where samples
-	// would become too old otherwise.
+	// share is the inverse of the part of its time that the poller spends asking, where the driver is slow. It spends
+	// more where samples would become too old otherwise.
 	share = 10
 	// hanging is after how many times the expiry a driver counts as one that hangs, however slow it was before.
 	hanging = 3
 )
 
-// Sampler asks a Source about its devices from time to time and keeps the latest answers. All methods but Run are safe for
-// concurrent use.
+// Sampler asks a Source about its devices from time to time and keeps the latest answers. All methods but Run are safe
+// for concurrent use.
 type Sampler struct {
 	source   Source
 	interval time.Duration
@@ -62,7 +62,8 @@ type Sampler struct {
 // NewSampler returns a Sampler, which knows nothing before Run.
 func NewSampler(cfg Config) *Sampler {
 	s := &Sampler{
-		source: cfg.Source, interval: cmp.Or(cfg.Interval, defaultInterval), onLost: cfg.OnLost, log: cmp.Or(cfg.Logger, slog.Default()),
+		source: cfg.Source, interval: cmp.Or(cfg.Interval, defaultInterval), onLost: cfg.OnLost,
+		log:    cmp.Or(cfg.Logger, slog.Default()),
 		byName: map[string]*watched{}, requests: make(chan memoryRequest), ended: make(chan struct{}),
 	}
 	s.expiry = cmp.Or(cfg.Expiry, max(defaultExpiry, 3*s.interval))
@@ -96,9 +97,10 @@ func (s *Sampler) Run(ctx context.Context) {
 	}
 }
 
-// pace returns for how long the poller rests after a round that took so long: a slow driver is asked less often, but not so much less that
-// samples become too old before the next. Where asking alone takes too long for that, samples last for longer, by half more than the
-// time until the next: to have them come and go would make estimates come and go.
+// pace returns for how long the poller rests after a round that took so long: a slow driver is asked less often, but
+// not so much less that samples become too old before the next. Where asking alone takes too long for that, samples
+// last for longer, by half more than the time until the next: to have them come and go would make estimates come and
+// go.
 func (s *Sampler) pace(took time.Duration) (rest time.Duration) {
 	rest = max(s.interval, min(share*took, s.expiry/2))
 	s.lasts.Store(int64(max(s.expiry, min((took+rest)*3/2, hanging*s.expiry))))
@@ -127,8 +129,9 @@ func (s *Sampler) Devices() []Device {
 	return devices
 }
 
-// Latest returns the latest sample of the named device, and a number that grows with every sample; 0 while there has been none.
-// One that is too old has given way to one that is Expired, with the next number. It neither blocks nor allocates.
+// Latest returns the latest sample of the named device, and a number that grows with every sample; 0 while there has
+// been none. One that is too old has given way to one that is Expired, with the next number. It neither blocks nor
+// allocates.
 func (s *Sampler) Latest(name string) (Sample, uint64) {
 	w := s.byName[name]
 	if w == nil {
@@ -137,8 +140,8 @@ func (s *Sampler) Latest(name string) (Sample, uint64) {
 	return w.read()
 }
 
-// FallBacks returns how often something less than a fresh and whole sample of the named device had to do, by a word for why; nil if it is
-// not watched. The map is the caller's.
+// FallBacks returns how often something less than a fresh and whole sample of the named device had to do, by a word for
+// why; nil if it is not watched. The map is the caller's.
 func (s *Sampler) FallBacks(name string) map[string]int64 {
 	w := s.byName[name]
 	if w == nil {
@@ -160,8 +163,8 @@ type memoryReply struct {
 	err         error
 }
 
-// ReadMemory has the poller read the memory of the named device right now, for who is about to need much of it. It waits for the
-// driver, or until ctx ends. The figures are in bytes.
+// ReadMemory has the poller read the memory of the named device right now, for who is about to need much of it. It
+// waits for the driver, or until ctx ends. The figures are in bytes.
 func (s *Sampler) ReadMemory(ctx context.Context, name string) (total, free int64, err error) {
 	w := s.byName[name]
 	if w == nil {

@@ -107,7 +107,8 @@ func TestLatest(t *testing.T) {
 		}
 		b.source.Set(0, gpu.Clock, gpu.Sample{Clock: 900})
 		after(100 * time.Millisecond)
-		if got, number = b.Latest("cuda:0"); got.Clock != 900 || got.Temperature != 61 || got.Age() != 0 || number != 4 {
+		if got, number = b.Latest("cuda:0"); got.Clock != 900 || got.Temperature != 61 || got.Age() != 0 ||
+			number != 4 {
 			t.Errorf("sample %+v, number %d; want the new clock with a new number, and the rest kept", got, number)
 		}
 		if got, number := b.Latest("cuda:7"); number != 0 || got.Known != 0 {
@@ -156,8 +157,8 @@ func TestSlowDriver(t *testing.T) {
 	})
 }
 
-// TestSlowRounds: however slow a driver is to tell of all devices, what is known neither expires from one round to the next nor becomes much
-// older than it must.
+// TestSlowRounds: however slow a driver is to tell of all devices, what is known neither expires from one round to the
+// next nor becomes much older than it must.
 func TestSlowRounds(t *testing.T) {
 	for _, tt := range []struct{ reading, age time.Duration }{
 		{20 * time.Millisecond, 2 * time.Second},          // 80 to 200 ms a round
@@ -198,8 +199,10 @@ func TestAlarms(t *testing.T) {
 		}
 		told := func(when string, begun, over int) {
 			t.Helper()
-			if n, m := b.log.count("WARN the hardware cuts"), b.log.count("INFO the hardware has not cut"); n != begun || m != over {
-				t.Errorf("%s: told %d times that it begins, %d that it is over; want %d and %d", when, n, m, begun, over)
+			if n, m := b.log.count("WARN the hardware cuts"),
+				b.log.count("INFO the hardware has not cut"); n != begun || m != over {
+				t.Errorf("%s: told %d times that it begins, %d that it is over; want %d and %d", when, n, m, begun,
+					over)
 			}
 		}
 		set(gpu.SWPowerCap | gpu.SWThermal | gpu.GPUIdle)
@@ -209,7 +212,8 @@ func TestAlarms(t *testing.T) {
 			set(gpu.SWPowerCap)
 		}
 		told("coming and going", 1, 0)
-		const with = " device=cuda:0 reasons=hw_slowdown,hw_power_brake clock_mhz=1400 max_clock_mhz=2000 power_watts=310.5 power_limit_watts=700 temperature_celsius=61"
+		const with = " device=cuda:0 reasons=hw_slowdown,hw_power_brake clock_mhz=1400 max_clock_mhz=2000 " +
+			"power_watts=310.5 power_limit_watts=700 temperature_celsius=61"
 		if b.log.count("or a fault"+with) != 1 {
 			t.Errorf("log %q", b.log.said)
 		}
@@ -326,8 +330,8 @@ func TestBlackout(t *testing.T) {
 	})
 }
 
-// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not told of each time, and is left alone
-// ever longer all the same.
+// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not told of each
+// time, and is left alone ever longer all the same.
 func TestAnswersNowAndThen(t *testing.T) {
 	const perInterval = gpu.Clock | gpu.EventReasons | gpu.Utilisation | gpu.Memory
 	for name, flap := range map[string]func(*bench){
@@ -347,7 +351,8 @@ func TestAnswersNowAndThen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, b *bench) {
 				flap(b)
-				if warned, back := b.log.count("WARN"), b.log.count("INFO the state of a GPU"); warned != 1 || back != 0 {
+				if warned, back := b.log.count("WARN"), b.log.count("INFO the state of a GPU"); warned != 1 ||
+					back != 0 {
 					t.Errorf("%d warnings, %d times back; want one and none", warned, back)
 				}
 				if f := b.FallBacks("cuda:0"); f["blackout"] > 30 {
@@ -431,7 +436,8 @@ func TestReadMemory(t *testing.T) {
 			t.Errorf("%+v, number %d; want what was read to be seen by all", s, number)
 		}
 		b.source.Fail(0, gpu.Memory, errors.New("busy"))
-		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); err == nil || err.Error() != "read the memory of cuda:0: busy" {
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); err == nil ||
+			err.Error() != "read the memory of cuda:0: busy" {
 			t.Errorf("error %v", err)
 		}
 		release := b.source.Hold(0)
@@ -445,7 +451,8 @@ func TestReadMemory(t *testing.T) {
 		if _, _, err := b.ReadMemory(t.Context(), "cuda:0"); !errors.Is(err, gpu.ErrStopped) {
 			t.Errorf("error %v after the end", err)
 		}
-		if _, _, err := b.ReadMemory(t.Context(), "cuda:1"); err == nil || !strings.Contains(err.Error(), "does not watch") {
+		if _, _, err := b.ReadMemory(t.Context(), "cuda:1"); err == nil ||
+			!strings.Contains(err.Error(), "does not watch") {
 			t.Errorf("error %v of an unknown device", err)
 		}
 	})
@@ -469,10 +476,13 @@ func TestIdle(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	if got := gpu.AllReasons.String(); got != "gpu_idle,applications_clocks,sw_power_cap,hw_slowdown,sync_boost,sw_thermal,hw_thermal,hw_power_brake,display_clocks" {
+	const all = "gpu_idle,applications_clocks,sw_power_cap,hw_slowdown,sync_boost,sw_thermal,hw_thermal," +
+		"hw_power_brake,display_clocks"
+	if got := gpu.AllReasons.String(); got != all {
 		t.Errorf("reasons %s", got)
 	}
-	if got := gpu.Throttled.String(); got != "hw_slowdown,hw_thermal,hw_power_brake" || gpu.Reasons(1<<20).String() != "none" {
+	if got := gpu.Throttled.String(); got != "hw_slowdown,hw_thermal,hw_power_brake" ||
+		gpu.Reasons(1<<20).String() != "none" {
 		t.Errorf("throttled by %s", got)
 	}
 	if got := gpu.AllQuantities.String(); strings.Count(got, ",") != 10 || !strings.HasSuffix(got, ",co_tenants") {
@@ -483,7 +493,9 @@ func TestNames(t *testing.T) {
 func BenchmarkLatest(b *testing.B) {
 	source := &gputest.Source{}
 	source.Set(0, gpu.AllQuantities, most)
-	s := gpu.NewSampler(gpu.Config{Source: source, Devices: []gpu.Device{{Name: "cuda:0"}}, Logger: slog.New(slog.DiscardHandler)})
+	s := gpu.NewSampler(gpu.Config{
+		Source: source, Devices: []gpu.Device{{Name: "cuda:0"}}, Logger: slog.New(slog.DiscardHandler),
+	})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() {

@@ -8,11 +8,13 @@ import (
 )
 
 const (
-	// patience is after how many sweeps in a row without an answer a device is left alone. One that is lost is so at once.
+	// patience is after how many sweeps in a row without an answer a device is left alone. One that is lost is so at
+	// once.
 	patience = 3
 	// Blackouts grow from the first to the last of these by doubling.
 	firstBlackout, lastBlackout = time.Second, 5 * time.Minute
-	// steady is for how long a device must answer to be back. What answers now and then is left alone ever longer, and told of once.
+	// steady is for how long a device must answer to be back. What answers now and then is left alone ever longer, and
+	// told of once.
 	steady = time.Minute
 )
 
@@ -133,8 +135,8 @@ func (w *watched) ask(q Quantity) error {
 	return err
 }
 
-// tells reports whether an answer about q says that the device can be read. That there is nothing to say does not, nor does a count of
-// errors, which are counted as they come.
+// tells reports whether an answer about q says that the device can be read. That there is nothing to say does not, nor
+// does a count of errors, which are counted as they come.
 func (w *watched) tells(q Quantity) bool { return q != XIDs && w.next.Has(q) }
 
 // tellLeft logs what the device does not tell, once.
@@ -173,7 +175,8 @@ func (w *watched) lose(err error) {
 // leaveAlone asks nothing of the device for a while, each time longer. Its sample expires in that time.
 func (w *watched) leaveAlone(err error) {
 	if w.blackout == 0 {
-		w.sampler.log.Warn("the state of a GPU cannot be read; it is taken to be in its normal state until it can, and asked ever less often",
+		w.sampler.log.Warn("the state of a GPU cannot be read; it is taken to be in its normal state until it can, "+
+			"and asked ever less often",
 			"device", w.Name, "cause", err)
 	}
 	w.blackout = min(max(2*w.blackout, firstBlackout), lastBlackout)

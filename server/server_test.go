@@ -54,13 +54,32 @@ func TestHealthFollowsModels(t *testing.T) {
 		want     map[string]string
 	}{
 		{"nothing", servertest.SnapshotOf(1), map[string]string{"": not, "a": "NotFound", "b": "NotFound"}},
-		{"loading", servertest.SnapshotOf(2, model("a", catalog.Loading), model("b", catalog.Loading)), map[string]string{"": not, "a": not, "b": not}},
-		{"one is ready", servertest.SnapshotOf(3, model("a", catalog.Ready), model("b", catalog.Loading)), map[string]string{"": not, "a": serving, "b": not}},
-		{"the other failed", servertest.SnapshotOf(4, model("a", catalog.Ready), model("b", catalog.Failed)), map[string]string{"": serving, "a": serving, "b": not}},
-		{"next versions", servertest.SnapshotOf(5, model("a", catalog.Ready, catalog.Loading), model("b", catalog.Failed, catalog.Loading)), map[string]string{"": serving, "a": serving, "b": not}},
-		{"unloading", servertest.SnapshotOf(6, model("a", catalog.Unloading), model("b", catalog.Ready)), map[string]string{"": serving, "a": not, "b": serving}},
-		{"one is gone", servertest.SnapshotOf(7, model("b", catalog.Ready)), map[string]string{"": serving, "a": unknown, "b": serving}},
-		{"late news", servertest.SnapshotOf(6, model("a", catalog.Ready), model("b", catalog.Failed)), map[string]string{"": serving, "a": unknown, "b": serving}},
+		{
+			"loading", servertest.SnapshotOf(2, model("a", catalog.Loading), model("b", catalog.Loading)),
+			map[string]string{"": not, "a": not, "b": not},
+		},
+		{
+			"one is ready", servertest.SnapshotOf(3, model("a", catalog.Ready), model("b", catalog.Loading)),
+			map[string]string{"": not, "a": serving, "b": not},
+		},
+		{
+			"the other failed", servertest.SnapshotOf(4, model("a", catalog.Ready), model("b", catalog.Failed)),
+			map[string]string{"": serving, "a": serving, "b": not},
+		},
+		{"next versions", servertest.SnapshotOf(5, model("a", catalog.Ready, catalog.Loading),
+			model("b", catalog.Failed, catalog.Loading)), map[string]string{"": serving, "a": serving, "b": not}},
+		{
+			"unloading", servertest.SnapshotOf(6, model("a", catalog.Unloading), model("b", catalog.Ready)),
+			map[string]string{"": serving, "a": not, "b": serving},
+		},
+		{
+			"one is gone", servertest.SnapshotOf(7, model("b", catalog.Ready)),
+			map[string]string{"": serving, "a": unknown, "b": serving},
+		},
+		{
+			"late news", servertest.SnapshotOf(6, model("a", catalog.Ready), model("b", catalog.Failed)),
+			map[string]string{"": serving, "a": unknown, "b": serving},
+		},
 	} {
 		h.Current.Store(step.snapshot)
 		h.ModelsChanged()
@@ -127,7 +146,8 @@ func TestServerFull(t *testing.T) {
 	_, err := h.Predictions.Predict(t.Context(), servertest.Observation(""))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "maximum of 2 concurrent requests")
 	s.Request("b")
-	s.Want("b: ResourceExhausted the server has its maximum of 2 concurrent requests; try again, or raise --max-concurrent-requests")
+	s.Want("b: ResourceExhausted the server has its maximum of 2 concurrent requests; try again, or raise " +
+		"--max-concurrent-requests")
 	h.SetMaxConcurrentRequests(1)
 	_, err = h.Predictions.Predict(t.Context(), servertest.Observation(""))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "maximum of 1 concurrent requests")
@@ -170,19 +190,24 @@ func TestAnswerLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	size[0] = proto.Size(resp)
-	size[1] = proto.Size(&weftv1.PredictStreamResponse{RequestId: "a", Result: &weftv1.PredictStreamResponse_Response{Response: resp}})
+	size[1] = proto.Size(&weftv1.PredictStreamResponse{
+		RequestId: "a",
+		Result:    &weftv1.PredictStreamResponse_Response{Response: resp},
+	})
 
 	h := servertest.New(t, server.Config{MaxMessageBytes: size[0]}, transport.Config{})
 	if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("a")); err != nil {
 		t.Error(err)
 	}
 	_, err = h.Predictions.Predict(t.Context(), servertest.Observation("ab"))
-	servertest.WantCode(t, err, codes.ResourceExhausted, fmt.Sprintf("the answer takes %d bytes, of at most %d", size[0]+1, size[0]))
+	servertest.WantCode(t, err, codes.ResourceExhausted,
+		fmt.Sprintf("the answer takes %d bytes, of at most %d", size[0]+1, size[0]))
 
 	h = servertest.New(t, server.Config{MaxMessageBytes: size[1] - 1}, transport.Config{})
 	s := h.OpenStream(t.Context(), t)
 	s.Request("a")
-	s.Want(fmt.Sprintf("a: ResourceExhausted the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, or raise --max-message-bytes", size[1], size[1]-1))
+	s.Want(fmt.Sprintf("a: ResourceExhausted the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, "+
+		"or raise --max-message-bytes", size[1], size[1]-1))
 	s.Request("")
 	s.Want(": InvalidArgument request_id: expected an id, because answers on a stream come in any order, got none")
 	small := servertest.Observation("a")
@@ -195,7 +220,8 @@ func TestAnswerLimit(t *testing.T) {
 // TestWatchersDoNotHoldUpTheStop: they are told NOT_SERVING, and their call ends.
 func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
-	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "policy", Versions: []*catalog.Version{servertest.PolicyVersion(1, catalog.Ready)}}))
+	h.Current.Store(servertest.SnapshotOf(1,
+		&catalog.Model{Name: "policy", Versions: []*catalog.Version{servertest.PolicyVersion(1, catalog.Ready)}}))
 	h.ModelsChanged()
 	watch, err := healthgrpc.NewHealthClient(h.Conn).Watch(t.Context(), &healthgrpc.HealthCheckRequest{})
 	if err != nil {
@@ -231,7 +257,8 @@ func TestReflection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&reflectiongrpc.ServerReflectionRequest{MessageRequest: &reflectiongrpc.ServerReflectionRequest_ListServices{}}); err != nil {
+	list := &reflectiongrpc.ServerReflectionRequest_ListServices{}
+	if err := stream.Send(&reflectiongrpc.ServerReflectionRequest{MessageRequest: list}); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := stream.Recv()

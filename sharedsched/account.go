@@ -81,7 +81,8 @@ func (c *Core) account(name, device string) *Account {
 func (c *Core) accountStates() []Account {
 	all := make([]Account, 0, len(c.accounts))
 	at := make(map[*Account]int, len(c.accounts))
-	for _, key := range slices.SortedFunc(maps.Keys(c.accounts), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.accounts),
+		func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		at[c.accounts[key]] = len(all)
 		all = append(all, *c.accounts[key])
 	}

@@ -32,7 +32,8 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		return 0, acts, ErrExpired
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return 0, acts, c.refuse(now, v, t, Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
+		return 0, acts, c.refuse(now, v, t,
+			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
 	victim := int32(-1)
 	if v.queued[t.Priority.class()] >= v.settings.MaxQueue {

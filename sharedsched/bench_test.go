@@ -29,7 +29,8 @@ func throughCore(b *testing.B, batch int) {
 			b.Fatal(err)
 		}
 		v, err := c.AddVersion(name, f, Settings{
-			Batched: true, MaxBatchSize: batch, MaxBatchCost: 100 * time.Millisecond, MaxQueue: 1000, MaxLatency: 10 * time.Second,
+			Batched: true, MaxBatchSize: batch, MaxBatchCost: 100 * time.Millisecond, MaxQueue: 1000,
+			MaxLatency: 10 * time.Second,
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -74,8 +75,8 @@ func throughCore(b *testing.B, batch int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(batch), "ns/task")
 }
 
-// nothing is an Executor that does nothing, but lets other goroutines run meanwhile, as any execution does: else callers and
-// batch thread would take turns and no batch would ever form.
+// nothing is an Executor that does nothing, but lets other goroutines run meanwhile, as any execution does: else
+// callers and batch thread would take turns and no batch would ever form.
 type nothing struct{ batches int }
 
 func (n *nothing) Execute(*Batch) Report {
@@ -84,9 +85,10 @@ func (n *nothing) Execute(*Batch) Report {
 	return Report{DeviceTime: time.Microsecond}
 }
 
-// BenchmarkHandOff compares a call through the shell with the least that any such shell must do: hand a value to another
-// goroutine through a mutex-guarded queue, in batches of up to 16, and get the answer through a channel unless a context ends.
-// What the shell itself costs is the call less Core's part of it, BenchmarkCore with batches of 1 and of 16.
+// BenchmarkHandOff compares a call through the shell with the least that any such shell must do: hand a value to
+// another goroutine through a mutex-guarded queue, in batches of up to 16, and get the answer through a channel unless
+// a context ends. What the shell itself costs is the call less Core's part of it, BenchmarkCore with batches of 1 and
+// of 16.
 func BenchmarkHandOff(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("scheduler/callers=%d", callers), func(b *testing.B) { handOffThroughScheduler(b, callers) })
@@ -125,7 +127,8 @@ func handOffThroughScheduler(b *testing.B, callers int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	v, err := s.AddVersion("a/1", f, Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 1000, MaxLatency: 10 * time.Second})
+	v, err := s.AddVersion("a/1", f,
+		Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 1000, MaxLatency: 10 * time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func NewCore(cfg Config) (*Core, error) {
 	}
 	c := &Core{
 		slab: newSlab(), accounts: map[[2]string]*Account{},
-		variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow), maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
+		variant: cfg.Variant, window: fairq.Tag(cfg.FairnessWindow),
+		maxQueuedBytes: cmp.Or(cfg.MaxQueuedBytes, defaultQueuedBytes),
 	}
 	for _, d := range cfg.Devices {
 		if _, err := c.addDevice(d); err != nil {

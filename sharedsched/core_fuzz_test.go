@@ -12,8 +12,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// FuzzCore feeds Core random events, decoded from bytes, and checks every invariant after each one. At the end every task must
-// have ended exactly once, and the charges must sum to the busy time. The same bytes again must lead to the same decisions.
+// FuzzCore feeds Core random events, decoded from bytes, and checks every invariant after each one. At the end every
+// task must have ended exactly once, and the charges must sum to the busy time. The same bytes again must lead to the
+// same decisions.
 func FuzzCore(f *testing.F) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(7, seed))
@@ -107,7 +108,8 @@ func (x *trial) teach(v VersionID) {
 func (x *trial) settings() Settings {
 	s := Settings{
 		Batched: x.bytes.next(4) > 0, MaxBatchSize: 1 + x.bytes.next(16), MaxBatchCost: x.ms(50),
-		MaxQueue: 1 + x.bytes.next(30), MaxRequestRows: 60, WaitWhenFull: x.bytes.next(2) == 0, TargetLatency: x.ms(3) * 10,
+		MaxQueue: 1 + x.bytes.next(30), MaxRequestRows: 60, WaitWhenFull: x.bytes.next(2) == 0,
+		TargetLatency: x.ms(3) * 10,
 	}
 	if x.timed {
 		s.MaxLatency = x.ms(3) * 40
@@ -208,7 +210,8 @@ func (x *trial) step() {
 		}
 	case 16:
 		settings := x.settings()
-		if err, bad := x.core.Configure(x.now, v, settings), settings.validate() != nil; (err != nil) != (bad || x.core.version(v) == nil) {
+		if err, bad := x.core.Configure(x.now, v, settings),
+			settings.validate() != nil; (err != nil) != (bad || x.core.version(v) == nil) {
 			x.t.Fatalf("Configure(%+v): %v", settings, err)
 		}
 	case 17:
@@ -216,7 +219,8 @@ func (x *trial) step() {
 			break
 		}
 		x.core.Observe(x.now, "one", cost.Sample{
-			Clock: 300 * arg % 2000, MaxClock: 1800, Idle: arg%16 == 0, Throttled: arg%8 == 1, CoTenant: arg % 4 * 100, Expired: arg%8 == 2,
+			Clock: 300 * arg % 2000, MaxClock: 1800, Idle: arg%16 == 0, Throttled: arg%8 == 1, CoTenant: arg % 4 * 100,
+			Expired:    arg%8 == 2,
 			MemoryFree: int64(x.bytes.next(48)) * 64 << 20, MemoryTotal: int64(arg%3) << 32,
 		})
 	case 18:
@@ -296,8 +300,9 @@ func (x *trial) expel(v VersionID) {
 func (x *trial) submit(v VersionID) {
 	b := x.bytes.next(256)
 	task := Task{
-		Rows: 1 + x.bytes.next(7)*x.bytes.next(7)*x.bytes.next(2), Key: string(rune('a' + b%3)), ShapeKey: string(rune('a' + b%2)),
-		Bytes: int64(x.bytes.next(256)), Target: x.ms(256), Alone: b%16 == 0, Unmeasured: b%32 == 0,
+		Rows: 1 + x.bytes.next(7)*x.bytes.next(7)*x.bytes.next(2), Key: string(rune('a' + b%3)),
+		ShapeKey: string(rune('a' + b%2)),
+		Bytes:    int64(x.bytes.next(256)), Target: x.ms(256), Alone: b%16 == 0, Unmeasured: b%32 == 0,
 	}
 	limit := Never
 	if x.timed && x.bytes.next(2) == 0 {
@@ -316,8 +321,10 @@ func (x *trial) submit(v VersionID) {
 	if err != nil {
 		return
 	}
-	if cv := x.core.version(v); cv.queued[k] > max(queued, cv.settings.MaxQueue) || x.core.queuedBytes > x.core.maxQueuedBytes {
-		x.t.Fatalf("%d tasks wait after %d, %d may; %d bytes do", cv.queued[k], queued, cv.settings.MaxQueue, x.core.queuedBytes)
+	if cv := x.core.version(v); cv.queued[k] > max(queued, cv.settings.MaxQueue) ||
+		x.core.queuedBytes > x.core.maxQueuedBytes {
+		x.t.Fatalf("%d tasks wait after %d, %d may; %d bytes do", cv.queued[k], queued, cv.settings.MaxQueue,
+			x.core.queuedBytes)
 	}
 	if err := x.seen.admit(x.core, x.now, h, v, task.Key, task.Target); err != nil {
 		x.t.Fatal(err)
@@ -380,7 +387,8 @@ func (x *trial) settle(lane int) {
 	if l.class == foreground && x.core.flows[f.id] == f {
 		x.lag.settled(x.core, f.id, l.est.Cost, ev.DeviceTime)
 	}
-	if i := slices.IndexFunc(acts, func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {
+	if i := slices.IndexFunc(acts,
+		func(a Action) bool { return a.Kind == TaskEnded && a.End == EndDone && a.Outcome.Executions < 1 }); i >= 0 {
 		x.t.Fatalf("task %x is done after no execution", acts[i].Task)
 	}
 	x.note(acts)

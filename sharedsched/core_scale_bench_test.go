@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// BenchmarkScale measures what a task, a pick and the end of a batch cost with many queues that all have work: one queue for each
-// flow, or 256 keys for each version. Queues are demanding, since each task is a full batch, or pending, since their targets are
-// far away. Costs are known and stay as they are: what the cost model takes to learn is measured in its own package.
+// BenchmarkScale measures what a task, a pick and the end of a batch cost with many queues that all have work: one
+// queue for each flow, or 256 keys for each version. Queues are demanding, since each task is a full batch, or pending,
+// since their targets are far away. Costs are known and stay as they are: what the cost model takes to learn is
+// measured in its own package.
 func BenchmarkScale(b *testing.B) {
 	for _, queues := range []int{10, 1000, 10_000, 100_000} {
 		for _, keys := range []int{1, 256} {
@@ -17,7 +18,8 @@ func BenchmarkScale(b *testing.B) {
 				if keys > queues {
 					continue
 				}
-				b.Run(fmt.Sprintf("queues=%d/keys=%d/%v", queues, keys, state), func(b *testing.B) { scale(b, queues, keys, state) })
+				b.Run(fmt.Sprintf("queues=%d/keys=%d/%v", queues, keys, state),
+					func(b *testing.B) { scale(b, queues, keys, state) })
 			}
 		}
 	}
@@ -29,7 +31,10 @@ func scale(b *testing.B, queues, keys int, state stage) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 1000, MaxLatency: time.Hour, TargetLatency: time.Minute, Adaptive: true}
+	s := Settings{
+		Batched: true, MaxBatchSize: 1, MaxQueue: 1000, MaxLatency: time.Hour, TargetLatency: time.Minute,
+		Adaptive: true,
+	}
 	if state == pending {
 		s.MaxBatchSize = 8
 	}
@@ -95,7 +100,10 @@ func scale(b *testing.B, queues, keys int, state stage) {
 			for range batches[l].Spans {
 				now += 1000
 				rng = rng*1664525 + 1013904223
-				step(Event{Kind: EventSubmit, Version: batches[l].Version, Task: &of[int(rng>>8)%len(of)], Limit: Never})
+				step(Event{
+					Kind: EventSubmit, Version: batches[l].Version, Task: &of[int(rng>>8)%len(of)],
+					Limit: Never,
+				})
 				done++
 			}
 		}

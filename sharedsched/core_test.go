@@ -49,7 +49,8 @@ func TestQueuesAndCurvesAreBounded(t *testing.T) {
 		t.Errorf("%d queues and %d shapes are kept, at most %d of each are allowed", q, k, maxQueues)
 	}
 	if len(c.queues) > maxQueues || len(c.flows[0].locals) > maxQueues {
-		t.Errorf("%d places for queues, %d in the flow, for at most %d live ones", len(c.queues), len(c.flows[0].locals), maxQueues)
+		t.Errorf("%d places for queues, %d in the flow, for at most %d live ones", len(c.queues),
+			len(c.flows[0].locals), maxQueues)
 	}
 	// All at once: a key too many is refused.
 	for i := range maxQueues {
@@ -119,7 +120,10 @@ func TestWhatCannotBeConfigured(t *testing.T) {
 
 // TestFarTargetsAreLast: a target beyond all time is later than every other.
 func TestFarTargetsAreLast(t *testing.T) {
-	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 10, MaxLatency: math.MaxInt64, BatchTimeout: math.MaxInt64})
+	c, v := oneVersion(t, Settings{
+		Batched: true, MaxBatchSize: 1, MaxQueue: 10, MaxLatency: math.MaxInt64,
+		BatchTimeout: math.MaxInt64,
+	})
 	far, _, err := c.Submit(1, v, &Task{Rows: 1, Target: math.MaxInt64}, Never, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +139,10 @@ func TestFarTargetsAreLast(t *testing.T) {
 
 // TestSteadyStateDoesNotAllocate covers a task's way through Core; BenchmarkHandOff shows the same of the shell.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
-	c, v := oneVersion(t, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 100, MaxLatency: time.Second, BatchTimeout: time.Millisecond})
+	c, v := oneVersion(t, Settings{
+		Batched: true, MaxBatchSize: 4, MaxQueue: 100, MaxLatency: time.Second,
+		BatchTimeout: time.Millisecond,
+	})
 	task := Task{Rows: 1, Bytes: 10}
 	var now Time
 	var b Batch

@@ -69,7 +69,8 @@ const (
 )
 
 var pickRules = [...]string{
-	PickEarliest: "earliest target", PickBehind: "furthest behind of those in conflict", PickFull: "furthest behind, no hurry",
+	PickEarliest: "earliest target", PickBehind: "furthest behind of those in conflict",
+	PickFull: "furthest behind, no hurry",
 	PickIdle: "least slack, device idle", PickBackground: "background",
 }
 
@@ -100,8 +101,10 @@ func (r DropReason) String() string { return dropReasons[r] }
 func (d Decision) String() string {
 	switch d.Kind {
 	case Ran:
-		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows left waiting, flow %v ahead of virtual time",
-			d.Tasks, d.Rows, d.Padded, d.Flush, d.Rule, d.Slack, d.Demanding, d.Estimate.Cost, d.Estimate.Source, d.Left, time.Duration(d.Lead))
+		return fmt.Sprintf("ran %d tasks, %d rows as %d: %v; %v, slack %v, %d flows demand; expected %v (%v), %d rows "+
+			"left waiting, flow %v ahead of virtual time",
+			d.Tasks, d.Rows, d.Padded, d.Flush, d.Rule, d.Slack, d.Demanding, d.Estimate.Cost, d.Estimate.Source,
+			d.Left, time.Duration(d.Lead))
 	case Refused:
 		return fmt.Sprintf("refused %d rows: %v", d.Rows, &d.Refused)
 	case Dropped:
@@ -109,11 +112,14 @@ func (d Decision) String() string {
 		case DropExpired:
 			return fmt.Sprintf("dropped %d rows: the limit passed after %v in the queue", d.Rows, d.Waited)
 		case DropHopeless:
-			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, an execution takes %v", d.Rows, d.Waited, d.Had, d.Needs)
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, an execution takes %v", d.Rows,
+				d.Waited, d.Had, d.Needs)
 		case DropWindow:
-			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, a batch of those behind takes %v and is worth more", d.Rows, d.Waited, d.Had, d.Needs)
+			return fmt.Sprintf("dropped %d rows after %v in the queue: %v were left, a batch of those behind takes %v "+
+				"and is worth more", d.Rows, d.Waited, d.Had, d.Needs)
 		case DropRoom:
-			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters more", d.Rows, d.Waited)
+			return fmt.Sprintf("dropped %d rows after %v in the queue: the queue is full and another request matters "+
+				"more", d.Rows, d.Waited)
 		}
 	}
 	return "nothing"

@@ -78,13 +78,16 @@ func (r *Refusal) Error() string {
 	case r.Reason == RefusedDeadline:
 		return fmt.Sprintf("the deadline cannot be met: an answer takes about %v, %v are left", r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput && r.Predicted > 0:
-		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, %v are left", r.Predicted, r.Limit)
+		return fmt.Sprintf("the device is overloaded: within its share of it the model answers in about %v, %v are "+
+			"left", r.Predicted, r.Limit)
 	case r.Reason == RefusedForGoodput:
 		return "dropped in overload so that other requests meet their deadlines"
 	case r.MaxQueuedBytes > 0:
-		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait, and the request brings %d", r.QueuedBytes, r.MaxQueuedBytes, r.Bytes)
+		return fmt.Sprintf("the server's queues are full: %d of %d bytes wait, and the request brings %d",
+			r.QueuedBytes, r.MaxQueuedBytes, r.Bytes)
 	case r.Keys > 0:
-		return fmt.Sprintf("the queue is full: requests of %d different shapes or unbatched values wait, which is the most", r.Keys)
+		return fmt.Sprintf("the queue is full: requests of %d different shapes or unbatched values wait, which is the "+
+			"most", r.Keys)
 	}
 	return fmt.Sprintf("the queue is full: %d of %d requests wait", r.Queued, r.MaxQueue)
 }

@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// TestExpel: what waits ends at once, what runs is finished, another version of the device goes on, and a replay decides the same.
+// TestExpel: what waits ends at once, what runs is finished, another version of the device goes on, and a replay
+// decides the same.
 func TestExpel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var trace bytes.Buffer
 		written := bufio.NewWriter(&trace)
-		s, err := New(Config{Devices: []Device{{Name: "d", Class: "d", Lanes: 1}}, Trace: written}, &curve{base: 10 * time.Millisecond}, nil)
+		s, err := New(Config{Devices: []Device{{Name: "d", Class: "d", Lanes: 1}}, Trace: written},
+			&curve{base: 10 * time.Millisecond}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

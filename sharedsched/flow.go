@@ -30,7 +30,8 @@ type flow struct {
 // addFlow carries out EventAddFlow.
 func (c *Core) addFlow(name, deviceName string, weight float64) (FlowID, error) {
 	if !(weight >= fairq.MinWeight && weight <= fairq.MaxWeight) {
-		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight, float64(fairq.MaxWeight))
+		return 0, fmt.Errorf("sharedsched: flow %q has weight %v, must be %v to %v", name, weight, fairq.MinWeight,
+			float64(fairq.MaxWeight))
 	}
 	d := c.device(deviceName)
 	if d == nil {

@@ -25,7 +25,8 @@ func (s *stretches) Execute(*Batch) Report {
 	return Report{DeviceTime: 10 * time.Millisecond}
 }
 
-// TestNextBatchIsHandedOverBeforeTheLastEnds: of a device whose lanes share its time one lane is woken in time, and the other rests.
+// TestNextBatchIsHandedOverBeforeTheLastEnds: of a device whose lanes share its time one lane is woken in time, and the
+// other rests.
 func TestNextBatchIsHandedOverBeforeTheLastEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &stretches{}

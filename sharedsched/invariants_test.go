@@ -159,7 +159,8 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 		}
 		if s.waits(m.task) {
 			if at := s.get(m.task).limit; at != m.at || watched[m.task.slot()] {
-				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", m.task, at, m.at, watched[m.task.slot()])
+				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", m.task, at, m.at,
+					watched[m.task.slot()])
 			}
 			watched[m.task.slot()] = true
 		}
@@ -181,7 +182,8 @@ func (c *Core) checkStage(q *queue) error {
 	if ready, until := c.readiness(0, q); ready != (q.stage != resting) && until == Never {
 		return fmt.Errorf("queue %d: stage %d, ready %v", q.id, q.stage, ready)
 	} else if until != Never && (q.stage != resting) == c.holds.Has(q.id) {
-		return fmt.Errorf("queue %d is to be held until %v: stage %d, watched %v", q.id, until, q.stage, c.holds.Has(q.id))
+		return fmt.Errorf("queue %d is to be held until %v: stage %d, watched %v", q.id, until, q.stage,
+			c.holds.Has(q.id))
 	}
 	if q.stage != resting && q.class != c.classNow(q) {
 		return fmt.Errorf("queue %d stands in class %d, want %d", q.id, q.class, c.classNow(q))
@@ -212,7 +214,8 @@ func (k *checker) devices(c *Core, foregroundTasks map[*device]int) error {
 	}
 	for _, d := range c.devices {
 		if d.foreground != foregroundTasks[d] || d.removed {
-			return fmt.Errorf("device %s counts %d foreground tasks, has %d; removed: %v", d.Name, d.foreground, foregroundTasks[d], d.removed)
+			return fmt.Errorf("device %s counts %d foreground tasks, has %d; removed: %v", d.Name, d.foreground,
+				foregroundTasks[d], d.removed)
 		}
 		for cl := range d.fair {
 			at := virtualClock{d, cl}
@@ -241,8 +244,10 @@ func (c *Core) checkGone() error {
 		if l == nil {
 			continue
 		}
-		if places++; l.id != LaneID(i) || l.device.removed && !l.running || l.device.removed == slices.Contains(c.devices, l.device) {
-			return fmt.Errorf("lane %d of %s, removed %v, stands at %d; running: %v", l.id, l.device.Name, l.device.removed, i, l.running)
+		if places++; l.id != LaneID(i) || l.device.removed && !l.running ||
+			l.device.removed == slices.Contains(c.devices, l.device) {
+			return fmt.Errorf("lane %d of %s, removed %v, stands at %d; running: %v", l.id, l.device.Name,
+				l.device.removed, i, l.running)
 		}
 	}
 	for _, d := range c.devices {
@@ -254,19 +259,21 @@ func (c *Core) checkGone() error {
 	}
 	for _, q := range c.queues {
 		if q != nil && q.device.removed && (q.ring.n > 0 || q.stage != resting) {
-			return fmt.Errorf("%d tasks wait in queue %d, which is %v, for %s, which was removed", q.ring.n, q.id, q.stage, q.device.Name)
+			return fmt.Errorf("%d tasks wait in queue %d, which is %v, for %s, which was removed", q.ring.n, q.id,
+				q.stage, q.device.Name)
 		}
 	}
 	for _, v := range c.versions {
 		if v != nil && v.flow.device.removed && (!v.closing || v.live == 0) {
-			return fmt.Errorf("version %s of %s, which was removed, has %d tasks; closing: %v", v.name, v.flow.device.Name, v.live, v.closing)
+			return fmt.Errorf("version %s of %s, which was removed, has %d tasks; closing: %v", v.name,
+				v.flow.device.Name, v.live, v.closing)
 		}
 	}
 	return nil
 }
 
-// busyShares sums the device time charged to running and ended batches; it must equal the busy time of the devices that there ever
-// were.
+// busyShares sums the device time charged to running and ended batches; it must equal the busy time of the devices that
+// there ever were.
 func (c *Core) busyShares(devices []*device, ended time.Duration) (shares, busy time.Duration) {
 	shares = ended
 	for _, l := range c.lanes {

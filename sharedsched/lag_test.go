@@ -9,9 +9,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// lagWatch follows the foreground service of flows, and checks the bound of the package comment for every pair of them over
-// every interval throughout which both demand service. It keeps accounts of its own: what batches that ended took, and what
-// those in flight are expected to take, by weight.
+// lagWatch follows the foreground service of flows, and checks the bound of the package comment for every pair of them
+// over every interval throughout which both demand service. It keeps accounts of its own: what batches that ended took,
+// and what those in flight are expected to take, by weight.
 type lagWatch struct {
 	exact bool // estimates are; tags then never fall, and the bound is that of one lane for any number
 	flows []lagFlow
@@ -69,7 +69,8 @@ func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
 	fl.largest = max(fl.largest, c.weighted(f, used))
 }
 
-// check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest meanwhile.
+// check looks at every pair of flows after an event. A flow whose tag moved by more than it was served was at rest
+// meanwhile.
 func (w *lagWatch) check(c *Core) error {
 	for i := range c.flows {
 		if c.flows[i] == nil {
@@ -79,7 +80,8 @@ func (w *lagWatch) check(c *Core) error {
 		fl, fair := w.flow(c, FlowID(i)), &c.flows[i].device.fair[foreground]
 		demands, tag := fair.Demands(fairq.Flow(i)), int64(fair.Start(fairq.Flow(i)))
 		if tag != fl.tag && (tag < fl.tag || tag-fl.charged > int64(fair.Now())) {
-			return fmt.Errorf("flow %d has the tag %v, by its batches it would be %v, and virtual time is %v", i, tag, fl.tag, fair.Now())
+			return fmt.Errorf("flow %d has the tag %v, by its batches it would be %v, and virtual time is %v", i, tag,
+				fl.tag, fair.Now())
 		}
 		if demands && (!fl.demands || fl.tag != tag) {
 			fl.epoch++
@@ -111,8 +113,8 @@ func (w *lagWatch) follow(c *Core, i, j int) error {
 	}
 	p.low, p.high = min(p.low, lead), max(p.high, lead)
 	d := c.flows[i].device
-	// Estimates that are wrong are corrected while others are in flight, so that a flow may lead by all of its lanes, and the
-	// other by one and what all others give back.
+	// Estimates that are wrong are corrected while others are in flight, so that a flow may lead by all of its lanes,
+	// and the other by one and what all others give back.
 	spread := min(a.largest, b.largest) + max(a.largest, b.largest)*int64(2*d.Lanes-1)
 	if w.exact {
 		spread = a.largest + b.largest
@@ -127,8 +129,8 @@ func (w *lagWatch) follow(c *Core, i, j int) error {
 	return nil
 }
 
-// TestLagBoundHoldsAfterEveryDecision drives flows with unequal weights and costs, and targets near and far, of which some demand
-// service now and then only. Their estimates are exact, or a hundredfold wrong half the time.
+// TestLagBoundHoldsAfterEveryDecision drives flows with unequal weights and costs, and targets near and far, of which
+// some demand service now and then only. Their estimates are exact, or a hundredfold wrong half the time.
 func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	for _, window := range []time.Duration{0, 30 * time.Millisecond} {
 		for _, d := range []Device{{Lanes: 1}, {Lanes: 2}, {Lanes: 2, Handover: time.Millisecond}} {
@@ -138,7 +140,8 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 					t.Errorf("%d lanes, handover %v, window %v, exact %v: %v", d.Lanes, d.Handover, window, exact, err)
 				}
 				if worst < 0.4 {
-					t.Errorf("%d lanes, handover %v, window %v, exact %v: only %.2f of the bound was used: this proves little",
+					t.Errorf("%d lanes, handover %v, window %v, exact %v: only %.2f of the bound was used: this "+
+						"proves little",
 						d.Lanes, d.Handover, window, exact, worst)
 				}
 			}
@@ -146,12 +149,13 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	}
 	// The check must be able to fail.
 	if worst, err := lag(t, Device{Lanes: 1}, 0, true, 0); err == nil {
-		t.Errorf("with batches of one flow charged as if they were for free, %.2f of the bound is used: this test proves nothing", worst)
+		t.Errorf("with batches of one flow charged as if they were for free, %.2f of the bound is used: this test "+
+			"proves nothing", worst)
 	}
 }
 
-// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged so many times what its batches take, and
-// the watch is told that it was charged once.
+// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged so many times what its batches
+// take, and the watch is told that it was charged once.
 func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (float64, error) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	d.Name = "d"

@@ -11,8 +11,8 @@ type oracleSpan struct {
 	first, rows int
 }
 
-// next decides what a free lane does: which tasks are given up, in which order, and which rows it takes of which queue. The batch
-// is empty if there is none.
+// next decides what a free lane does: which tasks are given up, in which order, and which rows it takes of which queue.
+// The batch is empty if there is none.
 func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, spans []oracleSpan) {
 	gone = o.advance(now)
 	for {
@@ -20,7 +20,8 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 		if q == nil {
 			return gone, nil, k, nil
 		}
-		// What would miss its limit even if it ran alone now is given up, and without it another queue may be more urgent.
+		// What would miss its limit even if it ran alone now is given up, and without it another queue may be more
+		// urgent.
 		hopeless := 0
 		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
 			gone = append(gone, q.remove(0))
@@ -52,7 +53,8 @@ func (q *oracleQueue) remove(i int) Handle {
 	return h
 }
 
-// giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it may have.
+// giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it
+// may have.
 func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
 	most := q.most()
 	if q.whole() || !q.tight(now.Add(q.high(most))) {
@@ -92,8 +94,8 @@ func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
 	return gone, many
 }
 
-// together returns how many tasks at the head of the queue may be weighed against each other: nobody is given up for what matters
-// less, nor for what runs alone.
+// together returns how many tasks at the head of the queue may be weighed against each other: nobody is given up for
+// what matters less, nor for what runs alone.
 func (q *oracleQueue) together() (n int) {
 	for n < len(q.tasks) && q.tasks[n].rank == q.tasks[0].rank && !q.tasks[n].alone {
 		n++
@@ -164,8 +166,8 @@ func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
 	return spans
 }
 
-// policy returns how many rows the batch takes of those it could have, as the padding policy says. Whole tasks may fill the smaller
-// size; if they do not, so that one is cut or the size not filled, all that waits must cost less that way.
+// policy returns how many rows the batch takes of those it could have, as the padding policy says. Whole tasks may fill
+// the smaller size; if they do not, so that one is cut or the size not filled, all that waits must cost less that way.
 func (q *oracleQueue) policy(most int) int {
 	rows := min(most, q.waiting())
 	down := q.below(rows)

@@ -13,7 +13,8 @@ func (o *oracle) advance(now Time) (gone []Handle) {
 		var of *oracleQueue
 		for _, q := range o.queues {
 			for _, t := range q.tasks {
-				if t.limit <= now && (out == nil || t.limit < out.limit || t.limit == out.limit && t.handle < out.handle) {
+				if t.limit <= now && (out == nil || t.limit < out.limit || t.limit == out.limit &&
+					t.handle < out.handle) {
 					out, of = t, q
 				}
 			}
@@ -27,7 +28,8 @@ func (o *oracle) advance(now Time) (gone []Handle) {
 		}
 	}
 	for {
-		held := o.best(func(q *oracleQueue) bool { return q.heldTo <= now }, func(a, b *oracleQueue) int { return int(a.heldTo - b.heldTo) })
+		held := o.best(func(q *oracleQueue) bool { return q.heldTo <= now },
+			func(a, b *oracleQueue) int { return int(a.heldTo - b.heldTo) })
 		if held == nil {
 			break
 		}
@@ -52,7 +54,8 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		target = min(max(5*q.takes(roomy.most()), 20*time.Millisecond), time.Second)
 	}
 	t.target = min(now.Add(target), t.limit)
-	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) && (o.least == 0 || wanted < o.least) {
+	if wanted := t.target.Sub(now); t.rank != backgroundRank && !t.alone && (asked == 0 || asked >= q.takes(1)) &&
+		(o.least == 0 || wanted < o.least) {
 		o.least = wanted
 	}
 	i := 0
@@ -65,7 +68,8 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 
 func (t *oracleTask) order() order { return order{rank: t.rank, target: t.target, seq: uint64(t.seq)} }
 
-// room returns the task of q that is given up for one of a priority that finds so many of its class waiting; nil for none.
+// room returns the task of q that is given up for one of a priority that finds so many of its class waiting; nil for
+// none.
 func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 	var victim *oracleTask
 	for _, t := range q.tasks {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// oracle decides what Core decides on one device: which queue is served, which tasks are dropped, which rows a batch takes. It
-// knows the rules of the package comment and nothing of how Core keeps them: it scans plain slices and keeps nothing sorted but
-// the tasks of a queue. Only what executions cost it looks up in Core's curves, and who asks for more than its share in Core's
-// sums.
+// oracle decides what Core decides on one device: which queue is served, which tasks are dropped, which rows a batch
+// takes. It knows the rules of the package comment and nothing of how Core keeps them: it scans plain slices and keeps
+// nothing sorted but the tasks of a queue. Only what executions cost it looks up in Core's curves, and who asks for
+// more than its share in Core's sums.
 type oracle struct {
 	window   int64
 	flows    []*oracleFlow
@@ -82,10 +82,12 @@ func (q *oracleQueue) high(rows int) time.Duration {
 	return max(e.High, e.Cost+e.Cost/20)
 }
 
-// within returns the most rows of one batch that takes no longer than a budget, if there is one; a batch of one row always may.
+// within returns the most rows of one batch that takes no longer than a budget, if there is one; a batch of one row
+// always may.
 func (q *oracleQueue) within(budget time.Duration) int {
 	rows, largest := 1, q.size(*q.memory)
-	for rows < q.version.MaxBatchSize && (q.padded(rows+1) <= largest || q.padded(rows+1) == q.padded(1)) && (budget == 0 || q.takes(rows+1) <= budget || q.padded(rows+1) == q.padded(1)) {
+	for rows < q.version.MaxBatchSize && (q.padded(rows+1) <= largest || q.padded(rows+1) == q.padded(1)) &&
+		(budget == 0 || q.takes(rows+1) <= budget || q.padded(rows+1) == q.padded(1)) {
 		rows++
 	}
 	return rows
@@ -149,8 +151,8 @@ func (q *oracleQueue) startBy() Time {
 	return min(by, soonest-Time(max(q.takes(q.most()), q.high(q.most()))+kept))
 }
 
-// latest is when an execution must start that answers the task by its target. A part of the time to that is kept for batches that
-// grow and for the way of the answer.
+// latest is when an execution must start that answers the task by its target. A part of the time to that is kept for
+// batches that grow and for the way of the answer.
 func (t *oracleTask) latest(takes time.Duration) Time {
 	spare := (t.target - t.arrival) / 20
 	return t.target - Time(takes) - Time(takes)/20 - spare - min(spare, Time(time.Millisecond))
@@ -196,7 +198,8 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 		q.cost = q.shape.Estimate(head.rows).Cost
 	}
 	q.stage, q.due, q.latest = pending, head.target, head.latest(q.cost)
-	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining || q.latest <= now.Add(o.dearest()) {
+	if q.class == background || full || insist || q.version.BatchTimeout > 0 || o.draining ||
+		q.latest <= now.Add(o.dearest()) {
 		q.stage = demanding
 	}
 }
@@ -260,8 +263,8 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 		return o.pickBackground(now), background
 	}
-	// Where nobody is in a hurry, the flow furthest behind. So too between flows that cannot all be in time, if the first asks for
-	// more than its share.
+	// Where nobody is in a hurry, the flow furthest behind. So too between flows that cannot all be in time, if the
+	// first asks for more than its share.
 	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
 	if q.latest > now.Add(o.dearest()) {
 		until = Never
@@ -274,7 +277,8 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 // behind prefers the flow with the least tag, and of its queues, or flows with equal tags, the one that is due first.
 func (o *oracle) behind(k class) func(a, b *oracleQueue) int {
 	return func(a, b *oracleQueue) int {
-		return cmp.Or(cmp.Compare(a.flow.tag[k], b.flow.tag[k]), cmp.Compare(a.due, b.due), cmp.Compare(a.flow.id, b.flow.id))
+		return cmp.Or(cmp.Compare(a.flow.tag[k], b.flow.tag[k]), cmp.Compare(a.due, b.due),
+			cmp.Compare(a.flow.id, b.flow.id))
 	}
 }
 
@@ -287,7 +291,8 @@ func (o *oracle) pickBackground(now Time) *oracleQueue {
 		}
 	}
 	for {
-		q := o.best(func(q *oracleQueue) bool { return q.stage == demanding && q.class == background }, o.behind(background))
+		q := o.best(func(q *oracleQueue) bool { return q.stage == demanding && q.class == background },
+			o.behind(background))
 		if q == nil {
 			return nil
 		}

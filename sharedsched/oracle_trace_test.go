@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice if Core
-// broke a rule.
+// TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice
+// if Core broke a rule.
 func TestOracle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -112,11 +112,17 @@ func (m *match) setUp(variant Variant) error {
 	m.lanes = make([]*inFlight, 1+m.bytes.next(2))
 	m.limits = m.bytes.next(2) == 0
 	var err error
-	m.core, err = NewCore(Config{Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, FairnessWindow: window, Variant: variant})
+	m.core, err = NewCore(Config{
+		Devices: []Device{{Name: "d", Lanes: len(m.lanes)}}, FairnessWindow: window,
+		Variant: variant,
+	})
 	if err != nil {
 		return err
 	}
-	m.oracle = &oracle{window: int64(window), total: int64(4+8*m.bytes.next(2)) << 30, beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond }}
+	m.oracle = &oracle{
+		window: int64(window), total: int64(4+8*m.bytes.next(2)) << 30,
+		beyond: func(q *oracleQueue) bool { return m.core.flows[q.flow.id].recent.beyond },
+	}
 	for i := range 2 + m.bytes.next(3) {
 		weight := 1 << m.bytes.next(3)
 		m.oracle.flows = append(m.oracle.flows, &oracleFlow{id: i, weight: int64(weight)})
@@ -164,7 +170,8 @@ func (m *match) queue(v VersionID, key string) *oracleQueue {
 	}
 	cv := m.core.version(v)
 	q := &oracleQueue{
-		flow: m.oracle.flows[cv.flow.id], version: &m.oracle.versions[v], memory: &m.oracle.memory, shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
+		flow: m.oracle.flows[cv.flow.id], version: &m.oracle.versions[v], memory: &m.oracle.memory,
+		shape: cv.shape(key, 0, &m.core.devices[0].state), heldTo: Never,
 	}
 	base := time.Duration(1+m.bytes.next(40)) * 200 * time.Microsecond
 	row := time.Duration(m.bytes.next(20)) * 50 * time.Microsecond
@@ -230,15 +237,18 @@ func (m *match) isRunning(h Handle) bool {
 }
 
 func (m *match) submit() error {
-	// What has expired leaves first: with it the newcomer might make a batch full, which the oracle would see and Core, who looks at the
-	// end of an event, would not.
+	// What has expired leaves first: with it the newcomer might make a batch full, which the oracle would see and Core,
+	// who looks at the end of an event, would not.
 	if err := m.advance(); err != nil {
 		return err
 	}
 	v := VersionID(m.bytes.next(len(m.oracle.versions)))
 	s := &m.oracle.versions[v]
 	q := m.queue(v, string(rune('a'+m.bytes.next(3))))
-	task := Task{Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond, Alone: m.bytes.next(16) == 0, Unmeasured: true}
+	task := Task{
+		Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond,
+		Alone: m.bytes.next(16) == 0, Unmeasured: true,
+	}
 	limit := Never
 	if m.limits {
 		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
@@ -268,7 +278,10 @@ func (m *match) submit() error {
 		return err
 	}
 	if err == nil {
-		t := &oracleTask{handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit, seq: len(m.order), alone: task.Alone}
+		t := &oracleTask{
+			handle: h, rows: task.Rows, rank: ranks[task.Priority], arrival: m.now, limit: limit,
+			seq: len(m.order), alone: task.Alone,
+		}
 		m.tasks[h] = t
 		m.order = append(m.order, h)
 		m.oracle.arrive(m.now, q, t, task.Target)
@@ -280,7 +293,8 @@ func (m *match) cancel(h Handle) {
 	ok, _ := m.core.Cancel(m.now, h, nil)
 	for _, q := range m.oracle.queues {
 		n := len(q.tasks)
-		if q.tasks = slices.DeleteFunc(q.tasks, func(t *oracleTask) bool { return ok && t.handle == h }); len(q.tasks) < n {
+		if q.tasks = slices.DeleteFunc(q.tasks,
+			func(t *oracleTask) bool { return ok && t.handle == h }); len(q.tasks) < n {
 			m.oracle.look(m.now, q)
 		}
 	}

@@ -29,9 +29,10 @@ type queue struct {
 	// already.
 	oldest, soonest, wanted Time
 	begun                   bool
-	unheld                  bool // by a pick that could not wait for the end of the batch timeout; until a batch is started
-	idleAt                  Time // when it last became empty, to choose what to evict
-	touched                 bool // in Core.touched
+	// by a pick that could not wait for the end of the batch timeout; until a batch is started
+	unheld  bool
+	idleAt  Time // when it last became empty, to choose what to evict
+	touched bool // in Core.touched
 
 	stage  stage
 	class  class         // unless resting

@@ -45,7 +45,8 @@ func Replay(r io.Reader) (Replayed, error) {
 		}
 	}
 	if p.core == nil {
-		return p.sum, errors.New("the trace is empty: want the events of a scheduler, as `weft serve --sched-trace FILE` writes them")
+		return p.sum, errors.New(
+			"the trace is empty: want the events of a scheduler, as `weft serve --sched-trace FILE` writes them")
 	}
 	p.sum.State = p.core.State(p.sum.End)
 	return p.sum, nil

@@ -38,7 +38,8 @@ func record(t *testing.T) string {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		s, err := New(Config{
-			Devices: []Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}}, FairnessWindow: 20 * time.Millisecond, Trace: &out,
+			Devices:        []Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}},
+			FairnessWindow: 20 * time.Millisecond, Trace: &out,
 		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +50,10 @@ func record(t *testing.T) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			set := Settings{Batched: i != 2, MaxBatchSize: 8, MaxQueue: 20, MaxRequestRows: 12, MaxLatency: 30 * time.Millisecond, Adaptive: true}
+			set := Settings{
+				Batched: i != 2, MaxBatchSize: 8, MaxQueue: 20, MaxRequestRows: 12,
+				MaxLatency: 30 * time.Millisecond, Adaptive: true,
+			}
 			v, err := s.AddVersion(fmt.Sprintf("m%d/1", i), f, set)
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +64,10 @@ func record(t *testing.T) string {
 		var wg sync.WaitGroup
 		for range 400 {
 			v := versions[rng.IntN(3)]
-			task := Task{Rows: 1 + rng.IntN(14), Key: string([]byte{byte(rng.IntN(3)), 0xff}), Priority: Priority(rng.IntN(4))}
+			task := Task{
+				Rows: 1 + rng.IntN(14), Key: string([]byte{byte(rng.IntN(3)), 0xff}),
+				Priority: Priority(rng.IntN(4)),
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(50))*time.Millisecond)
 			wg.Go(func() {
 				defer cancel()
@@ -89,7 +96,8 @@ func TestReplayDecidesTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 || sum.Dropped < 5 || !strings.Contains(trace, `"moved":true`) {
+	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 ||
+		sum.Dropped < 5 || !strings.Contains(trace, `"moved":true`) {
 		t.Errorf("a trace with little in it: %+v", sum)
 	}
 }

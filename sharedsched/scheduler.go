@@ -21,13 +21,14 @@ type Scheduler struct {
 	waiting []*op                       // guarded by mu; by task slot: who waits for the task
 	gone    map[VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
 	rooms   map[VersionID]*room         // guarded by mu; where callers wait for room
-	empty   chan struct{}               // guarded by mu; closed when a draining core has no task left. Nil: not draining
-	timer   *time.Timer                 // guarded by mu
-	armed   Time                        // guarded by mu; when the timer fires
-	closed  bool                        // guarded by mu
-	idle    int                         // guarded by mu; batch threads that wait for work
-	latest  Time                        // guarded by mu; of the latest event
-	crews   []*crew                     // guarded by mu; by device, in the order in which they were added
+	// guarded by mu; closed when a draining core has no task left. Nil: not draining
+	empty  chan struct{}
+	timer  *time.Timer // guarded by mu
+	armed  Time        // guarded by mu; when the timer fires
+	closed bool        // guarded by mu
+	idle   int         // guarded by mu; batch threads that wait for work
+	latest Time        // guarded by mu; of the latest event
+	crews  []*crew     // guarded by mu; by device, in the order in which they were added
 }
 
 // New starts a scheduler. Close ends it. The observer may be nil.

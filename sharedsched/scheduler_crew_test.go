@@ -58,8 +58,8 @@ func versionOn(t *testing.T, s *Scheduler, device string) VersionID {
 	return v
 }
 
-// TestDevicesComeAndGo: what runs on a device that is removed is answered, what waits is told, another device goes on, the device
-// comes back as another one, and a replay decides all of it again.
+// TestDevicesComeAndGo: what runs on a device that is removed is answered, what waits is told, another device goes on,
+// the device comes back as another one, and a replay decides all of it again.
 func TestDevicesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var trace bytes.Buffer
@@ -89,7 +89,8 @@ func TestDevicesComeAndGo(t *testing.T) {
 			t.Error("a device was removed twice")
 		}
 		if st := s.State(); len(st.Devices) != 1 || len(st.Flows) != 1 || len(st.Versions) != 1 {
-			t.Errorf("left are %d devices, %d flows and %d versions, want one of each", len(st.Devices), len(st.Flows), len(st.Versions))
+			t.Errorf("left are %d devices, %d flows and %d versions, want one of each", len(st.Devices), len(st.Flows),
+				len(st.Versions))
 		}
 
 		if err := s.AddDevice(Device{Name: "b", Lanes: 1}); err == nil {
@@ -111,8 +112,8 @@ func TestDevicesComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHungLaneIsLeftBehind: a lane that hangs holds up neither its device's next incarnation, nor other devices, nor the end. When it
-// goes on after all, its caller is answered.
+// TestHungLaneIsLeftBehind: a lane that hangs holds up neither its device's next incarnation, nor other devices, nor
+// the end. When it goes on after all, its caller is answered.
 func TestHungLaneIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &hangs{let: make(chan struct{})}

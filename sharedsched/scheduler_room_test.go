@@ -88,7 +88,8 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		ask(t.Context(), "expires", 500*time.Microsecond, ErrExpired)
 		ask(gone, "leaves", 0, context.Canceled)
 		ask(t.Context(), "hears of the drain", 0, ErrDraining)
-		if state := s.State(); state.Versions[0].Waiting != 3 || state.Versions[0].Queued != 1 || state.Accounts[0].Waiting != 3 {
+		if state := s.State(); state.Versions[0].Waiting != 3 || state.Versions[0].Queued != 1 ||
+			state.Accounts[0].Waiting != 3 {
 			t.Errorf("three wait for room, one in the queue; the state tells %+v", state)
 		}
 		leave()
@@ -98,7 +99,8 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		}
 		wg.Wait()
 		a := s.State().Accounts[0]
-		if want := [...]uint64{WaitRefused: 1, WaitExpired: 1, WaitCancelled: 1}; a.Waits != 3 || a.Waiting != 0 || a.WaitsEnded != want {
+		if want := [...]uint64{WaitRefused: 1, WaitExpired: 1, WaitCancelled: 1}; a.Waits != 3 || a.Waiting != 0 ||
+			a.WaitsEnded != want {
 			t.Errorf("one each was refused, expired and left; the account is %+v", a)
 		}
 		s.Close()

@@ -238,7 +238,8 @@ func TestConfigureCutsAHoldShort(t *testing.T) {
 	})
 }
 
-// TestCancelFreesWhatWaitedBehind: a background task waits for a held foreground task; once that is cancelled it may run.
+// TestCancelFreesWhatWaitedBehind: a background task waits for a held foreground task; once that is cancelled it may
+// run.
 func TestCancelFreesWhatWaitedBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := batched()
@@ -256,7 +257,8 @@ func TestCancelFreesWhatWaitedBehind(t *testing.T) {
 		wg.Go(func() { s.Do(ctx, held, &Task{Rows: 1, Target: time.Second}) })
 		synctest.Wait()
 		wg.Go(func() {
-			if _, err := s.Do(t.Context(), other, &Task{Rows: 1, Priority: Sheddable}); err != nil || time.Since(begin) != time.Millisecond {
+			if _, err := s.Do(t.Context(), other, &Task{Rows: 1, Priority: Sheddable}); err != nil ||
+				time.Since(begin) != time.Millisecond {
 				t.Errorf("%v after %v, want an answer after 1ms", err, time.Since(begin))
 			}
 		})
@@ -379,7 +381,8 @@ func TestLanesOverlap(t *testing.T) {
 		}
 		st := s.State()
 		if st.Devices[0].Busy != 50*time.Millisecond || st.Flows[0].Served != 50*time.Millisecond {
-			t.Errorf("busy %v, served %v; want 50ms both: overlapping runs share their time", st.Devices[0].Busy, st.Flows[0].Served)
+			t.Errorf("busy %v, served %v; want 50ms both: overlapping runs share their time", st.Devices[0].Busy,
+				st.Flows[0].Served)
 		}
 		s.Close()
 	})
@@ -404,7 +407,8 @@ func TestObserverHearsOfEveryBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		f, _ := s.AddFlow("m", "d", 1)
-		v, err := s.AddVersion("m/1", f, Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 4, AllowedBatchSizes: []int{4}})
+		v, err := s.AddVersion("m/1", f,
+			Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 4, AllowedBatchSizes: []int{4}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,8 +39,8 @@ func traced(t *testing.T, cfg Config) (*Scheduler, VersionID) {
 	return s, v
 }
 
-// TestSlowWriterCutsTheTrace: a writer that is stuck holds up nobody, and what waits for it is bounded; when it goes on, the trace
-// is good until it was cut, and says that it was.
+// TestSlowWriterCutsTheTrace: a writer that is stuck holds up nobody, and what waits for it is bounded; when it goes
+// on, the trace is good until it was cut, and says that it was.
 func TestSlowWriterCutsTheTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &stuck{let: make(chan struct{})}
@@ -72,7 +72,10 @@ func TestSlowWriterCutsTheTrace(t *testing.T) {
 
 // TestNothingFollowsACut: a trace that goes on where it was cut was edited.
 func TestNothingFollowsACut(t *testing.T) {
-	for _, text := range []string{`{"op":"cut","out":{}}` + "\n", earlier + `{"op":"cut","out":{}}` + "\n" + `{"op":"close","out":{}}` + "\n"} {
+	for _, text := range []string{
+		`{"op":"cut","out":{}}` + "\n",
+		earlier + `{"op":"cut","out":{}}` + "\n" + `{"op":"close","out":{}}` + "\n",
+	} {
 		if _, err := Replay(strings.NewReader(text)); err == nil {
 			t.Errorf("the replay of %.30q... found nothing", text)
 		}

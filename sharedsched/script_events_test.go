@@ -109,7 +109,8 @@ func (s *script) started(lane int) {
 	if s.terse {
 		why += "; " + s.core.log.latest()[0].Rule.String()
 	}
-	s.printf("lane %d starts %s [%s] %d rows as %d: %s", lane, s.core.version(b.Version).name, s.spans(b), b.Rows, b.Padded, why)
+	s.printf("lane %d starts %s [%s] %d rows as %d: %s", lane, s.core.version(b.Version).name, s.spans(b), b.Rows,
+		b.Padded, why)
 }
 
 // spans names the tasks of a batch; a terse script has more than four of them as "first .. last".
@@ -164,7 +165,8 @@ func (s *script) actions(acts []Action) {
 			case a.End != EndDone:
 				s.printf("  %s %v", s.names[a.Task], a.End)
 			case !s.terse:
-				s.printf("  %s done: queued %v, computed %v, device %v, executions %d", s.names[a.Task], o.Queue, o.Compute, o.DeviceTime, o.Executions)
+				s.printf("  %s done: queued %v, computed %v, device %v, executions %d", s.names[a.Task], o.Queue,
+					o.Compute, o.DeviceTime, o.Executions)
 			case o.Executions > 1:
 				s.printf("  %s done after %d executions", s.names[a.Task], o.Executions)
 			}

@@ -12,10 +12,11 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// TestScenarios runs the text scripts of testdata, which specify what Core does. Each script stands alone; "run" executes its
-// lines one by one and prints what happened. Regenerate with -rewrite, and commit only differences that you can explain.
+// TestScenarios runs the text scripts of testdata, which specify what Core does. Each script stands alone; "run"
+// executes its lines one by one and prints what happened. Regenerate with -rewrite, and commit only differences that
+// you can explain.
 //
-//	terse                               print no tasks that are done; print why a queue was served and why a task was dropped
+//	terse                               print no tasks that are done; print why a queue was served, a task dropped
 //	new                                 begins anew: no device, no version, time zero
 //	device NAME lanes=N                 these three before anything else
 //	max_queued_bytes N
@@ -29,7 +30,8 @@ import (
 //	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [free=MIB total=MIB] [idle] [throttled] [expired]
 //	estimate NAME rows=N [shape=S]      what an execution is expected to take, and on what that rests
 //	speed NAME base=1ms row=100us       how long executions take under "go"
-//	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|sheddable|sheddable_plus] [bytes=N] [alone] [unmeasured]
+//	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|...]
+//	       [bytes=N] [alone] [unmeasured]
 //	submit NAME TASK*COUNT ...          COUNT tasks TASK1, TASK2, ...
 //	cancel TASK
 //	next [LANE]                         a free lane asks for a batch
@@ -86,8 +88,9 @@ type script struct {
 
 func newScript() *script {
 	return &script{
-		out: &strings.Builder{}, names: map[Handle]string{}, handles: map[string]Handle{}, ids: map[string]VersionID{}, flows: map[string]FlowID{},
-		set: map[string]Settings{}, speed: map[VersionID]func(int) time.Duration{},
+		out: &strings.Builder{}, names: map[Handle]string{}, handles: map[string]Handle{}, ids: map[string]VersionID{},
+		flows: map[string]FlowID{},
+		set:   map[string]Settings{}, speed: map[VersionID]func(int) time.Duration{},
 	}
 }
 
@@ -252,7 +255,8 @@ func (s *script) show(words []string, kv map[string]string) {
 		for _, v := range state.Versions {
 			for _, q := range v.Queues {
 				if q.Stage != resting.String() {
-					s.printf("%s %d rows %v: the next batch takes %v, slack %v", v.Name, q.Rows, q.Stage, q.NextCost, q.Slack)
+					s.printf("%s %d rows %v: the next batch takes %v, slack %v", v.Name, q.Rows, q.Stage, q.NextCost,
+						q.Slack)
 				} else if q.Tasks > 0 {
 					s.printf("%s %d rows resting", v.Name, q.Rows)
 				}
@@ -260,7 +264,8 @@ func (s *script) show(words []string, kv map[string]string) {
 		}
 	case "memory":
 		for i := range state.Devices {
-			s.printf("%s: %d of %d MiB free", state.Devices[i].Name, state.Devices[i].MemoryFree>>20, state.Devices[i].MemoryTotal>>20)
+			s.printf("%s: %d of %d MiB free", state.Devices[i].Name, state.Devices[i].MemoryFree>>20,
+				state.Devices[i].MemoryTotal>>20)
 		}
 		for _, v := range state.Versions {
 			for _, q := range v.Queues {
@@ -303,9 +308,13 @@ func (s *script) reasons() {
 
 func (s *script) sample(words []string, kv map[string]string) cost.Sample {
 	sample := cost.Sample{
-		Idle: slices.Contains(words, "idle"), Throttled: slices.Contains(words, "throttled"), Expired: slices.Contains(words, "expired"),
+		Idle: slices.Contains(words, "idle"), Throttled: slices.Contains(words, "throttled"),
+		Expired: slices.Contains(words, "expired"),
 	}
-	for name, field := range map[string]*int{"clock": &sample.Clock, "max": &sample.MaxClock, "cotenant": &sample.CoTenant} {
+	for name, field := range map[string]*int{
+		"clock": &sample.Clock, "max": &sample.MaxClock,
+		"cotenant": &sample.CoTenant,
+	} {
 		if v, ok := kv[name]; ok {
 			*field = s.int(v)
 		}

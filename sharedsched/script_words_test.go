@@ -36,8 +36,11 @@ func (s *script) int(v string) int {
 }
 
 var (
-	priorities = map[string]Priority{"": Critical, "critical_plus": CriticalPlus, "sheddable": Sheddable, "sheddable_plus": SheddablePlus}
-	paddings   = map[string]PaddingPolicy{"pad_up": PadUp, "batch_down": BatchDown, "minimize_cost": MinimizeCost}
+	priorities = map[string]Priority{
+		"": Critical, "critical_plus": CriticalPlus, "sheddable": Sheddable,
+		"sheddable_plus": SheddablePlus,
+	}
+	paddings = map[string]PaddingPolicy{"pad_up": PadUp, "batch_down": BatchDown, "minimize_cost": MinimizeCost}
 )
 
 // named looks a word up among those it may be.

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// These are behaviours of other systems that docs/MIGRATING.md maps to ours and that neither a scenario nor another test states.
+// These are behaviours of other systems that docs/MIGRATING.md maps to ours and that neither a scenario nor another
+// test states.
 
-// TestPaddingPolicies: what the first batch holds, and as how many rows it runs. The costs are those that TensorFlow's batching
-// library states the policies with.
+// TestPaddingPolicies: what the first batch holds, and as how many rows it runs. The costs are those that TensorFlow's
+// batching library states the policies with.
 func TestPaddingPolicies(t *testing.T) {
 	costs := map[int]time.Duration{2: 2 * time.Second, 4: 3100 * time.Millisecond}
 	cheap := map[int]time.Duration{2: 2 * time.Second, 4: 2900 * time.Millisecond}
@@ -36,7 +37,8 @@ func TestPaddingPolicies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, v := oneVersion(t, Settings{
-				Batched: true, MaxBatchSize: tt.allowed[len(tt.allowed)-1], MaxQueue: 100, AllowedBatchSizes: tt.allowed, Padding: tt.policy,
+				Batched: true, MaxBatchSize: tt.allowed[len(tt.allowed)-1], MaxQueue: 100,
+				AllowedBatchSizes: tt.allowed, Padding: tt.policy,
 			})
 			if tt.costs == nil {
 				tt.costs = map[int]time.Duration{1: time.Millisecond, 8: time.Millisecond}
@@ -69,14 +71,15 @@ func (l *line) Execute(b *Batch) Report {
 	return Report{DeviceTime: took}
 }
 
-// TestBatchSizeFollowsTraffic: nothing but the traffic and what executions take decides how large batches are and how long requests
-// wait. An execution of n rows takes base + n ms; where r requests come in a millisecond, the batch that serves what came during the
-// one before has n = r·(base + n) rows.
+// TestBatchSizeFollowsTraffic: nothing but the traffic and what executions take decides how large batches are and how
+// long requests wait. An execution of n rows takes base + n ms; where r requests come in a millisecond, the batch that
+// serves what came during the one before has n = r·(base + n) rows.
 func TestBatchSizeFollowsTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &line{}
 		s, v := shell(t, 1, exec, Settings{
-			Batched: true, MaxBatchSize: 100, MaxBatchCost: 100 * time.Millisecond, Adaptive: true, MaxQueue: 1000, MaxLatency: 10 * time.Second,
+			Batched: true, MaxBatchSize: 100, MaxBatchCost: 100 * time.Millisecond, Adaptive: true, MaxQueue: 1000,
+			MaxLatency: 10 * time.Second,
 		})
 		for _, phase := range []struct {
 			name        string
@@ -85,8 +88,16 @@ func TestBatchSizeFollowsTraffic(t *testing.T) {
 			wait        time.Duration
 		}{
 			{"20 requests a second", 20 * time.Millisecond, 50 * time.Millisecond, [2]float64{1, 1}, 0},
-			{"400 requests a second: n = 13.3", 20 * time.Millisecond, 2500 * time.Microsecond, [2]float64{13, 14}, 34 * time.Millisecond},
-			{"on a device half as fast but for rows: n = 26.7", 40 * time.Millisecond, 2500 * time.Microsecond, [2]float64{25, 28}, 68 * time.Millisecond},
+			{
+				"400 requests a second: n = 13.3", 20 * time.Millisecond, 2500 * time.Microsecond,
+				[2]float64{13, 14},
+				34 * time.Millisecond,
+			},
+			{
+				"on a device half as fast but for rows: n = 26.7", 40 * time.Millisecond, 2500 * time.Microsecond,
+				[2]float64{25, 28},
+				68 * time.Millisecond,
+			},
 			{"20 requests a second again", 20 * time.Millisecond, 50 * time.Millisecond, [2]float64{1, 1}, 0},
 		} {
 			exec.base.Store(int64(phase.base))

@@ -65,7 +65,8 @@ func (s *Settings) validate() error {
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[0] < 1:
 		return fmt.Errorf("sharedsched: AllowedBatchSizes %v must be at least 1", s.AllowedBatchSizes)
 	case len(s.AllowedBatchSizes) > 0 && s.AllowedBatchSizes[len(s.AllowedBatchSizes)-1] < s.MaxBatchSize:
-		return fmt.Errorf("sharedsched: the largest of AllowedBatchSizes %v is below MaxBatchSize %d", s.AllowedBatchSizes, s.MaxBatchSize)
+		return fmt.Errorf("sharedsched: the largest of AllowedBatchSizes %v is below MaxBatchSize %d",
+			s.AllowedBatchSizes, s.MaxBatchSize)
 	}
 	return nil
 }

@@ -94,7 +94,10 @@ type CostState struct {
 // State returns a copy of the state. Of a device that was removed it tells nothing but the versions that have tasks
 // running there.
 func (c *Core) State(now Time) State {
-	s := State{Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(), Accounts: c.accountStates()}
+	s := State{
+		Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(),
+		Accounts: c.accountStates(),
+	}
 	for _, d := range c.devices {
 		busy := d.busy
 		if d.inFlight > 0 {
@@ -135,12 +138,18 @@ func (c *Core) State(now Time) State {
 
 // versionState returns a copy of what is known of a version, its queues and shapes in the order of their keys.
 func (c *Core) versionState(now Time, v *version) VersionState {
-	s := VersionState{ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground], Background: v.queued[background], Live: v.live, Closing: v.closing}
+	s := VersionState{
+		ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground],
+		Background: v.queued[background], Live: v.live, Closing: v.closing,
+	}
 	s.Settings.AllowedBatchSizes = slices.Clone(v.settings.AllowedBatchSizes)
 	for _, key := range slices.Sorted(maps.Keys(v.queues)) {
 		q := v.queues[key]
 		most, _, _ := c.fullBatch(q)
-		qs := QueueState{Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most, Stage: q.stage.String()}
+		qs := QueueState{
+			Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most,
+			Stage: q.stage.String(),
+		}
 		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {
 			qs.MemoryRows = rows
 		}

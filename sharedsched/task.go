@@ -90,7 +90,9 @@ func (t *task) deadline() Time {
 }
 
 // enqueue puts an admitted task into its queue. It is the only way in.
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, work time.Duration, probe bool) Handle {
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, work time.Duration,
+	probe bool,
+) Handle {
 	v := q.version
 	slot, k := c.take()
 	h := c.handle(slot)

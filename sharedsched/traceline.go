@@ -101,8 +101,9 @@ var traceOps = [...]string{
 // to is copied: a pointer that was kept would have all events allocated, recorded or not.
 func newTraceLine(now Time, ev *Event, out *Answer, first int, err error) traceLine {
 	l := traceLine{
-		Op: traceOps[ev.Kind], At: now, Name: strings.Clone(ev.Name), Device: strings.Clone(ev.Device), Weight: ev.Weight,
-		Flow: ev.Flow, Version: ev.Version, From: ev.From, Moved: ev.Moved,
+		Op: traceOps[ev.Kind], At: now, Name: strings.Clone(ev.Name), Device: strings.Clone(ev.Device),
+		Weight: ev.Weight,
+		Flow:   ev.Flow, Version: ev.Version, From: ev.From, Moved: ev.Moved,
 		Limit: ev.Limit, Handle: ev.Handle, Lane: ev.Lane,
 		Added: copied(ev.Added), Settings: copied(ev.Settings), Sample: copied(ev.Sample), Report: copied(ev.Report),
 	}
@@ -173,7 +174,8 @@ var errReplay = errors.New("failed when it was recorded")
 // event returns the event of the line. running are the batches in flight by lane, of which a settled one is taken.
 func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 	ev := Event{
-		Name: l.Name, Device: l.Device, Weight: l.Weight, Flow: l.Flow, Version: l.Version, From: l.From, Moved: l.Moved,
+		Name: l.Name, Device: l.Device, Weight: l.Weight, Flow: l.Flow, Version: l.Version, From: l.From,
+		Moved: l.Moved,
 		Limit: l.Limit, Handle: l.Handle, Lane: l.Lane,
 		Added: l.Added, Settings: l.Settings, Sample: l.Sample, Report: l.Report,
 	}
@@ -184,7 +186,8 @@ func (l *traceLine) event(running map[LaneID]*Batch) (Event, error) {
 	ev.Kind = EventKind(kind)
 	if k := l.Task; k != nil {
 		ev.Task = &Task{
-			Rows: k.Rows, Key: string(k.Key), ShapeKey: string(k.Shape), Bytes: k.Bytes, Target: time.Duration(k.Target),
+			Rows: k.Rows, Key: string(k.Key), ShapeKey: string(k.Shape), Bytes: k.Bytes,
+			Target:   time.Duration(k.Target),
 			Priority: k.Priority, Alone: k.Alone, Unmeasured: k.Unmeasured,
 		}
 	}

@@ -6,8 +6,8 @@ import (
 )
 
 // knownFaults keeps out of random events, and unchecked, what Core is known to decide wrongly:
-//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer what matters less, or what
-//     will not be in the batch.
+//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer what matters
+//     less, or what will not be in the batch.
 //   - Tasks with limits that run whole and have more rows than a full batch: hopeless ones are started.
 //   - Batches held for a timeout whose costs, or whose device's cap, change: they may become full unnoticed.
 //   - Many queues of a version that change at once: the order of a map may decide which of them demand service.
@@ -47,7 +47,8 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	}
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
-	if classOf(t.order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) { // else not even a row could meet it
+	// else not even a row could meet it
+	if classOf(t.order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
 		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.target.Sub(now)})
 	}
 	return nil
@@ -77,13 +78,15 @@ func (r *trialRecord) expel(c *Core, v VersionID, acts []Action) error {
 	}
 	for h, k := range r.tasks {
 		if t := c.get(h); k.version == v && !k.ended && (t.running == 0 || t.state == taskQueued) {
-			return fmt.Errorf("task %x of version %d, which was expelled, has %d rows running and is in state %d", h, v, t.running, t.state)
+			return fmt.Errorf("task %x of version %d, which was expelled, has %d rows running and is in state %d", h, v,
+				t.running, t.state)
 		}
 	}
 	if cv := c.version(v); cv != nil {
 		for _, q := range cv.queues {
 			if q.ring.n > 0 || q.waiting > 0 || q.stage != resting {
-				return fmt.Errorf("queue %d of an expelled version has %d tasks of %d rows and is %v", q.id, q.ring.n, q.waiting, q.stage)
+				return fmt.Errorf("queue %d of an expelled version has %d tasks of %d rows and is %v", q.id, q.ring.n,
+					q.waiting, q.stage)
 			}
 		}
 	}
@@ -114,10 +117,12 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		k, first := r.tasks[sp.task], r.tasks[b.Spans[0].task]
 		if k.version != b.Version || k.key != first.key {
-			return fmt.Errorf("a batch of version %d and key %q has a task of %d, %q", b.Version, first.key, k.version, k.key)
+			return fmt.Errorf("a batch of version %d and key %q has a task of %d, %q", b.Version, first.key, k.version,
+				k.key)
 		}
 		if k.ended || sp.First != k.next || sp.Rows < 1 || sp.First+sp.Rows > k.rows {
-			return fmt.Errorf("rows %d+%d of task %x start, %d of %d have started", sp.First, sp.Rows, sp.task, k.next, k.rows)
+			return fmt.Errorf("rows %d+%d of task %x start, %d of %d have started", sp.First, sp.Rows, sp.task, k.next,
+				k.rows)
 		}
 		k.next += sp.Rows
 		rows += sp.Rows
@@ -127,7 +132,8 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		whole = whole || t.alone
 	}
 	if rows != b.Rows || whole != b.Alone || whole && (len(b.Spans) > 1 || b.Padded != rows) {
-		return fmt.Errorf("a batch of %d rows, counted %d, in %d spans, as %d; alone: %v, want %v", b.Rows, rows, len(b.Spans), b.Padded, b.Alone, whole)
+		return fmt.Errorf("a batch of %d rows, counted %d, in %d spans, as %d; alone: %v, want %v", b.Rows, rows,
+			len(b.Spans), b.Padded, b.Alone, whole)
 	}
 	drains := v.closing || c.draining
 	if l.class == background && !drains {
@@ -148,7 +154,8 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 func (c *Core) checkSize(l *lane, b *Batch) error {
 	s := &c.version(b.Version).settings
 	if b.Padded != s.padded(b.Rows) || b.Rows > s.MaxBatchSize {
-		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded, s.MaxBatchSize, s.AllowedBatchSizes)
+		return fmt.Errorf("a batch of %d rows is executed as %d; %d are allowed, of sizes %v", b.Rows, b.Padded,
+			s.MaxBatchSize, s.AllowedBatchSizes)
 	}
 	if rows := c.version(b.Version).fits(l.queue.shape, l.device.memory); b.Padded > max(rows, s.padded(1)) {
 		return fmt.Errorf("a batch is executed as %d rows, memory suffices for %d", b.Padded, rows)
@@ -180,7 +187,8 @@ func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	}
 	for _, t := range r.targets {
 		if t.device == l.device && now.Sub(t.at) < 3*time.Second/4 && l.est.Cost > t.target/10 {
-			return fmt.Errorf("background work of %v starts %v after somebody wanted an answer within %v", l.est.Cost, now.Sub(t.at), t.target)
+			return fmt.Errorf("background work of %v starts %v after somebody wanted an answer within %v", l.est.Cost,
+				now.Sub(t.at), t.target)
 		}
 	}
 	return nil
@@ -202,7 +210,8 @@ func (c *Core) checkIdle(now Time, device *device) error {
 		for i := range q.ring.n {
 			t := &c.tasks[q.ring.at(i).task]
 			rows += t.rows - t.next
-			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted), begun || t.next > 0
+			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted),
+				begun || t.next > 0
 		}
 		held := s.BatchTimeout > 0 && s.Batched && !first.alone && !drains && !c.hurrying && rows < most && !begun &&
 			oldest.Add(s.BatchTimeout) > now
@@ -210,7 +219,8 @@ func (c *Core) checkIdle(now Time, device *device) error {
 			soonest-Time(max(full, high)+kept+200*time.Microsecond) <= now {
 			held = false
 		}
-		if cost := q.shape.Estimate(s.padded(min(rows, most))).Cost; wanted != Never && wanted-Time(cost+cost/20) <= now {
+		if cost := q.shape.Estimate(s.padded(min(rows, most))).Cost; wanted != Never &&
+			wanted-Time(cost+cost/20) <= now {
 			held = false
 		}
 		if !held {

@@ -60,7 +60,10 @@ func freePort(ts *testscript.TestScript, _ bool, names []string) {
 }
 
 func sendSignals(ts *testscript.TestScript, _ bool, names []string) {
-	signals := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}
+	signals := map[string]os.Signal{
+		"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
+		"KILL": os.Kill,
+	}
 	for _, cmd := range ts.BackgroundCmds() {
 		if filepath.Base(cmd.Path) != "weft" || cmd.ProcessState != nil {
 			continue

@@ -50,7 +50,8 @@ type known struct {
 func (k known) set(source string, split map[int64]float64) known {
 	k.Revision++
 	k.Source, k.Split = source, split
-	k.RolledBack = slices.DeleteFunc(slices.Clone(k.RolledBack), func(n int64) bool { _, named := split[n]; return named })
+	k.RolledBack = slices.DeleteFunc(slices.Clone(k.RolledBack),
+		func(n int64) bool { _, named := split[n]; return named })
 	if k.State == "RUNNING" && source != "rollout" {
 		k.State = "ABORTED"
 	}
@@ -85,7 +86,8 @@ type victim struct {
 func startVictim(t *testing.T, program, repository string) *victim {
 	t.Helper()
 	v := &victim{drained: make(chan struct{}), state: filepath.Join(repository, ".weft-state")}
-	v.process = exec.CommandContext(t.Context(), program, "serve", repository, "--listen=127.0.0.1:0", "--http=", "--admin-listen=127.0.0.1:0",
+	v.process = exec.CommandContext(t.Context(), program, "serve", repository, "--listen=127.0.0.1:0", "--http=",
+		"--admin-listen=127.0.0.1:0",
 		"--log-format=json", "--watch-interval=0")
 	v.process.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none")
 	out, err := v.process.StderrPipe()
@@ -146,7 +148,8 @@ func (v *victim) decided(t *testing.T) (k known) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.Revision, k.Source, k.Split = traffic.GetTraffic().GetRevision(), traffic.GetTraffic().GetSource(), map[int64]float64{}
+	k.Revision, k.Source, k.Split = traffic.GetTraffic().GetRevision(), traffic.GetTraffic().GetSource(),
+		map[int64]float64{}
 	for _, s := range traffic.GetTraffic().GetSplit() {
 		k.Split[s.GetVersion()] = s.GetWeight()
 	}
@@ -163,7 +166,8 @@ func (v *victim) decided(t *testing.T) (k known) {
 		t.Fatal(err)
 	}
 	if r := answer.GetRollout(); r != nil {
-		k.Baseline, k.Candidate, k.Stages, k.Stage = r.GetBaselineVersion(), r.GetCandidateVersion(), r.GetStages(), int(r.GetStage())
+		k.Baseline, k.Candidate, k.Stages, k.Stage = r.GetBaselineVersion(), r.GetCandidateVersion(), r.GetStages(),
+			int(r.GetStage())
 		k.State = strings.TrimPrefix(r.GetState().String(), "ROLLOUT_STATE_")
 		if steps := r.GetSteps(); steps[len(steps)-1].GetState() != r.GetState() {
 			t.Errorf("the rollout is %v and its last step %v", r.GetState(), steps[len(steps)-1])
@@ -187,12 +191,17 @@ func (k known) decide(random *rand.Rand) decision {
 	version := 1 + random.Int64N(3)
 	choices := []decision{
 		{"SetTraffic", k.set("SetTraffic", map[int64]float64{version: 1}), func(ctx context.Context, v *victim) error {
-			traffic := &weftv1.Traffic{Revision: k.Revision, Split: []*weftv1.TrafficSlot{{Slot: "a", Version: version, Weight: 1}}}
-			_, err := weftv1.NewAdminServiceClient(v.admin).SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: "walker", Traffic: traffic})
+			traffic := &weftv1.Traffic{
+				Revision: k.Revision,
+				Split:    []*weftv1.TrafficSlot{{Slot: "a", Version: version, Weight: 1}},
+			}
+			_, err := weftv1.NewAdminServiceClient(v.admin).SetTraffic(ctx,
+				&weftv1.SetTrafficRequest{Model: "walker", Traffic: traffic})
 			return err
 		}},
 		{"SetLabel", k, func(ctx context.Context, v *victim) error {
-			_, err := weftv1.NewAdminServiceClient(v.admin).SetLabel(ctx, &weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: version})
+			_, err := weftv1.NewAdminServiceClient(v.admin).SetLabel(ctx,
+				&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: version})
 			return err
 		}},
 	}
@@ -207,14 +216,16 @@ func (k known) decide(random *rand.Rand) decision {
 		return append(choices, start, start)[random.IntN(4)]
 	}
 	advance := decision{call: func(ctx context.Context, v *victim) error {
-		_, err := weftv1.NewAdminServiceClient(v.admin).AdvanceRollout(ctx, &weftv1.AdvanceRolloutRequest{Model: "walker"})
+		_, err := weftv1.NewAdminServiceClient(v.admin).AdvanceRollout(ctx,
+			&weftv1.AdvanceRolloutRequest{Model: "walker"})
 		return err
 	}}
 	if advance.what, advance.after = "promotion", k.end("PROMOTED"); k.Stage < len(k.Stages)-1 {
 		advance.what, advance.after = "advance", k.stage(k.Stage+1)
 	}
 	// Mostly on with the rollout, so that it comes to its end.
-	return append(choices, choices[1], choices[1], choices[1], advance, advance, advance, advance, advance, advance, advance, advance, k.abort())[random.IntN(14)]
+	return append(choices, choices[1], choices[1], choices[1], advance, advance, advance, advance, advance, advance,
+		advance, advance, k.abort())[random.IntN(14)]
 }
 
 func (k known) abort() decision {
@@ -228,10 +239,13 @@ func (k known) start(baseline, candidate int64, automatic bool, stages ...float6
 	after := k
 	after.Baseline, after.Candidate, after.Stages = baseline, candidate, stages
 	return decision{"start", after.stage(0), func(ctx context.Context, v *victim) error {
-		_, err := weftv1.NewAdminServiceClient(v.admin).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
-			Model: "walker", BaselineVersion: baseline, CandidateVersion: candidate, Stages: stages, Automatic: automatic,
-			StageDuration: durationpb.New(time.Hour), Gate: &weftv1.Gate{MinRequests: 10, MinEpisodes: 10, MaxLatencyRatio: 1000, Outcome: "reward"},
-		}})
+		_, err := weftv1.NewAdminServiceClient(v.admin).StartRollout(ctx,
+			&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+				Model: "walker", BaselineVersion: baseline, CandidateVersion: candidate, Stages: stages,
+				Automatic:     automatic,
+				StageDuration: durationpb.New(time.Hour),
+				Gate:          &weftv1.Gate{MinRequests: 10, MinEpisodes: 10, MaxLatencyRatio: 1000, Outcome: "reward"},
+			}})
 		return err
 	}}
 }
@@ -251,7 +265,11 @@ func (k known) rollBack() decision {
 			if answer.GetModel().GetVersion() == k.Candidate {
 				reward -= 10
 			}
-			if _, err := client.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: req.GetEpisodeId(), Reward: &reward}); err != nil {
+			if _, err := client.ReportOutcome(ctx,
+				&weftv1.ReportOutcomeRequest{
+					Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: req.GetEpisodeId(),
+					Reward: &reward,
+				}); err != nil {
 				return err
 			}
 			now, err := models.GetRollout(ctx, &weftv1.GetRolloutRequest{Model: "walker"})
@@ -262,12 +280,15 @@ func (k known) rollBack() decision {
 	}}
 }
 
-// outcomes counts decisions by what they are: of which the caller was told, which were cut short, and which of these were kept.
+// outcomes counts decisions by what they are: of which the caller was told, which were cut short, and which of these
+// were kept.
 type outcomes struct{ told, cut, kept map[string]int }
 
-// decideUntilKilled makes decisions until the server is killed. It returns what the last one left whose caller was told, and the one
-// that was being made.
-func (v *victim) decideUntilKilled(t *testing.T, now known, random *rand.Rand, rollsBack bool, count outcomes) (known, decision) {
+// decideUntilKilled makes decisions until the server is killed. It returns what the last one left whose caller was
+// told, and the one that was being made.
+func (v *victim) decideUntilKilled(t *testing.T, now known, random *rand.Rand, rollsBack bool,
+	count outcomes,
+) (known, decision) {
 	t.Helper()
 	rollingBack, rolledBack := make(chan struct{}), make(chan struct{})
 	begin, end := sync.OnceFunc(func() { close(rollingBack) }), sync.OnceFunc(func() { close(rolledBack) })
@@ -311,7 +332,8 @@ func (v *victim) decideUntilKilled(t *testing.T, now known, random *rand.Rand, r
 			if count.told[d.what]++; d.what == "rollback" {
 				end()
 			}
-		case status.Code(err) == codes.FailedPrecondition && d.what == "start": // the rollout before did not notice yet that it has ended
+		// the rollout before did not notice yet that it has ended
+		case status.Code(err) == codes.FailedPrecondition && d.what == "start":
 			if len(plan) > 0 {
 				plan = slices.Insert(plan, 0, d)
 			}
@@ -346,9 +368,9 @@ func (v *victim) answers(t *testing.T, k known) {
 	}
 }
 
-// TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one whose caller was told
-// that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by default 30,
-// under the race detector 8.
+// TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one
+// whose caller was told that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS
+// says how often; by default 30, under the race detector 8.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 12 seconds")
@@ -372,7 +394,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for version := 1; version <= 3; version++ {
 		weftest.AddVersion(t, repository, "walker", version)
 	}
-	weftest.SetManifest(t, repository, "walker", `{synth: {base: 0s, `+weftest.Tensors+`}, batching: {mode: "on"}, versions: {policy: all}}`)
+	weftest.SetManifest(t, repository, "walker",
+		`{synth: {base: 0s, `+weftest.Tensors+`}, batching: {mode: "on"}, versions: {policy: all}}`)
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	count := outcomes{map[string]int{}, map[string]int{}, map[string]int{}}
@@ -393,7 +416,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		case isNew && !isOld:
 			count.kept[during.what]++
 		case !isOld:
-			t.Fatalf("seed %d, kill %d: there was %+v, and %s was being made, to %+v; now there is %+v", seed, i, before, during.what, during.after, now)
+			t.Fatalf("seed %d, kill %d: there was %+v, and %s was being made, to %+v; now there is %+v", seed, i,
+				before, during.what, during.after, now)
 		}
 		v.answers(t, now)
 		if entries, err := os.ReadDir(filepath.Join(repository, ".weft-state")); err != nil || len(entries) > 2 {
@@ -408,7 +432,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Fatalf("seed %d, kill %d", seed, i+1)
 		}
 	}
-	t.Logf("%d kills, seed %d; told %v; cut short %v, of which kept %v; %d times a file was half written", kills, seed, count.told, count.cut, count.kept, litter)
+	t.Logf("%d kills, seed %d; told %v; cut short %v, of which kept %v; %d times a file was half written", kills, seed,
+		count.told, count.cut, count.kept, litter)
 }
 
 // same reports whether two states are the same, whether what is empty is there or not.

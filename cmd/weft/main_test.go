@@ -34,7 +34,8 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"freeport": freePort, "serving": serving, "settled": settled, "waiting": waiting, "state": awaitState, "signal": sendSignals,
+			"freeport": freePort, "serving": serving, "settled": settled, "waiting": waiting, "state": awaitState,
+			"signal": sendSignals,
 		},
 		Condition: func(name string) (bool, error) { return name == "onnxruntime" && missing == nil, nil },
 		Setup: func(env *testscript.Env) error {

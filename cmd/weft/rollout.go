@@ -50,7 +50,8 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 		return fmt.Errorf("model %s has had no rollout", t.Model)
 	}
 	err = printRollout(out, answer.GetRollout())
-	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is && change.GetNotPersistedBecause() != "" {
+	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is &&
+		change.GetNotPersistedBecause() != "" {
 		_, told := fmt.Fprintf(out, "this ends with the server: %s\n", change.GetNotPersistedBecause())
 		err = errors.Join(err, told)
 	}
@@ -93,15 +94,18 @@ type rolloutStart struct {
 // Run starts the rollout and prints it.
 func (c *rolloutStart) Run(s streams) error {
 	return c.ask(func(ctx context.Context, conn *grpc.ClientConn) (rolloutAnswer, error) {
-		return weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
-			Model: c.Model, BaselineVersion: c.Baseline, CandidateVersion: c.Candidate,
-			Stages: c.Stages, Automatic: c.Automatic, StageDuration: durationpb.New(c.Stage),
-			Gate: &weftv1.Gate{
-				MinRequests: c.MinRequests, MinEpisodes: c.MinEpisodes, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatency,
-				MinAgreement: c.MinAgreement, Outcome: c.Outcome, LowerIsBetter: c.LowerIsBetter, Margin: c.Margin, Alpha: c.Alpha,
-				MaxFailureIncrease: c.MaxFailures, MaxLostIncrease: c.MaxLost,
-			},
-		}})
+		return weftv1.NewAdminServiceClient(conn).StartRollout(ctx,
+			&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+				Model: c.Model, BaselineVersion: c.Baseline, CandidateVersion: c.Candidate,
+				Stages: c.Stages, Automatic: c.Automatic, StageDuration: durationpb.New(c.Stage),
+				Gate: &weftv1.Gate{
+					MinRequests: c.MinRequests, MinEpisodes: c.MinEpisodes, MaxErrorRate: c.MaxErrorRate,
+					MaxLatencyRatio: c.MaxLatency,
+					MinAgreement:    c.MinAgreement, Outcome: c.Outcome, LowerIsBetter: c.LowerIsBetter,
+					Margin: c.Margin, Alpha: c.Alpha,
+					MaxFailureIncrease: c.MaxFailures, MaxLostIncrease: c.MaxLost,
+				},
+			}})
 	}, s.out)
 }
 
@@ -130,11 +134,14 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
 		errs = append(errs, err)
 	}
-	line("%s: version %d beside %d: %s", r.GetModel(), r.GetCandidateVersion(), r.GetBaselineVersion(), word(r.GetState().String(), "ROLLOUT_STATE_"))
+	line("%s: version %d beside %d: %s", r.GetModel(), r.GetCandidateVersion(), r.GetBaselineVersion(),
+		word(r.GetState().String(), "ROLLOUT_STATE_"))
 	for _, step := range r.GetSteps() {
-		line("%s  %5g %%  %s (%s)", step.GetAt().AsTime().Local().Format(time.DateTime), step.GetPercent(), step.GetReason(), step.GetBy())
+		line("%s  %5g %%  %s (%s)", step.GetAt().AsTime().Local().Format(time.DateTime), step.GetPercent(),
+			step.GetReason(), step.GetBy())
 		for _, check := range step.GetReport().GetChecks() {
-			line("                        %-9s %-8s %s", check.GetName(), word(check.GetVerdict().String(), "VERDICT_"), check.GetReason())
+			line("                        %-9s %-8s %s", check.GetName(), word(check.GetVerdict().String(), "VERDICT_"),
+				check.GetReason())
 		}
 	}
 	if r.GetState() == weftv1.RolloutState_ROLLOUT_STATE_RUNNING {

@@ -15,7 +15,8 @@ func (c *serveCommand) Run(s streams) error {
 	return server.Run(s.err)
 }
 
-// readSettings reads the settings of a server once more, as when it starts: the command line, and the file that it names.
+// readSettings reads the settings of a server once more, as when it starts: the command line, and the file that it
+// names.
 func readSettings(args []string) (*app.Settings, error) {
 	var line commandLine
 	parser, err := newParser(&line, streams{out: io.Discard, err: io.Discard})

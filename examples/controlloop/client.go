@@ -68,7 +68,8 @@ func (c *client) check(ctx context.Context, v version) error {
 	metadata, err := c.rpc.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: v.spec(c.model)})
 	if err != nil {
 		if c.conn.GetState() != connectivity.Ready {
-			return fmt.Errorf("no Weft server answers at %s (%s): start one with `go run ./cmd/weft serve examples/models` or name another with --addr",
+			return fmt.Errorf("no Weft server answers at %s (%s): start one with `go run ./cmd/weft serve "+
+				"examples/models` or name another with --addr",
 				c.conn.Target(), status.Convert(err).Message())
 		}
 		return fmt.Errorf("the server at %s cannot steer with model %s: %w", c.conn.Target(), c.model, err)
@@ -83,7 +84,8 @@ func (c *client) check(ctx context.Context, v version) error {
 		{actionName, signature.GetOutputs(), c.kind.ActionSize},
 	} {
 		if !slices.ContainsFunc(want.specs, func(s *weftv1.TensorSpec) bool { return fits(s, want.name, want.width) }) {
-			return fmt.Errorf("model %s does not fit machine %q: it has no float32 tensor %q [batch, %d] but %v; name the machine that it was made for with --machine",
+			return fmt.Errorf("model %s does not fit machine %q: it has no float32 tensor %q [batch, %d] but %v; name "+
+				"the machine that it was made for with --machine",
 				c.model, c.kind.Name, want.name, want.width, want.specs)
 		}
 	}
@@ -136,7 +138,10 @@ func (c *client) act(ctx context.Context, o observation) answer {
 	}
 	action := response.GetOutputs()[actionName].GetFloatValues()
 	if len(action) != c.kind.ActionSize {
-		return answer{outcome: failed, err: fmt.Errorf("the answer has %d values in %q, want %d", len(action), actionName, c.kind.ActionSize)}
+		return answer{
+			outcome: failed,
+			err:     fmt.Errorf("the answer has %d values in %q, want %d", len(action), actionName, c.kind.ActionSize),
+		}
 	}
 	return answer{
 		latency: latency,

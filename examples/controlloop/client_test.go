@@ -45,7 +45,9 @@ func (s *fakeServer) resolve(spec *weftv1.ModelSpec) (int64, error) {
 	return s.newest, nil
 }
 
-func (s *fakeServer) GetModelMetadata(_ context.Context, r *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+func (s *fakeServer) GetModelMetadata(_ context.Context,
+	r *weftv1.GetModelMetadataRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
 	v, err := s.resolve(r.GetModel())
 	if err != nil {
 		return nil, err
@@ -77,8 +79,11 @@ func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weft
 		action = []float32{1, 2}
 	}
 	return &weftv1.PredictResponse{
-		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
-		Outputs:   map[string]*weftv1.Tensor{"action": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1}, FloatValues: action}},
+		Model: version(strconv.FormatInt(v, 10)).spec("cartpole"),
+		Outputs: map[string]*weftv1.Tensor{"action": {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1},
+			FloatValues: action,
+		}},
 		Execution: &weftv1.ExecutionInfo{BatchRows: 3},
 	}, nil
 }
@@ -155,7 +160,8 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 		{"another machine", addr, "cartpole", "hopper", "--machine"},
 	} {
 		err := dial(t, test.addr, test.model, test.machine).check(t.Context(), "")
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error %v, want one with %q", test.name, err, test.want)
 		}
 	}

@@ -16,7 +16,8 @@ type fleet struct {
 	kind plant.Kind
 	act  func(context.Context, observation) answer
 	over func(context.Context, *episode) // hears of finished episodes; may be nil
-	name string                          // differs from run to run, so that no server mistakes an episode for one of an earlier run
+	// differs from run to run, so that no server mistakes an episode for one of an earlier run
+	name string
 }
 
 func newFleet(o options, kind plant.Kind, act func(context.Context, observation) answer) *fleet {

@@ -113,7 +113,11 @@ func TestRateDoesNotDependOnTheAnswers(t *testing.T) {
 		o := testOptions()
 		o.steps, o.deadline = 3, 8*time.Millisecond
 		got, _ := calls(t, o, 19*time.Millisecond)
-		want := []call{{at: 0, left: o.deadline}, {at: period, left: o.deadline}, {at: 2 * period, left: o.deadline, last: true}}
+		want := []call{
+			{at: 0, left: o.deadline},
+			{at: period, left: o.deadline},
+			{at: 2 * period, left: o.deadline, last: true},
+		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(call{})); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
@@ -147,7 +151,11 @@ func TestWorldMovesOnWhenTheClientIsSlow(t *testing.T) {
 		o := testOptions()
 		o.steps = 3
 		got, episodes := calls(t, o, 5*period/2)
-		want := []call{{at: 0, left: period}, {at: 5 * period / 2, left: -period / 2}, {at: 5 * period, left: -2 * period, last: true}}
+		want := []call{
+			{at: 0, left: period},
+			{at: 5 * period / 2, left: -period / 2},
+			{at: 5 * period, left: -2 * period, last: true},
+		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(call{})); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
@@ -199,7 +207,8 @@ func TestInterruptCutsEpisodesShort(t *testing.T) {
 			return answer{action: []float32{0}}
 		}).run(ctx)
 		if len(episodes) != 1 || episodes[0].finished || len(made()[0].actions) != 3 {
-			t.Errorf("%d episodes, the first %+v; want one that was cut short after 3 steps", len(episodes), episodes[0])
+			t.Errorf("%d episodes, the first %+v; want one that was cut short after 3 steps", len(episodes),
+				episodes[0])
 		}
 	})
 }

@@ -67,7 +67,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	machines.duration = forever
 	var episodes []*episode
-	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(conn), func(ctx context.Context) { episodes = machines.run(ctx) })
+	err = o.rollout.lead(ctx, o.model, stdout, weftv1.NewModelServiceClient(conn),
+		func(ctx context.Context) { episodes = machines.run(ctx) })
 	return errors.Join(err, writeReport(stdout, episodes))
 }
 

@@ -56,16 +56,21 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9000", "`host:port` of the server")
 	flags.StringVar(&o.model, "model", "cartpole", "model to ask")
 	flags.StringVar(&o.machine, "machine", "", "simulated machine (default: the one named like the model)")
-	flags.StringVar(&versions, "versions", "", "versions or labels, such as 1,2,stable, dealt out evenly (default: the server's choice)")
+	flags.StringVar(&versions, "versions", "",
+		"versions or labels, such as 1,2,stable, dealt out evenly (default: the server's choice)")
 	flags.Float64Var(&o.hz, "hz", 50, "control rate; each period is one 20 ms step of the machine, so 50 is real time")
 	flags.IntVar(&o.episodes, "episodes", 32, "episodes at once, over all versions")
 	flags.IntVar(&o.steps, "steps", 0, "end an episode after so many steps (default: the machine's own limit)")
-	flags.DurationVar(&o.duration, "duration", 0, "start new episodes until then (default: one for each machine); a started one is finished")
-	flags.DurationVar(&o.deadline, "deadline", 0, "how long after the observation an action is of use (default: the control period, which is also the most)")
+	flags.DurationVar(&o.duration, "duration", 0,
+		"start new episodes until then (default: one for each machine); a started one is finished")
+	flags.DurationVar(&o.deadline, "deadline", 0,
+		"how long after the observation an action is of use (default: the control period, which is also the most)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the first episode; every version gets the same ones")
-	flags.BoolVar(&o.lockstep, "lockstep", false, "observe all machines at the same instant (default: spread over the period)")
+	flags.BoolVar(&o.lockstep, "lockstep", false,
+		"observe all machines at the same instant (default: spread over the period)")
 	flags.BoolVar(&o.report, "report", false, "report the reward of each finished episode to the server")
-	flags.StringVar(&stages, "rollout", "", "lead a candidate version through growing traffic, by its reward: `BASELINE:CANDIDATE`, such as 2:3; ends with the rollout")
+	flags.StringVar(&stages, "rollout", "", "lead a candidate version through growing traffic, by its reward: "+
+		"`BASELINE:CANDIDATE`, such as 2:3; ends with the rollout")
 	flags.StringVar(&r.admin, "admin", "127.0.0.1:9002", "`host:port` of the server's admin address, for --rollout")
 	flags.DurationVar(&r.stage, "stage", 5*time.Second, "how long each stage of the rollout lasts at least")
 	switch err := flags.Parse(args); {
@@ -89,13 +94,16 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	case !(o.hz > 0) || o.period() <= 0: // also refuses NaN
 		return options{}, fmt.Errorf("--hz %g: want a rate above 0 and at most 1e9", o.hz)
 	case o.episodes < len(o.versions):
-		return options{}, fmt.Errorf("--episodes %d: want at least one for each of the %d versions", o.episodes, len(o.versions))
+		return options{}, fmt.Errorf("--episodes %d: want at least one for each of the %d versions", o.episodes,
+			len(o.versions))
 	case o.steps < 0:
 		return options{}, fmt.Errorf("--steps %d: want 0 (the machine's own limit) or more", o.steps)
 	case o.duration < 0:
 		return options{}, fmt.Errorf("--duration %v: want 0s (one episode for each machine) or more", o.duration)
 	case o.deadline < 0 || o.deadline > o.period():
-		return options{}, fmt.Errorf("--deadline %v: want at most the control period of %v: the next observation replaces the action", o.deadline, o.period())
+		return options{}, fmt.Errorf(
+			"--deadline %v: want at most the control period of %v: the next observation replaces the action",
+			o.deadline, o.period())
 	}
 	if stages != "" {
 		wish, err := parseRollout(stages)
@@ -110,7 +118,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	for _, v := range o.versions {
 		if v == "" && len(o.versions) > 1 {
-			return options{}, fmt.Errorf("--versions %q: a version is empty; want names such as 1,2,stable, or nothing for the server's choice", versions)
+			return options{}, fmt.Errorf(
+				"--versions %q: a version is empty; want names such as 1,2,stable, or nothing for the server's choice",
+				versions)
 		}
 	}
 	if o.deadline == 0 {

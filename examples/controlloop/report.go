@@ -63,7 +63,8 @@ func writeReport(w io.Writer, episodes []*episode) error {
 		fmt.Fprintf(w, "%d episodes were cut short; their returns are left out\n", cutShort)
 	}
 	if behind > 0 {
-		fmt.Fprintf(w, "this program itself began %d of %d periods more than a period late: lower --episodes or --hz before you blame the server\n", behind, calls)
+		fmt.Fprintf(w, "this program itself began %d of %d periods more than a period late: lower --episodes or --hz "+
+			"before you blame the server\n", behind, calls)
 	}
 	return nil
 }
@@ -87,7 +88,8 @@ func (r *row) write(w io.Writer) {
 	for _, n := range r.calls {
 		calls += n
 	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", r.version, len(r.returns), number(mean, 1), number(standardError, 1),
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", r.version, len(r.returns), number(mean, 1),
+		number(standardError, 1),
 		calls, r.calls[late], r.calls[refused], r.calls[failed],
 		number(milliseconds(percentile(r.latencies, 0.50)), 2), number(milliseconds(percentile(r.latencies, 0.99)), 2),
 		number(float64(r.rows)/float64(r.calls[answered]), 2))

@@ -13,10 +13,22 @@ import (
 func TestReport(t *testing.T) {
 	ms := time.Millisecond
 	episodes := []*episode{
-		{served: 10, sum: 30, finished: true, calls: [...]int{answered: 3, late: 1, refused: 0, failed: 0}, latencies: []time.Duration{3 * ms, ms, 2 * ms}, rows: 12},
-		{served: 2, sum: 10, finished: true, calls: [...]int{answered: 1, late: 0, refused: 0, failed: 0}, latencies: []time.Duration{4 * ms}, rows: 1},
-		{served: 2, sum: 14, finished: true, calls: [...]int{answered: 1, late: 0, refused: 2, failed: 3}, latencies: []time.Duration{2 * ms}, rows: 2, firstErr: errors.New("broken")},
-		{served: 2, sum: 99, calls: [...]int{answered: 1, late: 0, refused: 0, failed: 0}, latencies: []time.Duration{6 * ms}, rows: 3, behind: 1},
+		{
+			served: 10, sum: 30, finished: true, calls: [...]int{answered: 3, late: 1, refused: 0, failed: 0},
+			latencies: []time.Duration{3 * ms, ms, 2 * ms}, rows: 12,
+		},
+		{
+			served: 2, sum: 10, finished: true, calls: [...]int{answered: 1, late: 0, refused: 0, failed: 0},
+			latencies: []time.Duration{4 * ms}, rows: 1,
+		},
+		{
+			served: 2, sum: 14, finished: true, calls: [...]int{answered: 1, late: 0, refused: 2, failed: 3},
+			latencies: []time.Duration{2 * ms}, rows: 2, firstErr: errors.New("broken"),
+		},
+		{
+			served: 2, sum: 99, calls: [...]int{answered: 1, late: 0, refused: 0, failed: 0},
+			latencies: []time.Duration{6 * ms}, rows: 3, behind: 1,
+		},
 		{wish: "stable", calls: [...]int{answered: 0, late: 5, refused: 0, failed: 0}, finished: true, sum: 1},
 		{served: 2, mixed: true, calls: [...]int{answered: 0, late: 0, refused: 0, failed: 0}},
 	}
@@ -37,7 +49,9 @@ func TestReport(t *testing.T) {
 		"stable 1 1.0 - 5 5 0 0 - - -",
 		"version 2: a call was not served: broken",
 		"2 episodes were cut short; their returns are left out",
-		"this program itself began 1 of 17 periods more than a period late: lower --episodes or --hz before you blame the server",
+		"this program itself began 1 of 17 periods more than a period late: lower --episodes or --hz before you " +
+			"blame " +
+			"the server",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -15,7 +15,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// rollout is the wish to lead a candidate version through growing traffic, by the reward of the episodes that it steers.
+// rollout is the wish to lead a candidate version through growing traffic, by the reward of the episodes that it
+// steers.
 type rollout struct {
 	admin               string // host:port of the server's admin address
 	baseline, candidate int64
@@ -36,9 +37,11 @@ func parseRollout(s string) (r rollout, err error) {
 // reportPeriod is how often the rollout is looked at.
 const reportPeriod = 500 * time.Millisecond
 
-// lead starts the rollout, tells each of its steps with the evidence, and returns when it has ended. play must keep episodes
-// going until its context ends.
-func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient, play func(context.Context)) error {
+// lead starts the rollout, tells each of its steps with the evidence, and returns when it has ended. play must keep
+// episodes going until its context ends.
+func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient,
+	play func(context.Context),
+) error {
 	conn, err := grpc.NewClient(r.admin, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("--admin %s: %w", r.admin, err)
@@ -47,8 +50,12 @@ func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show 
 	_, err = weftv1.NewAdminServiceClient(conn).StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 		Model: model, BaselineVersion: r.baseline, CandidateVersion: r.candidate, Automatic: true,
 		Stages: []float64{10, 50, 100}, StageDuration: durationpb.New(r.stage),
-		// The policies answer in well under a millisecond, where a ratio of latencies says more of the machine than of them.
-		Gate: &weftv1.Gate{MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.05, MaxLatencyRatio: 10, Outcome: "reward"},
+		// The policies answer in well under a millisecond, where a ratio of latencies says more of the machine than of
+		// them.
+		Gate: &weftv1.Gate{
+			MinRequests: 100, MinEpisodes: 20, MaxErrorRate: 0.05, MaxLatencyRatio: 10,
+			Outcome: "reward",
+		},
 	}})
 	if err != nil {
 		return fmt.Errorf("start the rollout at --admin %s: %w", r.admin, err)
@@ -78,14 +85,16 @@ func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show 
 		}
 		now := answer.GetRollout()
 		for _, step := range now.GetSteps()[min(told, len(now.GetSteps())):] {
-			fmt.Fprintf(stdout, "version %d has %g %% of the episodes: %s\n", r.candidate, step.GetPercent(), step.GetReason())
+			fmt.Fprintf(stdout, "version %d has %g %% of the episodes: %s\n", r.candidate, step.GetPercent(),
+				step.GetReason())
 			for _, check := range step.GetReport().GetChecks() {
 				fmt.Fprintf(stdout, "    %s: %s\n", check.GetName(), check.GetReason())
 			}
 		}
 		told = len(now.GetSteps())
 		if state := now.GetState(); state != weftv1.RolloutState_ROLLOUT_STATE_RUNNING {
-			fmt.Fprintf(stdout, "the rollout has ended: %s\n", strings.ToLower(strings.TrimPrefix(state.String(), "ROLLOUT_STATE_")))
+			fmt.Fprintf(stdout, "the rollout has ended: %s\n",
+				strings.ToLower(strings.TrimPrefix(state.String(), "ROLLOUT_STATE_")))
 			return nil
 		}
 	}

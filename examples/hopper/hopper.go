@@ -14,14 +14,17 @@ import (
 
 // What a policy must know of the task.
 const (
-	ObservationSize = 7     // height [m], forward and upward speed [m/s], leg angle [rad], extension and compression of the leg [m], commanded speed [m/s]
-	ActionSize      = 2     // leg angle as a fraction of MaxLegAngle in [-1, 1]; extension, where -1 is none and 1 is MaxExtension
-	Period          = 20e-3 // seconds between two actions
-	MaxSteps        = 500   // steps of an episode that does not fail
-	MaxLegAngle     = 0.7   // radians from straight down, positive when the foot is in front of the body
-	MaxExtension    = 0.08  // metres
-	MaxSpeed        = 1.5   // metres per second, the fastest command
-	MinHeight       = 0.25  // metres; a body below it has fallen
+	// height [m], forward and upward speed [m/s], leg angle [rad], extension and compression of the leg [m], commanded
+	// speed [m/s]
+	ObservationSize = 7
+	// leg angle as a fraction of MaxLegAngle in [-1, 1]; extension, where -1 is none and 1 is MaxExtension
+	ActionSize   = 2
+	Period       = 20e-3 // seconds between two actions
+	MaxSteps     = 500   // steps of an episode that does not fail
+	MaxLegAngle  = 0.7   // radians from straight down, positive when the foot is in front of the body
+	MaxExtension = 0.08  // metres
+	MaxSpeed     = 1.5   // metres per second, the fastest command
+	MinHeight    = 0.25  // metres; a body below it has fallen
 )
 
 const (

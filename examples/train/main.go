@@ -27,7 +27,8 @@ const (
 
 func main() {
 	out := flag.String("out", filepath.Join("examples", "models"), "folder of the model repository to write")
-	seed := flag.Uint64("seed", 1, "seed of the search; the same seed gives the same files on the same kind of processor")
+	seed := flag.Uint64("seed", 1,
+		"seed of the search; the same seed gives the same files on the same kind of processor")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "train: unexpected argument %q; there are only flags, see --help\n", flag.Arg(0))

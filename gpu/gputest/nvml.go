@@ -15,8 +15,8 @@ import (
 //go:embed testdata/nvml.c
 var nvmlSource []byte
 
-// NVML is a stand-in for the driver's library, libnvidia-ml.so.1. The comment of testdata/nvml.c tells what it can be made to
-// say. A process can load one.
+// NVML is a stand-in for the driver's library, libnvidia-ml.so.1. The comment of testdata/nvml.c tells what it can be
+// made to say. A process can load one.
 type NVML struct {
 	Path  string // of the library
 	state string // the file that it reads
@@ -57,7 +57,8 @@ var compiled = sync.OnceValues(func() ([]byte, error) {
 		compiler = "cc"
 	}
 	//nolint:gosec // the compiler that cgo uses as well
-	if out, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library, source, "-ldl").CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library, source,
+		"-ldl").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile a stand-in for NVML: %w\n%s", err, out)
 	}
 	return os.ReadFile(library)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// Source is a gpu.Source that says what it was told. What it was told nothing of is not supported. The zero value knows nothing.
-// Its methods are safe for concurrent use.
+// Source is a gpu.Source that says what it was told. What it was told nothing of is not supported. The zero value knows
+// nothing. Its methods are safe for concurrent use.
 type Source struct {
 	mu      sync.Mutex
 	devices map[int]*device // guarded by mu

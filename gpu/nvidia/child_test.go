@@ -21,8 +21,8 @@ import (
 	"github.com/weftserve/weft/gpu/gputest"
 )
 
-// A library stays in its process for good, and a mistake in its use ends the process: so each is used by a child, which is this
-// test program with childEnv set.
+// A library stays in its process for good, and a mistake in its use ends the process: so each is used by a child, which
+// is this test program with childEnv set.
 const childEnv = "WEFT_TEST_NVML_CHILD"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ type answer struct {
 	Errors map[string]string // by quantity
 }
 
-// beChild opens the library that the system finds, and then reads everything of all devices for each line that comes in. It ends
-// when there are no more.
+// beChild opens the library that the system finds, and then reads everything of all devices for each line that comes
+// in. It ends when there are no more.
 func beChild() int {
 	cfg := Config{
 		Library: os.Getenv("WEFT_TEST_NVML_LIBRARY"), // empty: found by the system
@@ -112,7 +112,8 @@ func start(t *testing.T, folder string, env ...string) *child {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program) // ends with its input, after the context of the test
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CUDA_VISIBLE_DEVICES=") }),
+	cmd.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "CUDA_VISIBLE_DEVICES=") }),
 		append(env, childEnv+"=1", "LD_LIBRARY_PATH="+folder)...)
 	var said strings.Builder
 	cmd.Stderr = &said

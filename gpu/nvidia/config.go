@@ -9,13 +9,15 @@ import (
 
 // Config is what a Source is made with.
 type Config struct {
-	// Library is the file name or path of NVML; empty: libnvidia-ml.so.1, where the system finds it. There can be one per process.
+	// Library is the file name or path of NVML; empty: libnvidia-ml.so.1, where the system finds it. There can be one
+	// per process.
 	Library string
 	// Devices are those to watch, by Name and Ordinal; the rest is filled in.
 	Devices []gpu.Device
 	// Visible is the CUDA_VISIBLE_DEVICES of the process; nil: it is not set. It says what the ordinals count.
 	Visible *string
-	// Patience is how long Open waits for the driver. Zero: 10 s. Where GPUs are not kept initialised the driver takes seconds for that.
+	// Patience is how long Open waits for the driver. Zero: 10 s. Where GPUs are not kept initialised the driver takes
+	// seconds for that.
 	Patience time.Duration
 	// Logger hears of the errors that the driver reports (XIDs), of each number once per device. Nil: slog.Default().
 	Logger *slog.Logger

@@ -28,7 +28,8 @@ const (
 // listen begins to count the errors of the devices that report any.
 func (s *Source) listen(log *slog.Logger) *events {
 	e := &events{devices: s.devices, log: log, stop: make(chan struct{}), ended: make(chan struct{})}
-	if s.has("nvmlEventSetCreate") && s.has("nvmlDeviceRegisterEvents") && s.has("nvmlEventSetWait_v2", "nvmlEventSetWait") && s.has("nvmlEventSetFree") {
+	if s.has("nvmlEventSetCreate") && s.has("nvmlDeviceRegisterEvents") &&
+		s.has("nvmlEventSetWait_v2", "nvmlEventSetWait") && s.has("nvmlEventSetFree") {
 		e.register(s.lib)
 	}
 	if e.set == nil {
@@ -98,7 +99,8 @@ func (e *events) deliver(data nvml.EventData, told map[*device]map[uint64]bool) 
 		}
 		if !told[d][data.EventData] {
 			told[d][data.EventData] = true
-			e.log.Warn("the driver reports an error of a GPU; NVIDIA's documentation explains its number, and further ones like it are only counted",
+			e.log.Warn("the driver reports an error of a GPU; NVIDIA's documentation explains its number, and further "+
+				"ones like it are only counted",
 				"device", d.Name, "xid", data.EventData)
 		}
 	}

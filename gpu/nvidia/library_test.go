@@ -22,7 +22,8 @@ var one = []string{
 	"count 1", "0.uuid GPU-1", "0.name NVIDIA Test 80GB", "0.bus 59",
 	"0.clock 1395", "0.max_clock 1980", "0.reasons 0x24", "0.utilisation 87",
 	"0.total 85899345920", "0.used 1073741824", "0.free 84000000000", "0.reserved 500000000",
-	"0.power 312500", "0.limit 700000", "0.temperature 61", "0.ecc 2", "0.processes 99999999:30,99999998:15", "0.xid 0:0",
+	"0.power 312500", "0.limit 700000", "0.temperature 61", "0.ecc 2", "0.processes 99999999:30,99999998:15",
+	"0.xid 0:0",
 }
 
 // with returns the lines with some keys said differently.
@@ -39,7 +40,8 @@ func with(lines []string, changed ...string) []string {
 func of(t *testing.T, a answer, without gpu.Quantity) {
 	t.Helper()
 	want := gpu.Sample{
-		Known: gpu.AllQuantities, Clock: 1395, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.SWThermal, Utilisation: 870,
+		Known: gpu.AllQuantities, Clock: 1395, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.SWThermal,
+		Utilisation: 870,
 		MemoryTotal: 85899345920, MemoryUsed: 1073741824, MemoryFree: 84000000000,
 		Power: 312.5, PowerLimit: 700, Temperature: 61, ECC: 2, CoTenant: 450,
 	}
@@ -73,8 +75,8 @@ func TestEverythingIsRead(t *testing.T) {
 	}
 }
 
-// TestOldDrivers: whatever function a library lacks, the process goes on, and all else is read. A library that lacks what
-// nothing can be read without is not used.
+// TestOldDrivers: whatever function a library lacks, the process goes on, and all else is read. A library that lacks
+// what nothing can be read without is not used.
 func TestOldDrivers(t *testing.T) {
 	optional := map[string]gpu.Quantity{
 		"nvmlErrorString": 0, "nvmlDeviceGetName": 0, "nvmlDeviceGetPciInfo_v3": 0, "nvmlDeviceGetMigMode": 0,
@@ -118,7 +120,8 @@ func TestOldDrivers(t *testing.T) {
 			n, folder := build(t, names[0])
 			n.Say(t, one...)
 			c := start(t, folder)
-			if c.Reason != "old_driver" || !strings.Contains(c.Error, "too old, or something else: it lacks "+names[0]) {
+			if c.Reason != "old_driver" ||
+				!strings.Contains(c.Error, "too old, or something else: it lacks "+names[0]) {
 				t.Errorf("%+v", c.opened)
 			}
 		})
@@ -128,7 +131,8 @@ func TestOldDrivers(t *testing.T) {
 func TestNothingToAsk(t *testing.T) {
 	t.Run("no library", func(t *testing.T) {
 		c := start(t, t.TempDir(), "WEFT_TEST_NVML_LIBRARY=libweft-is-not-there.so.1")
-		if c.Reason != "no_library" || !strings.Contains(c.Error, "no NVIDIA driver library (NVML): libweft-is-not-there.so.1: cannot open") {
+		if c.Reason != "no_library" ||
+			!strings.Contains(c.Error, "no NVIDIA driver library (NVML): libweft-is-not-there.so.1: cannot open") {
 			t.Errorf("%+v", c.opened)
 		}
 	})
@@ -142,7 +146,10 @@ func TestNothingToAsk(t *testing.T) {
 		}
 	})
 	// The library ends a process that calls anything although nvmlInit failed.
-	for number, text := range map[int]string{9: "the driver is not loaded", 18: "updated without a restart", 4: "no permission", 77: "NVML error 77"} {
+	for number, text := range map[int]string{
+		9: "the driver is not loaded", 18: "updated without a restart",
+		4: "no permission", 77: "NVML error 77",
+	} {
 		t.Run(text, func(t *testing.T) {
 			n, folder := build(t)
 			n.Say(t, with(one, fmt.Sprintf("init !%d", number))...)
@@ -169,7 +176,8 @@ func TestNothingToAsk(t *testing.T) {
 		t.Run(call+" hangs", func(t *testing.T) {
 			n, folder := build(t)
 			n.Say(t, with(one, call+" wait")...)
-			if c := start(t, folder, "WEFT_TEST_NVML_HANGS=1"); c.Reason != "no_answer" || !strings.Contains(c.Error, "did not answer within 50ms") {
+			if c := start(t, folder, "WEFT_TEST_NVML_HANGS=1"); c.Reason != "no_answer" ||
+				!strings.Contains(c.Error, "did not answer within 50ms") {
 				t.Errorf("%+v", c.opened)
 			}
 		})
@@ -177,7 +185,8 @@ func TestNothingToAsk(t *testing.T) {
 	t.Run("hidden", func(t *testing.T) {
 		n, folder := build(t)
 		n.Say(t, one...)
-		if c := start(t, folder, "CUDA_VISIBLE_DEVICES="); c.Reason != "no_device" || !strings.Contains(c.Error, "shows 1 GPUs, of which CUDA_VISIBLE_DEVICES leaves 0") {
+		if c := start(t, folder, "CUDA_VISIBLE_DEVICES="); c.Reason != "no_device" ||
+			!strings.Contains(c.Error, "shows 1 GPUs, of which CUDA_VISIBLE_DEVICES leaves 0") {
 			t.Errorf("%+v", c.opened)
 		}
 	})
@@ -188,7 +197,8 @@ func TestDeviceThatFails(t *testing.T) {
 	n.Say(t, one...)
 	c := start(t, folder)
 	of(t, c.read()[0], 0)
-	n.Say(t, with(one, "0.clock !15", "0.power !16", "0.temperature !999", "0.ecc !3", "0.utilisation !4", "0.processes !21")...)
+	n.Say(t, with(one, "0.clock !15", "0.power !16", "0.temperature !999", "0.ecc !3", "0.utilisation !4",
+		"0.processes !21")...)
 	a := c.read()[0]
 	for q, want := range map[string]string{
 		"clock":       "read clock: the GPU is lost: the GPU fell off the bus, or cannot be reached for another reason",
@@ -212,7 +222,8 @@ func TestDeviceThatFails(t *testing.T) {
 func TestOrderOfDevices(t *testing.T) {
 	n, folder := build(t)
 	// NVML lists them in another order than the bus; the second may not be used by us.
-	n.Say(t, "count 4", "0.uuid GPU-late", "0.bus 200", "1.uuid !4", "2.uuid GPU-early", "2.bus 3", "3.uuid GPU-middle", "3.bus 100")
+	n.Say(t, "count 4", "0.uuid GPU-late", "0.bus 200", "1.uuid !4", "2.uuid GPU-early", "2.bus 3", "3.uuid GPU-middle",
+		"3.bus 100")
 	for list, want := range map[string][]string{
 		"unset": {"GPU-early", "GPU-middle"}, "2,0": {"GPU-late", "GPU-early"}, "GPU-mid": {"GPU-middle"},
 	} {
@@ -233,7 +244,8 @@ func TestOrderOfDevices(t *testing.T) {
 // TestInstances: a part of a GPU has memory of its own, and the clock of the whole.
 func TestInstances(t *testing.T) {
 	n, folder := build(t)
-	n.Say(t, append(with(one, "0.mig 2", "0.xid 94:1:5"), "0.0.uuid MIG-a", "0.0.instance 3", "0.0.total 1000", "0.0.used 100", "0.0.free 900",
+	n.Say(t, append(with(one, "0.mig 2", "0.xid 94:1:5"), "0.0.uuid MIG-a", "0.0.instance 3", "0.0.total 1000",
+		"0.0.used 100", "0.0.free 900",
 		"0.1.uuid MIG-b", "0.1.instance 5", "0.1.total 2000", "0.1.used 200", "0.1.free 1800", "1.uuid GPU-2")...)
 	c := start(t, folder)
 	want := []gpu.Device{
@@ -255,7 +267,8 @@ func TestInstances(t *testing.T) {
 		{MemoryTotal: 2000, MemoryUsed: 200, MemoryFree: 1800, XIDs: 1, LastXID: 94},
 	} {
 		want.Known = gpu.AllQuantities &^ (gpu.Utilisation | gpu.CoTenants)
-		want.Clock, want.MaxClock, want.Reasons, want.Power, want.PowerLimit, want.Temperature, want.ECC = 1395, 1980, 0x24, 312.5, 700, 61, 2
+		want.Clock, want.MaxClock, want.Reasons, want.Power, want.PowerLimit, want.Temperature, want.ECC = 1395, 1980,
+			0x24, 312.5, 700, 61, 2
 		if diff := cmp.Diff(want, answers[i].Sample, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("part %d (-want +got):\n%s", i, diff)
 		}

@@ -34,7 +34,10 @@ func (b bus) String() string { return fmt.Sprintf("%04x:%02x:%02x", b.domain, b.
 func (s *Source) machine() ([]found, error) {
 	count, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, &UnavailableError{"no_driver", "the NVIDIA driver does not tell how many GPUs there are: " + describe(ret)}
+		return nil, &UnavailableError{
+			"no_driver",
+			"the NVIDIA driver does not tell how many GPUs there are: " + describe(ret),
+		}
 	}
 	var list []found
 	for i := range count {
@@ -58,14 +61,16 @@ func (s *Source) machine() ([]found, error) {
 		list = append(list, f)
 	}
 	slices.SortStableFunc(list, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.bus.domain, b.bus.domain), cmp.Compare(a.bus.bus, b.bus.bus), cmp.Compare(a.bus.device, b.bus.device))
+		return cmp.Or(cmp.Compare(a.bus.domain, b.bus.domain), cmp.Compare(a.bus.bus, b.bus.bus),
+			cmp.Compare(a.bus.device, b.bus.device))
 	})
 	return list, nil
 }
 
 // divide finds the MIG instances of a GPU.
 func (s *Source) divide(f *found) {
-	if !s.has("nvmlDeviceGetMigMode") || !s.has("nvmlDeviceGetMaxMigDeviceCount") || !s.has("nvmlDeviceGetMigDeviceHandleByIndex") {
+	if !s.has("nvmlDeviceGetMigMode") || !s.has("nvmlDeviceGetMaxMigDeviceCount") ||
+		!s.has("nvmlDeviceGetMigDeviceHandleByIndex") {
 		return
 	}
 	if mode, _, ret := f.handle.GetMigMode(); ret != nvml.SUCCESS || mode != nvml.DEVICE_MIG_ENABLE {

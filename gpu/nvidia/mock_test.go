@@ -56,7 +56,8 @@ func TestLateAnswer(t *testing.T) {
 				time.Sleep(took)
 				return open(lib, Config{Devices: []gpu.Device{{Name: "cuda:0"}}})
 			})
-			if u, ok := errors.AsType[*UnavailableError](err); ok != late || late && u.Reason != "no_answer" || (s == nil) != late {
+			if u, ok := errors.AsType[*UnavailableError](err); ok != late || late && u.Reason != "no_answer" ||
+				(s == nil) != late {
 				t.Errorf("after %v: %v, %v", took, s, err)
 			}
 			time.Sleep(time.Hour)
@@ -68,15 +69,17 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestOtherNamespace: in a container the driver may count processes as the machine does. Nothing is said of others until our
-// own number was seen.
+// TestOtherNamespace: in a container the driver may count processes as the machine does. Nothing is said of others
+// until our own number was seen.
 func TestOtherNamespace(t *testing.T) {
 	var (
 		samples []nvml.ProcessUtilizationSample
 		asked   []uint64 // since when
 		ret     nvml.Return
 	)
-	lib := mocked(&mock.Device{GetProcessUtilizationFunc: func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
+	lib := mocked(&mock.Device{GetProcessUtilizationFunc: func(since uint64) ([]nvml.ProcessUtilizationSample,
+		nvml.Return,
+	) {
 		asked = append(asked, since)
 		return samples, ret
 	}})
@@ -91,12 +94,25 @@ func TestOtherNamespace(t *testing.T) {
 		want    int
 		since   uint64
 	}{
-		{"others only", nvml.SUCCESS, []nvml.ProcessUtilizationSample{{Pid: 4000, TimeStamp: 1500, SmUtil: 60}}, false, 0, 1000},
+		{
+			"others only", nvml.SUCCESS,
+			[]nvml.ProcessUtilizationSample{{Pid: 4000, TimeStamp: 1500, SmUtil: 60}},
+			false,
+			0, 1000,
+		},
 		{"nobody", nvml.ERROR_NOT_FOUND, nil, false, 0, 1500},
 		{"we, and others", nvml.SUCCESS, []nvml.ProcessUtilizationSample{
-			{Pid: 7, TimeStamp: 1600, SmUtil: 50}, {Pid: 8, TimeStamp: 1550, SmUtil: 99}, {Pid: 8, TimeStamp: 1650, SmUtil: 25}, {Pid: 9, TimeStamp: 1400, SmUtil: 9},
+			{Pid: 7, TimeStamp: 1600, SmUtil: 50},
+			{Pid: 8, TimeStamp: 1550, SmUtil: 99},
+			{Pid: 8, TimeStamp: 1650, SmUtil: 25},
+			{Pid: 9, TimeStamp: 1400, SmUtil: 9},
 		}, true, 250, 1500},
-		{"others only", nvml.SUCCESS, []nvml.ProcessUtilizationSample{{Pid: 8, TimeStamp: 1700, SmUtil: 30}}, true, 300, 1650},
+		{
+			"others only", nvml.SUCCESS,
+			[]nvml.ProcessUtilizationSample{{Pid: 8, TimeStamp: 1700, SmUtil: 30}},
+			true, 300,
+			1650,
+		},
 		{"nobody", nvml.ERROR_NOT_FOUND, nil, true, 0, 1700},
 		{"nobody, said otherwise", nvml.ERROR_INSUFFICIENT_SIZE, nil, true, 0, 1700},
 	} {
@@ -106,33 +122,37 @@ func TestOtherNamespace(t *testing.T) {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		if got.Has(gpu.CoTenants) != step.known || got.CoTenant != step.want || asked[len(asked)-1] != step.since {
-			t.Errorf("%s: %+v, asked for what came after %d; want known %v, %d, %d", step.name, got, asked[len(asked)-1], step.known, step.want, step.since)
+			t.Errorf("%s: %+v, asked for what came after %d; want known %v, %d, %d", step.name, got,
+				asked[len(asked)-1], step.known, step.want, step.since)
 		}
 	}
 	samples, ret = make([]nvml.ProcessUtilizationSample, 1), nvml.ERROR_INSUFFICIENT_SIZE
 	var got gpu.Sample
-	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) || errors.Is(err, gpu.ErrLost) {
+	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) ||
+		errors.Is(err, gpu.ErrLost) {
 		t.Errorf("a process more than a moment before: %v, want a failure of this time", err)
 	}
 }
 
-// TestProcessesThatComeInBetween: go-nvml asks for the number of processes first, and panics where there are more of them when it asks for
-// these. It is a reading that fails, once, and no more than that.
+// TestProcessesThatComeInBetween: go-nvml asks for the number of processes first, and panics where there are more of
+// them when it asks for these. It is a reading that fails, once, and no more than that.
 func TestProcessesThatComeInBetween(t *testing.T) {
 	asked := 0
-	s := openMock(t, mocked(&mock.Device{GetProcessUtilizationFunc: func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
-		room := make([]nvml.ProcessUtilizationSample, 1) // as go-nvml does it
-		number := 2
-		if asked++; asked > 1 {
-			number = 1
-			room[0] = nvml.ProcessUtilizationSample{Pid: 8, TimeStamp: since + 1, SmUtil: 30}
-		}
-		return room[:number], nvml.SUCCESS
-	}}), nil)
+	s := openMock(t, mocked(
+		&mock.Device{GetProcessUtilizationFunc: func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
+			room := make([]nvml.ProcessUtilizationSample, 1) // as go-nvml does it
+			number := 2
+			if asked++; asked > 1 {
+				number = 1
+				room[0] = nvml.ProcessUtilizationSample{Pid: 8, TimeStamp: since + 1, SmUtil: 30}
+			}
+			return room[:number], nvml.SUCCESS
+		}}), nil)
 	defer s.Close()
 	s.devices[0].processes = processes{own: 7, sameCount: true, last: 1000}
 	var got gpu.Sample
-	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) || errors.Is(err, gpu.ErrLost) || got.Known != 0 {
+	if err := s.Read(0, gpu.CoTenants, &got); err == nil || errors.Is(err, gpu.ErrNotSupported) ||
+		errors.Is(err, gpu.ErrLost) || got.Known != 0 {
 		t.Errorf("%+v, %v; want a failure of this time", got, err)
 	}
 	if err := s.Read(0, gpu.CoTenants, &got); err != nil || got.CoTenant != 300 {
@@ -162,7 +182,10 @@ func TestEventsThatFail(t *testing.T) {
 					if len(next) > 0 {
 						ret := next[0]
 						next = next[1:]
-						return nvml.EventData{Device: d, EventType: nvml.EventTypeXidCriticalError, EventData: 79, GpuInstanceId: noInstance}, ret
+						return nvml.EventData{
+							Device: d, EventType: nvml.EventTypeXidCriticalError, EventData: 79,
+							GpuInstanceId: noInstance,
+						}, ret
 					}
 					time.Sleep(time.Duration(milliseconds) * time.Millisecond)
 					return nvml.EventData{}, nvml.ERROR_TIMEOUT
@@ -185,7 +208,8 @@ func TestEventsThatFail(t *testing.T) {
 		if err := s.Read(0, gpu.XIDs, &got); err != nil || got.XIDs != 2 || got.LastXID != 79 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "device=cuda:0 xid=79") {
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 ||
+			!strings.Contains(log.String(), "device=cuda:0 xid=79") {
 			t.Errorf("log:\n%s", log.String())
 		}
 		if err := s.Close(); err != nil || freed != 1 || len(lib.ShutdownCalls()) != 1 {
@@ -197,10 +221,12 @@ func TestEventsThatFail(t *testing.T) {
 // TestReasonsAreNVMLs: the bits are taken over as they are.
 func TestReasonsAreNVMLs(t *testing.T) {
 	for ours, theirs := range map[gpu.Reasons]uint64{
-		gpu.GPUIdle: nvml.ClocksEventReasonGpuIdle, gpu.ApplicationsClocks: nvml.ClocksEventReasonApplicationsClocksSetting,
-		gpu.SWPowerCap: nvml.ClocksEventReasonSwPowerCap, gpu.HWSlowdown: nvml.ClocksThrottleReasonHwSlowdown,
+		gpu.GPUIdle:            nvml.ClocksEventReasonGpuIdle,
+		gpu.ApplicationsClocks: nvml.ClocksEventReasonApplicationsClocksSetting,
+		gpu.SWPowerCap:         nvml.ClocksEventReasonSwPowerCap, gpu.HWSlowdown: nvml.ClocksThrottleReasonHwSlowdown,
 		gpu.SyncBoost: nvml.ClocksEventReasonSyncBoost, gpu.SWThermal: nvml.ClocksEventReasonSwThermalSlowdown,
-		gpu.HWThermal: nvml.ClocksThrottleReasonHwThermalSlowdown, gpu.HWPowerBrake: nvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
+		gpu.HWThermal:     nvml.ClocksThrottleReasonHwThermalSlowdown,
+		gpu.HWPowerBrake:  nvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 		gpu.DisplayClocks: nvml.ClocksEventReasonDisplayClockSetting, gpu.AllReasons: nvml.ClocksEventReasonAll,
 	} {
 		if uint64(ours) != theirs {

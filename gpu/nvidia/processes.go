@@ -13,9 +13,10 @@ import (
 
 // processes tells our use of a device from that of others.
 //
-// In a container the driver may number processes as the machine does, and our own number is another one there. Then nobody can
-// be told apart, and nothing is said of the others (which costs some accuracy after they come or go, see the residual in
-// sharedsched/cost), until our own number was among those that the driver lists: then it numbers them as we do.
+// In a container the driver may number processes as the machine does, and our own number is another one there. Then
+// nobody can be told apart, and nothing is said of the others (which costs some accuracy after they come or go, see the
+// residual in sharedsched/cost), until our own number was among those that the driver lists: then it numbers them as we
+// do.
 type processes struct {
 	own       uint32
 	sameCount bool   // the driver numbers processes as we do
@@ -33,7 +34,8 @@ func ownProcess() processes {
 // firstLook is how far back the first look at the samples of processes goes.
 const firstLook = 2 * time.Second
 
-// processUtilization asks the binding, which panics where a process comes between its asking for the number of samples and for these.
+// processUtilization asks the binding, which panics where a process comes between its asking for the number of samples
+// and for these.
 func (d *device) processUtilization(since uint64) (samples []nvml.ProcessUtilizationSample, ret nvml.Return) {
 	defer func() {
 		if recover() != nil {
@@ -43,8 +45,8 @@ func (d *device) processUtilization(since uint64) (samples []nvml.ProcessUtiliza
 	return d.own.GetProcessUtilization(since)
 }
 
-// coTenant reads the share of other processes: of each the latest sample since the last time, added up. A process that used
-// nothing has none.
+// coTenant reads the share of other processes: of each the latest sample since the last time, added up. A process that
+// used nothing has none.
 func (d *device) coTenant(s *gpu.Sample) nvml.Return {
 	p := &d.processes
 	if p.last == 0 {

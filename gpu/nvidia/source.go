@@ -42,8 +42,9 @@ const noInstance = 0xFFFFFFFF
 
 const defaultPatience = 10 * time.Second
 
-// Open loads NVML and finds the devices. The error is an *UnavailableError where there is no driver, an answer does not come in time, or
-// there are none of the devices; then nothing can be asked. The Source must be closed, after the last Read.
+// Open loads NVML and finds the devices. The error is an *UnavailableError where there is no driver, an answer does not
+// come in time, or there are none of the devices; then nothing can be asked. The Source must be closed, after the last
+// Read.
 func Open(cfg Config) (*Source, error) {
 	return inTime(cmp.Or(cfg.Patience, defaultPatience), func() (*Source, error) {
 		lib, err := load(cfg.Library)
@@ -59,7 +60,8 @@ func Open(cfg Config) (*Source, error) {
 	})
 }
 
-// inTime returns what find does. Where it does not within patience, it is left behind; a Source that it finds later is closed.
+// inTime returns what find does. Where it does not within patience, it is left behind; a Source that it finds later is
+// closed.
 func inTime(patience time.Duration, find func() (*Source, error)) (*Source, error) {
 	type found struct {
 		source *Source
@@ -116,7 +118,8 @@ func open(lib nvml.Interface, cfg Config) (*Source, error) {
 		s.devices = append(s.devices, e)
 	}
 	if len(s.devices) == 0 {
-		return nil, &UnavailableError{"no_device", fmt.Sprintf("the NVIDIA driver shows %d GPUs, of which CUDA_VISIBLE_DEVICES leaves %d: none of those asked for",
+		return nil, &UnavailableError{"no_device", fmt.Sprintf("the NVIDIA driver shows %d GPUs, of which "+
+			"CUDA_VISIBLE_DEVICES leaves %d: none of those asked for",
 			len(found), len(places))}
 	}
 	s.events = s.listen(cmp.Or(cfg.Logger, slog.Default()))

@@ -9,7 +9,10 @@ type Source struct{}
 
 // Open says that this build knows no NVML.
 func Open(Config) (*Source, error) {
-	return nil, &UnavailableError{"not_built", "this build of the program does not know NVIDIA's NVML, which needs Linux and cgo"}
+	return nil, &UnavailableError{
+		"not_built",
+		"this build of the program does not know NVIDIA's NVML, which needs Linux and cgo",
+	}
 }
 
 // Devices is never called.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// whole is a GPU as CUDA_VISIBLE_DEVICES can name it. GPUs are in the order of their places on the PCI bus, which is how CUDA
-// counts them with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+// whole is a GPU as CUDA_VISIBLE_DEVICES can name it. GPUs are in the order of their places on the PCI bus, which is
+// how CUDA counts them with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 type whole struct {
 	uuid  string
 	parts []string // UUIDs of its MIG instances that compute; none: it is not divided
@@ -18,11 +18,12 @@ type place struct{ whole, part int }
 
 const undivided = -1
 
-// visible lists what CUDA sees, in the order in which it counts: everything if named is nil, else what the list names, up to the
-// first entry that names nothing, names something twice, or could mean several.
+// visible lists what CUDA sees, in the order in which it counts: everything if named is nil, else what the list names,
+// up to the first entry that names nothing, names something twice, or could mean several.
 //
-// CUDA uses one MIG instance at most, the first, and no undivided GPU beside it (NVIDIA Multi-Instance GPU User Guide, "CUDA
-// Device Enumeration", which says that this may be relaxed): so if there are instances in the list, it has nothing else.
+// CUDA uses one MIG instance at most, the first, and no undivided GPU beside it (NVIDIA Multi-Instance GPU User Guide,
+// "CUDA Device Enumeration", which says that this may be relaxed): so if there are instances in the list, it has
+// nothing else.
 func visible(wholes []whole, named *string) []place {
 	var places []place
 	add := func(w int) {

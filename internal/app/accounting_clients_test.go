@@ -24,8 +24,8 @@ import (
 type clientCounts struct {
 	mu     sync.Mutex
 	counts sums // guarded by mu
-	// gaveUp is how many calls ended by their own context: whether they reached the server their client cannot know. notReached is how
-	// many did not, because the connection closed.
+	// gaveUp is how many calls ended by their own context: whether they reached the server their client cannot know.
+	// notReached is how many did not, because the connection closed.
 	gaveUp, notReached int // guarded by mu
 }
 
@@ -78,8 +78,11 @@ func (c *client) request(model string) *weftv1.PredictRequest {
 		input = "observation"
 	}
 	req := &weftv1.PredictRequest{
-		Model:     &weftv1.ModelSpec{Name: model},
-		Inputs:    map[string]*weftv1.Tensor{input: {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{int64(rows), 4}, FloatValues: values}},
+		Model: &weftv1.ModelSpec{Name: model},
+		Inputs: map[string]*weftv1.Tensor{input: {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32,
+			Shape: []int64{int64(rows), 4}, FloatValues: values,
+		}},
 		Priority:  weftv1.Priority(c.rng.IntN(5)),
 		EpisodeId: "e" + strconv.Itoa(c.rng.IntN(8)), EndOfEpisode: c.rng.IntN(4) == 0,
 	}
@@ -109,7 +112,10 @@ func (c *client) request(model string) *weftv1.PredictRequest {
 
 // model chooses whom to ask, also what is not there or has failed.
 func (c *client) model() string {
-	names := []string{"walker", "walker", "poisoned", "narrow", "patient", "held", "policy", "unloadable", "nonesuch", ""}
+	names := []string{
+		"walker", "walker", "poisoned", "narrow", "patient", "held", "policy", "unloadable", "nonesuch",
+		"",
+	}
 	return names[c.rng.IntN(len(names))]
 }
 
@@ -123,7 +129,8 @@ func (c *client) unary(ctx context.Context) {
 	case 1:
 		model, req = "", make([]byte, 20<<10) // more than the server reads
 	}
-	err := c.conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, req, &weftv1.PredictResponse{}, grpc.ForceCodec(rawOrProto{}))
+	err := c.conn.Invoke(ctx, weftv1.PredictionService_Predict_FullMethodName, req, &weftv1.PredictResponse{},
+		grpc.ForceCodec(rawOrProto{}))
 	c.count("Predict", model, status.Code(err))
 }
 
@@ -141,8 +148,8 @@ func (c *client) impatient(ctx context.Context) {
 	c.gaveUp++
 }
 
-// hammer makes calls until the server is not there any more, or ctx ends. What never reached it is told apart: the server says when to
-// try again, the connection does not.
+// hammer makes calls until the server is not there any more, or ctx ends. What never reached it is told apart: the
+// server says when to try again, the connection does not.
 func (c *client) hammer(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, err := weftv1.NewPredictionServiceClient(c.conn).Predict(ctx, c.request("walker"), grpc.WaitForReady(false))
@@ -165,8 +172,8 @@ func hasRetryInfo(err error) bool {
 	return false
 }
 
-// stream sends requests for one model on a stream, some of which supersede others, and reads an answer to each. At the end it may send
-// what is no message, which ends the stream.
+// stream sends requests for one model on a stream, some of which supersede others, and reads an answer to each. At the
+// end it may send what is no message, which ends the stream.
 func (c *client) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

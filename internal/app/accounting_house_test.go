@@ -28,13 +28,18 @@ import (
 
 // accountedModels are the models of the accounting test, by what makes their requests end in different ways.
 var accountedModels = map[string]string{
-	"walker":     quickWith("versions: {policy: all}", "batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8], padding: minimize_cost}"),
-	"poisoned":   "synth: {base: 200us, fail_on_nan: true, fail_every: 23, " + tensors + "}\nbatching: {mode: on, max_batch_size: 8}",
-	"narrow":     `{synth: {base: 1ms, ` + tensors + `}, batching: {mode: "off", max_queue: 2}}`,
-	"patient":    `{synth: {base: 20ms, ` + tensors + `}, batching: {mode: "off", max_queue: 1, on_full: wait}, max_latency: 200ms}`,
-	"held":       quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 3ms, max_request_rows: 20}", "max_latency: 50ms"),
-	"impatient":  `{synth: {base: 2ms, ` + tensors + `}, batching: {mode: "off"}}`,
-	"holding":    quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 1m, max_queue: 4, on_full: wait}", "max_latency: 2m"),
+	"walker": quickWith("versions: {policy: all}",
+		"batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8], padding: minimize_cost}"),
+	"poisoned": "synth: {base: 200us, fail_on_nan: true, fail_every: 23, " + tensors +
+		"}\nbatching: {mode: on, max_batch_size: 8}",
+	"narrow": `{synth: {base: 1ms, ` + tensors + `}, batching: {mode: "off", max_queue: 2}}`,
+	"patient": `{synth: {base: 20ms, ` + tensors +
+		`}, batching: {mode: "off", max_queue: 1, on_full: wait}, max_latency: 200ms}`,
+	"held": quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 3ms, max_request_rows: 20}",
+		"max_latency: 50ms"),
+	"impatient": `{synth: {base: 2ms, ` + tensors + `}, batching: {mode: "off"}}`,
+	"holding": quickWith("batching: {mode: on, max_batch_size: 8, batch_timeout: 1m, max_queue: 4, on_full: wait}",
+		"max_latency: 2m"),
 	"policy":     "batching: {max_batch_size: 8}",
 	"unloadable": "",
 }
@@ -58,7 +63,10 @@ func serveAccounted(t *testing.T) *accounted {
 		weftest.SetManifest(t, repository, name, manifest)
 	}
 	weftest.AddVersion(t, repository, "walker", 2)
-	for name, file := range map[string][]byte{"policy": onnxgraph.MLP("policy", []int{4, 8, 2}, 1, "Tanh", ""), "unloadable": []byte("no model")} {
+	for name, file := range map[string][]byte{
+		"policy":     onnxgraph.MLP("policy", []int{4, 8, 2}, 1, "Tanh", ""),
+		"unloadable": []byte("no model"),
+	} {
 		if err := os.WriteFile(filepath.Join(repository, name, "1", "model.onnx"), file, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -185,14 +193,28 @@ func balance(page map[string]*dto.MetricFamily) (faults []string) {
 		labels               []string
 	}{
 		{"weft_requests_offered_total", "weft_requests_total", "weft_requests_in_flight", []string{"method", "model"}},
-		{"weft_tasks_accepted_total", "weft_tasks_ended_total", "weft_tasks_in_flight", []string{"device", "model", "version"}},
-		{"weft_executions_started_total", "weft_executions_ended_total", "weft_executions_in_flight", []string{"device", "model", "version"}},
-		{"weft_room_waits_total", "weft_room_waits_ended_total", "weft_waiting_for_room", []string{"device", "model", "version"}},
+		{
+			"weft_tasks_accepted_total", "weft_tasks_ended_total",
+			"weft_tasks_in_flight",
+			[]string{"device", "model", "version"},
+		},
+		{
+			"weft_executions_started_total", "weft_executions_ended_total",
+			"weft_executions_in_flight",
+			[]string{"device", "model", "version"},
+		},
+		{
+			"weft_room_waits_total", "weft_room_waits_ended_total",
+			"weft_waiting_for_room",
+			[]string{"device", "model", "version"},
+		},
 	} {
-		came, ended, between := by(page, sheet.came, sheet.labels...), by(page, sheet.ended, sheet.labels...), by(page, sheet.between, sheet.labels...)
+		came, ended, between := by(page, sheet.came, sheet.labels...), by(page, sheet.ended, sheet.labels...),
+			by(page, sheet.between, sheet.labels...)
 		for key, n := range came {
 			if n != ended[key]+between[key] || between[key] < 0 {
-				faults = append(faults, fmt.Sprintf("%s %s is %d, of which %d ended and %d are in flight", key, sheet.came, n, ended[key], between[key]))
+				faults = append(faults, fmt.Sprintf("%s %s is %d, of which %d ended and %d are in flight", key,
+					sheet.came, n, ended[key], between[key]))
 			}
 		}
 		for key := range ended {

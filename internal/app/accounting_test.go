@@ -17,9 +17,9 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestEverythingIsAccountedFor has many clients do to a server what clients do, while versions come and go and traffic is moved, and then
-// stops it under load. On every page of its metrics what came is what ended and what is in flight; and when it is quiet the requests
-// are, by method, model and code, what the clients have counted.
+// TestEverythingIsAccountedFor has many clients do to a server what clients do, while versions come and go and traffic
+// is moved, and then stops it under load. On every page of its metrics what came is what ended and what is in flight;
+// and when it is quiet the requests are, by method, model and code, what the clients have counted.
 func TestEverythingIsAccountedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 8 seconds")
@@ -57,13 +57,14 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.checkBalance("while clients are gone", "weft_requests_in_flight")
 	a.shadow(ctx, counted)
 
-	// A flood with time enough, and behind it one request that has only the version's max_latency: 16 times 20 ms are more than that,
-	// and nobody overtakes.
+	// A flood with time enough, and behind it one request that has only the version's max_latency: 16 times 20 ms are
+	// more than that, and nobody overtakes.
 	predict := func(ctx context.Context, model string) {
 		_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request(model, 1))
 		counted.count("Predict", model, status.Code(err))
 	}
-	for by(a.checkBalance("between floods"), "weft_room_waits_ended_total", "end")[of("expired")] == 0 && ctx.Err() == nil {
+	for by(a.checkBalance("between floods"), "weft_room_waits_ended_total", "end")[of("expired")] == 0 &&
+		ctx.Err() == nil {
 		var flood sync.WaitGroup
 		for range 32 {
 			flood.Go(func() { predict(ctx, "patient") })
@@ -71,7 +72,8 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		over := make(chan struct{})
 		go func() { flood.Wait(); close(over) }()
 		a.await(ctx, func(page map[string]*dto.MetricFamily) bool {
-			return by(page, "weft_waiting_for_room", "model")[of("patient")] >= 16 || closed(over) // before a page was there
+			// before a page was there
+			return by(page, "weft_waiting_for_room", "model")[of("patient")] >= 16 || closed(over)
 		})
 		predict(context.WithoutCancel(ctx), "patient")
 		<-over
@@ -82,11 +84,14 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		busy.Go(func() { predict(ctx, "holding") })
 	}
 	a.await(ctx, func(page map[string]*dto.MetricFamily) bool {
-		return by(page, "weft_waiting_for_room", "model")[of("holding")] == 2 && by(page, "weft_requests_in_flight", "model")[of("holding")] == 6 &&
+		return by(page, "weft_waiting_for_room", "model")[of("holding")] == 2 &&
+			by(page, "weft_requests_in_flight", "model")[of("holding")] == 6 &&
 			by(page, "weft_tasks_in_flight", "model")[of("holding")] == 4
 	})
-	state, err := weftv1.NewModelServiceClient(a.conn).GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{Model: "holding"})
-	if q := state.GetState().GetQueues(); err != nil || len(q) != 1 || q[0].GetWaitingForRoom() != 2 || q[0].GetRequests() != 4 {
+	state, err := weftv1.NewModelServiceClient(a.conn).GetSchedulerState(ctx,
+		&weftv1.GetSchedulerStateRequest{Model: "holding"})
+	if q := state.GetState().GetQueues(); err != nil || len(q) != 1 || q[0].GetWaitingForRoom() != 2 ||
+		q[0].GetRequests() != 4 {
 		t.Errorf("the state of the queue is %v, %v; want 4 requests in it and 2 that wait for room", q, err)
 	}
 
@@ -96,14 +101,16 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	}
 	a.stop()
 	busy.Wait()
-	page := a.checkBalance("after the end", "weft_requests_in_flight", "weft_tasks_in_flight", "weft_executions_in_flight", "weft_waiting_for_room")
+	page := a.checkBalance("after the end", "weft_requests_in_flight", "weft_tasks_in_flight",
+		"weft_executions_in_flight", "weft_waiting_for_room")
 
 	got := by(page, "weft_requests_total", "method", "model", "code")
 	gone := 0 // calls of which nobody heard the end
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		missed := got[key] - counted.counts[key]
 		ofImpatient := strings.HasPrefix(key, `["Predict" "impatient" `) ||
-			key == of("Predict", "", "Canceled") || key == of("Predict", "", "DeadlineExceeded") // their messages did not come
+			// their messages did not come
+			key == of("Predict", "", "Canceled") || key == of("Predict", "", "DeadlineExceeded")
 		if missed != 0 && !ofImpatient || missed < 0 {
 			t.Errorf("%d requests ended as %s, the clients counted %d", got[key], key, counted.counts[key])
 		}
@@ -117,7 +124,8 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	if gone > counted.gaveUp {
 		t.Errorf("%d requests ended that nobody has counted, %d were given up", gone, counted.gaveUp)
 	}
-	t.Logf("%d requests in %d ways, %d of them given up by their callers, %d refused by closed connections", total(got), len(got), gone, counted.notReached)
+	t.Logf("%d requests in %d ways, %d of them given up by their callers, %d refused by closed connections", total(got),
+		len(got), gone, counted.notReached)
 	a.checkVariety(page)
 }
 
@@ -210,7 +218,8 @@ func (a *accounted) checkVariety(page map[string]*dto.MetricFamily) {
 	a.t.Helper()
 	for metric, values := range map[string][]string{
 		"weft_requests_total code": {
-			"OK", "InvalidArgument", "NotFound", "FailedPrecondition", "ResourceExhausted", "DeadlineExceeded", "Internal", "Unavailable", "Aborted",
+			"OK", "InvalidArgument", "NotFound", "FailedPrecondition", "ResourceExhausted", "DeadlineExceeded",
+			"Internal", "Unavailable", "Aborted",
 		},
 		"weft_tasks_ended_total end":          {"done", "failed", "cancelled"},
 		"weft_executions_ended_total outcome": {"done", "failed"},

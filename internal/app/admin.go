@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the drain of the
-// server, which must have begun before this is stopped: only their answers are still on the way then.
+// adminPart serves the calls that change something. Those that wait for a version to load or to drain end with the
+// drain of the server, which must have begun before this is stopped: only their answers are still on the way then.
 func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption, log *slog.Logger) lifecycle.Part {
 	if !isLoopback(l.Addr()) {
 		log.Warn("WHOEVER REACHES THE ADMIN ADDRESS CAN UNLOAD MODELS AND MOVE TRAFFIC: there is no authentication; "+

@@ -27,21 +27,24 @@ func TestStopAnswersWhoeverWaitsForALoad(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
 	weftest.AddVersion(t, repository, "walker", 2)
-	weftest.SetManifest(t, repository, "walker", `{synth: {base: 500ms, `+tensors+`}, batching: {mode: "off"}, versions: {policy: {specific: [1]}}}`)
+	weftest.SetManifest(t, repository, "walker",
+		`{synth: {base: 500ms, `+tensors+`}, batching: {mode: "off"}, versions: {policy: {specific: [1]}}}`)
 	r := serveFrom(t, repository, nil)
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
 	loaded := make(chan error)
 	go func() {
-		_, err := weftv1.NewAdminServiceClient(r.admin).LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "walker", Version: 2})
+		_, err := weftv1.NewAdminServiceClient(r.admin).LoadVersion(ctx,
+			&weftv1.LoadVersionRequest{Model: "walker", Version: 2})
 		loaded <- err
 	}()
 	r.until(t, "version 2 is being loaded", func(m *weftv1.Model) bool {
 		return len(m.GetVersions()) == 2 && m.GetVersions()[1].GetState() == weftv1.VersionState_VERSION_STATE_LOADING
 	})
 	r.stop()
-	if err := <-loaded; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the server is draining") {
+	if err := <-loaded; status.Code(err) != codes.Unavailable ||
+		!strings.Contains(err.Error(), "the server is draining") {
 		t.Errorf("LoadVersion ended with %v, want UNAVAILABLE because the server drains", err)
 	}
 }
@@ -93,7 +96,8 @@ func TestStopOfTheAdminServerSendsAnswers(t *testing.T) {
 	defer conn.Close()
 	answer := make(chan error)
 	go func() {
-		_, err := weftv1.NewAdminServiceClient(conn).LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: 2})
+		_, err := weftv1.NewAdminServiceClient(conn).LoadVersion(t.Context(),
+			&weftv1.LoadVersionRequest{Model: "walker", Version: 2})
 		answer <- err
 	}()
 	<-late.begun
@@ -103,7 +107,8 @@ func TestStopOfTheAdminServerSendsAnswers(t *testing.T) {
 	go func() { stopped <- part.Stop(t.Context()) }()
 	<-ended
 	close(late.let)
-	if err := <-answer; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "load it: the server is draining") {
+	if err := <-answer; status.Code(err) != codes.Unavailable ||
+		!strings.Contains(err.Error(), "load it: the server is draining") {
 		t.Errorf("LoadVersion ended with %v, want its own answer", err)
 	}
 	for range 2 {

@@ -37,7 +37,10 @@ func (a *App) Run(log io.Writer) error {
 // serve serves until a signal, or a part that fails, ends it.
 func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 	a.drain.Store(int64(a.DrainTimeout))
-	stop := lifecycle.Config{Signals: signals, DrainTimeout: func() time.Duration { return time.Duration(a.drain.Load()) }, Logger: log}
+	stop := lifecycle.Config{
+		Signals:      signals,
+		DrainTimeout: func() time.Duration { return time.Duration(a.drain.Load()) }, Logger: log,
+	}
 	err := lifecycle.Run(stop, func(ctx context.Context, g *lifecycle.Group) error { return a.start(ctx, g, log) })
 	if err == nil {
 		log.Info("stopped")
@@ -45,9 +48,13 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 	return err
 }
 
-// start puts the server together, from the repositories to the first answer. Each part is stopped before those above it.
+// start puts the server together, from the repositories to the first answer. Each part is stopped before those above
+// it.
 func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) error {
-	s := &assembly{App: a, group: g, log: log, began: time.Now(), ready: newReadiness(), ask: make(chan time.Duration, 1)}
+	s := &assembly{
+		App: a, group: g, log: log, began: time.Now(), ready: newReadiness(),
+		ask: make(chan time.Duration, 1),
+	}
 	for _, step := range []func(context.Context) error{
 		s.findModels,
 		s.listen,         // before models are loaded for minutes, so that what is in the way of it is told at once
@@ -56,8 +63,9 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 		s.buildHouse,     // the scheduler, the engines and the models
 		s.buildEdge,      // what answers requests: shadows, rollouts, a recording, the service itself
 		s.load,           // begins to load what is listed
-		s.openDoors,      // so a caller is told that its model is being loaded; before, there would seem to be no such model
-		s.follow,         // the repositories and the settings file
+		// so a caller is told that its model is being loaded; before, there would seem to be no such model
+		s.openDoors,
+		s.follow, // the repositories and the settings file
 		s.awaitModels,
 	} {
 		if err := step(ctx); err != nil {

@@ -50,7 +50,8 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if s.grpc, err = listen(ctx, "listen", s.Listen); err != nil {
 		return err
 	}
-	if s.measured, err = telemetry.New(ctx, telemetry.Config{Version: Version(), Slot: slotOf, Logger: s.log}); err != nil {
+	if s.measured, err = telemetry.New(ctx,
+		telemetry.Config{Version: Version(), Slot: slotOf, Logger: s.log}); err != nil {
 		return err
 	}
 	s.group.Start(telemetryPart(s.measured, s.log))
@@ -94,7 +95,8 @@ func (s *assembly) traceScheduler(context.Context) error {
 }
 
 func (s *assembly) buildHouse(context.Context) (err error) {
-	s.gpus = watchGPUs(&s.Server, s.gpuStandIns, func(device string, cause error) { s.house.models.LoseDevice(device, cause) }, s.log)
+	s.gpus = watchGPUs(&s.Server, s.gpuStandIns,
+		func(device string, cause error) { s.house.models.LoseDevice(device, cause) }, s.log)
 	s.present = findDevices(&s.Server, s.gpus)
 	s.present.tell(&s.Server, s.log)
 	if unused := unusedGPUs(&s.Server, s.listing); unused != "" {
@@ -136,8 +138,12 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.group.Start(part)
 	s.rollouts = rollout.New(rollout.Config{
 		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
-		Began:      func(model, episode string) (time.Time, bool) { return s.edge.Began(model, episode) },
-		Unfinished: func(model string, since time.Time) map[int64][]time.Time { return s.edge.Unfinished(model, since) },
+		Began: func(model, episode string) (time.Time, bool) { return s.edge.Began(model, episode) },
+		Unfinished: func(model string,
+			since time.Time,
+		) map[int64][]time.Time {
+			return s.edge.Unfinished(model, since)
+		},
 	})
 	settings := server.Config{
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes),
@@ -146,8 +152,10 @@ func (s *assembly) buildEdge(context.Context) error {
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 	}
 	sources := telemetry.Sources{
-		Episodes: func() int { return s.edge.Episodes() }, Breakers: func() []telemetry.Breaker { return breakersOf(s.edge) },
-		Resident: func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) }, ShadowLinesLost: mirror.LinesLost,
+		Episodes:        func() int { return s.edge.Episodes() },
+		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
+		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
+		ShadowLinesLost: mirror.LinesLost,
 	}
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list
@@ -186,10 +194,12 @@ func (s *assembly) load(context.Context) error {
 
 func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
-		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models), grpcOptions(&s.Server, s.log, s.measured), s.log))
+		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models),
+			grpcOptions(&s.Server, s.log, s.measured), s.log))
 		s.log.Info("admin API listening", "admin", s.admin.Addr().String())
 	}
-	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon, s.log))
+	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon,
+		s.log))
 	s.log.Info("serving; models still loading", "grpc", s.grpc.Addr().String(), "models", len(s.listing.Models))
 	return nil
 }
@@ -209,6 +219,7 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.ready.set("ready")
-	s.log.Info("ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed), "took", time.Since(s.began).Round(time.Millisecond))
+	s.log.Info("ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed),
+		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Check prints what is set and how each version is served, and to errs each fault. Faults of one thing do not keep the others from
-// being looked at. With --log-level debug it prints defaults too, and what the log says meanwhile. Models are loaded if load says so.
+// Check prints what is set and how each version is served, and to errs each fault. Faults of one thing do not keep the
+// others from being looked at. With --log-level debug it prints defaults too, and what the log says meanwhile. Models
+// are loaded if load says so.
 func Check(s *Settings, load bool, out, errs io.Writer) error {
 	r := &report{out: out, err: errs, defaults: s.LogLevel == "debug"}
 	wrong := s.Check()
@@ -50,7 +51,8 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 
 // checkDevices reports which of the GPUs that were asked for are not there, as far as the driver tells.
 func checkDevices(s *Settings, r *report) (presence, error) {
-	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler)) // it is not run: it hears of no loss
+	// it is not run: it hears of no loss
+	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler))
 	present := findDevices(&s.Server, gpus)
 	for _, name := range slices.Sorted(maps.Keys(present.absent)) {
 		r.fault(present.absent[name])

@@ -33,7 +33,8 @@ func describeVersion(v *catalog.Version) string {
 		fmt.Fprintf(w, "proof   %s\n", v.Batching.Proof)
 	}
 	if open := openLengths(v.Signature); v.Batching.Batched && open != "" {
-		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims makes them so\n", open)
+		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims "+
+			"makes them so\n", open)
 	}
 	if v.Batching.Obstacle != "" {
 		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Batching.Obstacle)
@@ -52,7 +53,8 @@ func describeVersion(v *catalog.Version) string {
 	return w.String()
 }
 
-// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and those that are padded; "" for none.
+// openLengths names the dimensions of inputs whose size is the request's own, but for the batch and those that are
+// padded; "" for none.
 func openLengths(s *tensor.Signature) string {
 	var all []string
 	for i := range s.Inputs {
@@ -66,8 +68,8 @@ func openLengths(s *tensor.Signature) string {
 	return strings.Join(all, ", ")
 }
 
-// printCosts prints the device time of executions that warm-up measured, after which version it is of; of a model with open dimensions there are as many
-// lines as shapes were tried.
+// printCosts prints the device time of executions that warm-up measured, after which version it is of; of a model with
+// open dimensions there are as many lines as shapes were tried.
 func printCosts(w io.Writer, which string, signature *tensor.Signature, shapes []sharedsched.CostState) {
 	for _, shape := range shapes {
 		var sizes []string
@@ -77,13 +79,14 @@ func printCosts(w io.Writer, which string, signature *tensor.Signature, shapes [
 			}
 		}
 		if len(sizes) > 0 {
-			fmt.Fprintf(w, "cost    %sby rows%s: %s\n", which, describeSizes(signature, shape.ShapeKey), strings.Join(sizes, ", "))
+			fmt.Fprintf(w, "cost    %sby rows%s: %s\n", which, describeSizes(signature, shape.ShapeKey),
+				strings.Join(sizes, ", "))
 		}
 	}
 }
 
-// describeSizes tells the sizes of open dimensions beside the batch that a cost is of, which tensor.Signature.ShapeKey lists; "" if there
-// is no such dimension.
+// describeSizes tells the sizes of open dimensions beside the batch that a cost is of, which tensor.Signature.ShapeKey
+// lists; "" if there is no such dimension.
 func describeSizes(s *tensor.Signature, key string) string {
 	var sizes []string
 	for _, in := range s.Inputs {

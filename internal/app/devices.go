@@ -12,8 +12,9 @@ const (
 	cpuDevice   = "cpu"
 	synthDevice = "synth"
 
-	// gpuHandover is how much work a GPU has left when it is given its next batch: what it takes to wake a thread by a timer, which may
-	// be a millisecond late, to assemble a batch and to launch it, and little beside the targets that people have.
+	// gpuHandover is how much work a GPU has left when it is given its next batch: what it takes to wake a thread by a
+	// timer, which may be a millisecond late, to assemble a batch and to launch it, and little beside the targets that
+	// people have.
 	gpuHandover = 2 * time.Millisecond
 )
 
@@ -56,8 +57,8 @@ func parseDevices(names []string) devices {
 }
 
 // forScheduler lists the devices with their lanes. A GPU has two, so that copies overlap with computing; they share its
-// time, so that the second is for the next batch and not for one more. Synthetic models have
-// a device of their own, so that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
+// time, so that the second is for the next batch and not for one more. Synthetic models have a device of their own, so
+// that demonstrations and tests disturb nothing. GPUs may differ, so that each is a class by itself.
 func (d devices) forScheduler() []sharedsched.Device {
 	var all []sharedsched.Device
 	for _, name := range d.synths {

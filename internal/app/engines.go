@@ -64,15 +64,19 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 			}
 		}
 	}
-	if pinned != "" && slices.ContainsFunc(providers, onCUDA) && !slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
-		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device in the model's %s, or --devices",
+	if pinned != "" && slices.ContainsFunc(providers, onCUDA) &&
+		!slices.ContainsFunc(all, func(s host.Site) bool { return s.Device == pinned }) {
+		return nil, fmt.Errorf("cannot load %s: it asks for %s, but --devices does not name that; change onnx.device "+
+			"in the model's %s, or --devices",
 			v.Path, pinned, modelrepo.ManifestName)
 	}
 	return all, nil
 }
 
 // open is a host.Opener.
-func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error) {
+func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest,
+	device string,
+) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
@@ -96,7 +100,8 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 	}
 	session, err := ort.Open(v.Path, ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
-		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32, ConvSearch: string(o.ConvAlgoSearch),
+		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
+		ConvSearch: string(o.ConvAlgoSearch),
 		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Log: e.log,
 	})
 	if err != nil {
@@ -118,10 +123,14 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		e.log.Warn("a model does not run as it was asked to",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened := engine.Opened{Session: session, Provider: session.Provider(), Device: on.name, Notes: notes, Memory: session.Memory()}
+	opened := engine.Opened{
+		Session: session, Provider: session.Provider(), Device: on.name, Notes: notes,
+		Memory: session.Memory(),
+	}
 	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
-		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of their own.
+		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of
+		// their own.
 		opened.ThreadTime = opened.Provider == ort.CPU && o.IntraOpThreads == 1
 	}
 	return opened, nil
@@ -155,13 +164,15 @@ func (e *engines) deviceless(p modelrepo.Provider) string {
 // remedy tells what to do about a model none of whose providers has a device.
 func (e *engines) remedy(asked []modelrepo.Provider) string {
 	if slices.ContainsFunc(asked, modelrepo.Provider.OnCUDA) {
-		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the model's " + modelrepo.ManifestName
+		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the " +
+			"model's " + modelrepo.ManifestName
 	}
 	named := []string{cpuDevice}
 	for _, g := range e.devices.gpus {
 		named = append(named, g.name)
 	}
-	return fmt.Sprintf("set onnx.providers: [cuda] in the model's %s to have it on a GPU, or start the server with --devices %s",
+	return fmt.Sprintf("set onnx.providers: [cuda] in the model's %s to have it on a GPU, or start the server with "+
+		"--devices %s",
 		modelrepo.ManifestName, strings.Join(named, ","))
 }
 

@@ -33,7 +33,8 @@ func TestUsableProviders(t *testing.T) {
 		cpu  = modelrepo.CPU
 		cuda = modelrepo.CUDA
 	)
-	noGPU, noCPU := "it asks for cuda, but --devices names no GPU, such as cuda:0", "it asks for cpu, but --devices does not name cpu"
+	noGPU, noCPU := "it asks for cuda, but --devices names no GPU, such as cuda:0",
+		"it asks for cpu, but --devices does not name cpu"
 	for _, tt := range []struct {
 		devices string
 		asked   []modelrepo.Provider
@@ -45,7 +46,8 @@ func TestUsableProviders(t *testing.T) {
 		{devices: "cpu", asked: []modelrepo.Provider{cuda}, notes: []string{noGPU}},
 		{devices: "cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda"}, notes: []string{noCPU}},
 		{
-			devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO}, want: []string{"openvino"},
+			devices: "cpu", asked: []modelrepo.Provider{modelrepo.TensorRT, modelrepo.OpenVINO},
+			want:  []string{"openvino"},
 			notes: []string{"it asks for tensorrt, but --devices names no GPU, such as cuda:0"},
 		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
@@ -53,13 +55,16 @@ func TestUsableProviders(t *testing.T) {
 		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
 		got, notes := e.usable(tt.asked)
 		if !cmp.Equal(got, tt.want) || !cmp.Equal(notes, tt.notes) {
-			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes, tt.want, tt.notes)
+			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes,
+				tt.want, tt.notes)
 		}
 	}
 }
 
 // cartpole opens an example model.
-func cartpole(t *testing.T, devices string, onnx modelrepo.ONNX) (device string, notes []string, threadTime bool, err error) {
+func cartpole(t *testing.T, devices string,
+	onnx modelrepo.ONNX,
+) (device string, notes []string, threadTime bool, err error) {
 	t.Helper()
 	if _, err := ortlib.Find(); err != nil {
 		t.Fatal(err)
@@ -88,7 +93,9 @@ func cartpole(t *testing.T, devices string, onnx modelrepo.ONNX) (device string,
 
 func TestONNXOnTheCPU(t *testing.T) {
 	for threads, measurable := range map[int]bool{1: true, 2: false} {
-		device, notes, threadTime, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CPU}, IntraOpThreads: threads})
+		device, notes, threadTime,
+			err := cartpole(t, "cpu",
+			modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CPU}, IntraOpThreads: threads})
 		if err != nil || device != "cpu" || len(notes) != 0 || threadTime != measurable {
 			t.Errorf("%d threads: on %q, notes %q, thread time %v, %v", threads, device, notes, threadTime, err)
 		}
@@ -104,16 +111,37 @@ func TestSitesOfONNX(t *testing.T) {
 		want      []host.Site
 		err       string
 	}{
-		"any":     {"cuda:0,cuda:2,cpu", "", []modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 2}}, ""},
-		"pinned":  {"cuda:0,cuda:2,cpu", "cuda:2", []modelrepo.Provider{modelrepo.CUDA}, []host.Site{{Device: "cuda:2"}}, ""},
-		"unknown": {"cuda:0,cuda:2,cpu", "cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, nil, "asks for cuda:1, but --devices does not name that; change onnx.device"},
-		"no GPU":  {"cpu", "cuda:1", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cpu"}}, ""},
+		"any": {
+			"cuda:0,cuda:2,cpu", "",
+			[]modelrepo.Provider{modelrepo.TensorRT, modelrepo.CUDA, modelrepo.CPU},
+			[]host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 2}},
+			"",
+		},
+		"pinned": {
+			"cuda:0,cuda:2,cpu", "cuda:2",
+			[]modelrepo.Provider{modelrepo.CUDA},
+			[]host.Site{{Device: "cuda:2"}},
+			"",
+		},
+		"unknown": {
+			"cuda:0,cuda:2,cpu", "cuda:1",
+			[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU},
+			nil,
+			"asks for cuda:1, but --devices does not name that; change onnx.device",
+		},
+		"no GPU": {
+			"cpu", "cuda:1",
+			[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU},
+			[]host.Site{{Device: "cpu"}},
+			"",
+		},
 	} {
 		e := newEngines(parseDevices(strings.Split(c.devices, ",")), nil, nil)
 		m := modelrepo.Defaults()
 		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
 		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)
-		if !cmp.Equal(got, c.want) || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if !cmp.Equal(got, c.want) || (err != nil) != (c.err != "") || err != nil &&
+			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %+v, %v; want %+v", name, got, err, c.want)
 		}
 	}
@@ -127,7 +155,8 @@ func TestONNXWithoutItsProvider(t *testing.T) {
 	if err == nil {
 		t.Skip("this machine has CUDA")
 	}
-	if !strings.Contains(err.Error(), "cartpole/3/model.onnx: cuda asked for but not there") || strings.Contains(err.Error(), "\n") {
+	if !strings.Contains(err.Error(), "cartpole/3/model.onnx: cuda asked for but not there") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one sentence", err)
 	}
 	onnx.Providers = []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}
@@ -141,7 +170,8 @@ func TestONNXWithoutItsProvider(t *testing.T) {
 	}
 }
 
-// A model is placed on the processor: because the GPU that it would rather have is lost or full, or because it asks for no other first.
+// A model is placed on the processor: because the GPU that it would rather have is lost or full, or because it asks for
+// no other first.
 func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 	if _, err := ortlib.Find(); err != nil {
 		t.Fatal(err)
@@ -165,7 +195,8 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		if opened.Device != "cpu" || opened.Provider != "cpu" || !cmp.Equal(opened.Notes, c.notes) {
-			t.Errorf("%v: on %s by %s with %q, want the CPU and %q", c.providers, opened.Device, opened.Provider, opened.Notes, c.notes)
+			t.Errorf("%v: on %s by %s with %q, want the CPU and %q", c.providers, opened.Device, opened.Provider,
+				opened.Notes, c.notes)
 		}
 		if err := opened.Session.Close(); err != nil {
 			t.Error(err)
@@ -181,22 +212,26 @@ func TestONNXWithoutItsDevice(t *testing.T) {
 		want      string
 	}{
 		{"cpu", []modelrepo.Provider{cuda}, "it asks for cuda, but --devices names no GPU, such as cuda:0; " +
-			"start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the model's model.yaml"},
+			"start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the model's " +
+			"model.yaml"},
 		{"cuda:1,cuda:2", []modelrepo.Provider{cpu}, "it asks for cpu, but --devices does not name cpu; " +
-			"set onnx.providers: [cuda] in the model's model.yaml to have it on a GPU, or start the server with --devices cpu,cuda:1,cuda:2"},
+			"set onnx.providers: [cuda] in the model's model.yaml to have it on a GPU, or start the server with " +
+			"--devices cpu,cuda:1,cuda:2"},
 	} {
 		_, _, _, err := cartpole(t, c.devices, modelrepo.ONNX{Providers: c.providers, IntraOpThreads: 1})
 		if err == nil || !strings.HasSuffix(err.Error(), "cartpole/3/model.onnx: "+c.want) {
 			t.Errorf("--devices %s, providers %v: error %v, want %s", c.devices, c.providers, err, c.want)
 		}
 	}
-	device, notes, _, err := cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cuda, cpu}, IntraOpThreads: 1})
+	device, notes, _, err := cartpole(t,
+		"cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cuda, cpu}, IntraOpThreads: 1})
 	want := []string{"it asks for cuda, but --devices names no GPU, such as cuda:0; using cpu"}
 	if err != nil || device != "cpu" || !cmp.Equal(notes, want) {
 		t.Errorf("on %q, notes %q, %v; want the CPU and %q", device, notes, err, want)
 	}
 	// Nobody is told of what it would take only if it had to.
-	device, notes, _, err = cartpole(t, "cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cpu, cuda}, IntraOpThreads: 1})
+	device, notes, _, err = cartpole(t,
+		"cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cpu, cuda}, IntraOpThreads: 1})
 	if err != nil || device != "cpu" || len(notes) > 0 {
 		t.Errorf("on %q, notes %q, %v; want the CPU and nothing to tell", device, notes, err)
 	}

@@ -32,10 +32,12 @@ type gpuStandIns struct {
 	devices  []gpu.Device
 }
 
-// watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on: estimates
-// then rely on what executions take. lost hears of each that the driver cannot reach any more, while the part runs. Nil: there is no
-// GPU, or nobody wants them followed.
-func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error), log *slog.Logger) *gpuWatch {
+// watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on:
+// estimates then rely on what executions take. lost hears of each that the driver cannot reach any more, while the part
+// runs. Nil: there is no GPU, or nobody wants them followed.
+func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error),
+	log *slog.Logger,
+) *gpuWatch {
 	devices := instead.devices
 	for _, g := range parseDevices(s.Devices).gpus {
 		devices = append(devices, gpu.Device{Name: g.name, Ordinal: g.id})
@@ -118,8 +120,9 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	return costSample(&s), number
 }
 
-// free is host.Config.FreeMemory. Memory is read anew for who is about to fill it: the latest sample may not show yet what was loaded a
-// moment ago. A driver that hangs is waited for until its sample has expired, and not at all from then on.
+// free is host.Config.FreeMemory. Memory is read anew for who is about to fill it: the latest sample may not show yet
+// what was loaded a moment ago. A driver that hangs is waited for until its sample has expired, and not at all from
+// then on.
 func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if w.sampler == nil {
 		return 0, false
@@ -141,7 +144,8 @@ func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 func costSample(s *gpu.Sample) cost.Sample {
 	return cost.Sample{
 		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
-		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree, MemoryTotal: s.MemoryTotal,
+		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree,
+		MemoryTotal: s.MemoryTotal,
 		// Of a device that is lost nothing is known, and nothing will run on it.
 		Expired: s.Expired || s.Lost,
 	}
@@ -174,15 +178,17 @@ func otherOrder() bool {
 	return order != "" && order != byBus
 }
 
-// countByBus makes CUDA count the GPUs by their places on the bus, as the driver's telemetry does, unless the environment says
-// otherwise. It must be called before a CUDA library is loaded.
+// countByBus makes CUDA count the GPUs by their places on the bus, as the driver's telemetry does, unless the
+// environment says otherwise. It must be called before a CUDA library is loaded.
 func (d devices) countByBus(log *slog.Logger) {
 	if len(d.gpus) == 0 {
 		return
 	}
 	if otherOrder() {
-		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N may be shown the state of another, "+
-			"and none is given up because the driver calls it lost; PCI_BUS_ID is safe", "cuda_device_order", os.Getenv(orderName))
+		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N "+
+			"may be shown the state of another, "+
+			"and none is given up because the driver calls it lost; PCI_BUS_ID is safe",
+			"cuda_device_order", os.Getenv(orderName))
 		return
 	}
 	if err := os.Setenv(orderName, byBus); err != nil {

@@ -40,13 +40,14 @@ var driverFolder string
 // gpuState is what a driver says of one GPU, with the clock given.
 func gpuState(clock string) []string {
 	return []string{
-		"count 1", "0.uuid GPU-1", "0.name Test", "0.clock " + clock, "0.max_clock 2000", "0.reasons 0", "0.utilisation 90",
+		"count 1", "0.uuid GPU-1", "0.name Test", "0.clock " + clock, "0.max_clock 2000", "0.reasons 0",
+		"0.utilisation 90",
 		"0.total 80000000000", "0.used 30000000000", "0.free 50000000000", "0.temperature 60", "0.xid 0:0",
 	}
 }
 
-// serveFollowed serves the models policy, which is quick, and large on the synthetic device, as whose state that of a GPU is
-// taken.
+// serveFollowed serves the models policy, which is quick, and large on the synthetic device, as whose state that of a
+// GPU is taken.
 func serveFollowed(t *testing.T, large string, adjust func(*App)) (*running, *gputest.NVML) {
 	t.Helper()
 	nvml, err := driver()
@@ -99,8 +100,9 @@ func (r *running) awaitMetric(t *testing.T, name string, will func(string) bool)
 
 func is(want string) func(string) bool { return func(got string) bool { return got == want } }
 
-// state has policy answer one request, so that the scheduler looks at the device, and returns what it says then. The device does
-// not really change, which policy's estimate takes into account after one execution; that of large is as it was told.
+// state has policy answer one request, so that the scheduler looks at the device, and returns what it says then. The
+// device does not really change, which policy's estimate takes into account after one execution; that of large is as it
+// was told.
 func (r *running) state(t *testing.T) *weftv1.SchedulerState {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
@@ -143,7 +145,8 @@ func (r *running) believed(t *testing.T) believed {
 	return b
 }
 
-// ran has large answer one request of 64 rows, and returns how many rows its executions had, from first to last; it takes two at most.
+// ran has large answer one request of 64 rows, and returns how many rows its executions had, from first to last; it
+// takes two at most.
 func (r *running) ran(t *testing.T) []int32 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
@@ -166,8 +169,8 @@ func (r *running) ran(t *testing.T) []int32 {
 	return nil
 }
 
-// TestClockStep: a clock that is cut makes a running server expect more time of the same work, and take less of it at once, in
-// batches that run and not only in what it says of them; when the clock is back, so are both.
+// TestClockStep: a clock that is cut makes a running server expect more time of the same work, and take less of it at
+// once, in batches that run and not only in what it says of them; when the clock is back, so are both.
 func TestClockStep(t *testing.T) {
 	// 64 rows take 66 ms, of 100 ms that a batch may take. That leaves room for a machine that is busy.
 	r, nvml := serveFollowed(t, `synth: {base: 2ms, per_row: 1ms, `+tensors+`}
@@ -184,7 +187,8 @@ batching: {mode: "on", max_batch_cost: 100ms}`, nil)
 	r.awaitMetric(t, `weft_gpu_clock_hertz\{device="synth"\}`, is("8e+08"))
 	slow := r.believed(t)
 	if slow.clock < 2.04 || slow.clock > 2.06 || slow.factor < 1.9*full.factor || slow.rows > 50 || slow.rows < 32 {
-		t.Errorf("at 40 %% of the clock: %+v after %+v; want a factor of 2.05, and batches of (100/2.05 - 2) rows", slow, full)
+		t.Errorf("at 40 %% of the clock: %+v after %+v; want a factor of 2.05, and batches of (100/2.05 - 2) rows",
+			slow, full)
 	}
 	if got := r.ran(t); got[0] != slow.rows {
 		t.Errorf("at 40 %% of the clock 64 rows ran as %d, though %d are the most", got, slow.rows)
@@ -200,7 +204,8 @@ batching: {mode: "on", max_batch_cost: 100ms}`, nil)
 	}
 }
 
-// loseGPU has the driver say that its GPU is gone, and returns when the server knows that of the device whose state it is.
+// loseGPU has the driver say that its GPU is gone, and returns when the server knows that of the device whose state it
+// is.
 func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 	t.Helper()
 	nvml.Say(t, lostGPU...)
@@ -209,8 +214,8 @@ func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 
 var lostGPU = []string{"count 1", "0.clock !15", "0.reasons !15", "0.utilisation !15", "0.total !15"}
 
-// TestLostDevice: the server tells, refuses what only that device can answer, and counts. It does not use the device again when the driver
-// reaches it again.
+// TestLostDevice: the server tells, refuses what only that device can answer, and counts. It does not use the device
+// again when the driver reaches it again.
 func TestLostDevice(t *testing.T) {
 	r, nvml := serveFollowed(t, quick, nil)
 	r.awaitReady(t)
@@ -221,7 +226,8 @@ func TestLostDevice(t *testing.T) {
 	}
 	r.loseGPU(t, nvml, synthDevice)
 	for name, want := range map[string]string{
-		`weft_gpu_lost\{device="synth"\}`: "1", `weft_gpu_fallbacks_total\{device="synth",reason="lost"\}`: "1", `weft_gpu_clock_hertz\{device="synth"\}`: "",
+		`weft_gpu_lost\{device="synth"\}`: "1", `weft_gpu_fallbacks_total\{device="synth",reason="lost"\}`: "1",
+		`weft_gpu_clock_hertz\{device="synth"\}`: "",
 	} {
 		if got := r.metric(t, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -242,9 +248,11 @@ func (r *running) refused(t *testing.T, model string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
-	for again := time.NewTicker(10 * time.Millisecond); ; { // it is tried again now and then, and is said to be loading meanwhile
+	// it is tried again now and then, and is said to be loading meanwhile
+	for again := time.NewTicker(10 * time.Millisecond); ; {
 		_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request(model, 1))
-		if status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), "synth: it is lost: the driver says so: ") {
+		if status.Code(err) == codes.FailedPrecondition &&
+			strings.Contains(err.Error(), "synth: it is lost: the driver says so: ") {
 			return
 		}
 		if code := status.Code(err); code != codes.Unavailable {
@@ -254,14 +262,16 @@ func (r *running) refused(t *testing.T, model string) {
 	}
 }
 
-// TestALostGPUOfAnotherOrder: where CUDA counts GPUs in another order, it is not known which one the driver means, and none is given up.
+// TestALostGPUOfAnotherOrder: where CUDA counts GPUs in another order, it is not known which one the driver means, and
+// none is given up.
 func TestALostGPUOfAnotherOrder(t *testing.T) {
 	t.Setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
 	r, nvml := serveFollowed(t, quick, nil)
 	r.awaitReady(t)
 	nvml.Say(t, lostGPU...)
 	r.awaitMetric(t, `weft_gpu_lost\{device="synth"\}`, is("1"))
-	if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), weftest.Request("policy", 1)); err != nil {
+	if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(),
+		weftest.Request("policy", 1)); err != nil {
 		t.Error(err)
 	}
 	if got := r.metric(t, `weft_device_lost\{device="synth"\}`); got == "1" {
@@ -269,7 +279,8 @@ func TestALostGPUOfAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestALostGPUIsLeft: what the driver says is gone is out of use although nothing ran there, and what was on it answers from elsewhere.
+// TestALostGPUIsLeft: what the driver says is gone is out of use although nothing ran there, and what was on it answers
+// from elsewhere.
 func TestALostGPUIsLeft(t *testing.T) {
 	r, nvml := serveFollowed(t, quick, func(c *App) {
 		c.Devices = several[:2]
@@ -335,7 +346,8 @@ func TestNotFollowed(t *testing.T) {
 	})
 }
 
-// TestDriverThatHangs: the server starts without it. When it answers at last, nothing is left of that, as the goroutines show.
+// TestDriverThatHangs: the server starts without it. When it answers at last, nothing is left of that, as the
+// goroutines show.
 func TestDriverThatHangs(t *testing.T) {
 	r, nvml := serveFollowed(t, quick, func(c *App) {
 		c.gpuStandIns.patience = 50 * time.Millisecond
@@ -353,12 +365,17 @@ func TestDriverThatHangs(t *testing.T) {
 	nvml.Say(t, "count 1", "0.uuid GPU-1") // and no errors, since it takes a moment to stop listening for these
 }
 
-// TestFreeMemory: it is known from the first placement on and never of a moment ago; a driver that hangs holds up few of them, for a moment.
+// TestFreeMemory: it is known from the first placement on and never of a moment ago; a driver that hangs holds up few
+// of them, for a moment.
 func TestFreeMemory(t *testing.T) {
 	begin := func(t *testing.T, source *gputest.Source) (*gpuWatch, func(want int64, known bool) time.Duration) {
 		w := &gpuWatch{
-			sampler: gpu.NewSampler(gpu.Config{Source: source, Devices: []gpu.Device{{Name: "cuda:0"}}, Logger: slog.New(slog.DiscardHandler)}),
-			close:   func() error { return nil },
+			sampler: gpu.NewSampler(
+				gpu.Config{
+					Source: source, Devices: []gpu.Device{{Name: "cuda:0"}},
+					Logger: slog.New(slog.DiscardHandler),
+				}),
+			close: func() error { return nil },
 		}
 		part := w.part(slog.New(slog.DiscardHandler))
 		ended := make(chan error, 1)
@@ -484,8 +501,12 @@ func TestStopOfTelemetry(t *testing.T) {
 				closed bool
 			)
 			w := &gpuWatch{
-				sampler: gpu.NewSampler(gpu.Config{Source: &source, Devices: []gpu.Device{{Name: "cuda:0"}}, Logger: slog.New(slog.DiscardHandler)}),
-				close:   func() error { closed = true; return nil },
+				sampler: gpu.NewSampler(
+					gpu.Config{
+						Source: &source, Devices: []gpu.Device{{Name: "cuda:0"}},
+						Logger: slog.New(slog.DiscardHandler),
+					}),
+				close: func() error { closed = true; return nil },
 			}
 			release := func() {}
 			if hangs {
@@ -515,9 +536,13 @@ func TestStopOfTelemetry(t *testing.T) {
 
 func TestCostSample(t *testing.T) {
 	got := costSample(&gpu.Sample{
-		Known: gpu.AllQuantities, Clock: 900, MaxClock: 2000, Reasons: gpu.HWThermal | gpu.GPUIdle, CoTenant: 300, MemoryFree: 5, MemoryTotal: 8,
+		Known: gpu.AllQuantities, Clock: 900, MaxClock: 2000, Reasons: gpu.HWThermal | gpu.GPUIdle, CoTenant: 300,
+		MemoryFree: 5, MemoryTotal: 8,
 	})
-	want := cost.Sample{Clock: 900, MaxClock: 2000, Idle: true, Throttled: true, CoTenant: 300, MemoryFree: 5, MemoryTotal: 8}
+	want := cost.Sample{
+		Clock: 900, MaxClock: 2000, Idle: true, Throttled: true, CoTenant: 300, MemoryFree: 5,
+		MemoryTotal: 8,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}

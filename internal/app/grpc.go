@@ -24,14 +24,16 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 	return append(options, measured.ServerOptions()...)
 }
 
-// farewell is how long connections may take to close after the stop was cut short and what was queued is abandoned: the last
-// answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
+// farewell is how long connections may take to close after the stop was cut short and what was queued is abandoned: the
+// last answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
 const farewell = time.Second
 
-// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time there is for
-// the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short, abandon must end what is
-// queued, so that those callers are told; what runs has the farewell to end.
-func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(), log *slog.Logger) lifecycle.Part {
+// grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time
+// there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
+// abandon must end what is queued, so that those callers are told; what runs has the farewell to end.
+func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(),
+	log *slog.Logger,
+) lifecycle.Part {
 	return lifecycle.Part{
 		Name: "gRPC server",
 		Run:  func() error { return g.Serve(l) },
@@ -73,7 +75,8 @@ type requestObserver struct {
 func (o requestObserver) RequestDone(e predict.Event) {
 	o.Telemetry.RequestDone(telemetry.Request(e))
 	if o.log.Enabled(context.Background(), slog.LevelDebug) {
-		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code, "took", e.Duration, "stream", e.Stream)
+		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code,
+			"took", e.Duration, "stream", e.Stream)
 	}
 }
 

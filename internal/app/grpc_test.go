@@ -23,7 +23,11 @@ import (
 func dialPart(t *testing.T, listener *bufconn.Listener) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:part",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error,
+		) {
+			return listener.DialContext(ctx)
+		}),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -69,18 +73,20 @@ func TestStopWithAnIdleStream(t *testing.T) {
 func TestStopWaitsForAnswersOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan struct{})
-		g := grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnknownServiceHandler(func(_ any, rpc grpc.ServerStream) error {
-			close(began)
-			select {
-			case <-time.After(5 * farewell): // is how long the answer is on the way
-				return rpc.SendMsg(&emptypb.Empty{})
-			case <-rpc.Context().Done():
-				return rpc.Context().Err()
-			}
-		}))
+		g := grpc.NewServer(grpc.WaitForHandlers(true),
+			grpc.UnknownServiceHandler(func(_ any, rpc grpc.ServerStream) error {
+				close(began)
+				select {
+				case <-time.After(5 * farewell): // is how long the answer is on the way
+					return rpc.SendMsg(&emptypb.Empty{})
+				case <-rpc.Context().Done():
+					return rpc.Context().Err()
+				}
+			}))
 		listener := bufconn.Listen(1 << 16)
 		log := slog.New(slog.DiscardHandler)
-		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {}, func() { t.Error("abandoned") }, log)
+		part := grpcPart(listener, server.New(server.Config{Logger: log}, nil, nil), g, newReadiness(), func() {},
+			func() { t.Error("abandoned") }, log)
 		served := make(chan error, 1)
 		go func() { served <- part.Run() }()
 		conn := dialPart(t, listener)

@@ -49,8 +49,10 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	}
 	engines := newEngines(available, h.library, log)
 	h.models = host.New(host.Config{
-		Open: engines.open, Sites: engines.sites, FreeMemory: around.free, Logger: log, Lanes: lanes, MemoryBudget: int64(s.ModelMemory),
-		OnChange: around.onChange, Busy: around.busy, Scan: around.scan, Keeper: around.keeper, TryOnce: around.tryOnce, Audited: around.audited,
+		Open: engines.open, Sites: engines.sites, FreeMemory: around.free, Logger: log, Lanes: lanes,
+		MemoryBudget: int64(s.ModelMemory),
+		OnChange:     around.onChange, Busy: around.busy, Scan: around.scan, Keeper: around.keeper,
+		TryOnce: around.tryOnce, Audited: around.audited,
 	})
 	var err error
 	h.scheduler, err = sharedsched.New(sharedsched.Config{

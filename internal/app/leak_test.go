@@ -65,18 +65,20 @@ func brokenRepository(t *testing.T) string {
 		return onnxgraph.New("g").Input("x", onnxgraph.Float, "n").Output("y", onnxgraph.Float, 2, "m")
 	}
 	put("operator/1/model.onnx", graph().Node("NoSuchOperator", []string{"x"}, []string{"y"}).Marshal())
-	put("reshape/1/model.onnx", graph().InitInt64s("s", []int64{2}, 2, -1).Node("Reshape", []string{"x", "s"}, []string{"y"}).Marshal())
+	put("reshape/1/model.onnx",
+		graph().InitInt64s("s", []int64{2}, 2, -1).Node("Reshape", []string{"x", "s"}, []string{"y"}).Marshal())
 	put("external/1/model.onnx", graph().ExternalInit("w", onnxgraph.Float, []int64{1}, "weights.bin", 0, 4).
 		Node("Add", []string{"x", "w"}, []string{"y"}).Marshal())
 	put("linked/1/model.onnx", good)
-	if err := os.Symlink(filepath.Join(root, "good", "model.yaml"), filepath.Join(root, "linked", "model.yaml")); err != nil {
+	if err := os.Symlink(filepath.Join(root, "good", "model.yaml"),
+		filepath.Join(root, "linked", "model.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	return root
 }
 
-// TestCallersAreToldNoPathAndNoLine asks for everything that can fail, over both listeners: no answer holds where the repository, the
-// home or the temporary folder is, nor what is written in a model.yaml.
+// TestCallersAreToldNoPathAndNoLine asks for everything that can fail, over both listeners: no answer holds where the
+// repository, the home or the temporary folder is, nor what is written in a model.yaml.
 func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 	root := brokenRepository(t)
 	home, err := os.UserHomeDir()
@@ -88,7 +90,8 @@ func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
-	predict, models, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewModelServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
+	predict, models, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewModelServiceClient(r.conn),
+		weftv1.NewAdminServiceClient(r.admin)
 
 	checked, failed := 0, 0
 	check := func(what string, answer proto.Message, err error) {
@@ -121,7 +124,8 @@ func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 		}
 		got, err := models.GetModel(ctx, &weftv1.GetModelRequest{Name: name})
 		check("GetModel "+name, got, err)
-		metadata, err := predict.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: &weftv1.ModelSpec{Name: name}})
+		metadata, err := predict.GetModelMetadata(ctx,
+			&weftv1.GetModelMetadataRequest{Model: &weftv1.ModelSpec{Name: name}})
 		check("GetModelMetadata "+name, metadata, err)
 		answer, err := predict.Predict(ctx, weftest.Request(name, 1))
 		check("Predict "+name, answer, err)
@@ -131,9 +135,14 @@ func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 		check("LoadVersion "+name, loaded, err)
 		labelled, err := admin.SetLabel(ctx, &weftv1.SetLabelRequest{Model: name, Label: "stable", Version: 1})
 		check("SetLabel "+name, labelled, err)
-		divided, err := admin.SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: name, Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}}})
+		divided, err := admin.SetTraffic(ctx,
+			&weftv1.SetTrafficRequest{
+				Model:   name,
+				Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}},
+			})
 		check("SetTraffic "+name, divided, err)
-		started, err := admin.StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: name, BaselineVersion: 1, CandidateVersion: 2}})
+		started, err := admin.StartRollout(ctx,
+			&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: name, BaselineVersion: 1, CandidateVersion: 2}})
 		check("StartRollout "+name, started, err)
 		unloaded, err := admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: name, Version: 1})
 		check("UnloadVersion "+name, unloaded, err)

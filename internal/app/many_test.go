@@ -50,7 +50,8 @@ func manyOperations(t testing.TB, r *running, repository string) map[string]func
 		},
 		"scrape": func() { r.get(t, "/metrics") },
 		"health": func() {
-			_, err := healthgrpc.NewHealthClient(r.conn).Check(ctx, &healthgrpc.HealthCheckRequest{Service: "model-0007"})
+			_, err := healthgrpc.NewHealthClient(r.conn).Check(ctx,
+				&healthgrpc.HealthCheckRequest{Service: "model-0007"})
 			must(err)
 		},
 		"poll": func() {
@@ -63,7 +64,8 @@ func manyOperations(t testing.TB, r *running, repository string) map[string]func
 				Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}},
 			}})
 			must(err)
-			_, err = weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("model-0007", 1)) // by what follows from it
+			// by what follows from it
+			_, err = weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("model-0007", 1))
 			must(err)
 		},
 		"label": func() {
@@ -118,8 +120,9 @@ func (r *running) end(t testing.TB) {
 	r.result <- err // for who looks once more
 }
 
-// TestManyModelsTakeLinearTime starts, asks and stops servers of some models and of ten times as many, and compares what that
-// allocates, which unlike time is nearly the same in each run: what is done for every pair of models would show a hundredfold.
+// TestManyModelsTakeLinearTime starts, asks and stops servers of some models and of ten times as many, and compares
+// what that allocates, which unlike time is nearly the same in each run: what is done for every pair of models would
+// show a hundredfold.
 func TestManyModelsTakeLinearTime(t *testing.T) {
 	if race.Enabled {
 		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")
@@ -162,7 +165,8 @@ func TestManyModelsTakeLinearTime(t *testing.T) {
 			most = 1 // of one model
 		}
 		ratio := bytes / taken[few][what]
-		t.Logf("%s: %.0f KiB for %d models, %.0f KiB for %d: %.1f times", what, taken[few][what]/1024, few, bytes/1024, many, ratio)
+		t.Logf("%s: %.0f KiB for %d models, %.0f KiB for %d: %.1f times", what, taken[few][what]/1024, few, bytes/1024,
+			many, ratio)
 		if ratio > 2*most {
 			t.Errorf("%s: ten times the models take %.1f times the memory, want about %.0f", what, ratio, most)
 		}

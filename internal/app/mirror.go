@@ -18,12 +18,15 @@ type shadowObserver struct{ measured *telemetry.Telemetry }
 // ShadowDone implements shadow.Observer.
 func (o shadowObserver) ShadowDone(e shadow.Event) {
 	o.measured.ShadowDone(telemetry.Shadow{
-		Model: e.Model, Version: e.Shadow, Outcome: string(e.Outcome), Agreed: e.Agreed, MaxRelative: e.MaxRelative, ComputeRatio: e.ComputeRatio,
+		Model: e.Model, Version: e.Shadow, Outcome: string(e.Outcome), Agreed: e.Agreed, MaxRelative: e.MaxRelative,
+		ComputeRatio: e.ComputeRatio,
 	})
 }
 
 // newMirror returns what shows requests to shadows, and its part. path is the file of --shadow-log, "" for none.
-func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry, log *slog.Logger) (*shadow.Mirror, lifecycle.Part, error) {
+func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
+	log *slog.Logger,
+) (*shadow.Mirror, lifecycle.Part, error) {
 	var lines io.Writer
 	var file *os.File
 	if path != "" {

@@ -9,8 +9,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestShadowsAreCountedApart overloads a shadow: what is dropped of the copies that it is shown counts as such, and as no request that was
-// rejected.
+// TestShadowsAreCountedApart overloads a shadow: what is dropped of the copies that it is shown counts as such, and as
+// no request that was rejected.
 func TestShadowsAreCountedApart(t *testing.T) {
 	repository := t.TempDir()
 	for version := 1; version <= 2; version++ {
@@ -29,7 +29,8 @@ traffic:
 	const requests = 20
 	began := time.Now()
 	for range requests {
-		if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), weftest.Request("walker", 1)); err != nil {
+		if _, err := weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(),
+			weftest.Request("walker", 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +57,8 @@ traffic:
 	}
 	_, page := r.get(t, "/metrics")
 	for _, want := range []string{
-		`weft_shadow_requests_total{model="walker",outcome="dropped",version="2"} `, `weft_model_loads_total{outcome="ready"} 2` + "\n",
+		`weft_shadow_requests_total{model="walker",outcome="dropped",version="2"} `,
+		`weft_model_loads_total{outcome="ready"} 2` + "\n",
 		`weft_model_loads_total{outcome="failed"} 0` + "\n", "weft_model_unloads_total 0\n", "weft_model_memory_bytes ",
 		"weft_model_memory_budget_bytes 0\n", "weft_shadow_log_lines_lost_total 0\n",
 	} {

@@ -19,8 +19,8 @@ type presence struct {
 	unknown map[string]error // GPUs that nobody can tell about, and why
 }
 
-// findDevices finds out by what is known of the driver; w is nil where it was not asked. That there is no driver to ask does not say
-// that CUDA finds none: a container may have the one without the other.
+// findDevices finds out by what is known of the driver; w is nil where it was not asked. That there is no driver to ask
+// does not say that CUDA finds none: a container may have the one without the other.
 func findDevices(s *config.Server, w *gpuWatch) presence {
 	p := presence{absent: map[string]error{}, unknown: map[string]error{}}
 	for i, named := range s.Devices {
@@ -37,10 +37,14 @@ func findDevices(s *config.Server, w *gpuWatch) presence {
 		case "":
 			p.found = append(p.found, name)
 		case "no_device":
-			p.absent[name] = fmt.Errorf("--devices[%d]: %s is not there: the NVIDIA driver shows this process no such GPU; nvidia-smi -L lists what "+
-				"there is, and CUDA_VISIBLE_DEVICES, if set, numbers what it leaves from 0 (if CUDA can use it all the same: --gpu-telemetry off)", i, name)
+			p.absent[name] = fmt.Errorf("--devices[%d]: %s is not there: the NVIDIA driver shows this process no such "+
+				"GPU; nvidia-smi -L lists what "+
+				"there is, and CUDA_VISIBLE_DEVICES, if set, numbers what it leaves from 0 (if CUDA can use it all "+
+				"the same: --gpu-telemetry off)", i, name)
 		default:
-			p.unknown[name] = fmt.Errorf("--devices[%d]: whether %s is there is not known (%s); if it is not, models cannot be loaded there", i, name, unsaid(reason))
+			p.unknown[name] = fmt.Errorf(
+				"--devices[%d]: whether %s is there is not known (%s); if it is not, models cannot be loaded there", i,
+				name, unsaid(reason))
 		}
 	}
 	return p
@@ -104,5 +108,6 @@ func unusedGPUs(s *config.Server, l modelrepo.Listing) string {
 	for _, g := range d.gpus {
 		names = append(names, g.name)
 	}
-	return fmt.Sprintf("no model uses %s: set onnx.providers: [cuda] in the %s of those that shall", strings.Join(names, ", "), modelrepo.ManifestName)
+	return fmt.Sprintf("no model uses %s: set onnx.providers: [cuda] in the %s of those that shall",
+		strings.Join(names, ", "), modelrepo.ManifestName)
 }

@@ -27,11 +27,26 @@ func TestFindDevices(t *testing.T) {
 		log                                      string
 	}{
 		"no GPU asked for": {devices: "cpu", library: nvml.Path, found: "cpu"},
-		"all there":        {devices: "cpu,cuda", library: nvml.Path, found: "cpu cuda:0", log: `found="[cpu cuda:0]" not_there=[] unknown=[]`},
-		"one of two":       {devices: "cpu,cuda:0,cuda:7", library: nvml.Path, found: "cpu cuda:0", absent: "cuda:7", log: "not_there=[cuda:7]"},
-		"none of them":     {devices: "cpu,cuda:7", library: nvml.Path, found: "cpu", absent: "cuda:7", log: "not_there=[cuda:7]"},
-		"no driver":        {devices: "cpu,cuda:7", library: "libweft-is-not-there.so.1", found: "cpu", unknown: "cuda:7", log: "level=WARN"},
-		"not asked":        {devices: "cpu,cuda:7", library: nvml.Path, off: true, found: "cpu", unknown: "cuda:7", log: "unknown=[cuda:7]"},
+		"all there": {
+			devices: "cpu,cuda", library: nvml.Path, found: "cpu cuda:0",
+			log: `found="[cpu cuda:0]" not_there=[] unknown=[]`,
+		},
+		"one of two": {
+			devices: "cpu,cuda:0,cuda:7", library: nvml.Path, found: "cpu cuda:0",
+			absent: "cuda:7", log: "not_there=[cuda:7]",
+		},
+		"none of them": {
+			devices: "cpu,cuda:7", library: nvml.Path,
+			found: "cpu", absent: "cuda:7", log: "not_there=[cuda:7]",
+		},
+		"no driver": {
+			devices: "cpu,cuda:7", library: "libweft-is-not-there.so.1", found: "cpu", unknown: "cuda:7",
+			log: "level=WARN",
+		},
+		"not asked": {
+			devices: "cpu,cuda:7", library: nvml.Path, off: true,
+			found: "cpu", unknown: "cuda:7", log: "unknown=[cuda:7]",
+		},
 	} {
 		s := config.DefaultServer()
 		s.Devices = strings.Split(c.devices, ",")
@@ -51,13 +66,18 @@ func TestFindDevices(t *testing.T) {
 			t.Errorf("%s: found, absent and unknown are %q, want %q", name, got, want)
 		}
 		for _, cause := range []error{p.absent["cuda:7"], p.unknown["cuda:7"]} {
-			if place := map[bool]string{true: "--devices[1]: ", false: "--devices[2]: "}[len(s.Devices) == 2]; cause != nil && !strings.HasPrefix(cause.Error(), place) {
+			if place := map[bool]string{
+				true:  "--devices[1]: ",
+				false: "--devices[2]: ",
+			}[len(s.Devices) == 2]; cause != nil &&
+				!strings.HasPrefix(cause.Error(), place) {
 				t.Errorf("%s: %v, want the place, %s", name, cause, place)
 			}
 		}
 		var log bytes.Buffer
 		p.tell(&s, slog.New(slog.NewTextHandler(&log, nil)))
-		if !strings.Contains(log.String(), c.log) || (c.log == "") != (log.Len() == 0) || c.off && strings.Contains(log.String(), "WARN") {
+		if !strings.Contains(log.String(), c.log) || (c.log == "") != (log.Len() == 0) || c.off &&
+			strings.Contains(log.String(), "WARN") {
 			t.Errorf("%s: the log says %q, want %q", name, log.String(), c.log)
 		}
 	}

@@ -18,7 +18,8 @@ type recorder struct{ writer *record.Writer }
 // newRecorder starts a recording as the settings ask for.
 func newRecorder(s *config.Server, log *slog.Logger) (*recorder, error) {
 	w, err := record.New(record.Config{
-		Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), MaxBytes: int64(s.RecordLimit), Logger: log,
+		Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), MaxBytes: int64(s.RecordLimit),
+		Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--record %s: %w", s.Record, err)

@@ -14,7 +14,9 @@ import (
 )
 
 // reloadPart reads the settings file again for each hangup, and has the repositories looked at.
-func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger) lifecycle.Part {
+func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
+	log *slog.Logger,
+) lifecycle.Part {
 	r := &reloader{
 		app: a, log: log, ask: ask,
 		apply: map[string]func(now, inForce *config.Server){
@@ -34,7 +36,8 @@ func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.D
 				inForce.ModelMemory = now.ModelMemory
 				models.SetMemoryBudget(int64(now.ModelMemory))
 			},
-			"watch-interval": func(now, inForce *config.Server) { inForce.WatchInterval = now.WatchInterval }, // see look
+			// see look
+			"watch-interval": func(now, inForce *config.Server) { inForce.WatchInterval = now.WatchInterval },
 		},
 		inForce: a.Server,
 	}
@@ -55,20 +58,22 @@ type reloader struct {
 	app *App
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
-	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a restart.
+	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a
+	// restart.
 	apply   map[string]func(now, inForce *config.Server)
 	inForce config.Server
 }
 
-// read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that nobody writes to would
-// hold up the reload for ever.
+// read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that
+// nobody writes to would hold up the reload for ever.
 func (r *reloader) read() (*Settings, error) {
 	info, err := os.Stat(string(r.app.Config))
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file and cannot be read again; name one with --config", r.app.Config)
+		return nil, fmt.Errorf("%s is not a regular file and cannot be read again; name one with --config",
+			r.app.Config)
 	}
 	return r.app.Reread()
 }
@@ -82,7 +87,8 @@ func (r *reloader) reload() {
 	}
 	now, err := r.read()
 	if err != nil {
-		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.app.Config), "cause", err)
+		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.app.Config),
+			"cause", err)
 		return
 	}
 	var applied, restart []string

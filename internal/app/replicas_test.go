@@ -59,8 +59,8 @@ func TestReplicasServe(t *testing.T) {
 	}
 }
 
-// TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: whoever is refused is told that it
-// is for the moment, and answers come from the next device, until none is left.
+// TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: whoever is refused is
+// told that it is for the moment, and answers come from the next device, until none is left.
 func TestALostDeviceInTheHouse(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
@@ -72,7 +72,8 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 	s := config.DefaultServer()
 	s.Devices = several
 	changed := make(chan *catalog.Snapshot, 1000)
-	h, err := newHouse(&s, slog.New(slog.DiscardHandler), surroundings{onChange: func(s *catalog.Snapshot) { changed <- s }, tryOnce: true})
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler),
+		surroundings{onChange: func(s *catalog.Snapshot) { changed <- s }, tryOnce: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,10 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 		callers.Go(func() {
 			for ctx.Err() == nil {
 				v := h.models.Snapshot().Model("walker").Version(1)
-				c := &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}}
+				c := &catalog.Call{
+					Version: v, Rows: 1,
+					Inputs: []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}},
+				}
 				err := h.models.Predict(t.Context(), c)
 				if err != nil && !errors.Is(err, catalog.ErrNotReady) {
 					t.Errorf("a request ended with %v", err)
@@ -106,7 +110,8 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 		}
 	}
 	for i, device := range several {
-		await("ready on "+device, func(v *catalog.Version) bool { return v.State == catalog.Ready && v.Device == device })
+		await("ready on "+device,
+			func(v *catalog.Version) bool { return v.State == catalog.Ready && v.Device == device })
 		if i+1 < len(several) {
 			h.models.LoseDevice(device, errors.New("fell off the bus"))
 		}
@@ -133,8 +138,16 @@ func TestSites(t *testing.T) {
 		want      []host.Site
 	}{
 		{"cpu", []modelrepo.Provider{modelrepo.CPU}, []host.Site{{Device: "cpu"}}},
-		{"cpu,cuda:0,cuda:2", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 1}}},
-		{"cuda:1,cpu", []modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, []host.Site{{Device: "cpu"}, {Device: "cuda:1", Rank: 1}}},
+		{
+			"cpu,cuda:0,cuda:2",
+			[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU},
+			[]host.Site{{Device: "cuda:0"}, {Device: "cuda:2"}, {Device: "cpu", Rank: 1}},
+		},
+		{
+			"cuda:1,cpu",
+			[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA},
+			[]host.Site{{Device: "cpu"}, {Device: "cuda:1", Rank: 1}},
+		},
 		{"cpu", []modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []host.Site{{Device: "cpu"}}},
 	} {
 		m := modelrepo.Defaults()

@@ -121,7 +121,8 @@ func (r *report) alike(versions []*catalog.Version, measured sharedsched.State) 
 	if len(versions) > 1 {
 		of = "versions"
 	}
-	fmt.Fprintf(r.out, "# model %s %s %s, %s", versions[0].Model, of, strings.Join(numbers, ", "), describeVersion(versions[0]))
+	fmt.Fprintf(r.out, "# model %s %s %s, %s", versions[0].Model, of, strings.Join(numbers, ", "),
+		describeVersion(versions[0]))
 	for i, v := range versions {
 		which := ""
 		if len(versions) > 1 {
@@ -150,7 +151,8 @@ func (r *report) takeover(m *catalog.Model) {
 		return
 	}
 	if how := differs(before.Signature, newest.Signature); how != "" {
-		r.note(fmt.Sprintf("model %s: version %d answers requests that name none, and does not take or return what version %d does: %s",
+		r.note(fmt.Sprintf("model %s: version %d answers requests that name none, and does not take or return what "+
+			"version %d does: %s",
 			m.Name, newest.Number, before.Number, how))
 	}
 }

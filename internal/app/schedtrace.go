@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so that it is told here.
+// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so that it is told
+// here.
 type traceFile struct {
 	log *slog.Logger
 
@@ -42,7 +43,8 @@ func (t *traceFile) Write(lines []byte) (int, error) {
 
 // cut is told once if the file does not keep up with the scheduler.
 func (t *traceFile) cut() {
-	t.log.Error("the scheduler is recorded no longer", "cause", "the disk does not keep up; the file ends with a line that says so")
+	t.log.Error("the scheduler is recorded no longer", "cause",
+		"the disk does not keep up; the file ends with a line that says so")
 }
 
 // close ends the file. The error is the first fault there was.

@@ -56,7 +56,8 @@ func TestTraceFileTellsFaultsOnce(t *testing.T) {
 }
 
 func TestTraceNowhere(t *testing.T) {
-	if _, err := createTrace(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "sched-trace") {
+	if _, err := createTrace(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "sched-trace") {
 		t.Errorf("error %v for a folder", err)
 	}
 }

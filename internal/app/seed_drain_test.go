@@ -42,7 +42,8 @@ batching: {batch_timeout: 1m}
 						t.Errorf("%d rows: an answer of shape %s", rows, shape)
 					}
 					e := answer.GetExecution()
-					if e.GetFlushReason() != weftv1.FlushReason_FLUSH_REASON_DRAIN || e.GetBatchRequests() != 3 || e.GetBatchRows() != 60 {
+					if e.GetFlushReason() != weftv1.FlushReason_FLUSH_REASON_DRAIN || e.GetBatchRequests() != 3 ||
+						e.GetBatchRows() != 60 {
 						t.Errorf("%d rows: %v", rows, e)
 					}
 				})

@@ -13,7 +13,8 @@ import (
 
 // TestFullQueueMakesCallersWait: with on_full: wait a hundred callers of a queue of two are all answered.
 func TestFullQueueMakesCallersWait(t *testing.T) {
-	r := serve(t, map[string]string{"patient": `{synth: {base: 1ms, ` + tensors + `}, batching: {mode: "off", max_queue: 2, on_full: wait}}`})
+	r := serve(t, map[string]string{"patient": `{synth: {base: 1ms, ` + tensors +
+		`}, batching: {mode: "off", max_queue: 2, on_full: wait}}`})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()

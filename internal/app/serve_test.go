@@ -49,7 +49,8 @@ func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a announcements) Handle(_ context.Context, r slog.Record) error {
 	to := map[string]chan string{
-		"metrics and health are served": a.http, "serving; models still loading": a.grpc, "admin API listening": a.admin,
+		"metrics and health are served": a.http, "serving; models still loading": a.grpc,
+		"admin API listening": a.admin,
 	}[r.Message]
 	r.Attrs(func(attr slog.Attr) bool {
 		if r.Message == "decisions of an earlier server are in force" {
@@ -84,7 +85,10 @@ func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 		adjust(c)
 	}
 	r := &running{signals: make(chan os.Signal, 2), result: make(chan error, 1)}
-	log := announcements{slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1), &r.inForce}
+	log := announcements{
+		slog.DiscardHandler, make(chan string, 1), make(chan string, 1), make(chan string, 1),
+		&r.inForce,
+	}
 	r.stop = sync.OnceFunc(func() { r.signals <- syscall.SIGTERM })
 	go func() { r.result <- c.serve(r.signals, slog.New(log)) }()
 	select {
@@ -114,7 +118,8 @@ func serveFrom(t testing.TB, repository string, adjust func(*App)) *running {
 	return r
 }
 
-// noLeaks waits until no goroutine is left but those that there were. A driver that is left behind may take its time on a slow machine.
+// noLeaks waits until no goroutine is left but those that there were. A driver that is left behind may take its time on
+// a slow machine.
 func noLeaks(t testing.TB, but goleak.Option) {
 	err := goleak.Find(but) // which itself tries for a while
 	for begin := time.Now(); err != nil && time.Since(begin) < weftest.Patience; {
@@ -192,9 +197,11 @@ func TestServeAnswersAndCounts(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"weft_batch_cost_per_flush_ms_sum", "weft_batch_flush_total", "weft_cost_estimate_error_ratio_count", "weft_device_busy_seconds_total",
+		"weft_batch_cost_per_flush_ms_sum", "weft_batch_flush_total", "weft_cost_estimate_error_ratio_count",
+		"weft_device_busy_seconds_total",
 	} {
-		if !regexp.MustCompile(`(?m)^` + name + `\{.*model="walker".*\} [1-9]|^` + name + `\{.*model="walker".*\} 0\.0*[1-9]`).MatchString(page) {
+		if !regexp.MustCompile(`(?m)^` + name + `\{.*model="walker".*\} [1-9]|^` + name +
+			`\{.*model="walker".*\} 0\.0*[1-9]`).MatchString(page) {
 			t.Errorf("%s is missing or zero:\n%s", name, page)
 		}
 	}
@@ -227,13 +234,15 @@ func TestWhileLoadingRequestsAreToldToWait(t *testing.T) {
 }
 
 func TestOverloadIsRefusedWithDetails(t *testing.T) {
-	r := serve(t, map[string]string{"busy": `{synth: {base: 20ms, ` + tensors + `}, batching: {mode: "off", max_queue: 10}}`})
+	r := serve(t, map[string]string{"busy": `{synth: {base: 20ms, ` + tensors +
+		`}, batching: {mode: "off", max_queue: 10}}`})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
 	const calls = 1000
 	ended, errs := weftest.Predict(ctx, r.conn, "busy", "x", calls)
-	if ended[codes.OK] < 10 || ended[codes.ResourceExhausted] == 0 || ended[codes.OK]+ended[codes.ResourceExhausted] != calls {
+	if ended[codes.OK] < 10 || ended[codes.ResourceExhausted] == 0 ||
+		ended[codes.OK]+ended[codes.ResourceExhausted] != calls {
 		t.Errorf("calls ended %v, want each OK or ResourceExhausted, and a queue of 10 answered", ended)
 	}
 	for _, err := range errs {
@@ -254,7 +263,8 @@ func TestOverloadIsRefusedWithDetails(t *testing.T) {
 		}
 	}
 	_, page := r.get(t, "/metrics")
-	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",slot="prod",version="1"} %d`, ended[codes.ResourceExhausted])
+	want := fmt.Sprintf(`weft_rejected_total{model="busy",reason="QUEUE_FULL",slot="prod",version="1"} %d`,
+		ended[codes.ResourceExhausted])
 	if !strings.Contains(page, want+"\n") {
 		t.Errorf("the metrics page lacks %s", want)
 	}

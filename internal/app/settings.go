@@ -13,7 +13,8 @@ type Settings struct {
 	config.Server
 }
 
-// Check returns everything that is wrong with the settings together, as config.Faults. They are named as flags, wherever they came from.
+// Check returns everything that is wrong with the settings together, as config.Faults. They are named as flags,
+// wherever they came from.
 func (s *Settings) Check() error {
 	faults := s.Server.Check()
 	if wrong := misplacedState(s.StateDir, s.Repositories); wrong != "" {

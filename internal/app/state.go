@@ -15,7 +15,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// misplacedState says why a directory cannot be the state directory: scans would take it for a model, or for a part of one. "" if it can.
+// misplacedState says why a directory cannot be the state directory: scans would take it for a model, or for a part of
+// one. "" if it can.
 func misplacedState(setting string, repositories []string) string {
 	if setting == config.StateDirNone || setting == config.StateDirAuto || setting == "" {
 		return ""
@@ -33,7 +34,8 @@ func misplacedState(setting string, repositories []string) string {
 		default:
 			is = fmt.Sprintf("would be taken for model %q of the repository, or for a part of it", first)
 		}
-		return fmt.Sprintf("%s %s; expected a directory outside of the repositories, or one such as %s", setting, is, filepath.Join(repository, ".weft-state"))
+		return fmt.Sprintf("%s %s; expected a directory outside of the repositories, or one such as %s", setting, is,
+			filepath.Join(repository, ".weft-state"))
 	}
 	return ""
 }
@@ -63,7 +65,8 @@ func openState(setting, repository string, log *slog.Logger) (s *decisions.Store
 	default:
 		s, err = decisions.Open(setting, log)
 		if _, inUse := errors.AsType[*decisions.InUseError](err); err != nil && !inUse {
-			err = fmt.Errorf("--state-dir %s cannot be used: %w; name a directory that this server may write to, and whose parent is there, or none", setting, err)
+			err = fmt.Errorf("--state-dir %s cannot be used: %w; name a directory that this server may write to, and "+
+				"whose parent is there, or none", setting, err)
 		}
 	}
 	return s, lifecycle.Part{Name: "state directory", Stop: func(context.Context) error { return s.Close() }}, err

@@ -40,7 +40,8 @@ func (r *running) answerers(t *testing.T, often int) map[int64]int {
 
 func (r *running) traffic(t *testing.T) *weftv1.GetTrafficResponse {
 	t.Helper()
-	answer, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
+	answer, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(t.Context(),
+		&weftv1.GetTrafficRequest{Model: "walker"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +63,8 @@ func again(t *testing.T, repository string, adjust func(*App), each ...func(t *t
 	}
 }
 
-// TestARolledBackVersionStaysAway rolls the newest version back, by the gate, and starts the server again: with the traffic of the
-// rollout, and without any, when the newest version would answer.
+// TestARolledBackVersionStaysAway rolls the newest version back, by the gate, and starts the server again: with the
+// traffic of the rollout, and without any, when the newest version would answer.
 func TestARolledBackVersionStaysAway(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
@@ -75,7 +76,8 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 			admin := weftv1.NewAdminServiceClient(r.admin)
 			start := &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
 				Model: "walker", BaselineVersion: 1, CandidateVersion: 2, Automatic: true, Stages: []float64{50, 100},
-				StageDuration: durationpb.New(time.Hour), Gate: &weftv1.Gate{MinRequests: 10, MinEpisodes: 10, MaxLatencyRatio: 1000, Outcome: "reward"},
+				StageDuration: durationpb.New(time.Hour),
+				Gate:          &weftv1.Gate{MinRequests: 10, MinEpisodes: 10, MaxLatencyRatio: 1000, Outcome: "reward"},
 			}}
 			if _, err := admin.StartRollout(t.Context(), start); err != nil {
 				t.Fatal(err)
@@ -89,7 +91,10 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 					t.Fatal(err)
 				}
 				reward := float64(-10*answer.GetModel().GetVersion()) + float64(i%3)
-				outcome := &weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: req.GetEpisodeId(), Reward: &reward}
+				outcome := &weftv1.ReportOutcomeRequest{
+					Model:     &weftv1.ModelSpec{Name: "walker"},
+					EpisodeId: req.GetEpisodeId(), Reward: &reward,
+				}
 				if _, err := client.ReportOutcome(t.Context(), outcome); err != nil {
 					t.Fatal(err)
 				}
@@ -111,17 +116,22 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 			}
 			now := r.traffic(t)
 			back := now.GetRolledBack()
-			if now.GetTraffic().GetRevision() != revision || now.GetTraffic().GetSource() != "rollout" || now.GetDecidedBy() != "gate" ||
-				time.Since(now.GetDecidedAt().AsTime()) > weftest.Patience || len(back) != 1 || back[0].GetVersion() != 2 ||
+			if now.GetTraffic().GetRevision() != revision || now.GetTraffic().GetSource() != "rollout" ||
+				now.GetDecidedBy() != "gate" ||
+				time.Since(now.GetDecidedAt().AsTime()) > weftest.Patience || len(back) != 1 ||
+				back[0].GetVersion() != 2 ||
 				!strings.Contains(back[0].GetReason(), "ROLLBACK") {
 				t.Errorf("the traffic is %v, was revision %d", now, revision)
 			}
-			rollout, err := weftv1.NewModelServiceClient(r.conn).GetRollout(t.Context(), &weftv1.GetRolloutRequest{Model: "walker"})
-			if steps := rollout.GetRollout().GetSteps(); err != nil || len(steps) != 2 || steps[1].GetBy() != "gate" || steps[0].GetBy() == "gate" {
+			rollout, err := weftv1.NewModelServiceClient(r.conn).GetRollout(t.Context(),
+				&weftv1.GetRolloutRequest{Model: "walker"})
+			if steps := rollout.GetRollout().GetSteps(); err != nil || len(steps) != 2 || steps[1].GetBy() != "gate" ||
+				steps[0].GetBy() == "gate" {
 				t.Errorf("the rollout is %v, %v", rollout, err)
 			}
 			admin := weftv1.NewAdminServiceClient(r.admin)
-			set, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{Revision: revision}})
+			set, err := admin.SetTraffic(t.Context(),
+				&weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{Revision: revision}})
 			if err != nil || set.GetTraffic().GetRevision() != revision+1 {
 				t.Errorf("a change on the revision from before the restart: %v, %v", set, err)
 			}
@@ -137,7 +147,8 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 			}
 			admin := weftv1.NewAdminServiceClient(r.admin)
 			named := &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 2, Weight: 1}}}
-			if _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker", Traffic: named}); err != nil {
+			if _, err := admin.SetTraffic(t.Context(),
+				&weftv1.SetTrafficRequest{Model: "walker", Traffic: named}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -145,7 +156,8 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 			if got := r.answerers(t, 50); got[2] != 50 || len(r.traffic(t).GetRolledBack()) != 0 {
 				t.Errorf("an operator gave it the traffic, and the versions answered so often: %v", got)
 			}
-			weftest.SetManifest(t, repository, "walker", quickWith("versions: {policy: all}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
+			weftest.SetManifest(t, repository,
+				"walker", quickWith("versions: {policy: all}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
 		},
 		func(t *testing.T, r *running) { // the manifest's traffic changed while no server ran
 			if got := r.answerers(t, 50); got[1] != 50 {
@@ -169,18 +181,24 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			}
 			admin := weftv1.NewAdminServiceClient(r.admin)
 			for version := int64(1); version <= 3; version++ {
-				if _, err := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: version}); err != nil {
+				if _, err := admin.LoadVersion(t.Context(),
+					&weftv1.LoadVersionRequest{Model: "walker", Version: version}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			label, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 1})
+			label, err := admin.SetLabel(t.Context(),
+				&weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 1})
 			if err != nil || !label.GetPersisted() {
 				t.Fatal(label, err)
 			}
-			if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: 4}); err != nil {
+			if _, err := admin.UnloadVersion(t.Context(),
+				&weftv1.UnloadVersionRequest{Model: "walker", Version: 4}); err != nil {
 				t.Fatal(err)
 			}
-			start := &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: "walker", BaselineVersion: 2, CandidateVersion: 3, Stages: []float64{1, 50, 100}}}
+			start := &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+				Model: "walker", BaselineVersion: 2,
+				CandidateVersion: 3, Stages: []float64{1, 50, 100},
+			}}
 			if _, err := admin.StartRollout(t.Context(), start); err != nil {
 				t.Fatal(err)
 			}
@@ -189,13 +207,15 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			}
 		},
 		func(t *testing.T, r *running) {
-			const before, after = "model=walker split=[baseline: version 2, weight 50 candidate: version 3, weight 50] shadow=[] revision=3 source=rollout by=127.0.0.1:",
+			const before, after = "model=walker split=[baseline: version 2, weight 50 candidate: version 3, weight " +
+				"50] shadow=[] revision=3 source=rollout by=127.0.0.1:",
 				"labels=map[stable:1] loaded_by_hand=[1 2 3] unloaded_by_hand=[4] "
 			if !strings.HasPrefix(r.inForce, before) || !strings.HasSuffix(r.inForce, after) {
 				t.Errorf("the log tells that in force is %s", r.inForce)
 			}
 			text, err := os.ReadFile(filepath.Join(repository, ".weft-state", "walker.json"))
-			if by := "    \"4\": {\n      \"loaded\": false,\n      \"by\": \"127.0.0.1:"; err != nil || !strings.Contains(string(text), by) {
+			if by := "    \"4\": {\n      \"loaded\": false,\n      \"by\": \"127.0.0.1:"; err != nil ||
+				!strings.Contains(string(text), by) {
 				t.Errorf("who unloaded a version is not kept: %v\n%s", err, text)
 			}
 			r.until(t, "what was loaded by hand is ready, and what was unloaded is not", func(m *weftv1.Model) bool {
@@ -204,7 +224,8 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			if got := r.answerers(t, 50); got[2] < 10 || got[3] < 10 || got[2]+got[3] != 50 {
 				t.Errorf("half way through a rollout the versions answered so often: %v", got)
 			}
-			answer, err := weftv1.NewModelServiceClient(r.admin).GetRollout(t.Context(), &weftv1.GetRolloutRequest{Model: "walker"})
+			answer, err := weftv1.NewModelServiceClient(r.admin).GetRollout(t.Context(),
+				&weftv1.GetRolloutRequest{Model: "walker"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,12 +234,16 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 			for _, step := range answer.GetRollout().GetSteps() {
 				fmt.Fprintf(out, "\n%s (%s)", step.GetReason(), step.GetBy())
 			}
-			for _, part := range []string{"RUNNING", "started by hand (127.0.0.1:", "asked for by hand (127.0.0.1:", "the evidence begins anew (weft)"} {
+			for _, part := range []string{
+				"RUNNING", "started by hand (127.0.0.1:", "asked for by hand (127.0.0.1:",
+				"the evidence begins anew (weft)",
+			} {
 				if !strings.Contains(out.String(), part) {
 					t.Errorf("the rollout does not tell %q:\n%s", part, out)
 				}
 			}
-			if _, err := weftv1.NewAdminServiceClient(r.admin).AdvanceRollout(t.Context(), &weftv1.AdvanceRolloutRequest{Model: "walker"}); err != nil {
+			if _, err := weftv1.NewAdminServiceClient(r.admin).AdvanceRollout(t.Context(),
+				&weftv1.AdvanceRolloutRequest{Model: "walker"}); err != nil {
 				t.Errorf("the rollout does not go on: %v", err)
 			}
 			// What the traffic names goes while no server runs.
@@ -261,20 +286,25 @@ func TestAServerStartsWithNothingLoaded(t *testing.T) {
 func TestWhereTheStateMayBe(t *testing.T) {
 	dir := t.TempDir()
 	repository, link := filepath.Join(dir, "models"), filepath.Join(dir, "link")
-	if err := errors.Join(os.MkdirAll(filepath.Join(repository, "walker", "1"), 0o755), os.Symlink(repository, link)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(repository, "walker", "1"), 0o755),
+		os.Symlink(repository, link)); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
 	const model = "would be taken for model"
 	for state, want := range map[string]string{
-		"auto": "", "none": "", "": "", "state": "", "models/.state": "", "models/.state/of/one": "", "models/walker/../../x": "", "models-state": "",
-		"models": "is the repository itself", "link": "is the repository itself", "models/.": "is the repository itself",
-		"models/state": model, "models/walker": model, "models/walker/1": model, "link/walker/.state": model, "models/not/there/yet": model,
+		"auto": "", "none": "", "": "", "state": "", "models/.state": "", "models/.state/of/one": "",
+		"models/walker/../../x": "", "models-state": "",
+		"models": "is the repository itself", "link": "is the repository itself",
+		"models/.":     "is the repository itself",
+		"models/state": model, "models/walker": model, "models/walker/1": model, "link/walker/.state": model,
+		"models/not/there/yet": model,
 	} {
 		c := Settings{Repositories: []string{"elsewhere", link}, Server: config.DefaultServer()}
 		c.StateDir = state
 		err := c.Check()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "--state-dir: "+state+" "+want)) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), "--state-dir: "+state+" "+want)) {
 			t.Errorf("--state-dir %s: %v; want %q", state, err, want)
 		}
 	}
@@ -291,14 +321,16 @@ func TestStateDirectory(t *testing.T) {
 		t.Helper()
 		c := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
 		c.Listen, c.HTTP, c.AdminListen, c.StateDir = "127.0.0.1:0", "", "", dir
-		if err := c.serve(make(chan os.Signal, 1), newLogger(os.Stderr, &c.Server, &c.level)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.serve(make(chan os.Signal, 1), newLogger(os.Stderr, &c.Server, &c.level)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("--state-dir %s: %v; want that %s", dir, err, want)
 		}
 	}
 	first := func(r *running) {
 		t.Helper()
 		traffic := &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}}}
-		if _, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker", Traffic: traffic}); err != nil {
+		if _, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(t.Context(),
+			&weftv1.SetTrafficRequest{Model: "walker", Traffic: traffic}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -314,13 +346,15 @@ func TestStateDirectory(t *testing.T) {
 		if got := r.answerers(t, 5); got[1] != 5 {
 			t.Errorf("without a state directory, the traffic is not divided: %v", got)
 		}
-		label, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "walker", Label: "a", Version: 1})
+		label, err := weftv1.NewAdminServiceClient(r.admin).SetLabel(t.Context(),
+			&weftv1.SetLabelRequest{Model: "walker", Label: "a", Version: 1})
 		if err != nil || label.GetPersisted() || !strings.Contains(label.GetNotPersistedBecause(), "--state-dir") {
 			t.Errorf("a label: %v, %v", label, err)
 		}
-		started, err := weftv1.NewAdminServiceClient(r.admin).StartRollout(t.Context(), &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
-			Model: "walker", BaselineVersion: 1, CandidateVersion: 2, Stages: []float64{1, 100},
-		}})
+		started, err := weftv1.NewAdminServiceClient(r.admin).StartRollout(t.Context(),
+			&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+				Model: "walker", BaselineVersion: 1, CandidateVersion: 2, Stages: []float64{1, 100},
+			}})
 		if err != nil || !strings.Contains(started.GetNotPersistedBecause(), "the server has no state directory") {
 			t.Errorf("starting a rollout: %v, %v", started, err)
 		}
@@ -333,13 +367,16 @@ func TestStateDirectory(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(state, "walker.json.tmp"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker"})
-		if got := r.answerers(t, 5); status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), state) || got[1] != 5 {
+		_, err := weftv1.NewAdminServiceClient(r.admin).SetTraffic(t.Context(),
+			&weftv1.SetTrafficRequest{Model: "walker"})
+		if got := r.answerers(t, 5); status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), state) ||
+			got[1] != 5 {
 			t.Errorf("a change that cannot be kept: %v; the versions answered so often: %v", err, got)
 		}
 	})
 	missing := filepath.Join(state, "not", "there")
-	fails(missing, "--state-dir "+missing+" cannot be used: mkdir "+missing+": no such file or directory; name a directory that this server may write to")
+	fails(missing, "--state-dir "+missing+" cannot be used: mkdir "+missing+
+		": no such file or directory; name a directory that this server may write to")
 	if entries, err := os.ReadDir(repository); err != nil || len(entries) != 1 {
 		t.Errorf("in the repository there are %v, %v; want the model alone", entries, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// takeovers tells of versions that answer instead of others and do not take or return what these did: clients that name no version
-// would fail from then on, and see no cause.
+// takeovers tells of versions that answer instead of others and do not take or return what these did: clients that name
+// no version would fail from then on, and see no cause.
 type takeovers struct {
 	log      *slog.Logger
 	followed *catalog.Snapshot
@@ -25,7 +25,10 @@ type takeover struct {
 }
 
 func newTakeovers(log *slog.Logger) *takeovers {
-	return &takeovers{log: log, followed: &catalog.Snapshot{}, latest: map[string]*catalog.Version{}, told: map[takeover]string{}}
+	return &takeovers{
+		log: log, followed: &catalog.Snapshot{}, latest: map[string]*catalog.Version{},
+		told: map[takeover]string{},
+	}
 }
 
 // follow looks at a snapshot. The next must not come before it returns.
@@ -50,7 +53,8 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 		}
 		which, how := takeover{m.Name, v.Number, before.Number}, differs(before.Signature, v.Signature)
 		if how != "" && t.told[which] != how {
-			t.log.Warn("a version answers requests that name none, and does not take or return what the one before it did",
+			t.log.Warn("a version answers requests that name none, and does not take or return what the one before it "+
+				"did",
 				"model", m.Name, "version", v.Number, "before", before.Number, "difference", how)
 		}
 		t.told[which] = how
@@ -75,7 +79,8 @@ func nextBelow(m *catalog.Model, v *catalog.Version) *catalog.Version {
 	return nil
 }
 
-// differs tells how a newer signature does not fit requests that were made for the older; "" if it does. More outputs harm nobody.
+// differs tells how a newer signature does not fit requests that were made for the older; "" if it does. More outputs
+// harm nobody.
 func differs(before, newer *tensor.Signature) string {
 	if before == nil || newer == nil {
 		return ""
@@ -100,8 +105,10 @@ func differs(before, newer *tensor.Signature) string {
 			return fmt.Sprintf("it has no output %q", out.Name)
 		}
 		// An output whose size is open on one side is as large as before for inputs that fit both.
-		if now := newer.Outputs[i]; now.DType != out.DType || !fits(out.Shape, now.Shape) && !fits(now.Shape, out.Shape) {
-			return fmt.Sprintf("its output %q is %v %v, was %v %v", out.Name, now.DType, now.Shape, out.DType, out.Shape)
+		if now := newer.Outputs[i]; now.DType != out.DType || !fits(out.Shape, now.Shape) &&
+			!fits(now.Shape, out.Shape) {
+			return fmt.Sprintf("its output %q is %v %v, was %v %v", out.Name, now.DType, now.Shape, out.DType,
+				out.Shape)
 		}
 	}
 	return ""

@@ -27,15 +27,27 @@ func TestTakeovers(t *testing.T) {
 		now  *tensor.Signature
 		want string
 	}{
-		"the same":       {signature(spec("obs", -1, 99), spec("action", -1, 29)), ""},
-		"more open":      {signature(spec("obs", -1, -1), spec("action", -1, -1)), ""},
-		"narrower":       {signature(spec("obs", -1, 48), spec("action", -1, 29)), `its input \"obs\" is fp32 [?,48], was fp32 [?,99]`},
-		"another dtype":  {signature(half, spec("action", -1, 29)), `its input \"obs\" is fp16 [?,99], was fp32 [?,99]`},
-		"only one row":   {signature(spec("obs", 1, 99), spec("action", 1, 29)), `its input \"obs\" is fp32 [1,99], was fp32 [?,99]`},
+		"the same":  {signature(spec("obs", -1, 99), spec("action", -1, 29)), ""},
+		"more open": {signature(spec("obs", -1, -1), spec("action", -1, -1)), ""},
+		"narrower": {
+			signature(spec("obs", -1, 48), spec("action", -1, 29)),
+			`its input \"obs\" is fp32 [?,48], was fp32 [?,99]`,
+		},
+		"another dtype": {
+			signature(half, spec("action", -1, 29)),
+			`its input \"obs\" is fp16 [?,99], was fp32 [?,99]`,
+		},
+		"only one row": {
+			signature(spec("obs", 1, 99), spec("action", 1, 29)),
+			`its input \"obs\" is fp32 [1,99], was fp32 [?,99]`,
+		},
 		"another name":   {signature(spec("state", -1, 99), spec("action", -1, 29)), `it wants an input \"state\"`},
 		"another output": {signature(spec("obs", -1, 99), spec("q", -1, 29)), `it has no output \"action\"`},
-		"other actions":  {signature(spec("obs", -1, 99), spec("action", -1, 12)), `its output \"action\" is fp32 [?,12], was fp32 [?,29]`},
-		"no input":       {&tensor.Signature{Outputs: was.Outputs}, `it has no input \"obs\"`},
+		"other actions": {
+			signature(spec("obs", -1, 99), spec("action", -1, 12)),
+			`its output \"action\" is fp32 [?,12], was fp32 [?,29]`,
+		},
+		"no input": {&tensor.Signature{Outputs: was.Outputs}, `it has no input \"obs\"`},
 		"more outputs": {&tensor.Signature{
 			Inputs: was.Inputs, Outputs: []tensor.Spec{spec("value", -1), spec("action", -1, 29)},
 		}, ""},
@@ -43,11 +55,13 @@ func TestTakeovers(t *testing.T) {
 		for order, snapshots := range map[string][]*catalog.Snapshot{
 			"the old one first": {
 				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was)}})},
-				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
+				{Models: catalog.ByName(
+					&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
 			},
 			"the new one first": {
 				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(9, c.now)}})},
-				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
+				{Models: catalog.ByName(
+					&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was), version(9, c.now)}})},
 			},
 			"one instead of the other": {
 				{Models: catalog.ByName(&catalog.Model{Name: "kick", Versions: []*catalog.Version{version(2, was)}})},
@@ -70,7 +84,8 @@ func TestTakeovers(t *testing.T) {
 				want = ""
 			}
 			lines := strings.Count(log.String(), "\n")
-			if want == "" && lines > 0 || want != "" && (lines != 1 || !strings.Contains(log.String(), `version=9 before=2 difference="`+want+`"`)) {
+			if want == "" && lines > 0 || want != "" &&
+				(lines != 1 || !strings.Contains(log.String(), `version=9 before=2 difference="`+want+`"`)) {
 				t.Errorf("%s, %s: %q, want %q once", name, order, log.String(), want)
 			}
 		}

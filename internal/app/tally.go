@@ -49,6 +49,7 @@ func (e *nothingLoadedError) Error() string {
 	for _, f := range e.failed {
 		names = append(names, f.name)
 	}
-	return fmt.Sprintf("no model could be loaded (%s), as told above and by weft check; a server starts only if it can serve one at least, and ends instead of trying again",
+	return fmt.Sprintf("no model could be loaded (%s), as told above and by weft check; a server starts only if it "+
+		"can serve one at least, and ends instead of trying again",
 		strings.Join(names, ", "))
 }

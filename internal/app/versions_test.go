@@ -57,7 +57,8 @@ func ready(m *weftv1.Model) string {
 	return fmt.Sprint(versions)
 }
 
-// TestNewVersionTakesOver adds versions while requests are coming: each takes over from the one before, and no request fails.
+// TestNewVersionTakesOver adds versions while requests are coming: each takes over from the one before, and no request
+// fails.
 func TestNewVersionTakesOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 4 seconds")
@@ -104,7 +105,9 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 	for version := 1; version <= 2; version++ {
 		weftest.AddVersion(t, repository, "walker", version)
 	}
-	weftest.SetManifest(t, repository, "walker", quickWith("versions: {policy: all, labels: {stable: 1}}", "traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
+	weftest.SetManifest(t, repository,
+		"walker", quickWith("versions: {policy: all, labels: {stable: 1}}",
+			"traffic: {split: [{slot: a, version: 1, weight: 1}]}"))
 	r := serveFrom(t, repository, watched)
 	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
 	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
@@ -119,10 +122,12 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 		return answer
 	}
 	if got := ask("e1", false); got.GetModel().GetVersion() != 1 || got.GetExecution().GetSlot() != "a" {
-		t.Fatalf("version %d in slot %q answered, want 1 in a", got.GetModel().GetVersion(), got.GetExecution().GetSlot())
+		t.Fatalf("version %d in slot %q answered, want 1 in a", got.GetModel().GetVersion(),
+			got.GetExecution().GetSlot())
 	}
 
-	before, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
+	before, err := weftv1.NewModelServiceClient(r.conn).GetTraffic(t.Context(),
+		&weftv1.GetTrafficRequest{Model: "walker"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +144,8 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 		t.Errorf("the running episode went to version %d", got)
 	}
 	if got := ask("e2", false); got.GetModel().GetVersion() != 2 || got.GetExecution().GetSlot() != "b" {
-		t.Errorf("a new episode went to version %d in slot %q", got.GetModel().GetVersion(), got.GetExecution().GetSlot())
+		t.Errorf("a new episode went to version %d in slot %q", got.GetModel().GetVersion(),
+			got.GetExecution().GetSlot())
 	}
 	ask("e1", true)
 	if got := ask("e1", false).GetModel().GetVersion(); got != 2 {
@@ -150,23 +156,27 @@ func TestTrafficStaysWithEpisodes(t *testing.T) {
 		"no such version": {Split: []*weftv1.TrafficSlot{{Slot: "b", Version: 7, Weight: 1}}},
 		"no weight":       {Split: []*weftv1.TrafficSlot{{Slot: "b", Version: 2}}},
 	} {
-		if _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "walker", Traffic: bad}); err == nil {
+		if _, err := admin.SetTraffic(t.Context(),
+			&weftv1.SetTrafficRequest{Model: "walker", Traffic: bad}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); status.Code(err) != codes.FailedPrecondition {
+	if _, err := admin.UnloadVersion(t.Context(),
+		&weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("unloading a version that a label names: %v", err)
 	}
 	moved, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "walker", Label: "stable", Version: 2})
 	if err != nil || !moved.GetPersisted() {
 		t.Fatalf("moving a label: %v, %v", moved, err)
 	}
-	if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); err != nil {
+	if _, err := admin.UnloadVersion(t.Context(),
+		&weftv1.UnloadVersionRequest{Model: "walker", Version: 1}); err != nil {
 		t.Errorf("unloading a version that nothing names: %v", err)
 	}
 }
 
-// TestNewVersionWaitsForEpisodes adds a version while an episode runs on the one before: that stays until the episode has ended.
+// TestNewVersionWaitsForEpisodes adds a version while an episode runs on the one before: that stays until the episode
+// has ended.
 func TestNewVersionWaitsForEpisodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 3 seconds")
@@ -253,31 +263,35 @@ func TestVersionsByHand(t *testing.T) {
 	}
 	weftest.SetManifest(t, repository, "walker", "synth: {base: soon}")
 	if _, err := load(2); status.Code(err) != codes.FailedPrecondition ||
-		!strings.Contains(err.Error(), "walker/model.yaml:1:9: synth.base: expected a duration") || strings.Contains(err.Error(), "soon") {
+		!strings.Contains(err.Error(), "walker/model.yaml:1:9: synth.base: expected a duration") ||
+		strings.Contains(err.Error(), "soon") {
 		t.Errorf("loading a version of a model whose manifest is faulty: %v", err)
 	}
 	for version := int64(1); version <= 2; version++ {
-		if _, err := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "walker", Version: version}); err != nil {
+		if _, err := admin.UnloadVersion(t.Context(),
+			&weftv1.UnloadVersionRequest{Model: "walker", Version: version}); err != nil {
 			t.Error(err)
 		}
 	}
 	r.until(t, "the model has no version", func(m *weftv1.Model) bool { return len(m.GetVersions()) == 0 })
 	_, err = weftv1.NewPredictionServiceClient(r.conn).Predict(t.Context(), weftest.Request("walker", 1))
-	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "unloaded by hand; load one with LoadVersion") {
+	if status.Code(err) != codes.NotFound ||
+		!strings.Contains(err.Error(), "unloaded by hand; load one with LoadVersion") {
 		t.Errorf("a request to a model without versions: %v", err)
 	}
 }
 
-// TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: what is there is served,
-// versions come and go, and only who asks for the missing one is told so.
+// TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: what is
+// there is served, versions come and go, and only who asks for the missing one is told so.
 func TestMissingVersionsTakeNothingDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 4 seconds")
 	}
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
-	weftest.SetManifest(t, repository, "walker", quickWith("versions: {policy: {latest: 1}, labels: {stable: 9, old: 1}}",
-		"traffic: {split: [{slot: a, version: 9, weight: 99}, {slot: b, version: 1, weight: 1}]}"))
+	weftest.SetManifest(t, repository,
+		"walker", quickWith("versions: {policy: {latest: 1}, labels: {stable: 9, old: 1}}",
+			"traffic: {split: [{slot: a, version: 9, weight: 99}, {slot: b, version: 1, weight: 1}]}"))
 	r := serveFrom(t, repository, watched)
 	r.awaitReady(t)
 	client, admin := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin)
@@ -287,7 +301,8 @@ func TestMissingVersionsTakeNothingDown(t *testing.T) {
 	}
 	for i := 0; answer.GetExecution().GetFailedOverFrom() != 9; i++ {
 		if answer.GetModel().GetVersion() != 1 || i > 1000 {
-			t.Fatalf("version %d answered, for %d", answer.GetModel().GetVersion(), answer.GetExecution().GetFailedOverFrom())
+			t.Fatalf("version %d answered, for %d", answer.GetModel().GetVersion(),
+				answer.GetExecution().GetFailedOverFrom())
 		}
 		req := weftest.Request("walker", 1)
 		req.RequestId = strconv.Itoa(i)
@@ -298,7 +313,8 @@ func TestMissingVersionsTakeNothingDown(t *testing.T) {
 	byLabel := weftest.Request("walker", 1)
 	byLabel.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "stable"}
 	_, err = client.Predict(t.Context(), byLabel)
-	if want := `the label "stable" of model "walker" names version 9, which is not there; there is 1`; status.Code(err) != codes.NotFound ||
+	if want := `the label "stable" of model "walker" names version 9, which is not there; there is 1`; status.Code(
+		err) != codes.NotFound ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("a request by the label of a missing version: %v\nwant NotFound, %s", err, want)
 	}
@@ -309,7 +325,8 @@ func TestMissingVersionsTakeNothingDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	weftest.AddVersion(t, repository, "walker", 6)
-	r.until(t, "another one takes its place, beside the one that is named", func(m *weftv1.Model) bool { return ready(m) == "[1 6]" })
+	r.until(t, "another one takes its place, beside the one that is named",
+		func(m *weftv1.Model) bool { return ready(m) == "[1 6]" })
 	if _, err := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "walker", Version: 5}); err != nil {
 		t.Errorf("loading a version by hand: %v", err)
 	}
@@ -338,7 +355,8 @@ func TestShadowAndOutcomes(t *testing.T) {
 		"traffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 2, sample: 1.0}]}"))
 	r := serveFrom(t, repository, nil)
 	r.until(t, "both versions are ready", func(m *weftv1.Model) bool { return ready(m) == "[1 2]" })
-	client, admin, models := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin), weftv1.NewModelServiceClient(r.conn)
+	client, admin, models := weftv1.NewPredictionServiceClient(r.conn), weftv1.NewAdminServiceClient(r.admin),
+		weftv1.NewModelServiceClient(r.conn)
 	play := func(episode string, reward func(version int64) float64) {
 		t.Helper()
 		req := weftest.Request("walker", 1)
@@ -348,7 +366,8 @@ func TestShadowAndOutcomes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{
-			Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: episode, Reward: new(reward(answer.GetModel().GetVersion())),
+			Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: episode,
+			Reward: new(reward(answer.GetModel().GetVersion())),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -407,7 +426,8 @@ func TestShadowAndOutcomes(t *testing.T) {
 			}
 			unfinished := int64(0)
 			for name, e := range map[string]*weftv1.EpisodeCounts{
-				"baseline": rollout.GetReport().GetBaselineEpisodes(), "candidate": rollout.GetReport().GetCandidateEpisodes(),
+				"baseline":  rollout.GetReport().GetBaselineEpisodes(),
+				"candidate": rollout.GetReport().GetCandidateEpisodes(),
 			} {
 				unfinished += e.GetUnfinished()
 				if e.GetReported() < 10 || e.GetBegun() != e.GetReported()+e.GetUnfinished() || e.GetLost() != 0 {
@@ -417,19 +437,22 @@ func TestShadowAndOutcomes(t *testing.T) {
 			if unfinished != endless {
 				t.Errorf("%d unfinished episodes, want %d", unfinished, endless)
 			}
-			if all := rollout.GetReport().GetCodes(); len(all) != 1 || all[0].GetCode() != "OK" || all[0].GetCandidate() < 10 {
+			if all := rollout.GetReport().GetCodes(); len(all) != 1 || all[0].GetCode() != "OK" ||
+				all[0].GetCandidate() < 10 {
 				t.Errorf("codes of the last stage: %v, want at least 10 of the candidate answered", all)
 			}
 			break
 		}
 	}
 	traffic, err := models.GetTraffic(t.Context(), &weftv1.GetTrafficRequest{Model: "walker"})
-	if err != nil || len(traffic.GetTraffic().GetSplit()) != 1 || traffic.GetTraffic().GetSplit()[0].GetVersion() != 2 || len(traffic.GetTraffic().GetShadow()) != 1 {
+	if err != nil || len(traffic.GetTraffic().GetSplit()) != 1 ||
+		traffic.GetTraffic().GetSplit()[0].GetVersion() != 2 || len(traffic.GetTraffic().GetShadow()) != 1 {
 		t.Errorf("traffic after the promotion: %v, %v; want all for version 2, and the shadow as it was", traffic, err)
 	}
 }
 
-// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, and what came of them.
+// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, and
+// what came of them.
 func TestRecording(t *testing.T) {
 	repository, recordings := t.TempDir(), t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
@@ -478,13 +501,17 @@ func TestRecording(t *testing.T) {
 			Model: "walker", Version: 1, Slot: "prod", Episode: req.GetEpisodeId(), Request: req, Response: answer,
 		}
 		if diff := cmp.Diff(want, entry, protocmp.Transform(), cmpopts.IgnoreFields(record.Entry{}, "At", "LimitUs",
-			"QueueUs", "ComputeUs", "DeviceUs", "Device", "BatchRequests", "BatchRows", "Executions", "FlushReason")); diff != "" {
+			"QueueUs", "ComputeUs", "DeviceUs", "Device", "BatchRequests", "BatchRows", "Executions",
+			"FlushReason")); diff != "" {
 			t.Errorf("entry %d (-sent and answered +recorded):\n%s", n, diff)
 		}
-		if entry.At.Before(began) || entry.At.After(ended) || entry.LimitUs <= 0 || entry.LimitUs > weftest.Patience.Microseconds() {
-			t.Errorf("entry %d is of %v, limit %d us; want a time from %v to %v, and the limit of %v", n, entry.At, entry.LimitUs, began, ended, weftest.Patience)
+		if entry.At.Before(began) || entry.At.After(ended) || entry.LimitUs <= 0 ||
+			entry.LimitUs > weftest.Patience.Microseconds() {
+			t.Errorf("entry %d is of %v, limit %d us; want a time from %v to %v, and the limit of %v", n, entry.At,
+				entry.LimitUs, began, ended, weftest.Patience)
 		}
-		if x := answer.GetExecution(); entry.ComputeUs != x.GetComputeUs() || entry.Device != x.GetDevice() || entry.Executions != x.GetExecutions() {
+		if x := answer.GetExecution(); entry.ComputeUs != x.GetComputeUs() || entry.Device != x.GetDevice() ||
+			entry.Executions != x.GetExecutions() {
 			t.Errorf("entry %d is %+v, the answer said %v", n, entry, x)
 		}
 	}

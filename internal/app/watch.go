@@ -9,15 +9,18 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// watchPart keeps what is served in line with the repositories, from the first listing on. It looks at once when it is asked, by the
-// interval that is to be from then on.
-func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration, h *house, log *slog.Logger) lifecycle.Part {
+// watchPart keeps what is served in line with the repositories, from the first listing on. It looks at once when it is
+// asked, by the interval that is to be from then on.
+func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration,
+	h *house, log *slog.Logger,
+) lifecycle.Part {
 	return untilStopped("repository watch", func(ctx context.Context) error {
-		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Ask: ask, Logger: log}, func(l modelrepo.Listing) {
-			tellOddities(l, latest, log)
-			latest = l
-			h.follow(l, log)
-		})
+		return r.Watch(ctx, modelrepo.WatchConfig{Interval: interval, Ask: ask, Logger: log},
+			func(l modelrepo.Listing) {
+				tellOddities(l, latest, log)
+				latest = l
+				h.follow(l, log)
+			})
 	})
 }
 
@@ -34,7 +37,8 @@ func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 	}
 }
 
-// follow has what is served follow a listing. It does not wait for it, lest what takes long to load holds up the next listing.
+// follow has what is served follow a listing. It does not wait for it, lest what takes long to load holds up the next
+// listing.
 func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
 	if err := h.library.loadFor(l); err != nil {
 		log.Error("models that need ONNX Runtime cannot be loaded", "cause", err)

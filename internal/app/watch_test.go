@@ -18,7 +18,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestOdditiesAreToldAsTheyAppear: what is passed over at the start is told then, and what comes later when it comes, each once.
+// TestOdditiesAreToldAsTheyAppear: what is passed over at the start is told then, and what comes later when it comes,
+// each once.
 func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)

@@ -23,23 +23,27 @@ func sleepsInTests(t *tree) []string {
 	return complaints
 }
 
-// clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, and of everything they
-// are made of; scheduler*.go is the shell that brings both to the scheduler, and schedtest what tests put around that.
+// clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, and of
+// everything they are made of; scheduler*.go is the shell that brings both to the scheduler, and schedtest what tests
+// put around that.
 func clockInCore(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
-		if f.test || !covers("sharedsched/...", f.dir) && f.dir != "runtime/residency" || f.dir == "sharedsched/schedtest" ||
+		if f.test || !covers("sharedsched/...", f.dir) && f.dir != "runtime/residency" ||
+			f.dir == "sharedsched/schedtest" ||
 			f.dir == "sharedsched" && strings.HasPrefix(f.name, "scheduler") {
 			continue
 		}
 		for _, use := range f.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Sleep",
 			"Tick", "NewTicker", "NewTimer", "Timer", "Ticker") {
-			complaints = append(complaints, fmt.Sprintf("%s: time.%s: a state machine is told the time; only sharedsched/scheduler*.go may look",
-				f.at(use.Pos()), use.Sel.Name))
+			complaints = append(complaints,
+				fmt.Sprintf("%s: time.%s: a state machine is told the time; only sharedsched/scheduler*.go may look",
+					f.at(use.Pos()), use.Sel.Name))
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			if n, ok := n.(*ast.GoStmt); ok {
-				complaints = append(complaints, f.at(n.Pos())+": a state machine starts no goroutine; only sharedsched/scheduler*.go does")
+				complaints = append(complaints,
+					f.at(n.Pos())+": a state machine starts no goroutine; only sharedsched/scheduler*.go does")
 			}
 			return true
 		})
@@ -67,14 +71,18 @@ func TestClockInCore(t *testing.T) { holds(t, clockInCore) }
 func TestClockInCoreComplains(t *testing.T) {
 	for _, call := range []string{"Now()", "Since(x)", "After(1)", "NewTimer(1)"} {
 		src := "import \"time\"\nvar x time.Time\nvar _ = time." + call + "\n"
-		wantComplaint(t, clockInCore, map[string]string{"sharedsched/core_pick.go": src}, "time."+strings.TrimRight(call, "(x1)"))
+		wantComplaint(t, clockInCore, map[string]string{"sharedsched/core_pick.go": src},
+			"time."+strings.TrimRight(call, "(x1)"))
 		wantComplaint(t, clockInCore, map[string]string{"sharedsched/cost/cost.go": src}, "sharedsched/cost/cost.go:4")
-		wantComplaint(t, clockInCore, map[string]string{"runtime/residency/step.go": src}, "runtime/residency/step.go:4")
+		wantComplaint(t, clockInCore, map[string]string{"runtime/residency/step.go": src},
+			"runtime/residency/step.go:4")
 		wantNone(t, clockInCore, map[string]string{
 			"sharedsched/scheduler_timer.go": src, "sharedsched/core_test.go": src, "server/server.go": src,
 			"sharedsched/schedtest/executor.go": src,
 		})
 	}
-	wantComplaint(t, clockInCore, map[string]string{"sharedsched/core.go": "func f() { go f() }\n"}, "starts no goroutine")
-	wantNone(t, clockInCore, map[string]string{"sharedsched/core.go": "import \"time\"\nvar _ time.Duration = time.Second\n"})
+	wantComplaint(t, clockInCore, map[string]string{"sharedsched/core.go": "func f() { go f() }\n"},
+		"starts no goroutine")
+	wantNone(t, clockInCore,
+		map[string]string{"sharedsched/core.go": "import \"time\"\nvar _ time.Duration = time.Second\n"})
 }

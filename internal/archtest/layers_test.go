@@ -29,7 +29,10 @@ var layers = []layer{
 	},
 	{
 		"internal/replay",
-		[]string{"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout", "server/shadow", "server/wire"},
+		[]string{
+			"proto/gen/...", "internal/config", "internal/record", "runtime/tensor", "server/rollout",
+			"server/shadow", "server/wire",
+		},
 		"it asks a server as any client does, and judges by the rules that the server has",
 	},
 	{
@@ -45,14 +48,18 @@ var layers = []layer{
 	{
 		"server",
 		[]string{
-			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport", "server/breaker",
+			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
+			"server/breaker",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",
 	},
 	{
 		"server/predict",
-		[]string{"server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		[]string{
+			"server/routing", "server/breaker", "server/shadow", "server/rollout", "sharedsched",
+			"runtime/catalog", "runtime/tensor",
+		},
 		"the pipeline is the same for every protocol, and knows none",
 	},
 	{
@@ -62,7 +69,10 @@ var layers = []layer{
 	},
 	{
 		"server/status",
-		[]string{"server/predict", "server/routing", "server/rollout", "sharedsched", "runtime/catalog", "runtime/tensor"},
+		[]string{
+			"server/predict", "server/routing", "server/rollout", "sharedsched", "runtime/catalog",
+			"runtime/tensor",
+		},
 		"what an error means to a caller is the same for every service",
 	},
 	{
@@ -73,7 +83,8 @@ var layers = []layer{
 	{
 		"server/weftapi",
 		[]string{
-			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow", "server/rollout",
+			"proto/gen/weft/...", "server/predict", "server/wire", "server/status", "server/routing", "server/shadow",
+			"server/rollout",
 			"sharedsched", "runtime/catalog", "runtime/tensor",
 		},
 		"a protocol is one codec before the pipeline, and knows no other protocol",
@@ -81,7 +92,8 @@ var layers = []layer{
 	{
 		"server/servertest",
 		[]string{
-			"proto/gen/weft/...", "server", "server/predict", "server/transport", "sharedsched", "runtime/catalog", "runtime/tensor",
+			"proto/gen/weft/...", "server", "server/predict", "server/transport", "sharedsched", "runtime/catalog",
+			"runtime/tensor",
 		},
 		"the fixture of the server's tests is imported by tests only",
 	},
@@ -143,12 +155,15 @@ var layers = []layer{
 	{
 		"runtime/residency",
 		[]string{"runtime/catalog", "runtime/decisions", "runtime/modelrepo", "runtime/fleet/placement"},
-		"what is loaded next follows from what is wanted and what is: it runs nothing, waits for nothing and reads no clock",
+		"what is loaded next follows from what is wanted and what is: it runs nothing, waits for nothing and reads " +
+			"no " +
+			"clock",
 	},
 	{
 		"runtime/host",
 		[]string{
-			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof", "sharedsched",
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
+			"sharedsched",
 			"runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo",
 		},
 		"it carries out what residency decides; what may be batched is proof's, how it is run is execution's",
@@ -156,7 +171,8 @@ var layers = []layer{
 	{
 		"runtime/proof",
 		[]string{"runtime/proof/structure", "runtime/engine", "runtime/catalog", "runtime/modelrepo", "runtime/tensor"},
-		"whether rows may be joined follows from what made-up rows give; what runs them, and when, is behind an interface",
+		"whether rows may be joined follows from what made-up rows give; what runs them, and when, is behind an " +
+			"interface",
 	},
 	{
 		"runtime/proof/structure",
@@ -166,7 +182,8 @@ var layers = []layer{
 	{
 		"runtime/engine",
 		[]string{"runtime/tensor"},
-		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may live in another process",
+		"what engines and those who use them agree on speaks of tensors and of nothing else, so that either side may " +
+			"live in another process",
 	},
 	{
 		"runtime/proof/structure/slim",
@@ -181,7 +198,8 @@ var layers = []layer{
 	{
 		"runtime/ort",
 		[]string{"runtime/engine", "runtime/tensor"},
-		"an engine gets batches in buffers and knows neither requests nor the host; it must be able to live in another process",
+		"an engine gets batches in buffers and knows neither requests nor the host; it must be able to live in " +
+			"another process",
 	},
 	{
 		"runtime/synth",
@@ -250,8 +268,12 @@ var layers = []layer{
 	},
 	{
 		"scripts/gpucheck",
-		[]string{"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort", "runtime/tensor", "server/shadow", "server/wire", "gpu"},
-		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be part of, though it may use its words",
+		[]string{
+			"proto/gen/...", "internal/onnxgraph", "internal/ortlib", "runtime/modelrepo", "runtime/ort",
+			"runtime/tensor", "server/shadow", "server/wire", "gpu",
+		},
+		"it asks a server as any client does, and compares it with the engine alone; what it measures it must not be " +
+			"part of, though it may use its words",
 	},
 	{
 		"scripts/sim",
@@ -267,7 +289,10 @@ var layers = []layer{
 
 // exclusive packages have fewer importers than the layers alone would allow.
 var exclusive = []struct{ pkg, importers, why string }{
-	{"internal/telemetry", "internal/app", "metrics libraries stay out of the house: packages emit events, app attaches listeners"},
+	{
+		"internal/telemetry", "internal/app",
+		"metrics libraries stay out of the house: packages emit events, app attaches listeners",
+	},
 	{"sharedsched/sim", "scripts/sim", "a server has no use for a simulator"},
 	{"internal/weftest", "a test", "what tests share is for test files, which are not asked"},
 	{"sharedsched/schedtest", "a test", "stand-ins are for test files, which are not asked"},
@@ -283,7 +308,8 @@ func layering(t *tree) []string {
 		}
 		row, ok := layerOf(f.dir)
 		if !ok {
-			complaints = append(complaints, fmt.Sprintf("%s: package %s has no row in layers: add one that says what it may import and why", f.path(), f.dir))
+			complaints = append(complaints, fmt.Sprintf("%s: package %s has no row in layers: add one that says what "+
+				"it may import and why", f.path(), f.dir))
 			continue
 		}
 		for _, importPath := range f.imports() {
@@ -292,11 +318,14 @@ func layering(t *tree) []string {
 				continue
 			}
 			if !coversAny(row.may, pkg) && pkg != f.dir {
-				complaints = append(complaints, fmt.Sprintf("%s: %s must not import %s: %s", f.path(), f.dir, pkg, row.why))
+				complaints = append(complaints,
+					fmt.Sprintf("%s: %s must not import %s: %s", f.path(), f.dir, pkg, row.why))
 			}
 			for _, x := range exclusive {
-				if (pkg == x.pkg || strings.HasPrefix(pkg, x.pkg+"/")) && !covers(x.importers, f.dir) && !covers(x.pkg+"/...", f.dir) {
-					complaints = append(complaints, fmt.Sprintf("%s: only %s imports %s: %s", f.path(), x.importers, pkg, x.why))
+				if (pkg == x.pkg || strings.HasPrefix(pkg, x.pkg+"/")) && !covers(x.importers, f.dir) &&
+					!covers(x.pkg+"/...", f.dir) {
+					complaints = append(complaints,
+						fmt.Sprintf("%s: only %s imports %s: %s", f.path(), x.importers, pkg, x.why))
 				}
 			}
 		}
@@ -374,7 +403,8 @@ func TestLayeringComplains(t *testing.T) {
 			t.Errorf("complaints %q, want the layer's and the exclusive rule's", got)
 		}
 	})
-	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")}, "only a test imports")
+	wantComplaint(t, layering, map[string]string{"sharedsched/sim/sim.go": imports("sharedsched/schedtest")},
+		"only a test imports")
 	wantComplaint(t, layering, map[string]string{"internal/app/gpu.go": imports("gpu/gputest")}, "only a test imports")
 	t.Run("allowed", func(t *testing.T) {
 		wantNone(t, layering, map[string]string{

@@ -26,7 +26,8 @@ var libraries = []struct {
 	{
 		"google.golang.org/grpc",
 		[]string{
-			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...", "internal/app", "internal/replay",
+			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...",
+			"internal/app", "internal/replay",
 			"internal/weftest", "proto/gen/...", "examples/...", "internal/telemetry/...", "scripts/gpucheck",
 		},
 		"everything behind the edge works without an RPC library",
@@ -119,7 +120,8 @@ func TestStatusInOnePackage(t *testing.T) { holds(t, statusInOnePackage) }
 
 func TestStatusInOnePackageComplains(t *testing.T) {
 	const src = "import _ \"google.golang.org/grpc/codes\"\n"
-	wantComplaint(t, statusInOnePackage, map[string]string{"server/weftapi/predict.go": src}, "server/weftapi/predict.go")
+	wantComplaint(t, statusInOnePackage, map[string]string{"server/weftapi/predict.go": src},
+		"server/weftapi/predict.go")
 	wantComplaint(t, statusInOnePackage, map[string]string{"server/shadow/status.go": src}, "server/shadow/status.go")
 	wantNone(t, statusInOnePackage, map[string]string{
 		"server/status/table.go": src, "server/predict_test.go": src, "examples/controlloop/main.go": src,

@@ -16,12 +16,12 @@ import (
 
 const migratingPage = "docs/MIGRATING.md"
 
-// stated is a test that the page names: `FILE: TEST`, where FILE is the end of a Go file's path and TEST a function in it, or FILE is a
-// scenario file and TEST how one of its comments begins.
+// stated is a test that the page names: `FILE: TEST`, where FILE is the end of a Go file's path and TEST a function in
+// it, or FILE is a scenario file and TEST how one of its comments begins.
 var stated = regexp.MustCompile("`([^`:]+\\.(?:go|txt)): ([^`]+)`")
 
-// migrating has every row of the page's tables, which end in a column "test", name tests that exist, and every scenario that states
-// the behaviour of another system have a row.
+// migrating has every row of the page's tables, which end in a column "test", name tests that exist, and every scenario
+// that states the behaviour of another system have a row.
 func migrating(root fs.FS, t *tree) []string {
 	page, err := fs.ReadFile(root, migratingPage)
 	if err != nil {
@@ -66,7 +66,8 @@ func migrating(root fs.FS, t *tree) []string {
 	}
 	for _, file := range scenarios {
 		for _, comment := range comments(root, file) {
-			if !slices.ContainsFunc(named[path.Base(file)], func(name string) bool { return strings.HasPrefix(comment, name) }) {
+			if !slices.ContainsFunc(named[path.Base(file)],
+				func(name string) bool { return strings.HasPrefix(comment, name) }) {
 				complaints = append(complaints, fmt.Sprintf("%s: %q has no row in %s", file, comment, migratingPage))
 			}
 		}
@@ -78,7 +79,8 @@ func migrating(root fs.FS, t *tree) []string {
 func missing(root fs.FS, t *tree, file, test string) string {
 	if path.Ext(file) == ".txt" {
 		at := path.Join("sharedsched/testdata", file)
-		if !slices.ContainsFunc(comments(root, at), func(comment string) bool { return strings.HasPrefix(comment, test) }) {
+		if !slices.ContainsFunc(comments(root, at),
+			func(comment string) bool { return strings.HasPrefix(comment, test) }) {
 			return fmt.Sprintf("%s has no comment that begins with %q", at, test)
 		}
 		return ""
@@ -88,7 +90,8 @@ func missing(root fs.FS, t *tree, file, test string) string {
 			continue
 		}
 		for _, d := range f.ast.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == test && strings.HasPrefix(test, "Test") {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == test &&
+				strings.HasPrefix(test, "Test") {
 				return ""
 			}
 		}

@@ -33,15 +33,18 @@ func packageComments(t *tree) []string {
 	for _, dir := range slices.Sorted(maps.Keys(packages)) {
 		p := packages[dir]
 		if len(p.comments) != 1 {
-			complaints = append(complaints, fmt.Sprintf("%s has %d package comments, want exactly one", dir, len(p.comments)))
+			complaints = append(complaints,
+				fmt.Sprintf("%s has %d package comments, want exactly one", dir, len(p.comments)))
 			continue
 		}
 		first, _, _ := strings.Cut(p.comments[0], "\n\n")
 		if p.name != "main" && !strings.HasPrefix(first, "Package "+p.name+" ") {
-			complaints = append(complaints, fmt.Sprintf("%s: the package comment must begin with \"Package %s \"", dir, p.name))
+			complaints = append(complaints,
+				fmt.Sprintf("%s: the package comment must begin with \"Package %s \"", dir, p.name))
 		}
 		if !strings.HasSuffix(first, ".") && !strings.HasSuffix(first, ":") {
-			complaints = append(complaints, fmt.Sprintf("%s: the package comment's first paragraph is no whole sentence: %q", dir, first))
+			complaints = append(complaints,
+				fmt.Sprintf("%s: the package comment's first paragraph is no whole sentence: %q", dir, first))
 		}
 	}
 	return complaints
@@ -64,7 +67,8 @@ func fileLength(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
 		if !f.generated && f.lines > maxLines {
-			complaints = append(complaints, fmt.Sprintf("%s has %d lines, at most %d: split it by subject", f.path(), f.lines, maxLines))
+			complaints = append(complaints,
+				fmt.Sprintf("%s has %d lines, at most %d: split it by subject", f.path(), f.lines, maxLines))
 		}
 	}
 	return complaints
@@ -97,10 +101,16 @@ func TestPackageCommentsComplain(t *testing.T) {
 		sample map[string]string
 		want   string
 	}{
-		"none":          {map[string]string{"a/a.go": "package a\n"}, "0 package comments"},
-		"two":           {map[string]string{"a/a.go": good, "a/b.go": good}, "2 package comments"},
-		"detached":      {map[string]string{"a/a.go": "// Package a adds things.\n\npackage a\n"}, "0 package comments"},
-		"wrong name":    {map[string]string{"a/a.go": "// Package b adds things.\npackage a\n"}, "begin with \"Package a \""},
+		"none": {map[string]string{"a/a.go": "package a\n"}, "0 package comments"},
+		"two":  {map[string]string{"a/a.go": good, "a/b.go": good}, "2 package comments"},
+		"detached": {
+			map[string]string{"a/a.go": "// Package a adds things.\n\npackage a\n"},
+			"0 package comments",
+		},
+		"wrong name": {
+			map[string]string{"a/a.go": "// Package b adds things.\npackage a\n"},
+			"begin with \"Package a \"",
+		},
 		"no sentence":   {map[string]string{"a/a.go": "// Package a adds things\npackage a\n"}, "no whole sentence"},
 		"only in tests": {map[string]string{"a/a.go": "package a\n", "a/a_test.go": good}, "0 package comments"},
 	}

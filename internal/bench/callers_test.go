@@ -16,8 +16,8 @@ func saturated(model string, caller load, span time.Duration) *scene {
 	}
 }
 
-// TestImpatientCaller: someone who says that every answer is wanted within 1 ms, which cannot be, takes no more throughput from
-// others than a caller who does not say when, and not more than what his answers cost.
+// TestImpatientCaller: someone who says that every answer is wanted within 1 ms, which cannot be, takes no more
+// throughput from others than a caller who does not say when, and not more than what his answers cost.
 func TestImpatientCaller(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")
@@ -45,14 +45,16 @@ func TestImpatientCaller(t *testing.T) {
 
 			theirs, his := impatient.calls[0].by(span, limit), impatient.calls[1].by(span, limit)
 			if before := patient.calls[0].by(span, limit); float64(theirs) < 0.98*float64(before) {
-				t.Errorf("others were answered %d times, %d times beside a caller who does not say when", theirs, before)
+				t.Errorf("others were answered %d times, %d times beside a caller who does not say when", theirs,
+					before)
 			}
 			left := float64(undisturbed - his) // of the same model every answer costs the same
 			if test.model != "standard" {
 				left = float64(undisturbed) * (1 - impatient.shares[1])
 			}
 			if float64(theirs) < 0.98*left {
-				t.Errorf("others were answered %d times, %d times without him, of which his %d answers leave %.0f", theirs, undisturbed, his, left)
+				t.Errorf("others were answered %d times, %d times without him, of which his %d answers leave %.0f",
+					theirs, undisturbed, his, left)
 			}
 		})
 	}
@@ -71,8 +73,8 @@ func mixed(rate, part float64, span time.Duration) *scene {
 
 const safety = 30 * time.Second
 
-// TestSafetyDeadlines: a caller whose deadline is half a minute gets answers about as soon as others, and does not keep them from
-// theirs.
+// TestSafetyDeadlines: a caller whose deadline is half a minute gets answers about as soon as others, and does not keep
+// them from theirs.
 func TestSafetyDeadlines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 4 seconds")
@@ -88,7 +90,8 @@ func TestSafetyDeadlines(t *testing.T) {
 				p := mixed(rate, part, span).inVirtualTime(t)
 				others, caller := p.calls[0], p.calls[1]
 				if share := caller.share(safety); share < others.share(limit) {
-					t.Errorf("%.3f of the caller's calls were answered, %.3f of the others'", share, others.share(limit))
+					t.Errorf("%.3f of the caller's calls were answered, %.3f of the others'", share,
+						others.share(limit))
 				}
 				if mine, theirs := caller.quantile(0.5), others.quantile(0.5); mine > 2*theirs {
 					t.Errorf("the caller waits %v, others %v (medians)", mine, theirs)

@@ -64,7 +64,8 @@ func (c calls) within(d time.Duration) int {
 	return n
 }
 
-// by counts those that were answered within a time d and before a time since the beginning: what the device did until then.
+// by counts those that were answered within a time d and before a time since the beginning: what the device did until
+// then.
 func (c calls) by(end, d time.Duration) int {
 	n := 0
 	for _, k := range c {

@@ -43,7 +43,8 @@ func playCold(t *testing.T, rate float64, seed uint64) *coldRun {
 		Device:   sim.TypicalDevice,
 	}
 	run.requests = w.Requests(1, coldSpan, seed)
-	if _, err := sim.Run(&sim.Setup{Models: w.Models, Device: w.Device, Seed: seed}, run.requests, core.New); err != nil {
+	if _, err := sim.Run(&sim.Setup{Models: w.Models, Device: w.Device, Seed: seed}, run.requests,
+		core.New); err != nil {
 		t.Fatal(err)
 	}
 	return run
@@ -56,8 +57,9 @@ const (
 	coldSpan = 10 * time.Second
 )
 
-// TestColdModel: a model of which nothing is known is called at once with all that it is to answer, or more. After 20 batches its
-// batches are as large as they may be and their costs are known, and hardly any answer came too late meanwhile.
+// TestColdModel: a model of which nothing is known is called at once with all that it is to answer, or more. After 20
+// batches its batches are as large as they may be and their costs are known, and hardly any answer came too late
+// meanwhile.
 func TestColdModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")
@@ -72,7 +74,8 @@ func TestColdModel(t *testing.T) {
 				for i, b := range run.batches[learnt:] {
 					cost := 20*time.Millisecond + time.Duration(b.Rows)*time.Millisecond
 					if wrong := float64(b.Estimate.Cost)/float64(cost) - 1; max(wrong, -wrong) > 0.05 {
-						t.Errorf("batch %d of %d rows is expected to take %v, it takes %v", learnt+i, b.Rows, b.Estimate.Cost, cost)
+						t.Errorf("batch %d of %d rows is expected to take %v, it takes %v", learnt+i, b.Rows,
+							b.Estimate.Cost, cost)
 					}
 				}
 				fates, intime := map[sim.Fate]int{}, 0
@@ -84,7 +87,8 @@ func TestColdModel(t *testing.T) {
 					}
 				}
 				t.Logf("of %d requests %d were answered in time, %d of them within %v, %d late, %d refused, %d dropped",
-					len(run.requests), fates[sim.OnTime], intime, coldSpan, fates[sim.Late], fates[sim.Refused], fates[sim.Dropped])
+					len(run.requests), fates[sim.OnTime], intime, coldSpan, fates[sim.Late], fates[sim.Refused],
+					fates[sim.Dropped])
 				if late := fates[sim.Late]; late > len(run.requests)/200 {
 					t.Errorf("%d of %d answers came too late", late, len(run.requests))
 				}

@@ -14,8 +14,9 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// BenchmarkRealServerCompanions calls version 1 of the standard model, alone, with version 2 in its shadow, and with every request
-// recorded, in turn, at 1.8 and 0.25 times its capacity. in-time and p99 are over those of version 1 alone.
+// BenchmarkRealServerCompanions calls version 1 of the standard model, alone, with version 2 in its shadow, and with
+// every request recorded, in turn, at 1.8 and 0.25 times its capacity. in-time and p99 are over those of version 1
+// alone.
 func BenchmarkRealServerCompanions(b *testing.B) {
 	const span = 8 * time.Second
 	for _, rate := range []float64{1500, 200} {
@@ -72,7 +73,8 @@ func (c companions) play(b *testing.B, rate float64, span time.Duration) played 
 		b.Error(err)
 	}
 	for pair, found := range mirror.Summaries("standard") {
-		b.Logf("shadow %v: %d offered, %d done, %d dropped, %d failed", pair, found.Offered, found.Done, found.Dropped, found.Failed)
+		b.Logf("shadow %v: %d offered, %d done, %d dropped, %d failed", pair, found.Offered, found.Done, found.Dropped,
+			found.Failed)
 		if found.Offered != found.Done+found.Dropped+found.Failed {
 			b.Error("the shadow's requests do not add up")
 		}

@@ -47,14 +47,16 @@ func (c *counts) BatchDone(e sharedsched.BatchEvent) {
 	c.cpu.Add(int64(e.DeviceTime))
 }
 
-// mark returns functions that tell the mean rows of an execution, and the processor time of a row, since mark was called.
+// mark returns functions that tell the mean rows of an execution, and the processor time of a row, since mark was
+// called.
 func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
 	batches, rows, cpu := c.batches.Load(), c.rows.Load(), c.cpu.Load()
 	return func() float64 { return float64(c.rows.Load()-rows) / float64(c.batches.Load()-batches) },
 		func() float64 { return float64(c.cpu.Load()-cpu) / float64(c.rows.Load()-rows) }
 }
 
-// newHouse serves a dense network, on ONNX Runtime's CPU provider, with layers of the given sizes and the lines of a manifest.
+// newHouse serves a dense network, on ONNX Runtime's CPU provider, with layers of the given sizes and the lines of a
+// manifest.
 func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	tb.Helper()
 	lib, err := ortlib.Find()
@@ -66,7 +68,8 @@ func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	}
 	repo := tb.TempDir()
 	addModel(tb, repo, "policy", manifest)
-	if err := os.WriteFile(filepath.Join(repo, "policy", "1", "model.onnx"), onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(repo, "policy", "1", "model.onnx"),
+		onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644); err != nil {
 		tb.Fatal(err)
 	}
 	h := assemble(tb, repo, "cpu", openONNX)

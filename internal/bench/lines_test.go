@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// beside is a light model that wants answers within 20 ms and asks for less than its half of the device, beside a heavy one that
-// would take batches of 80 ms and is called more often than it can answer.
+// beside is a light model that wants answers within 20 ms and asks for less than its half of the device, beside a heavy
+// one that would take batches of 80 ms and is called more often than it can answer.
 func beside(span time.Duration) *scene {
 	return &scene{
 		models: map[string]string{
@@ -47,10 +47,12 @@ func (p *played) recovered() calls { return p.calls[0].between(floodEnd+limit, t
 func TestRecoveryFromOverload(t *testing.T) {
 	p := flood(standard, capacity).inVirtualTime(t)
 	if share := p.recovered().share(limit); share < 0.99 {
-		t.Errorf("%.4f of the calls that came later than %v after the flood were answered in time, want 0.99", share, limit)
+		t.Errorf("%.4f of the calls that came later than %v after the flood were answered in time, want 0.99", share,
+			limit)
 	}
 	if during := p.calls[0].by(floodEnd, limit); float64(during) < 0.95*capacity*floodEnd.Seconds() {
-		t.Errorf("%d calls were answered during the flood, of %.0f that could have been", during, capacity*floodEnd.Seconds())
+		t.Errorf("%d calls were answered during the flood, of %.0f that could have been", during,
+			capacity*floodEnd.Seconds())
 	}
 	if p.wasted > 0.005 {
 		t.Errorf("%.2f %% of the device time went into answers that came too late", 100*p.wasted)

@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// load is callers of one model whose calls come when they come, however long earlier ones take: an open loop with Poisson
-// arrivals. Each call brings one row.
+// load is callers of one model whose calls come when they come, however long earlier ones take: an open loop with
+// Poisson arrivals. Each call brings one row.
 type load struct {
 	model  string
 	course []stretch
@@ -84,8 +84,11 @@ func run(ctx context.Context, ask ask, loads []load) []calls {
 func overGRPC(client weftv1.PredictionServiceClient) ask {
 	return func(ctx context.Context, l *load) error {
 		req := &weftv1.PredictRequest{
-			Model:  &weftv1.ModelSpec{Name: l.model},
-			Inputs: map[string]*weftv1.Tensor{"x": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4}, Raw: make([]byte, 16)}},
+			Model: &weftv1.ModelSpec{Name: l.model},
+			Inputs: map[string]*weftv1.Tensor{"x": {
+				Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 4},
+				Raw: make([]byte, 16),
+			}},
 		}
 		if l.target > 0 {
 			req.TargetLatency = durationpb.New(l.target)

@@ -13,8 +13,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestOverload calls a server whose queue holds ten requests from a thousand callers at once, again and again: every call ends
-// with an answer or a refusal that tells the numbers, and memory does not grow from round to round.
+// TestOverload calls a server whose queue holds ten requests from a thousand callers at once, again and again: every
+// call ends with an answer or a refusal that tells the numbers, and memory does not grow from round to round.
 func TestOverload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 9 seconds")
@@ -53,7 +53,8 @@ func TestOverload(t *testing.T) {
 		answered, refused = answered+a, refused+r
 	}
 	after := heap()
-	t.Logf("%d calls: %d answered, %d refused; heap %d KiB before, %d KiB after", 1000*rounds, answered, refused, before>>10, after>>10)
+	t.Logf("%d calls: %d answered, %d refused; heap %d KiB before, %d KiB after", 1000*rounds, answered, refused,
+		before>>10, after>>10)
 	if answered == 0 || refused == 0 {
 		t.Errorf("%d answered, %d refused: this was no overload, or nothing was served in it", answered, refused)
 	}
@@ -88,7 +89,8 @@ func checkRefusal(t *testing.T, err error) {
 			retry = d
 		}
 	}
-	if info.GetReason() != "QUEUE_FULL" || info.GetMetadata()["max_queue"] != "10" || info.GetMetadata()["queued"] != "10" ||
+	if info.GetReason() != "QUEUE_FULL" || info.GetMetadata()["max_queue"] != "10" ||
+		info.GetMetadata()["queued"] != "10" ||
 		info.GetMetadata()["model"] != "policy" || retry.GetRetryDelay().AsDuration() <= 0 {
 		t.Errorf("a refusal without its details: %v, %v, %v", st.Message(), info, retry)
 	}

@@ -19,8 +19,9 @@ var (
 	large = []int{48, 1024, 1024, 1024, 12}
 )
 
-// BenchmarkPolicyInProcess runs a small policy through scheduler and host, without gRPC. cpu-ns/row is the processor time of
-// the model alone; vs-batch-1 compares it with that of a lone caller, whose every request is an execution of its own.
+// BenchmarkPolicyInProcess runs a small policy through scheduler and host, without gRPC. cpu-ns/row is the processor
+// time of the model alone; vs-batch-1 compares it with that of a lone caller, whose every request is an execution of
+// its own.
 func BenchmarkPolicyInProcess(b *testing.B) {
 	h := newHouse(b, small, "")
 	alone := 0.0
@@ -72,8 +73,8 @@ func (e *echo) Predict(context.Context, *weftv1.PredictRequest) (*weftv1.Predict
 	return e.answer, nil
 }
 
-// BenchmarkLoneCaller compares a lone caller of Predict with one of a bare grpc-go server that echoes messages of the same size,
-// call by call in turn. added-us is the difference of the medians, the model's own time included.
+// BenchmarkLoneCaller compares a lone caller of Predict with one of a bare grpc-go server that echoes messages of the
+// same size, call by call in turn. added-us is the difference of the medians, the model's own time included.
 func BenchmarkLoneCaller(b *testing.B) {
 	h := newHouse(b, small, "")
 	weft := weftv1.NewPredictionServiceClient(h.serve(b))

@@ -7,8 +7,9 @@ import (
 	"github.com/weftserve/weft/sharedsched/sim"
 )
 
-// These benchmarks take real time, seconds each, and have noise accordingly: what else runs on the machine delays the synthetic
-// device's timers and the client, whose own delay is lag-p99-ms. The same scenes are tests in virtual time, where that is possible.
+// These benchmarks take real time, seconds each, and have noise accordingly: what else runs on the machine delays the
+// synthetic device's timers and the client, whose own delay is lag-p99-ms. The same scenes are tests in virtual time,
+// where that is possible.
 
 // report writes what is of interest in every scene.
 func (p *played) report(b *testing.B, of calls) {
@@ -31,8 +32,8 @@ func alone(rate float64, span time.Duration) *scene {
 	}
 }
 
-// BenchmarkRealServerSaturated calls the standard model 1.8 times as often as it can answer. %capacity is how many answers came in
-// time and before the last call, of those that full batches would give.
+// BenchmarkRealServerSaturated calls the standard model 1.8 times as often as it can answer. %capacity is how many
+// answers came in time and before the last call, of those that full batches would give.
 func BenchmarkRealServerSaturated(b *testing.B) {
 	const span = 10 * time.Second
 	for b.Loop() {
@@ -42,8 +43,8 @@ func BenchmarkRealServerSaturated(b *testing.B) {
 	}
 }
 
-// BenchmarkRealServerHalfLoaded calls the standard model at about half of its capacity. vs-sim is the median latency over that of
-// the simulator with the same arrivals.
+// BenchmarkRealServerHalfLoaded calls the standard model at about half of its capacity. vs-sim is the median latency
+// over that of the simulator with the same arrivals.
 func BenchmarkRealServerHalfLoaded(b *testing.B) {
 	for b.Loop() {
 		s := alone(400, 10*time.Second)
@@ -63,7 +64,8 @@ func simulate(b *testing.B, l *load) time.Duration {
 		requests = append(requests, sim.Request{Rows: 1, Arrival: sim.Time(at), Deadline: sim.Time(at + l.limit)})
 	}
 	setup := sim.Setup{Models: []sim.Model{{
-		Name: "standard", Base: 20 * time.Millisecond, PerRow: time.Millisecond, SLO: l.limit, MaxBatch: 100, MaxCost: 120 * time.Millisecond,
+		Name: "standard", Base: 20 * time.Millisecond, PerRow: time.Millisecond, SLO: l.limit, MaxBatch: 100,
+		MaxCost: 120 * time.Millisecond,
 	}}}
 	core := sim.Core(sim.Ours, sim.CoreOptions{})
 	result, err := sim.Run(&setup, requests, core.New)
@@ -73,8 +75,9 @@ func simulate(b *testing.B, l *load) time.Duration {
 	return result.Latency(0.5)[0]
 }
 
-// BenchmarkRealServerImpatient saturates the standard model beside a caller of it who wants 50 answers a second, each within 1 ms.
-// others-kept is how many calls of the others are answered in time, over those beside a caller who does not say when.
+// BenchmarkRealServerImpatient saturates the standard model beside a caller of it who wants 50 answers a second, each
+// within 1 ms. others-kept is how many calls of the others are answered in time, over those beside a caller who does
+// not say when.
 func BenchmarkRealServerImpatient(b *testing.B) {
 	for b.Loop() {
 		caller := load{model: "standard", course: steady(50, 6*time.Second), limit: limit, seed: 2}
@@ -86,8 +89,8 @@ func BenchmarkRealServerImpatient(b *testing.B) {
 	}
 }
 
-// BenchmarkRealServerSafetyDeadlines saturates the standard model; every tenth call has a deadline of half a minute. safe-p50-ms
-// is how long these take. %capacity counts the answers to both.
+// BenchmarkRealServerSafetyDeadlines saturates the standard model; every tenth call has a deadline of half a minute.
+// safe-p50-ms is how long these take. %capacity counts the answers to both.
 func BenchmarkRealServerSafetyDeadlines(b *testing.B) {
 	const span = 8 * time.Second
 	for b.Loop() {
@@ -99,8 +102,8 @@ func BenchmarkRealServerSafetyDeadlines(b *testing.B) {
 	}
 }
 
-// BenchmarkLightBesideHeavy: %on-time is of the light model's calls, within 20 ms; %on-time-inside leaves out the way to the server
-// and back, for which client and server compete.
+// BenchmarkLightBesideHeavy: %on-time is of the light model's calls, within 20 ms; %on-time-inside leaves out the way
+// to the server and back, for which client and server compete.
 func BenchmarkLightBesideHeavy(b *testing.B) {
 	for b.Loop() {
 		p := beside(10 * time.Second).overGRPC(b)
@@ -110,8 +113,8 @@ func BenchmarkLightBesideHeavy(b *testing.B) {
 	}
 }
 
-// BenchmarkRecoveryFromOverload floods a model for ten seconds, one with a fifth of the standard model's capacity so that the client
-// keeps up. %on-time is of the calls that come later than one target after the flood.
+// BenchmarkRecoveryFromOverload floods a model for ten seconds, one with a fifth of the standard model's capacity so
+// that the client keeps up. %on-time is of the calls that come later than one target after the flood.
 func BenchmarkRecoveryFromOverload(b *testing.B) {
 	small := curve(20*time.Millisecond, 5*time.Millisecond, "max_batch_size: 20, max_batch_cost: 120ms")
 	for b.Loop() {

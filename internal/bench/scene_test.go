@@ -21,8 +21,8 @@ type played struct {
 	shares       []float64 // by load: its model's share of the device time
 }
 
-// inVirtualTime plays the scene with a house, but without gRPC, whose time stands still while anything computes: only the
-// device takes time, exactly as long as its curves say.
+// inVirtualTime plays the scene with a house, but without gRPC, whose time stands still while anything computes: only
+// the device takes time, exactly as long as its curves say.
 func (s *scene) inVirtualTime(t *testing.T) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,11 +53,13 @@ func (s *scene) play(tb testing.TB, h *synthHouse, asking func(*synthHouse) ask)
 	for i, c := range p.calls {
 		tb.Logf("%s: %v", s.loads[i].model, c)
 	}
-	tb.Logf("%.1f rows a batch, %.3f %% of the device time for answers that came too late", p.rowsPerBatch, 100*p.wasted)
+	tb.Logf("%.1f rows a batch, %.3f %% of the device time for answers that came too late", p.rowsPerBatch,
+		100*p.wasted)
 	return p
 }
 
-// standard is the model of most scenes: 20 ms and 1 ms a row, so that full batches of 100 rows answer 833 calls a second.
+// standard is the model of most scenes: 20 ms and 1 ms a row, so that full batches of 100 rows answer 833 calls a
+// second.
 var standard = curve(20*time.Millisecond, time.Millisecond, "max_batch_size: 100, max_batch_cost: 120ms")
 
 const (

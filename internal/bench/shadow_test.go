@@ -17,10 +17,10 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// TestShadowBesidePrimary shows every request of version 1 to version 2, which costs as much, and compares with the same requests
-// without a shadow: under saturation, when there is no spare time and room for few; with half of the time to spare; and after
-// bursts, when so much is to be shown at once that it would make large batches. (At a third of the capacity there would be no spare
-// time either: a device that never waits is busy with small batches.)
+// TestShadowBesidePrimary shows every request of version 1 to version 2, which costs as much, and compares with the
+// same requests without a shadow: under saturation, when there is no spare time and room for few; with half of the time
+// to spare; and after bursts, when so much is to be shown at once that it would make large batches. (At a third of the
+// capacity there would be no spare time either: a device that never waits is busy with small batches.)
 func TestShadowBesidePrimary(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -29,14 +29,16 @@ func TestShadowBesidePrimary(t *testing.T) {
 		later  time.Duration // that it may be
 		done   float64       // part of the requests that the shadow must be shown, at least
 	}{
-		{"1500/s", steady(1500, 20*time.Second), 0, 3 * limit / 100, 0}, // p99 is close to the limit in any case: what tells is how many are in time
-		{"20/s", steady(20, 20*time.Second), 0, limit / 10, 0.95},       // one batch of the shadow, a tenth of what is wanted
+		// p99 is close to the limit in any case: what tells is how many are in time
+		{"1500/s", steady(1500, 20*time.Second), 0, 3 * limit / 100, 0},
+		{"20/s", steady(20, 20*time.Second), 0, limit / 10, 0.95}, // one batch of the shadow, a tenth of what is wanted
 		{"bursts", bursts(20), 300 * time.Millisecond, limit / 10, 0.95},
 	} {
 		alone, _ := besideShadow(t, c.course, false)
 		beside, s := besideShadow(t, c.course, true)
 		got, want := beside.p99From(c.from), alone.p99From(c.from)
-		t.Logf("%s: %d of %d in time beside a shadow, %d without; p99 %v and %v; shadow: %d offered, %d done, %d dropped", c.name,
+		t.Logf("%s: %d of %d in time beside a shadow, %d without; p99 %v and %v; shadow: %d offered, %d done, %d "+
+			"dropped", c.name,
 			beside.within(limit), len(beside), alone.within(limit), got, want, s.Offered, s.Done, s.Dropped)
 		if got, want := beside.within(limit), alone.within(limit); float64(got) < 0.97*float64(want) {
 			t.Errorf("%s: %d answers in time beside a shadow, %d without", c.name, got, want)
@@ -44,7 +46,8 @@ func TestShadowBesidePrimary(t *testing.T) {
 		if got > want+c.later {
 			t.Errorf("%s: p99 %v beside a shadow, %v without", c.name, got, want)
 		}
-		if s.Offered != int64(beside.within(time.Hour)) || s.Offered != s.Done+s.Dropped+s.Failed || s.Pending != 0 || s.Failed != 0 {
+		if s.Offered != int64(beside.within(time.Hour)) || s.Offered != s.Done+s.Dropped+s.Failed || s.Pending != 0 ||
+			s.Failed != 0 {
 			t.Errorf("%s: %d requests were answered; the shadow counts %+v", c.name, beside.within(time.Hour), s)
 		}
 		if float64(s.Done) < c.done*float64(s.Offered) {
@@ -53,7 +56,8 @@ func TestShadowBesidePrimary(t *testing.T) {
 	}
 }
 
-// p99From is the 99th percentile of the answers to calls that came in the later part of a second, from some time of it on.
+// p99From is the 99th percentile of the answers to calls that came in the later part of a second, from some time of it
+// on.
 func (c calls) p99From(from time.Duration) time.Duration {
 	return slices.DeleteFunc(slices.Clone(c), func(k call) bool { return k.at%time.Second < from }).quantile(0.99)
 }
@@ -77,10 +81,15 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 			t.Fatal(err)
 		}
 		device := synth.NewDevice()
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
-			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
-			return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
-		})
+		h := assemble(t, repo, "synth",
+			func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+				session, err := synth.Open(
+					synth.Options{
+						Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow),
+						Device: device,
+					})
+				return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+			})
 		mirror := shadow.New(shadow.Config{Models: h.host})
 		versions := h.host.Snapshot().Model("standard")
 		inputs := []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}

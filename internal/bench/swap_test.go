@@ -21,9 +21,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestHotSwaps replaces a version fifty times (ten times under the race detector), each with the next number. With time to spare
-// every request is answered, hardly later than without; when twice as many come as the device can serve, none fails but for want of
-// time or room. Neither sessions nor memory are left of those that went.
+// TestHotSwaps replaces a version fifty times (ten times under the race detector), each with the next number. With time
+// to spare every request is answered, hardly later than without; when twice as many come as the device can serve, none
+// fails but for want of time or room. Neither sessions nor memory are left of those that went.
 func TestHotSwaps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")
@@ -42,7 +42,8 @@ func TestHotSwaps(t *testing.T) {
 		for _, c := range swapped {
 			switch c.end {
 			case answered:
-			case sharedsched.RefusedQueueFull.String(), sharedsched.RefusedDeadline.String(), sharedsched.RefusedForGoodput.String(), "DeadlineExceeded":
+			case sharedsched.RefusedQueueFull.String(), sharedsched.RefusedDeadline.String(),
+				sharedsched.RefusedForGoodput.String(), "DeadlineExceeded":
 				if rate > small {
 					break
 				}
@@ -73,8 +74,8 @@ func (c counted) Close() error {
 	return c.Session.Close()
 }
 
-// swapping plays half a minute of requests, or as long as the swaps take, and returns what became of them and by how much the heap
-// grew over the swaps.
+// swapping plays half a minute of requests, or as long as the swaps take, and returns what became of them and by how
+// much the heap grew over the swaps.
 func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -82,11 +83,16 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		addModel(t, repo, "standard", curve(20*time.Millisecond, time.Millisecond, "max_batch_size: 8"))
 		device := synth.NewDevice()
 		var open atomic.Int64
-		h := assemble(t, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
-			session, err := synth.Open(synth.Options{Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Device: device})
-			open.Add(1)
-			return engine.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err
-		})
+		h := assemble(t, repo, "synth",
+			func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+				session, err := synth.Open(
+					synth.Options{
+						Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow),
+						Device: device,
+					})
+				open.Add(1)
+				return engine.Opened{Session: counted{session, &open}, Device: "synth", Provider: "synth"}, err
+			})
 		repository, err := modelrepo.Open(repo)
 		if err != nil {
 			t.Fatal(err)
@@ -95,13 +101,15 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		swap := func() {
 			old := filepath.Join(repo, "standard", strconv.Itoa(version))
 			version++
-			if err := errors.Join(os.Mkdir(filepath.Join(repo, "standard", strconv.Itoa(version)), 0o755), os.Remove(old)); err != nil {
+			if err := errors.Join(os.Mkdir(filepath.Join(repo, "standard", strconv.Itoa(version)), 0o755),
+				os.Remove(old)); err != nil {
 				t.Error(err)
 			}
 			if err := h.host.Reconcile(t.Context(), repository.Scan()); err != nil {
 				t.Error(err)
 			}
-			if m := h.host.Snapshot().Model("standard"); len(m.Versions) != 1 || m.Newest() == nil || m.Newest().Number != int64(version) {
+			if m := h.host.Snapshot().Model("standard"); len(m.Versions) != 1 || m.Newest() == nil ||
+				m.Newest().Number != int64(version) {
 				t.Errorf("after the swap to version %d the model has %+v", version, m.Versions)
 			}
 			if n := open.Load(); n != 1 {
@@ -111,7 +119,10 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		inputs := []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: make([]byte, 16)}}
 		play := func() {
 			part := run(t.Context(), func(ctx context.Context, _ *load) error { return h.askNewest(ctx, inputs) },
-				[]load{{model: "standard", course: []stretch{{rate, time.Second}}, limit: limit, seed: uint64(len(c))}})[0]
+				[]load{{
+					model: "standard", course: []stretch{{rate, time.Second}}, limit: limit,
+					seed: uint64(len(c)),
+				}})[0]
 			c = append(c, part...)
 		}
 		play() // pools reach their size
@@ -146,7 +157,8 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 func (h *house) askNewest(ctx context.Context, inputs []tensor.Tensor) (err error) {
 	limit, _ := ctx.Deadline()
 	for range 3 {
-		err = h.host.Predict(ctx, &catalog.Call{Version: h.host.Snapshot().Model("standard").Newest(), Rows: 1, Inputs: inputs, Limit: limit})
+		err = h.host.Predict(ctx,
+			&catalog.Call{Version: h.host.Snapshot().Model("standard").Newest(), Rows: 1, Inputs: inputs, Limit: limit})
 		if !errors.Is(err, catalog.ErrNotReady) {
 			break
 		}

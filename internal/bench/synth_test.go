@@ -38,17 +38,20 @@ func newSynthHouse(tb testing.TB, manifests map[string]string) *synthHouse {
 func synthHouseOf(tb testing.TB, repo string) *synthHouse {
 	tb.Helper()
 	device := synth.NewDevice()
-	return &synthHouse{house: assemble(tb, repo, "synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
-		session, err := synth.Open(synth.Options{
-			Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter, Device: device,
-		})
-		return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
-	})}
+	return &synthHouse{house: assemble(tb, repo,
+		"synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+			session, err := synth.Open(synth.Options{
+				Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter,
+				Device: device,
+			})
+			return engine.Opened{Session: session, Device: "synth", Provider: "synth"}, err
+		})}
 }
 
 // curve is the manifest of a model that takes base + perRow for each row; batching is the lines of that key.
 func curve(base, perRow time.Duration, batching string) string {
-	const tensors = "inputs: {x: {dtype: fp32, shape: [-1, 4]}}, outputs: {y: {dtype: fp32, shape: [-1, 4]}}" // synth's own defaults
+	// synth's own defaults
+	const tensors = "inputs: {x: {dtype: fp32, shape: [-1, 4]}}, outputs: {y: {dtype: fp32, shape: [-1, 4]}}"
 	return fmt.Sprintf("synth: {base: %v, per_row: %v, %s}\nbatching: {%s}", base, perRow, tensors, batching)
 }
 

@@ -13,7 +13,8 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("two that are alike differ: %v", d)
 	}
 	now.Devices, now.DrainTimeout, now.HTTP, now.RecordSample = []string{"cuda", "cpu"}, 0, "", 0.5
-	const want = "[http: , was 127.0.0.1:9001 devices: [cuda cpu], was [cpu] drain-timeout: 0s, was 30s record-sample: 0.5, was 1]"
+	const want = "[http: , was 127.0.0.1:9001 devices: [cuda cpu], was [cpu] drain-timeout: 0s, was 30s " +
+		"record-sample: 0.5, was 1]"
 	if got := fmt.Sprint(before.Differences(&now)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

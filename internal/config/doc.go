@@ -5,7 +5,8 @@
 // understands, and nothing more:
 //
 //   - a struct is a mapping whose keys are the yaml tags; keys that are absent keep their value;
-//   - a map with string keys, and a slice, replace what was there; their elements begin as zero, or as [Defaulter] says;
+//   - a map with string keys, and a slice, replace what was there; their elements begin as zero, or as [Defaulter]
+//     says;
 //   - a pointer to a struct stands for a section that may be absent;
 //   - a type with UnmarshalText is read from any scalar, a struct with UnmarshalText also from a mapping;
 //   - a string type with [Choices] takes only those;

@@ -14,8 +14,8 @@ type Fault struct {
 	Column int    // 1-based, in characters; 0 with Line
 	Text   string // the line itself, without its line end
 	Key    string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
-	// Message is what is wrong and what was expected: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT". What stands in
-	// the file is before the semicolon or after ", found", which is how Public leaves it out.
+	// Message is what is wrong and what was expected: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT".
+	// What stands in the file is before the semicolon or after ", found", which is how Public leaves it out.
 	Message string
 	// Suggestion is the nearest thing that would have been right; "" when nothing is near.
 	Suggestion string

@@ -27,7 +27,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(source)
 	}
-	f.Add([]byte("name: \"on\"\ncount: 10\nshare: 0.5\nwait: 500us\nsizes:\n  - 1\nsection: {x: 1}\nplaces:\n  495: {x: 1}\npicked: all\n"))
+	f.Add([]byte("name: \"on\"\ncount: 10\nshare: 0.5\nwait: 500us\nsizes:\n  - 1\nsection: {x: 1}\nplaces:\n  495: " +
+		"{x: 1}\npicked: all\n"))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		s := defaults()
 		err := config.Decode("f.yaml", source, &s, s.check)

@@ -41,7 +41,8 @@ func PrintChanged(settings, defaults any) (string, error) {
 	return root.String() + "\n", nil
 }
 
-// without returns the entries of a mapping that another one has not, or otherwise. It takes equal entries out of mappings below.
+// without returns the entries of a mapping that another one has not, or otherwise. It takes equal entries out of
+// mappings below.
 func without(settings, defaults ast.Node) (left []*ast.MappingValueNode) {
 	now, is := settings.(*ast.MappingNode)
 	if !is {
@@ -51,7 +52,8 @@ func without(settings, defaults ast.Node) (left []*ast.MappingValueNode) {
 	for _, entry := range now.Values {
 		var same *ast.MappingValueNode
 		if before != nil {
-			if i := slices.IndexFunc(before.Values, func(e *ast.MappingValueNode) bool { return e.Key.String() == entry.Key.String() }); i >= 0 {
+			if i := slices.IndexFunc(before.Values,
+				func(e *ast.MappingValueNode) bool { return e.Key.String() == entry.Key.String() }); i >= 0 {
 				same = before.Values[i]
 			}
 		}

@@ -23,7 +23,8 @@ func TestPrintChanged(t *testing.T) {
 	for want, settings := range map[string]outer{
 		"": defaults,
 		"other:\n  changed: 7\n  flow: {k: 1}\nlist:\n  - a\n  - b\nonly:\n  kept: 0\n  changed: 0\n  flow: {}\n": {
-			Same: defaults.Same, Other: inner{0, 7, map[string]int{"k": 1}}, List: []string{"a", "b"}, Only: &inner{}, Another: "x",
+			Same: defaults.Same, Other: inner{0, 7, map[string]int{"k": 1}}, List: []string{"a", "b"}, Only: &inner{},
+			Another: "x",
 		},
 		"another: \"off\"\n": {Same: defaults.Same, List: defaults.List, Another: "off"},
 	} {

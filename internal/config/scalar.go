@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Scalar is any single value, as it was written: a number, true or false, or text. What it means is for its reader to say,
-// where that depends on more than the file.
+// Scalar is any single value, as it was written: a number, true or false, or text. What it means is for its reader to
+// say, where that depends on more than the file.
 type Scalar string
 
 // UnmarshalText takes any text.

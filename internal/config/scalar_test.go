@@ -14,8 +14,10 @@ type padded struct {
 // TestScalarIsReadBackAsItWasPrinted has texts that YAML takes for something else, or splits, unless they are quoted.
 func TestScalarIsReadBackAsItWasPrinted(t *testing.T) {
 	for _, text := range []config.Scalar{
-		"", "0", "-1", "+7", "010", "0x1f", "1_000", "1e9", "-1E-3", "0.50", "1.", ".5", "true", "True", "yes", "null", "~", ".inf", "-.inf", ".nan",
-		"[PAD]", "<pad>", "{x}", " a b ", "a: b", "- x", "# no comment", "'", `"`, `\`, "a\nb", "\n", "\t", "&a", "*a", "!a", "%a", "@a", "`", "é", "2026-01-01", "\a\x01", "\u2028", "\U0001F600",
+		"", "0", "-1", "+7", "010", "0x1f", "1_000", "1e9", "-1E-3", "0.50", "1.", ".5", "true", "True", "yes", "null",
+		"~", ".inf", "-.inf", ".nan",
+		"[PAD]", "<pad>", "{x}", " a b ", "a: b", "- x", "# no comment", "'", `"`, `\`, "a\nb", "\n", "\t", "&a", "*a",
+		"!a", "%a", "@a", "`", "é", "2026-01-01", "\a\x01", "\u2028", "\U0001F600",
 	} {
 		in := padded{Pad: text, Pads: map[string]config.Scalar{"x": text}}
 		printed, err := config.Print(in)
@@ -51,7 +53,8 @@ func TestScalarTakesSingleValuesOnly(t *testing.T) {
 	for source, want := range map[string]string{
 		"pad: [0]":    "f:1:1: pad: expected a single value, found a list\n    1 | pad: [0]\n      | ^",
 		"pad: {a: 0}": "f:1:1: pad: expected a single value, found a mapping\n    1 | pad: {a: 0}\n      | ^",
-		"pad:":        "f:1:1: pad: expected a value (remove the key to keep the default), found nothing\n    1 | pad:\n      | ^",
+		"pad:": "f:1:1: pad: expected a value (remove the key to keep the default), found nothing\n    1 | " +
+			"pad:\n      | ^",
 	} {
 		var out padded
 		if err := config.Decode("f", []byte(source), &out); err == nil || err.Error() != want {

@@ -26,15 +26,16 @@ type Server struct {
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve the calls that change something on this address; empty: nowhere."`
 	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
-	// GPUTelemetry is whether the state of the GPUs among the devices is followed, so that estimates of what executions take know of
-	// clocks, other processes and memory: auto, where the driver can tell, or off.
+	// GPUTelemetry is whether the state of the GPUs among the devices is followed, so that estimates of what executions
+	// take know of clocks, other processes and memory: auto, where the driver can tell, or off.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, which estimates go by: auto (where the driver can tell) or off."`
-	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are every second, at most as often. Too
-	// low holds up other calls of the driver, which has one lock for many; too high learns late of a clock that was cut.
+	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are every second, at
+	// most as often. Too low holds up other calls of the driver, which has one lock for many; too high learns late of a
+	// clock that was cut.
 	GPUTelemetryInterval Duration `yaml:"gpu-telemetry-interval" name:"gpu-telemetry-interval" default:"150ms" help:"How often the clocks and the memory of GPUs are read."`
-	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device as
-	// well, so that the more urgent requests go first, at most 10s; 0: whoever is furthest behind goes first. Too low
-	// costs batches and missed targets; too high lets a burst of one model delay the others for that long.
+	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
+	// as well, so that the more urgent requests go first, at most 10s; 0: whoever is furthest behind goes first. Too
+	// low costs batches and missed targets; too high lets a burst of one model delay the others for that long.
 	FairnessWindow Duration `yaml:"fairness-window" name:"fairness-window" default:"50ms" help:"How much device time a model may be ahead of another that waits, so that urgent requests go first: more keeps targets better, less shares more evenly; 0: strictly fair."`
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0: not at all. Too low breaks off
 	// work that was promised; too high delays a restart that something hangs in.
@@ -47,36 +48,39 @@ type Server struct {
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
 	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
-	// WatchInterval is how often the repositories are looked at, beside what the system tells of changes, at least 100ms; 0: only
-	// when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds changes late on file systems that tell of none.
+	// WatchInterval is how often the repositories are looked at, beside what the system tells of changes, at least
+	// 100ms; 0: only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds changes
+	// late on file systems that tell of none.
 	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are looked at for changes; 0: only at the start and on SIGHUP."`
-	// ModelMemory bounds what resident models are estimated to take together; 0: no bound. Beyond it a version is refused with
-	// the figures. Too low refuses what would fit; too high risks the process being killed for memory.
+	// ModelMemory bounds what resident models are estimated to take together; 0: no bound. Beyond it a version is
+	// refused with the figures. Too low refuses what would fit; too high risks the process being killed for memory.
 	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Memory that resident models may take together, as estimated; 0: no limit."`
-	// MaxEpisodes bounds the running episodes that the server remembers the version of, at least 1. The one heard of longest ago
-	// is forgotten first, and goes where its id leads then. Each takes about 200 bytes.
+	// MaxEpisodes bounds the running episodes that the server remembers the version of, at least 1. The one heard of
+	// longest ago is forgotten first, and goes where its id leads then. Each takes about 200 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" help:"Running episodes whose version is remembered."`
 	// EpisodeTTL is after what time without a request an episode is over, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" help:"After this long without a request an episode is over."`
 	// Record is a folder for recordings of requests and answers; empty: none are made.
 	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" help:"Record requests and answers in files in this folder; empty: do not."`
-	// RecordSample is the part of the episodes that is recorded, of requests without an episode the part of these; above 0 up to 1.
+	// RecordSample is the part of the episodes that is recorded, of requests without an episode the part of these;
+	// above 0 up to 1.
 	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" help:"Part of the episodes to record."`
 	// RecordInputs is what is kept of the inputs: full, hash or none. Only full recordings can be replayed.
 	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"What to record of the inputs: full, hash or none."`
-	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB: the oldest are
-	// deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
+	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB:
+	// the oldest are deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted; at least 64MiB. 0: no limit."`
-	// StateDir is a directory for what is decided at run time: traffic, rollouts, labels, versions loaded by hand. auto is .weft-state in
-	// the first repository, where that can be written to. none, or empty: it ends with the server. Each server needs one of its own.
+	// StateDir is a directory for what is decided at run time: traffic, rollouts, labels, versions loaded by hand. auto
+	// is .weft-state in the first repository, where that can be written to. none, or empty: it ends with the server.
+	// Each server needs one of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep what is decided at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none: do not."`
 	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty: search for it."`
-	// SchedTrace is a file that every event of the scheduler and what was decided goes to, to be decided again later; empty:
-	// none. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of inputs without
-	// a batch dimension.
+	// SchedTrace is a file that every event of the scheduler and what was decided goes to, to be decided again later;
+	// empty: none. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
+	// inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, anew, for \"weft sim --replay FILE\"; empty: do not."`
 	// LogLevel is the least severe message that is written.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe message to write: debug, info, warn or error."`
@@ -179,7 +183,8 @@ func flagValue(v reflect.Value) any {
 func (s *Server) Check() Faults {
 	faults := s.checkEach()
 	if s.MaxQueuedBytes < s.MaxMessageBytes {
-		faults.Addf("max-queued-bytes", "%v is less than max-message-bytes (%v): the largest message could never wait; raise one or lower the other",
+		faults.Addf("max-queued-bytes", "%v is less than max-message-bytes (%v): the largest message could never "+
+			"wait; raise one or lower the other",
 			s.MaxQueuedBytes, s.MaxMessageBytes)
 	}
 	type listener struct{ key, address string }
@@ -206,7 +211,8 @@ func (s *Server) checkEach() Faults {
 		checkAddress(&faults, "admin-listen", s.AdminListen)
 	}
 	checkDevices(&faults, s.Devices)
-	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond), Duration(10*time.Second))
+	Between(&faults, "gpu-telemetry-interval", s.GPUTelemetryInterval, Duration(50*time.Millisecond),
+		Duration(10*time.Second))
 	Between(&faults, "fairness-window", s.FairnessWindow, 0, Duration(10*time.Second))
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)

@@ -18,12 +18,15 @@ func TestServerDefaultsAreValid(t *testing.T) {
 }
 
 func TestServerFile(t *testing.T) {
-	got, err := config.ServerFile("weft.yaml", []byte("listen: 0.0.0.0:80\nhttp: \"\"\ndevices: [cuda, cpu]\nfairness-window: 0\ndrain-timeout: 1m\nmax-message-bytes: 4MiB\nmax-concurrent-requests: 0\nlog-level: debug\n"))
+	got, err := config.ServerFile("weft.yaml", []byte("listen: 0.0.0.0:80\nhttp: \"\"\ndevices: [cuda, "+
+		"cpu]\nfairness-window: 0\ndrain-timeout: 1m\nmax-message-bytes: 4MiB\nmax-concurrent-requests: 0\nlog-level: "+
+		"debug\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"listen": "0.0.0.0:80", "http": "", "devices": []any{"cuda", "cpu"}, "drain-timeout": "1m", "fairness-window": "0s",
+		"listen": "0.0.0.0:80", "http": "", "devices": []any{"cuda", "cpu"}, "drain-timeout": "1m",
+		"fairness-window":   "0s",
 		"max-message-bytes": "4MiB", "max-concurrent-requests": "0", "log-level": "debug",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -33,7 +36,8 @@ func TestServerFile(t *testing.T) {
 
 // A file may lean on a flag: that its values do not fit the defaults is not a fault of the file.
 func TestServerFileIsNotJudgedAlone(t *testing.T) {
-	if _, err := config.ServerFile("weft.yaml", []byte("max-message-bytes: 1GiB\nmax-queued-bytes: 1MiB\nhttp: 127.0.0.1:9000\n")); err != nil {
+	if _, err := config.ServerFile("weft.yaml",
+		[]byte("max-message-bytes: 1GiB\nmax-queued-bytes: 1MiB\nhttp: 127.0.0.1:9000\n")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,5 @@
-// Package lifecycle starts the parts of a program in order, waits for a reason to stop, and stops them in the opposite order.
+// Package lifecycle starts the parts of a program in order, waits for a reason to stop, and stops them in the opposite
+// order.
 package lifecycle
 
 import (
@@ -15,11 +16,11 @@ import (
 
 // Config is what Run is made with.
 type Config struct {
-	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short unless it is the echo of the first. The
-	// [Signals] of the process, or a test's own.
+	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short unless it is the echo of the
+	// first. The [Signals] of the process, or a test's own.
 	Signals <-chan os.Signal
-	// DrainTimeout says, once it has begun, how long the orderly stop may take before it is cut short. Zero: it is cut short at once.
-	// Too low breaks off what was promised; too high lets one hanging part delay a restart.
+	// DrainTimeout says, once it has begun, how long the orderly stop may take before it is cut short. Zero: it is cut
+	// short at once. Too low breaks off what was promised; too high lets one hanging part delay a restart.
 	DrainTimeout func() time.Duration
 	// Logger hears why and how the program stops. Nil: slog.Default().
 	Logger *slog.Logger
@@ -36,28 +37,28 @@ type Interrupted struct{ Signal os.Signal }
 
 func (i *Interrupted) Error() string { return "stopped by " + i.Signal.String() }
 
-// Signals returns the process's SIGINT and SIGTERM from now on. Call it before anything that may install handlers of its own,
-// as GPU libraries do while they load.
+// Signals returns the process's SIGINT and SIGTERM from now on. Call it before anything that may install handlers of
+// its own, as GPU libraries do while they load.
 func Signals() <-chan os.Signal {
 	c := make(chan os.Signal, 2) // two signals count; further ones may be lost
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	return c
 }
 
-// Hangups returns the process's SIGHUP from now on, which does not end it any more: one that comes while another waits to be taken
-// from the channel says nothing new. Call it as early as Signals.
+// Hangups returns the process's SIGHUP from now on, which does not end it any more: one that comes while another waits
+// to be taken from the channel says nothing new. Call it as early as Signals.
 func Hangups() <-chan os.Signal {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	return c
 }
 
-// Run calls start, which starts the program's parts one after the other with Group.Start, and may block until the program is
-// ready. Then it waits for a signal or for a part that ends by itself, either of which ends start's context, and stops the
-// parts, the last one first. It returns when all parts have ended, or were given up.
+// Run calls start, which starts the program's parts one after the other with Group.Start, and may block until the
+// program is ready. Then it waits for a signal or for a part that ends by itself, either of which ends start's context,
+// and stops the parts, the last one first. It returns when all parts have ended, or were given up.
 //
-// The error is nil after an orderly stop that a signal asked for. Otherwise it joins what start returned, the failure of the
-// part that ended by itself, ErrCutShort, and what went wrong in stopping.
+// The error is nil after an orderly stop that a signal asked for. Otherwise it joins what start returned, the failure
+// of the part that ended by itself, ErrCutShort, and what went wrong in stopping.
 func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	log := cmp.Or(cfg.Logger, slog.Default())
 	ctx, stop := context.WithCancelCause(context.Background())

@@ -25,7 +25,10 @@ type program struct {
 // run runs a program with the given parts; start, if any, is called once they are started.
 func run(drain time.Duration, start func(context.Context) error, parts ...func(*program) lifecycle.Part) *program {
 	p := &program{signals: make(chan os.Signal), result: make(chan error, 1)}
-	cfg := lifecycle.Config{Signals: p.signals, DrainTimeout: func() time.Duration { return drain }, Logger: slog.New(slog.DiscardHandler)}
+	cfg := lifecycle.Config{
+		Signals: p.signals, DrainTimeout: func() time.Duration { return drain },
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	go func() {
 		p.result <- lifecycle.Run(cfg, func(ctx context.Context, g *lifecycle.Group) error {
 			for _, part := range parts {
@@ -109,7 +112,8 @@ func TestSecondSignalCutsShort(t *testing.T) {
 		time.Sleep(time.Second)
 		p.signals <- syscall.SIGINT
 		err := <-p.result
-		if !errors.Is(err, lifecycle.ErrCutShort) || err.Error() != "the stop was cut short by a further signal (interrupt)" {
+		if !errors.Is(err, lifecycle.ErrCutShort) ||
+			err.Error() != "the stop was cut short by a further signal (interrupt)" {
 			t.Errorf("error %v", err)
 		}
 		p.expect(t, "server gave up", "store gave up")
@@ -149,7 +153,8 @@ func TestDrainTimeoutCutsShort(t *testing.T) {
 			p := run(timeout, nil, drains("server", time.Minute))
 			begin := time.Now()
 			p.signals <- syscall.SIGTERM
-			if err := <-p.result; !errors.Is(err, lifecycle.ErrCutShort) || !strings.Contains(err.Error(), "drain timeout of "+timeout.String()) {
+			if err := <-p.result; !errors.Is(err, lifecycle.ErrCutShort) ||
+				!strings.Contains(err.Error(), "drain timeout of "+timeout.String()) {
 				t.Errorf("error %v", err)
 			}
 			if took := time.Since(begin); took != timeout {
@@ -223,7 +228,8 @@ func TestPartThatHangsIsLeftBehind(t *testing.T) {
 		})
 		p.signals <- syscall.SIGTERM
 		err := <-p.result
-		if !errors.Is(err, lifecycle.ErrCutShort) || !strings.Contains(err.Error(), "stop device: it did not end within 5s") {
+		if !errors.Is(err, lifecycle.ErrCutShort) ||
+			!strings.Contains(err.Error(), "stop device: it did not end within 5s") {
 			t.Errorf("error %v", err)
 		}
 		p.expect(t, "store gave up")

@@ -27,8 +27,8 @@ func StringAttr(name, v string) Attr {
 	return newAttr(name, 3, func(m *message) { m.text(4, v) })
 }
 
-// RefAttr is an attribute of a node in a function that takes the value that the call gives the attribute ref. Kind is its
-// AttributeProto.AttributeType: 1 float, 2 int, 3 string, 7 ints.
+// RefAttr is an attribute of a node in a function that takes the value that the call gives the attribute ref. Kind is
+// its AttributeProto.AttributeType: 1 float, 2 int, 3 string, 7 ints.
 func RefAttr(name, ref string, kind int64) Attr {
 	return newAttr(name, kind, func(m *message) { m.text(21, ref) })
 }

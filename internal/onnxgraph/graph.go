@@ -119,8 +119,8 @@ func (g *Graph) AnyOutput(name string) *Graph {
 	return g
 }
 
-// Function adds a function that nodes can call as an operator of that domain: its body is a graph whose inputs and outputs count by name only.
-// It uses the operator sets that body was given.
+// Function adds a function that nodes can call as an operator of that domain: its body is a graph whose inputs and
+// outputs count by name only. It uses the operator sets that body was given.
 func (g *Graph) Function(domain, name string, body *Graph, inputs, outputs, attributes []string) *Graph {
 	var m message
 	m.text(1, name)

@@ -147,7 +147,8 @@ func TestNode(t *testing.T) {
 	if diff := cmp.Diff([]string{"y"}, texts(fields[2])); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
-	if op, domain := string(fields[4][0].bytes), string(fields[7][0].bytes); op != "Mystery" || domain != "com.microsoft" {
+	if op, domain := string(fields[4][0].bytes), string(fields[7][0].bytes); op != "Mystery" ||
+		domain != "com.microsoft" {
 		t.Errorf("op %s of domain %s, want Mystery of com.microsoft", op, domain)
 	}
 	// The kinds are AttributeProto.AttributeType: INTS, FLOAT, STRING, TENSOR.

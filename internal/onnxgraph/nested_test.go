@@ -9,7 +9,8 @@ import (
 )
 
 func TestGraphsWithinGraphs(t *testing.T) {
-	body := onnxgraph.New("body").UnshapedInput("i", onnxgraph.Int64).AnyOutput("o").Node("Identity", []string{"i"}, []string{"o"})
+	body := onnxgraph.New("body").UnshapedInput("i", onnxgraph.Int64).AnyOutput("o").Node("Identity", []string{"i"},
+		[]string{"o"})
 	b := onnxgraph.New("g").Node("Loop", nil, nil, onnxgraph.GraphAttr("body", body)).Marshal()
 
 	attr := path(t, b, 7, 1, 5)
@@ -20,7 +21,8 @@ func TestGraphsWithinGraphs(t *testing.T) {
 	if got := string(path(t, inner, 2).bytes); got != "body" {
 		t.Errorf("graph %q", got)
 	}
-	if name, got := string(path(t, inner, 11, 1).bytes), path(t, inner, 11, 2, 1, 1).number; name != "i" || got != uint64(onnxgraph.Int64) {
+	if name, got := string(path(t, inner, 11, 1).bytes), path(t, inner, 11, 2, 1, 1).number; name != "i" ||
+		got != uint64(onnxgraph.Int64) {
 		t.Errorf("input %q has element type %d", name, got)
 	}
 	if shape := decode(t, path(t, inner, 11, 2, 1).bytes)[2]; shape != nil {
@@ -32,8 +34,10 @@ func TestGraphsWithinGraphs(t *testing.T) {
 }
 
 func TestFunction(t *testing.T) {
-	body := onnxgraph.New("").Opset("", 18).Node("Elu", []string{"a"}, []string{"b"}, onnxgraph.RefAttr("alpha", "slope", 1))
-	b := onnxgraph.New("g").Function("mine", "Soft", body, []string{"a", "c"}, []string{"b", "a"}, []string{"slope", "other"}).Marshal()
+	body := onnxgraph.New("").Opset("", 18).Node("Elu", []string{"a"}, []string{"b"},
+		onnxgraph.RefAttr("alpha", "slope", 1))
+	b := onnxgraph.New("g").Function("mine", "Soft", body, []string{"a", "c"}, []string{"b", "a"},
+		[]string{"slope", "other"}).Marshal()
 
 	f := decode(t, path(t, b, 25).bytes)
 	if diff := cmp.Diff([][]string{{"Soft"}, {"a", "c"}, {"b", "a"}, {"slope", "other"}, {"mine"}},

@@ -1,6 +1,7 @@
 //go:build !race
 
-// Package race tells tests whether they run under the race detector, for those that take minutes there and race no more than others.
+// Package race tells tests whether they run under the race detector, for those that take minutes there and race no more
+// than others.
 package race
 
 // Enabled is whether the program was built with the race detector.

@@ -15,12 +15,13 @@ func asked(bytes int) Entry {
 
 var benchSizes = []int{256, 64 << 10} // bytes of input
 
-// BenchmarkRecord is what recording costs the one who answers, as long as the queue has room, and when it is full. What is kept of
-// the inputs makes no difference here: see BenchmarkWrite.
+// BenchmarkRecord is what recording costs the one who answers, as long as the queue has room, and when it is full. What
+// is kept of the inputs makes no difference here: see BenchmarkWrite.
 func BenchmarkRecord(b *testing.B) {
 	for _, bytes := range benchSizes {
 		for _, inputs := range []Inputs{InputsFull, InputsHash, InputsNone} {
-			b.Run(fmt.Sprintf("room/bytes=%d/inputs=%s", bytes, inputs), func(b *testing.B) { benchRoom(b, Config{Inputs: inputs}, asked(bytes)) })
+			b.Run(fmt.Sprintf("room/bytes=%d/inputs=%s", bytes, inputs),
+				func(b *testing.B) { benchRoom(b, Config{Inputs: inputs}, asked(bytes)) })
 		}
 	}
 	b.Run("room/bytes=256/sample=0.999", func(b *testing.B) { benchRoom(b, Config{Sample: 0.999}, asked(256)) })

@@ -9,8 +9,9 @@ var (
 	errMagic    = errors.New("it is no recording of Weft")
 	errTorn     = errors.New("the file ends within an entry: its writer was cut off, or is still writing")
 	errChecksum = errors.New("the checksum of an entry is wrong")
-	errGone     = errors.New("it was deleted since the files were listed, as a server that records into the folder does when they " +
-		"reach its record-limit; copy what is to be kept to another folder")
+	errGone     = errors.New(
+		"it was deleted since the files were listed, as a server that records into the folder does when they " +
+			"reach its record-limit; copy what is to be kept to another folder")
 )
 
 // DamageError says from where on a file could not be read.

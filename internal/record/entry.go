@@ -13,8 +13,8 @@ type Entry struct {
 	// LimitUs is the time that the caller gave; 0: the caller set no limit.
 	LimitUs int64 `json:"limit_us,omitempty"`
 
-	// Code is the name of the gRPC code as its Go package prints it: "OK" if the request was answered, else "Internal" and the
-	// like. Message is the error's text.
+	// Code is the name of the gRPC code as its Go package prints it: "OK" if the request was answered, else "Internal"
+	// and the like. Message is the error's text.
 	Code    string `json:"code"`
 	Message string `json:"message,omitempty"`
 

@@ -26,9 +26,11 @@ func TestAFullDisk(t *testing.T) {
 		}
 		kept := w.Stats().Written
 		if kept < 2 || len(files(t, w.config.Dir)) != 1 {
-			t.Fatalf("%+v, files %v; want some entries in a file before the disk is full", w.Stats(), files(t, w.config.Dir))
+			t.Fatalf("%+v, files %v; want some entries in a file before the disk is full", w.Stats(),
+				files(t, w.config.Dir))
 		}
-		// An entry each 100 ms for ten minutes: the disk is tried after 1, 2, 4, ... and each 60 s, and nothing is left behind.
+		// An entry each 100 ms for ten minutes: the disk is tried after 1, 2, 4, ... and each 60 s, and nothing is left
+		// behind.
 		for range 6000 {
 			time.Sleep(100 * time.Millisecond)
 			record()
@@ -47,14 +49,16 @@ func TestAFullDisk(t *testing.T) {
 		}
 		s := w.Stats()
 		if s.Lost == lost || s.Lost-lost > 600 || s.Written-kept < 100 || s.Written+s.Lost != int64(serial) {
-			t.Errorf("%+v after %d were lost; want at most a minute's more lost, the others written, %d in all", s, lost, serial)
+			t.Errorf("%+v after %d were lost; want at most a minute's more lost, the others written, %d in all", s,
+				lost, serial)
 		}
 		end(t, w)
 
 		r := open(t, w.config.Dir)
 		entries, damage := readAll(t, r)
 		if int64(len(entries)) != s.Written || damage != nil {
-			t.Errorf("%d entries, damage %q; want %d and none: what was cut off is gone", len(entries), damage, s.Written)
+			t.Errorf("%d entries, damage %q; want %d and none: what was cut off is gone", len(entries), damage,
+				s.Written)
 		}
 		if r.Missed() != s.Lost {
 			t.Errorf("the recording tells of %d missed entries, want %d", r.Missed(), s.Lost)
@@ -66,7 +70,8 @@ func TestAFullDisk(t *testing.T) {
 			t.Errorf("the last file tells of %d missed entries, which were missed before it was begun", part.Missed())
 		}
 		if part.MissedBefore() != s.Lost || r.MissedBefore() != 0 {
-			t.Errorf("%d entries were missed before the last file, %d before the first; want %d and none", part.MissedBefore(), r.MissedBefore(), s.Lost)
+			t.Errorf("%d entries were missed before the last file, %d before the first; want %d and none",
+				part.MissedBefore(), r.MissedBefore(), s.Lost)
 		}
 		lines := log.lines()
 		if len(lines) != 2 {
@@ -112,7 +117,8 @@ func TestADiskThatFlaps(t *testing.T) {
 func TestAFileThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logbook{}
-		w := begin(t, Config{Logger: log.logger()}, func(string) (file, error) { return nil, errors.New("the disk is gone") })
+		w := begin(t, Config{Logger: log.logger()},
+			func(string) (file, error) { return nil, errors.New("the disk is gone") })
 		for range 3 {
 			w.Record(answered(time.Now(), "game", 1))
 			synctest.Wait()

@@ -16,8 +16,8 @@ const (
 // file is what the Writer needs of a file.
 type file interface {
 	io.Writer
-	// End keeps the first size bytes, which are safe from a failure of the machine when it returns nil, and closes the file.
-	// A file of size 0 is removed.
+	// End keeps the first size bytes, which are safe from a failure of the machine when it returns nil, and closes the
+	// file. A file of size 0 is removed.
 	End(size int64) error
 }
 

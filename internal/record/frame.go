@@ -123,8 +123,8 @@ func parseEntry(payload []byte) (*Entry, error) {
 	return e, nil
 }
 
-// cut splits a part off that stands after its length, which was written as so much more. The part is nil if that leaves less
-// than nothing.
+// cut splits a part off that stands after its length, which was written as so much more. The part is nil if that leaves
+// less than nothing.
 func cut(b []byte, more uint64) (part, rest []byte, err error) {
 	length, n := binary.Uvarint(b)
 	if n <= 0 {

@@ -23,8 +23,9 @@ func answered(at time.Time, episode string, number float32) Entry {
 		At:   at,
 		Code: "OK",
 		Request: &weftv1.PredictRequest{
-			Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: episode, RequestId: fmt.Sprintf("%s-%v", episode, number),
-			Priority: weftv1.Priority_PRIORITY_CRITICAL_PLUS, Outputs: []string{"y"},
+			Model: &weftv1.ModelSpec{Name: "walker"}, EpisodeId: episode,
+			RequestId: fmt.Sprintf("%s-%v", episode, number),
+			Priority:  weftv1.Priority_PRIORITY_CRITICAL_PLUS, Outputs: []string{"y"},
 			Inputs: map[string]*weftv1.Tensor{
 				"x": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 2}, FloatValues: []float32{number, 2}},
 				"z": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1}, Raw: []byte{0, 0, 0, 1}},
@@ -36,7 +37,8 @@ func answered(at time.Time, episode string, number float32) Entry {
 				"y": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 1}, FloatValues: []float32{number * 2}},
 			},
 			Execution: &weftv1.ExecutionInfo{
-				Slot: "canary", QueueUs: 11, ComputeUs: 22, DeviceUs: 5, Device: "cpu", BatchRequests: 3, BatchRows: 4, PaddedRows: 1,
+				Slot: "canary", QueueUs: 11, ComputeUs: 22, DeviceUs: 5, Device: "cpu", BatchRequests: 3, BatchRows: 4,
+				PaddedRows: 1,
 				Executions: 1, FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
 			},
 		},

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// limit bounds what the recordings in a directory take together, those of earlier processes and of others too, by deleting the
-// oldest ones. Nothing is deleted but regular files that are named as the Writer names them, hold a recording of this format, and
-// are being written by nobody.
+// limit bounds what the recordings in a directory take together, those of earlier processes and of others too, by
+// deleting the oldest ones. Nothing is deleted but regular files that are named as the Writer names them, hold a
+// recording of this format, and are being written by nobody.
 type limit struct {
 	dir     string
 	bytes   int64 // that they may have when a file is begun; 0: no bound
@@ -57,7 +57,8 @@ func (l *limit) deleteOldest() {
 		case err == nil:
 			sum -= file.Size()
 			l.deleted.Add(1)
-			l.log.Info("a recording is deleted: those in the folder reached their limit, and it was the oldest", "file", name, "bytes", file.Size())
+			l.log.Info("a recording is deleted: those in the folder reached their limit, and it was the oldest",
+				"file", name, "bytes", file.Size())
 		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
 			sum -= file.Size() // it is not ours, or somebody else was faster
 		case errors.Is(err, errInUse):
@@ -91,7 +92,8 @@ func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
 func (l *limit) failed(name string, err error) {
 	if !l.failing {
 		l.failing = true
-		l.log.Error("an old recording cannot be deleted: the folder may grow beyond its limit", "file", name, "cause", err)
+		l.log.Error("an old recording cannot be deleted: the folder may grow beyond its limit", "file", name,
+			"cause", err)
 	}
 }
 
@@ -100,9 +102,11 @@ func isRecordingName(name string) bool {
 	return err == nil && at.Format(nameLayout) == name
 }
 
-// deleteRecording deletes a file if it is a recording of this format, else the error is errMagic. errInUse: its writer has it.
+// deleteRecording deletes a file if it is a recording of this format, else the error is errMagic. errInUse: its writer
+// has it.
 func deleteRecording(name string) error {
-	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW, 0) // some network file systems give locks to those only who may write
+	// some network file systems give locks to those only who may write
+	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,11 @@ func lock(f *os.File) error {
 		return err
 	}
 	var locking error
-	if err := conn.Control(func(fd uintptr) { locking = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) }); err != nil {
+	if err := conn.Control(func(
+		fd uintptr,
+	) {
+		locking = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB)
+	}); err != nil {
 		return err
 	}
 	if errors.Is(locking, syscall.EWOULDBLOCK) {

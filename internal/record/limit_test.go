@@ -54,7 +54,8 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 		if err := lock(holder); err != nil {
 			t.Fatal(err)
 		}
-		mine := []string{write(earlier+"6Z.weftrec", content), write(earlier+"7Z.weftrec", content)} // of an earlier run
+		// of an earlier run
+		mine := []string{write(earlier+"6Z.weftrec", content), write(earlier+"7Z.weftrec", content)}
 
 		log := &logbook{}
 		const limit, entry = 8000, 700
@@ -92,7 +93,8 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 			return !strings.Contains(line, `level=INFO msg="a recording is deleted`)
 		})
 		if n := w.Stats().Deleted; int(n) != len(lines) || n < 3 {
-			t.Errorf("%d files are counted as deleted, the log has %d lines of them:\n%s", n, len(lines), strings.Join(log.lines(), "\n"))
+			t.Errorf("%d files are counted as deleted, the log has %d lines of them:\n%s", n, len(lines),
+				strings.Join(log.lines(), "\n"))
 		}
 		var left []string
 		for _, name := range files(t, dir) {
@@ -106,7 +108,8 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 		}
 		for i, e := range entries {
 			if want := fmt.Sprint("game-", 60-len(entries)+i); e.Request.GetRequestId() != want {
-				t.Errorf("entry %d of what is left is %s, want %s: the oldest go first", i, e.Request.GetRequestId(), want)
+				t.Errorf("entry %d of what is left is %s, want %s: the oldest go first", i, e.Request.GetRequestId(),
+					want)
 			}
 		}
 	})
@@ -170,7 +173,8 @@ func TestALimitThatCannotBeKept(t *testing.T) {
 	l := &limit{dir: filepath.Join(t.TempDir(), "gone"), bytes: 1, log: log.logger()}
 	l.keep()
 	l.keep()
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "may grow beyond its limit") || !strings.Contains(lines[0], "no such file") {
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "may grow beyond its limit") ||
+		!strings.Contains(lines[0], "no such file") {
 		t.Errorf("log %q, want one line for several failures", lines)
 	}
 	if err := os.Mkdir(l.dir, 0o700); err != nil {
@@ -199,7 +203,8 @@ func TestAFileThatGoesBeforeItIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries, damage := readAll(t, r)
-	if len(entries) != 3 || len(damage) != 1 || !strings.HasPrefix(damage[0], "1.weftrec: ") || !strings.Contains(damage[0], "deleted since the files were listed") {
+	if len(entries) != 3 || len(damage) != 1 || !strings.HasPrefix(damage[0], "1.weftrec: ") ||
+		!strings.Contains(damage[0], "deleted since the files were listed") {
 		t.Errorf("%d entries, damage %q; want those of the other file, and to be told", len(entries), damage)
 	}
 }
@@ -230,8 +235,8 @@ func TestAFullDiskThatOldRecordingsFill(t *testing.T) {
 	})
 }
 
-// TestDeletingHoldsNothingUp: entries are written while the disk takes its time to delete, and what came too much meanwhile is
-// deleted at once.
+// TestDeletingHoldsNothingUp: entries are written while the disk takes its time to delete, and what came too much
+// meanwhile is deleted at once.
 func TestDeletingHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -89,8 +89,8 @@ func (o *output) begin(now time.Time, missed int64) bool {
 	return true
 }
 
-// write writes frames, given the ends of each within data, and returns how many are in the file, and their bytes. missed is
-// what the log is told.
+// write writes frames, given the ends of each within data, and returns how many are in the file, and their bytes.
+// missed is what the log is told.
 func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes int64) {
 	n, err := o.file.Write(data)
 	for whole < len(ends) && ends[whole] <= n {
@@ -113,8 +113,8 @@ func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes 
 	return whole, bytes
 }
 
-// failed gives the file up, keeping its whole entries, and leaves the disk alone for a while. A failure is logged if the disk
-// worked before.
+// failed gives the file up, keeping its whole entries, and leaves the disk alone for a while. A failure is logged if
+// the disk worked before.
 func (o *output) failed(err error, missed int64) {
 	now := time.Now()
 	if !o.failing && now.Sub(o.resume) > maxPause {
@@ -143,7 +143,8 @@ func (o *output) rotate() {
 	name := o.name
 	o.syncing.Go(func() {
 		if err := f.End(size); err != nil {
-			o.config.Logger.Error("a recording is not safe: some of its entries may be lost", "file", name, "cause", err)
+			o.config.Logger.Error("a recording is not safe: some of its entries may be lost", "file", name,
+				"cause", err)
 		}
 	})
 }

@@ -11,8 +11,8 @@ const entryBytes = 512
 
 // Stats tells what became of the entries that were to be recorded: each is counted in exactly one of the first four.
 type Stats struct {
-	// Written entries were handed to the operating system, which holds them safe if this process ends. Those of a file that
-	// was ended are safe from a failure of the machine too, unless the log said otherwise.
+	// Written entries were handed to the operating system, which holds them safe if this process ends. Those of a file
+	// that was ended are safe from a failure of the machine too, unless the log said otherwise.
 	Written int64
 	// Dropped entries found no room in the queue, or came after Close.
 	Dropped int64

@@ -31,8 +31,8 @@ type Reader struct {
 // span is what of one recording was read: how many entries were missed before it began and when it ended.
 type span struct{ first, last int64 }
 
-// Open looks for the files of recordings. A directory stands for the files of its own that are named as the Writer names them.
-// They are read in the order of their names without the directory, which is that of time.
+// Open looks for the files of recordings. A directory stands for the files of its own that are named as the Writer
+// names them. They are read in the order of their names without the directory, which is that of time.
 func Open(paths ...string) (*Reader, error) {
 	r := &Reader{spans: map[time.Time]*span{}}
 	for _, path := range paths {
@@ -76,8 +76,8 @@ func (r *Reader) File() string { return r.name }
 // Header returns the header of the file that the last entry came from.
 func (r *Reader) Header() Header { return r.head }
 
-// Entries reads from the first file to the last. What cannot be read comes as a *DamageError with a nil entry; then the next
-// file follows.
+// Entries reads from the first file to the last. What cannot be read comes as a *DamageError with a nil entry; then the
+// next file follows.
 func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		r.past = 0
@@ -89,8 +89,8 @@ func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 	}
 }
 
-// Progress returns how many bytes of the files were read since Entries began, and how many there are. Files that were being written
-// when they were listed may hold more.
+// Progress returns how many bytes of the files were read since Entries began, and how many there are. Files that were
+// being written when they were listed may hold more.
 func (r *Reader) Progress() (read, total int64) {
 	read = r.past
 	if r.scan != nil {
@@ -108,8 +108,8 @@ func (r *Reader) Missed() int64 {
 	return sum
 }
 
-// MissedBefore returns how many entries the Writer could not record before the first file of each recording that was read: some of
-// them in the time of earlier files, if there were any.
+// MissedBefore returns how many entries the Writer could not record before the first file of each recording that was
+// read: some of them in the time of earlier files, if there were any.
 func (r *Reader) MissedBefore() int64 {
 	sum := int64(0)
 	for _, s := range r.spans {
@@ -195,7 +195,8 @@ func (s *scan) header() (*Header, error) {
 		return nil, errTorn
 	}
 	if version := little.Uint32(preamble[len(magic):]); version != formatVersion {
-		return nil, fmt.Errorf("the format has version %d; expected %d: read it with the release of Weft that wrote it", version, formatVersion)
+		return nil, fmt.Errorf("the format has version %d; expected %d: read it with the release of Weft that wrote it",
+			version, formatVersion)
 	}
 	s.advance(preambleBytes)
 	payload, err := s.frame()

@@ -49,7 +49,10 @@ func TestDamage(t *testing.T) {
 		{"cut before the header", cutTo(preambleBytes), 0, preambleBytes, "within an entry"},
 		{"cut within the preamble", cutTo(9), 0, 0, "within an entry"},
 		{"empty", cutTo(0), 0, 0, "no recording of Weft"},
-		{"zeros behind the last entry", func(b []byte) []byte { return append(b, make([]byte, 100)...) }, 3, len(data), "checksum"},
+		{
+			"zeros behind the last entry", func(b []byte) []byte { return append(b, make([]byte, 100)...) }, 3, len(data),
+			"checksum",
+		},
 		{"a bit of an entry", flip(begins[1] + 50), 1, begins[1], "checksum"},
 		{"a bit of a length", flip(begins[1]), 1, begins[1], "checksum"},
 		{"a high bit of a length", flip(begins[1] + 3), 1, begins[1], "within an entry"},
@@ -76,7 +79,9 @@ func TestDamage(t *testing.T) {
 			case tt.want == "" && damage != nil:
 				t.Errorf("damage %q, want none", damage)
 			case tt.want == "":
-			case len(damage) != 1 || !strings.HasPrefix(damage[0], fmt.Sprintf("1.weftrec: left out from byte %d on: ", tt.offset)) || !strings.Contains(damage[0], tt.want):
+			case len(damage) != 1 ||
+				!strings.HasPrefix(damage[0], fmt.Sprintf("1.weftrec: left out from byte %d on: ", tt.offset)) ||
+				!strings.Contains(damage[0], tt.want):
 				t.Errorf("damage %q, want one from byte %d on: %s", damage, tt.offset, tt.want)
 			}
 		})
@@ -86,7 +91,10 @@ func TestDamage(t *testing.T) {
 func TestOpen(t *testing.T) {
 	data, _ := recorded(t)
 	a, b, empty := t.TempDir(), t.TempDir(), t.TempDir()
-	for _, name := range []string{filepath.Join(a, "3.weftrec"), filepath.Join(a, "1.weftrec"), filepath.Join(b, "2.weftrec"), filepath.Join(b, "notes.txt")} {
+	for _, name := range []string{
+		filepath.Join(a, "3.weftrec"), filepath.Join(a, "1.weftrec"),
+		filepath.Join(b, "2.weftrec"), filepath.Join(b, "notes.txt"),
+	} {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +106,10 @@ func TestOpen(t *testing.T) {
 	if got := strings.Join(names, " "); got != "1.weftrec 2.weftrec 3.weftrec" {
 		t.Errorf("files %s; want them in the order of their names", got)
 	}
-	for path, want := range map[string]string{empty: "no file in it ends in .weftrec", filepath.Join(a, "4.weftrec"): "no such file"} {
+	for path, want := range map[string]string{
+		empty:                         "no file in it ends in .weftrec",
+		filepath.Join(a, "4.weftrec"): "no such file",
+	} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%s): %v; want %q", path, err, want)
 		}

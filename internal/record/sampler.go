@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// sampler chooses what is recorded: all requests of an episode or none, on every replica alike; a request without an episode
-// by itself.
+// sampler chooses what is recorded: all requests of an episode or none, on every replica alike; a request without an
+// episode by itself.
 type sampler struct {
 	part   float64       // above 0 up to 1
 	serial atomic.Uint64 // numbers the requests that have no name at all

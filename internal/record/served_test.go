@@ -51,15 +51,20 @@ func TestRequestsOfAnyProtocolAreRecorded(t *testing.T) {
 	w := begin(t, Config{Dir: dir}, nil)
 	models := &servertest.House{Run: servertest.RunPolicy}
 	models.Current.Store(servertest.PolicySnapshot())
-	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Recorder: w}, models)
+	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Recorder: w},
+		models)
 	seen := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{1, 4}, Data: floats(1, 2, 3, 4)}
 	for _, req := range []*predict.Request{
 		{
-			Model: "policy", Choice: routing.Choice{Version: new(int64(1))}, ID: "a", Episode: "game", EndOfEpisode: true,
+			Model: "policy", Choice: routing.Choice{Version: new(int64(1))},
+			ID: "a", Episode: "game", EndOfEpisode: true,
 			Target: 5 * time.Millisecond, Priority: sharedsched.Sheddable, Outputs: []string{"value"},
 			Inputs: 1, Codec: foreign{"observation": seen},
 		},
-		{Model: "policy", Choice: routing.Choice{Label: new("stable")}, Inputs: 1, Codec: foreign{"observation": {Shape: tensor.Shape{3}}}},
+		{
+			Model: "policy", Choice: routing.Choice{Label: new("stable")}, Inputs: 1,
+			Codec: foreign{"observation": {Shape: tensor.Shape{3}}},
+		},
 		{Model: "nonesuch", Codec: foreign{}},
 	} {
 		_, err := p.Predict(t.Context(), req)
@@ -80,7 +85,8 @@ func TestRequestsOfAnyProtocolAreRecorded(t *testing.T) {
 		Model: request.GetModel(), RequestId: "a",
 		Outputs: map[string]*weftv1.Tensor{"value": {Dtype: fp32, Shape: []int64{1}, Raw: floats(10)}},
 		Execution: &weftv1.ExecutionInfo{
-			QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000, Device: "cpu", FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
+			QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000,
+			Device: "cpu", FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
 			BatchRequests: 4, BatchRows: 5, PaddedRows: 6, Executions: 7,
 		},
 	}
@@ -99,7 +105,8 @@ func TestRequestsOfAnyProtocolAreRecorded(t *testing.T) {
 		version     int64
 	}{{"OK", "", 1}, {"InvalidArgument", "stable", 1}, {"NotFound", "", 0}} {
 		e := entries[i]
-		if e.Code != want.code || e.Version != want.version || e.Request.GetModel().GetLabel() != want.label || (e.Response != nil) != (i == 0) {
+		if e.Code != want.code || e.Version != want.version || e.Request.GetModel().GetLabel() != want.label ||
+			(e.Response != nil) != (i == 0) {
 			t.Errorf("entry %d is %+v, want %+v", i, e, want)
 		}
 	}

@@ -47,8 +47,8 @@ func newWriter(c Config, create creator) (*Writer, error) {
 	return w, nil
 }
 
-// Record takes an entry if it is of the sample. It never waits for the disk and never fails. The entry's messages must not be
-// changed any more; others may read them, as when they are sent. What the entry leaves zero is taken from them.
+// Record takes an entry if it is of the sample. It never waits for the disk and never fails. The entry's messages must
+// not be changed any more; others may read them, as when they are sent. What the entry leaves zero is taken from them.
 func (w *Writer) Record(e Entry) {
 	if w.sampler.takes(e.Request.GetEpisodeId(), e.Request.GetRequestId()) {
 		w.queue.offer(e)
@@ -69,8 +69,8 @@ func (w *Writer) Stats() Stats {
 	return s
 }
 
-// Close writes what waits and ends the file. If ctx ends first, Close returns its error at once; then only the write that is
-// under way, if any, is still brought to its end, and what waits behind it is lost.
+// Close writes what waits and ends the file. If ctx ends first, Close returns its error at once; then only the write
+// that is under way, if any, is still brought to its end, and what waits behind it is lost.
 func (w *Writer) Close(ctx context.Context) error {
 	w.queue.close()
 	select {
@@ -161,6 +161,7 @@ func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
 func (w *Writer) tell(err error) {
 	if !w.told {
 		w.told = true
-		w.config.Logger.Error("an entry cannot be recorded and is lost, as others like it will be; this is said once", "cause", err)
+		w.config.Logger.Error("an entry cannot be recorded and is lost, as others like it will be; this is said once",
+			"cause", err)
 	}
 }

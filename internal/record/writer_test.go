@@ -21,7 +21,10 @@ import (
 func TestWhatIsRecordedIsReadBack(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 678, time.FixedZone("east", 3600))
 	full := answered(at, "game-1", 1)
-	failed := Entry{At: at, LimitUs: 5000, Code: "ResourceExhausted", Message: "the queue is full", Model: "walker", Version: 2, Slot: "prod", Request: answered(at, "game-2", 2).Request}
+	failed := Entry{
+		At: at, LimitUs: 5000, Code: "ResourceExhausted", Message: "the queue is full",
+		Model: "walker", Version: 2, Slot: "prod", Request: answered(at, "game-2", 2).Request,
+	}
 
 	w := begin(t, Config{}, nil)
 	w.Record(full)
@@ -32,7 +35,8 @@ func TestWhatIsRecordedIsReadBack(t *testing.T) {
 	full.At, failed.At = at.UTC(), at.UTC()
 	full.Model, full.Version, full.Slot, full.Episode = "walker", 7, "canary", "game-1"
 	full.QueueUs, full.ComputeUs, full.DeviceUs, full.Device = 11, 22, 5, "cpu"
-	full.BatchRequests, full.BatchRows, full.PaddedRows, full.Executions, full.FlushReason = 3, 4, 1, 1, "FLUSH_REASON_FULL"
+	full.BatchRequests, full.BatchRows, full.PaddedRows, full.Executions, full.FlushReason = 3, 4, 1, 1,
+		"FLUSH_REASON_FULL"
 	failed.Episode = "game-2"
 	got, damage := readAll(t, open(t, w.config.Dir))
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || damage != nil {
@@ -107,7 +111,10 @@ func TestEpisodesAreSampledAsAWhole(t *testing.T) {
 	}
 	// A later version of this program, or another replica, must choose the same ones.
 	again := sampler{part: 0.3}
-	if got := []bool{again.takes("a", ""), again.takes("b", ""), again.takes("c", ""), again.takes("d", ""), again.takes("e", "")}; !slices.Equal(got, chosenAtThirty) {
+	if got := []bool{
+		again.takes("a", ""), again.takes("b", ""), again.takes("c", ""), again.takes("d", ""),
+		again.takes("e", ""),
+	}; !slices.Equal(got, chosenAtThirty) {
 		t.Errorf("of the episodes a to e, %v are recorded; want %v", got, chosenAtThirty)
 	}
 }
@@ -242,7 +249,8 @@ func TestFilesAreRotated(t *testing.T) {
 			}
 		}
 		entries, damage := readAll(t, open(t, w.config.Dir))
-		if len(entries) != 11 || damage != nil || !slices.IsSortedFunc(entries, func(a, b *Entry) int { return a.At.Compare(b.At) }) {
+		if len(entries) != 11 || damage != nil ||
+			!slices.IsSortedFunc(entries, func(a, b *Entry) int { return a.At.Compare(b.At) }) {
 			t.Errorf("%d entries, damage %q; want 11 in order", len(entries), damage)
 		}
 	})
@@ -295,7 +303,9 @@ func TestRecordFromMany(t *testing.T) {
 	end(t, w)
 	s := w.Stats()
 	entries, damage := readAll(t, open(t, w.config.Dir))
-	if s.Written+s.Dropped != 1600 || s.Pending != 0 || s.Lost != 0 || int64(len(entries)) != s.Written || damage != nil {
-		t.Errorf("%+v, %d entries, damage %q; want 1600 written or dropped, the written ones in the files", s, len(entries), damage)
+	if s.Written+s.Dropped != 1600 || s.Pending != 0 || s.Lost != 0 || int64(len(entries)) != s.Written ||
+		damage != nil {
+		t.Errorf("%+v, %d entries, damage %q; want 1600 written or dropped, the written ones in the files", s,
+			len(entries), damage)
 	}
 }

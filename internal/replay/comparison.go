@@ -37,7 +37,10 @@ type comparison struct {
 type timings struct{ queue, compute, device, roundTrip durations }
 
 func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
-	c := &comparison{tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{}, codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}}
+	c := &comparison{
+		tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{},
+		codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{},
+	}
 	for _, output := range s.GetOutputs() {
 		dim := tensor.NoBatch
 		if output.BatchDim != nil {

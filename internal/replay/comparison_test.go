@@ -16,21 +16,26 @@ import (
 
 func answerOf(values ...float32) *weftv1.PredictResponse {
 	return &weftv1.PredictResponse{
-		Outputs:   map[string]*weftv1.Tensor{"y": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2, 2}, FloatValues: values}},
+		Outputs: map[string]*weftv1.Tensor{"y": {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{2, 2},
+			FloatValues: values,
+		}},
 		Execution: &weftv1.ExecutionInfo{ComputeUs: 3000},
 	}
 }
 
 // Rows are told apart by what the target says of the model.
 func TestComparisonKnowsRows(t *testing.T) {
-	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}}, &tolerances{})
+	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}},
+		&tolerances{})
 	c.add(replayed{entry: &record.Entry{Code: "OK", Response: answerOf(1, 2, 1, 2)}, answer: answerOf(1, 2, 2, 1)})
 	if o := c.outputs.Outputs()[0]; o.Rows != 2 || o.ArgmaxAgreement != 0.5 {
 		t.Errorf("%+v; want 2 rows, of which the largest element is at the same place in one", o)
 	}
 }
 
-// Answers and faults of the model count for or against a version; so do other failures, where there was an answer before.
+// Answers and faults of the model count for or against a version; so do other failures, where there was an answer
+// before.
 func TestComparisonEvidence(t *testing.T) {
 	c := newComparison(nil, &tolerances{})
 	whole := answerOf(1, 2, 1, 2)
@@ -52,11 +57,13 @@ func TestComparisonEvidence(t *testing.T) {
 	ms := time.Millisecond
 	want := rollout.Evidence{
 		Baseline: rollout.Requests{
-			Count: 7, Faults: 3, Asked: 8, Failed: 1, Overload: 1, Codes: map[string]int64{"OK": 4, "Internal": 3, "Unavailable": 1},
+			Count: 7, Faults: 3, Asked: 8, Failed: 1, Overload: 1,
+			Codes:   map[string]int64{"OK": 4, "Internal": 3, "Unavailable": 1},
 			Compute: []time.Duration{4 * ms, 5 * ms, 6 * ms, 7 * ms},
 		},
 		Candidate: rollout.Requests{
-			Count: 3, Faults: 1, Asked: 4, Failed: 1, Overload: 1, Codes: map[string]int64{"ResourceExhausted": 1, "Internal": 1},
+			Count: 3, Faults: 1, Asked: 4, Failed: 1, Overload: 1,
+			Codes:   map[string]int64{"ResourceExhausted": 1, "Internal": 1},
 			Compute: []time.Duration{3 * ms, 3 * ms, 3 * ms},
 		},
 		Agreed: 1, Shadowed: 2,

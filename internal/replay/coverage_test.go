@@ -25,21 +25,31 @@ func TestCoverage(t *testing.T) {
 		want   rollout.Verdict
 		reason string
 	}{
-		{coverage{sent: 1000}, rollout.Promote, "0 of 1000 requests could not be compared: a part of 0 against a limit of 0.1"},
+		{
+			coverage{sent: 1000},
+			rollout.Promote,
+			"0 of 1000 requests could not be compared: a part of 0 against a limit of 0.1",
+		},
 		{
 			coverage{sent: 1000, failedThen: 107},
 			rollout.Hold,
-			"107 of 1000 requests could not be compared (107 failed when they were recorded): a part of 0.107 against a limit of 0.1",
+			"107 of 1000 requests could not be compared (107 failed when they were recorded): a part of 0.107 " +
+				"against " +
+				"a limit of 0.1",
 		},
 		{
 			coverage{sent: 900, withoutInputs: 60, notRecorded: 40, failedThen: 7, mismatched: 3},
 			rollout.Hold,
-			"110 of 1000 requests could not be compared (7 failed when they were recorded, 60 were recorded without their inputs, 40 were not recorded, 3 have outputs of other names, types or shapes now): a part of 0.11 against a limit of 0.1",
+			"110 of 1000 requests could not be compared (7 failed when they were recorded, 60 were recorded without " +
+				"their inputs, 40 were not recorded, 3 have outputs of other names, types or shapes now): a part of " +
+				"0.11 against a limit of 0.1",
 		},
 		{
 			coverage{sent: 99, withoutInputs: 1, damaged: 2},
 			rollout.Promote,
-			"1 of 100 requests could not be compared (1 were recorded without their inputs): a part of 0.01 against a limit of 0.1, without what is lost in 2 damaged files",
+			"1 of 100 requests could not be compared (1 were recorded without their inputs): a part of 0.01 against " +
+				"a " +
+				"limit of 0.1, without what is lost in 2 damaged files",
 		},
 	} {
 		if got := tt.c.check(0.1); got.Verdict != tt.want || got.Reason != tt.reason {
@@ -50,13 +60,18 @@ func TestCoverage(t *testing.T) {
 
 // TestReplayOfRequestsWithoutInputs: those that have them are replayed, and the verdict names the others.
 func TestReplayOfRequestsWithoutInputs(t *testing.T) {
-	whole, hashed := recordSome(t, record.Config{}, 150, "walker"), recordSome(t, record.Config{Inputs: record.InputsHash}, 50, "walker")
+	whole, hashed := recordSome(t, record.Config{}, 150, "walker"),
+		recordSome(t, record.Config{Inputs: record.InputsHash}, 50, "walker")
 	d := &doubler{compute: asRecorded}
 	out, _, err := runReplay(asGiven(d.serve(t), hashed, whole))
-	if verdict, ok := errors.AsType[*VerdictError](err); !ok || verdict.Verdict != rollout.Hold || len(d.requests) != 150 {
+	if verdict, ok := errors.AsType[*VerdictError](err); !ok || verdict.Verdict != rollout.Hold ||
+		len(d.requests) != 150 {
 		t.Errorf("%v, %d requests came; want HOLD after 150", err, len(d.requests))
 	}
-	for _, want := range []string{`^50 requests were recorded without their inputs, and not sent$`, `^compared +HOLD +50 of 200 requests could not be compared \(50 were recorded without`} {
+	for _, want := range []string{
+		`^50 requests were recorded without their inputs, and not sent$`,
+		`^compared +HOLD +50 of 200 requests could not be compared \(50 were recorded without`,
+	} {
 		if !regexp.MustCompile("(?m)" + want).MatchString(out) {
 			t.Errorf("no line matches %s:\n%s", want, out)
 		}
@@ -69,25 +84,30 @@ type scripted struct {
 	ends map[string]codes.Code
 }
 
-func (*scripted) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest, _ ...grpc.CallOption) (*weftv1.GetModelMetadataResponse, error) {
+func (*scripted) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest,
+	_ ...grpc.CallOption,
+) (*weftv1.GetModelMetadataResponse, error) {
 	return (&doubler{}).GetModelMetadata(ctx, q)
 }
 
-func (s *scripted) Predict(_ context.Context, q *weftv1.PredictRequest, _ ...grpc.CallOption) (*weftv1.PredictResponse, error) {
+func (s *scripted) Predict(_ context.Context, q *weftv1.PredictRequest,
+	_ ...grpc.CallOption,
+) (*weftv1.PredictResponse, error) {
 	if code := s.ends[q.GetRequestId()]; code != codes.OK {
 		return nil, status.Error(code, "as decided")
 	}
 	return doubled(q, 0, asRecorded), nil
 }
 
-// TestReplaysOfMixturesOfCodes generates recordings, and how their requests end now. Every code is in the report, and none is promoted in which
-// more fails than failed before, or too much has nothing to compare with.
+// TestReplaysOfMixturesOfCodes generates recordings, and how their requests end now. Every code is in the report, and
+// none is promoted in which more fails than failed before, or too much has nothing to compare with.
 func TestReplaysOfMixturesOfCodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")
 	}
 	failures := []codes.Code{
-		codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unavailable, codes.Canceled, codes.InvalidArgument, codes.NotFound,
+		codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unavailable, codes.Canceled, codes.InvalidArgument,
+		codes.NotFound,
 		codes.FailedPrecondition, codes.Aborted, codes.Unimplemented, codes.Internal, codes.Unknown,
 	}
 	blame := func(c codes.Code) (fault, overload bool) {
@@ -170,11 +190,14 @@ func TestReplaysOfMixturesOfCodes(t *testing.T) {
 		verdicts[verdict]++
 		bound := float64(failedThen)/float64(n) + 0.01
 		part := float64(failed) / float64(answeredThen)
-		bad := part > bound || float64(faults) > 0.01*float64(faults+answered) || float64(n-answeredThen) > 0.1*float64(n)
+		bad := part > bound || float64(faults) > 0.01*float64(faults+answered) ||
+			float64(n-answeredThen) > 0.1*float64(n)
 		if bad != (verdict != rollout.Promote) {
-			t.Errorf("seed %d: %v; of %d requests %d failed then, of the others %d now, and %d of faults\n%s", seed, verdict, n, n-answeredThen, failed, faults, &out)
+			t.Errorf("seed %d: %v; of %d requests %d failed then, of the others %d now, and %d of faults\n%s", seed,
+				verdict, n, n-answeredThen, failed, faults, &out)
 		}
-		if c.Speed == 0 && verdict == rollout.Rollback && float64(failed-overload)/float64(answeredThen) <= 0.01 && float64(faults) <= 0.01*float64(faults+answered) {
+		if c.Speed == 0 && verdict == rollout.Rollback && float64(failed-overload)/float64(answeredThen) <= 0.01 &&
+			float64(faults) <= 0.01*float64(faults+answered) {
 			t.Errorf("seed %d: ROLLBACK for overload by a replay at full speed\n%s", seed, &out)
 		}
 		for _, code := range append(failures, codes.OK) {

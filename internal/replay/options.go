@@ -40,8 +40,11 @@ func (c *Options) check() error {
 	}
 	gate := c.gate()
 	switch {
-	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0) || !(c.MaxFailures > 0): // 0 is the gate's default
-		return errors.New("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase: expected a number above 0")
+	// 0 is the gate's default
+	case c.MinRequests < 1 || !(c.MaxErrorRate > 0) || !(c.MaxLatencyRatio > 0) || !(c.MaxFailures > 0):
+		return errors.New("--min-requests, --max-error-rate, --max-latency-ratio and --max-failure-increase: " +
+			"expected " +
+			"a number above 0")
 	case !(c.MaxUncompared >= 0 && c.MaxUncompared <= 1):
 		return fmt.Errorf("--max-uncompared: expected a number from 0 to 1, found %v", c.MaxUncompared)
 	case c.MaxGap < 0:
@@ -56,7 +59,8 @@ func (c *Options) check() error {
 
 func (c *Options) gate() rollout.Gate {
 	return rollout.Gate{
-		MinRequests: c.MinRequests, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatencyRatio, MinAgreement: c.MinAgreement,
+		MinRequests: c.MinRequests, MaxErrorRate: c.MaxErrorRate, MaxLatencyRatio: c.MaxLatencyRatio,
+		MinAgreement:       c.MinAgreement,
 		MaxFailureIncrease: c.MaxFailures,
 	}
 }
@@ -65,9 +69,15 @@ func (c *Options) gate() rollout.Gate {
 func (c *Options) choose(q *weftv1.PredictRequest) {
 	switch {
 	case c.Version > 0:
-		q.Model = &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Version{Version: c.Version}}
+		q.Model = &weftv1.ModelSpec{
+			Name:          q.GetModel().GetName(),
+			VersionChoice: &weftv1.ModelSpec_Version{Version: c.Version},
+		}
 	case c.Label != "":
-		q.Model = &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Label{Label: c.Label}}
+		q.Model = &weftv1.ModelSpec{
+			Name:          q.GetModel().GetName(),
+			VersionChoice: &weftv1.ModelSpec_Label{Label: c.Label},
+		}
 	}
 }
 

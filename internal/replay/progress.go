@@ -72,7 +72,9 @@ func (p *progress) close() {
 }
 
 // reading passes entries on and takes in how far the files were read.
-func (p *progress) reading(from *record.Reader, entries iter.Seq2[*record.Entry, error]) iter.Seq2[*record.Entry, error] {
+func (p *progress) reading(from *record.Reader,
+	entries iter.Seq2[*record.Entry, error],
+) iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for e, err := range entries {
 			read, total := from.Progress()
@@ -124,7 +126,8 @@ func (p *progress) tell() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	line := fmt.Sprintf("sent %d, failed %d, %.0f/s", p.sent, p.failed, float64(p.ended-p.before)/now.Sub(p.beforeAt).Seconds())
+	line := fmt.Sprintf("sent %d, failed %d, %.0f/s", p.sent, p.failed,
+		float64(p.ended-p.before)/now.Sub(p.beforeAt).Seconds())
 	p.before, p.beforeAt = p.ended, now
 	// What was read ahead is known by number, the rest by its bytes.
 	if whole := float64(p.ended) / float64(max(p.read, 1)) * p.part; whole > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/weftserve/weft/internal/record"
 )
 
-// Entries stand in the order in which they were answered. So many of them, or bytes, are looked through for the one that
-// arrived first.
+// Entries stand in the order in which they were answered. So many of them, or bytes, are looked through for the one
+// that arrived first.
 const (
 	lookAhead      = 4096
 	lookAheadBytes = 256 << 20
@@ -73,7 +73,8 @@ func (r *recording) wants(e *record.Entry) bool {
 
 func (r *recording) sendable(e *record.Entry) error {
 	if inputs := r.reader.Header().Inputs; inputs != record.InputsFull {
-		return fmt.Errorf("%s was recorded with inputs: %s; only requests recorded with inputs: full can be sent again", r.reader.File(), inputs)
+		return fmt.Errorf("%s was recorded with inputs: %s; only requests recorded with inputs: full can be sent again",
+			r.reader.File(), inputs)
 	}
 	if e.Request == nil {
 		return fmt.Errorf("%s holds an entry without its request", r.reader.File())
@@ -81,7 +82,8 @@ func (r *recording) sendable(e *record.Entry) error {
 	return nil
 }
 
-// entries reads what is to be replayed. Damaged files are told and passed over, requests that cannot be sent are counted.
+// entries reads what is to be replayed. Damaged files are told and passed over, requests that cannot be sent are
+// counted.
 func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for e, err := range r.reader.Entries() {
@@ -111,8 +113,8 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	}
 }
 
-// inOrder gives entries out in the order of their arrival, as far as that shows among count of them, or as many as have so
-// many bytes.
+// inOrder gives entries out in the order of their arrival, as far as that shows among count of them, or as many as have
+// so many bytes.
 func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) iter.Seq2[*record.Entry, error] {
 	type arrival struct {
 		entry *record.Entry

@@ -22,8 +22,8 @@ type VerdictError struct{ Verdict rollout.Verdict }
 
 func (e *VerdictError) Error() string { return "the gate says " + e.Verdict.String() }
 
-// Run replays until ctx ends, and prints the report to out and what happens meanwhile to errs. A verdict that is not PROMOTE is a
-// *VerdictError.
+// Run replays until ctx ends, and prints the report to out and what happens meanwhile to errs. A verdict that is not
+// PROMOTE is a *VerdictError.
 func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
 	if err := c.check(); err != nil {
 		return err
@@ -79,7 +79,10 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	if err != nil {
 		return err
 	}
-	said := &report{recording: r, comparison: found, sender: send, took: time.Since(start), asked: c.asked(), target: c.Target}
+	said := &report{
+		recording: r, comparison: found, sender: send, took: time.Since(start), asked: c.asked(),
+		target: c.Target,
+	}
 	said.judge(c.gate(), c.MaxUncompared)
 	if err := said.print(out); err != nil {
 		return err
@@ -94,11 +97,14 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 }
 
 // askTarget asks what the target knows of the model: a mistake in the flags should be told before anything is sent.
-func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClient, q *weftv1.PredictRequest) (*weftv1.GetModelMetadataResponse, error) {
+func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClient,
+	q *weftv1.PredictRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	c.choose(q)
-	facts, err := to.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: q.GetModel()}, grpc.WaitForReady(true))
+	facts, err := to.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: q.GetModel()},
+		grpc.WaitForReady(true))
 	if err != nil {
 		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)
 	}

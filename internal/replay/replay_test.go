@@ -42,11 +42,16 @@ type doubler struct {
 	requests []*weftv1.PredictRequest // guarded by mu
 }
 
-func (d *doubler) GetModelMetadata(_ context.Context, q *weftv1.GetModelMetadataRequest) (*weftv1.GetModelMetadataResponse, error) {
+func (d *doubler) GetModelMetadata(_ context.Context,
+	q *weftv1.GetModelMetadataRequest,
+) (*weftv1.GetModelMetadataResponse, error) {
 	if q.GetModel().GetVersion() > 2 {
 		return nil, status.Error(codes.NotFound, "there are versions 1 and 2")
 	}
-	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", Dtype: weftv1.DataType_DATA_TYPE_FP32, BatchDim: new(int32(0))}}}}, nil
+	return &weftv1.GetModelMetadataResponse{Signature: &weftv1.Signature{Outputs: []*weftv1.TensorSpec{{
+		Name:  "y",
+		Dtype: weftv1.DataType_DATA_TYPE_FP32, BatchDim: new(int32(0)),
+	}}}}, nil
 }
 
 func (d *doubler) Predict(_ context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
@@ -71,10 +76,16 @@ func doubled(q *weftv1.PredictRequest, wrong float32, compute time.Duration) *we
 		y.FloatValues = append(y.FloatValues, 2*x+wrong)
 	}
 	return &weftv1.PredictResponse{
-		Model:     &weftv1.ModelSpec{Name: q.GetModel().GetName(), VersionChoice: &weftv1.ModelSpec_Version{Version: max(q.GetModel().GetVersion(), 1)}},
+		Model: &weftv1.ModelSpec{
+			Name:          q.GetModel().GetName(),
+			VersionChoice: &weftv1.ModelSpec_Version{Version: max(q.GetModel().GetVersion(), 1)},
+		},
 		Outputs:   map[string]*weftv1.Tensor{"y": y},
 		RequestId: q.GetRequestId(),
-		Execution: &weftv1.ExecutionInfo{Slot: "prod", QueueUs: 100, ComputeUs: compute.Microseconds(), DeviceUs: 50, Executions: 1},
+		Execution: &weftv1.ExecutionInfo{
+			Slot: "prod", QueueUs: 100, ComputeUs: compute.Microseconds(), DeviceUs: 50,
+			Executions: 1,
+		},
 	}
 }
 
@@ -183,22 +194,31 @@ func TestReplayVerdicts(t *testing.T) {
 		},
 		{
 			"slower in a replay that is too quick", &doubler{compute: 2 * asRecorded}, nil, rollout.Hold,
-			[]string{`^latency +HOLD .* came faster than they were recorded; replay them with --speed recorded`, `^HOLD$`},
+			[]string{
+				`^latency +HOLD .* came faster than they were recorded; replay them with --speed recorded`,
+				`^HOLD$`,
+			},
 		},
 		{
-			"slower, which is allowed", &doubler{compute: 2 * asRecorded}, func(c *Options) { c.MaxLatencyRatio = 2.5 }, rollout.Promote,
+			"slower, which is allowed", &doubler{compute: 2 * asRecorded}, func(c *Options) { c.MaxLatencyRatio = 2.5 },
+			rollout.Promote,
 			[]string{`^latency +PROMOTE `, `^PROMOTE$`},
 		},
 		{
 			"failing", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal}, nil, rollout.Rollback,
-			[]string{`^Internal +0 +30$`, `^OK +300 +270$`, `^errors +ROLLBACK `, `^the first failure: .*it does so now and then`},
+			[]string{
+				`^Internal +0 +30$`, `^OK +300 +270$`, `^errors +ROLLBACK `,
+				`^the first failure: .*it does so now and then`,
+			},
 		},
 		{
-			"failing, which is allowed", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal}, func(c *Options) { c.MaxErrorRate = 0.2 }, rollout.Promote,
+			"failing, which is allowed", &doubler{compute: asRecorded, failEvery: 10, code: codes.Internal},
+			func(c *Options) { c.MaxErrorRate = 0.2 }, rollout.Promote,
 			[]string{`^errors +PROMOTE `, `^PROMOTE$`},
 		},
 		{
-			"overloaded by a replay that is too quick", &doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, rollout.Hold,
+			"overloaded by a replay that is too quick",
+			&doubler{compute: asRecorded, failEvery: 10, code: codes.ResourceExhausted}, nil, rollout.Hold,
 			[]string{
 				`^ResourceExhausted +0 +30$`, `^270 answers compared, 270 agree`,
 				`^of 300 requests that were answered then, 30 fail now: ResourceExhausted 30$`,
@@ -207,7 +227,8 @@ func TestReplayVerdicts(t *testing.T) {
 			},
 		},
 		{
-			"overloaded by the load that was recorded", &doubler{compute: asRecorded, failEvery: 10, code: codes.DeadlineExceeded},
+			"overloaded by the load that was recorded",
+			&doubler{compute: asRecorded, failEvery: 10, code: codes.DeadlineExceeded},
 			func(c *Options) { c.Speed = 1 }, rollout.Rollback,
 			[]string{`^DeadlineExceeded +0 +30$`, `^failures +ROLLBACK `, `^ROLLBACK$`},
 		},
@@ -217,7 +238,8 @@ func TestReplayVerdicts(t *testing.T) {
 			[]string{`^failures +PROMOTE .* and 0\.1 more is allowed`, `^PROMOTE$`},
 		},
 		{
-			"refusing", &doubler{compute: asRecorded, failEvery: 10, code: codes.InvalidArgument}, nil, rollout.Rollback,
+			"refusing", &doubler{compute: asRecorded, failEvery: 10, code: codes.InvalidArgument}, nil,
+			rollout.Rollback,
 			[]string{`^InvalidArgument +0 +30$`, `^failures +ROLLBACK `, `^ROLLBACK$`},
 		},
 		{
@@ -228,11 +250,13 @@ func TestReplayVerdicts(t *testing.T) {
 			},
 		},
 		{
-			"other answers", &doubler{compute: asRecorded, wrong: 1}, func(c *Options) { c.MinAgreement = 0.9 }, rollout.Rollback,
+			"other answers", &doubler{compute: asRecorded, wrong: 1}, func(c *Options) { c.MinAgreement = 0.9 },
+			rollout.Rollback,
 			[]string{`^300 answers compared, 0 agree within`, `^y +0 +1 +0\.125 `, `^agreement +ROLLBACK `},
 		},
 		{
-			"other answers that are tolerated", &doubler{compute: asRecorded, wrong: 1}, func(c *Options) { c.MinAgreement, c.Tolerance = 0.9, 0.2 }, rollout.Promote,
+			"other answers that are tolerated", &doubler{compute: asRecorded, wrong: 1},
+			func(c *Options) { c.MinAgreement, c.Tolerance = 0.9, 0.2 }, rollout.Promote,
 			[]string{`^300 answers compared, 300 agree within 0\.2$`, `^agreement +PROMOTE `},
 		},
 		{
@@ -275,8 +299,14 @@ func TestReplayChooses(t *testing.T) {
 		change func(*Options)
 		want   *weftv1.ModelSpec
 	}{
-		{"version", func(c *Options) { c.Model = "runner" }, &weftv1.ModelSpec{Name: "runner", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}}},
-		{"label", func(c *Options) { c.Version, c.Label = 0, "next" }, &weftv1.ModelSpec{Name: "walker", VersionChoice: &weftv1.ModelSpec_Label{Label: "next"}}},
+		{
+			"version", func(c *Options) { c.Model = "runner" },
+			&weftv1.ModelSpec{Name: "runner", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}},
+		},
+		{
+			"label", func(c *Options) { c.Version, c.Label = 0, "next" },
+			&weftv1.ModelSpec{Name: "walker", VersionChoice: &weftv1.ModelSpec_Label{Label: "next"}},
+		},
 		{"neither", func(c *Options) { c.Version, c.RecordedVersion = 0, 1 }, &weftv1.ModelSpec{Name: "walker"}},
 	}
 	for _, tt := range tests {
@@ -297,7 +327,8 @@ func TestReplayChooses(t *testing.T) {
 			for i := range 10 {
 				want := recordedRequest(tt.want.GetName(), i)
 				want.Model = tt.want
-				if !slices.ContainsFunc(d.requests, func(q *weftv1.PredictRequest) bool { return proto.Equal(q, want) }) {
+				if !slices.ContainsFunc(d.requests,
+					func(q *weftv1.PredictRequest) bool { return proto.Equal(q, want) }) {
 					t.Errorf("%v was not sent, but %v", want, d.requests)
 				}
 			}
@@ -330,14 +361,18 @@ func recordAll(t *testing.T, c record.Config, all ...record.Entry) (dir string, 
 func TestReplayOfOneVersion(t *testing.T) {
 	var all []record.Entry
 	for i := range 12 {
-		all = append(all, record.Entry{At: time.UnixMilli(int64(i)), Version: int64(1 + i%3), Request: recordedRequest("walker", i)})
+		all = append(all, record.Entry{
+			At: time.UnixMilli(int64(i)), Version: int64(1 + i%3),
+			Request: recordedRequest("walker", i),
+		})
 	}
 	dir, _ := recordAll(t, record.Config{}, all...)
 	d := &doubler{compute: asRecorded}
 	c := asGiven(d.serve(t), dir)
 	c.RecordedVersion = 3
 	out, _, _ := runReplay(c)
-	if len(d.requests) != 4 || !strings.Contains(out, "8 requests of other models or versions were left out") || !strings.Contains(out, "answered then by version 3 (4)") {
+	if len(d.requests) != 4 || !strings.Contains(out, "8 requests of other models or versions were left out") ||
+		!strings.Contains(out, "answered then by version 3 (4)") {
 		t.Errorf("%d requests came, want the 4 that version 3 answered; report:\n%s", len(d.requests), out)
 	}
 	for _, q := range d.requests {
@@ -382,9 +417,18 @@ func TestReplayTellsWhatIsMissing(t *testing.T) {
 		want     string
 		wantNot  string
 	}{
-		"sample":        {config: record.Config{Sample: 0.5}, want: "the recording is a sample of 50 % of the traffic", wantNot: "not recorded"},
-		"no room":       {config: record.Config{MaxPendingBytes: 1 << 20}, want: "1 requests were not recorded, for want of room", wantNot: "before the first"},
-		"earlier files": {config: record.Config{MaxPendingBytes: 1 << 20, MaxFileBytes: 4096}, lastFile: true, want: "1 requests were not recorded before the first of these files began", wantNot: "for want"},
+		"sample": {
+			config: record.Config{Sample: 0.5}, want: "the recording is a sample of 50 % of the traffic",
+			wantNot: "not recorded",
+		},
+		"no room": {
+			config: record.Config{MaxPendingBytes: 1 << 20},
+			want:   "1 requests were not recorded, for want of room", wantNot: "before the first",
+		},
+		"earlier files": {
+			config: record.Config{MaxPendingBytes: 1 << 20, MaxFileBytes: 4096}, lastFile: true,
+			want: "1 requests were not recorded before the first of these files began", wantNot: "for want",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, stats := recordAll(t, tt.config, all...)
@@ -395,7 +439,8 @@ func TestReplayTellsWhatIsMissing(t *testing.T) {
 				}
 				dir = files[len(files)-1]
 			}
-			if out, _, _ := runReplay(asGiven((&doubler{}).serve(t), dir)); !strings.Contains(out, tt.want) || strings.Contains(out, tt.wantNot) {
+			if out, _, _ := runReplay(asGiven((&doubler{}).serve(t), dir)); !strings.Contains(out, tt.want) ||
+				strings.Contains(out, tt.wantNot) {
 				t.Errorf("%q is not told, or %q is; %+v, report:\n%s", tt.want, tt.wantNot, stats, out)
 			}
 		})
@@ -409,20 +454,54 @@ func TestReplayCannot(t *testing.T) {
 		command *Options
 		change  func(*Options)
 	}{
-		"was recorded with inputs: hash; only": {command: asGiven(address, recordSome(t, record.Config{Inputs: record.InputsHash}, 3, "walker"))},
-		`no request that version 7 answered`:   {command: asGiven(address, whole), change: func(c *Options) { c.RecordedVersion = 7 }},
-		`no request to model "runner"`:         {command: asGiven(address, whole), change: func(c *Options) { c.Model = "runner" }},
-		"version 3: .*there are versions 1":    {command: asGiven(address, whole), change: func(c *Options) { c.Version = 3 }},
-		"no such file":                         {command: asGiven(address, filepath.Join(whole, "nowhere"))},
-		"expected at least 1, found 0":         {command: asGiven(address, whole), change: func(c *Options) { c.Concurrency = 0 }},
-		"expected a number above 0":            {command: asGiven(address, whole), change: func(c *Options) { c.MaxErrorRate = 0 }},
-		"failure-increase: expected a number":  {command: asGiven(address, whole), change: func(c *Options) { c.MaxFailures = 0 }},
-		"--max-uncompared: .* to 1, found 2":   {command: asGiven(address, whole), change: func(c *Options) { c.MaxUncompared = 2 }},
-		"--max-gap: .* at least 0, found -1s":  {command: asGiven(address, whole), change: func(c *Options) { c.MaxGap = -config.Duration(time.Second) }},
-		`of at least 0, found -1`:              {command: asGiven(address, whole), change: func(c *Options) { c.Tolerance = -1 }},
-		`tolerances: y: .* at least 0`:         {command: asGiven(address, whole), change: func(c *Options) { c.Tolerances = map[string]float64{"y": -1} }},
-		`outputs \("y"\), found "nope"`:        {command: asGiven(address, whole), change: func(c *Options) { c.Tolerances = map[string]float64{"y": 1, "nope": 1} }},
-		"from 0 to 1":                          {command: asGiven(address, whole), change: func(c *Options) { c.MinAgreement = 2 }},
+		"was recorded with inputs: hash; only": {command: asGiven(address,
+			recordSome(t, record.Config{Inputs: record.InputsHash}, 3, "walker"))},
+		`no request that version 7 answered`: {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.RecordedVersion = 7 },
+		},
+		`no request to model "runner"`: {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Model = "runner" },
+		},
+		"version 3: .*there are versions 1": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Version = 3 },
+		},
+		"no such file": {command: asGiven(address, filepath.Join(whole, "nowhere"))},
+		"expected at least 1, found 0": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Concurrency = 0 },
+		},
+		"expected a number above 0": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.MaxErrorRate = 0 },
+		},
+		"failure-increase: expected a number": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.MaxFailures = 0 },
+		},
+		"--max-uncompared: .* to 1, found 2": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.MaxUncompared = 2 },
+		},
+		"--max-gap: .* at least 0, found -1s": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.MaxGap = -config.Duration(time.Second) },
+		},
+		`of at least 0, found -1`: {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Tolerance = -1 },
+		},
+		`tolerances: y: .* at least 0`: {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Tolerances = map[string]float64{"y": -1} },
+		},
+		`outputs \("y"\), found "nope"`: {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Tolerances = map[string]float64{"y": 1, "nope": 1} },
+		},
+		"from 0 to 1": {command: asGiven(address, whole), change: func(c *Options) { c.MinAgreement = 2 }},
 	}
 	for want, tt := range tests {
 		if tt.change != nil {
@@ -452,7 +531,8 @@ func TestReplayOfADamagedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, complaints, err := runReplay(asGiven((&doubler{compute: asRecorded}).serve(t), dir))
-	if err != nil || !strings.Contains(out, "1 of 1 files could not be read to their end") || !strings.Contains(out, "199 answers compared") {
+	if err != nil || !strings.Contains(out, "1 of 1 files could not be read to their end") ||
+		!strings.Contains(out, "199 answers compared") {
 		t.Errorf("error %v, report:\n%s", err, out)
 	}
 	if !strings.Contains(complaints, "weftrec: left out from byte ") {
@@ -485,11 +565,15 @@ type cancelling struct {
 	cancel func()
 }
 
-func (c *cancelling) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest, _ ...grpc.CallOption) (*weftv1.GetModelMetadataResponse, error) {
+func (c *cancelling) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest,
+	_ ...grpc.CallOption,
+) (*weftv1.GetModelMetadataResponse, error) {
 	return c.d.GetModelMetadata(ctx, q)
 }
 
-func (c *cancelling) Predict(ctx context.Context, q *weftv1.PredictRequest, _ ...grpc.CallOption) (*weftv1.PredictResponse, error) {
+func (c *cancelling) Predict(ctx context.Context, q *weftv1.PredictRequest,
+	_ ...grpc.CallOption,
+) (*weftv1.PredictResponse, error) {
 	answer, err := c.d.Predict(ctx, q)
 	if len(c.d.requests) == c.after {
 		c.cancel()
@@ -513,10 +597,12 @@ func TestReplayWhileAFileGoes(t *testing.T) {
 	if err := c.replay(t.Context(), &out, &complaints, client); err != nil {
 		t.Errorf("the verdict on the other file is lost: %v", err)
 	}
-	if !strings.Contains(out.String(), "1 of 2 files could not be read to their end") || !strings.Contains(out.String(), "150 answers compared") {
+	if !strings.Contains(out.String(), "1 of 2 files could not be read to their end") ||
+		!strings.Contains(out.String(), "150 answers compared") {
 		t.Errorf("report:\n%s", out.String())
 	}
-	if !strings.Contains(complaints.String(), gone) || !strings.Contains(complaints.String(), "deleted since the files were listed") {
+	if !strings.Contains(complaints.String(), gone) ||
+		!strings.Contains(complaints.String(), "deleted since the files were listed") {
 		t.Errorf("complaints %q", complaints.String())
 	}
 }
@@ -527,7 +613,9 @@ type asked struct {
 	then func()
 }
 
-func (a *asked) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest, _ ...grpc.CallOption) (*weftv1.GetModelMetadataResponse, error) {
+func (a *asked) GetModelMetadata(ctx context.Context, q *weftv1.GetModelMetadataRequest,
+	_ ...grpc.CallOption,
+) (*weftv1.GetModelMetadataResponse, error) {
 	a.then()
 	return a.PredictionServiceClient.GetModelMetadata(ctx, q)
 }
@@ -548,7 +636,8 @@ func TestTolerancesOfTheCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, complaints bytes.Buffer
-		if _, err = parser.Parse([]string{dir, "--target", address, "--version", "2", "--speed", "max", "--tolerances", given}); err == nil {
+		if _, err = parser.Parse(
+			[]string{dir, "--target", address, "--version", "2", "--speed", "max", "--tolerances", given}); err == nil {
 			err = Run(t.Context(), &o, &out, &complaints)
 		}
 		if text := out.String() + fmt.Sprint(err); !strings.Contains(text, want) {

@@ -27,12 +27,14 @@ type report struct {
 func (r *report) judge(g rollout.Gate, maxUncompared float64) {
 	evidence := r.comparison.evidence()
 	if r.sender.hurried() {
-		evidence.Apart = "the requests came faster than they were recorded; replay them with --speed recorded and without --max-gap to tell"
+		evidence.Apart = "the requests came faster than they were recorded; replay them with --speed recorded and " +
+			"without --max-gap to tell"
 	}
 	r.verdict = rollout.Judge(g, evidence)
 	beyond := &coverage{
 		sent: int64(r.sender.sent), withoutInputs: r.recording.withoutInputs, notRecorded: r.recording.reader.Missed(),
-		failedThen: int64(r.sender.sent) - r.comparison.answeredThen, mismatched: r.comparison.mismatched, damaged: r.recording.damaged,
+		failedThen: int64(r.sender.sent) - r.comparison.answeredThen, mismatched: r.comparison.mismatched,
+		damaged: r.recording.damaged,
 	}
 	check := beyond.check(maxUncompared)
 	r.verdict.Checks = append(r.verdict.Checks, check)
@@ -53,11 +55,15 @@ func (r *report) print(to io.Writer) error {
 func (r *report) head(out io.Writer) {
 	rec := r.recording
 	span := rec.to.Sub(rec.from)
-	fmt.Fprintf(out, "%d requests of %q, recorded %s within %v, were sent to %s at %s within %v, speed %v\n", r.sender.sent, rec.model,
-		rec.from.UTC().Format(time.DateTime+" UTC"), span.Round(time.Millisecond), r.asked, r.target, r.took.Round(time.Millisecond), r.sender.speed)
-	fmt.Fprintf(out, "answered then by %s; now by %s\n", versionsOf(r.comparison.versions, 0), versionsOf(r.comparison.versions, 1))
+	fmt.Fprintf(out, "%d requests of %q, recorded %s within %v, were sent to %s at %s within %v, speed %v\n",
+		r.sender.sent, rec.model,
+		rec.from.UTC().Format(time.DateTime+" UTC"), span.Round(time.Millisecond), r.asked, r.target,
+		r.took.Round(time.Millisecond), r.sender.speed)
+	fmt.Fprintf(out, "answered then by %s; now by %s\n", versionsOf(r.comparison.versions, 0),
+		versionsOf(r.comparison.versions, 1))
 	if late := r.sender.late.ascending(); len(late) > 0 {
-		fmt.Fprintf(out, "sent late by %s ms at the 99th percentile, %s ms at most\n", milliseconds(percentile(late, 0.99)), milliseconds(percentile(late, 1)))
+		fmt.Fprintf(out, "sent late by %s ms at the 99th percentile, %s ms at most\n",
+			milliseconds(percentile(late, 0.99)), milliseconds(percentile(late, 1)))
 	}
 	if n := r.sender.gaps; n > 0 {
 		fmt.Fprintf(out, "%d pauses were cut short, by %v in all\n", n, r.sender.cut.Round(time.Millisecond))
@@ -99,7 +105,8 @@ func (r *report) outputs(out io.Writer) {
 	if c.compared == 0 {
 		return
 	}
-	fmt.Fprintln(out, "output\tagreed\tmax absolute\tmax relative\tmin cosine\tmean cosine\tsame argmax\tother type or shape")
+	fmt.Fprintln(out, "output\tagreed\tmax absolute\tmax relative\tmin cosine\tmean cosine\tsame argmax\tother type "+
+		"or shape")
 	for _, o := range c.outputs.Outputs() {
 		cosines, argmax := "-\t-", "-"
 		if o.Cosines > 0 {
@@ -108,7 +115,8 @@ func (r *report) outputs(out io.Writer) {
 		if o.Rows > 0 {
 			argmax = fmt.Sprintf("%.2f %%", 100*o.ArgmaxAgreement)
 		}
-		fmt.Fprintf(out, "%s\t%d\t%.3g\t%.3g\t%s\t%s\t%d\n", o.Name, o.Agreed, o.MaxAbsolute, o.MaxRelative, cosines, argmax, o.Mismatched)
+		fmt.Fprintf(out, "%s\t%d\t%.3g\t%.3g\t%s\t%s\t%d\n", o.Name, o.Agreed, o.MaxAbsolute, o.MaxRelative, cosines,
+			argmax, o.Mismatched)
 	}
 }
 
@@ -133,7 +141,10 @@ func percentiles(d *durations) string {
 		return "-\t-\t-"
 	}
 	sample := d.ascending()
-	return strings.Join([]string{milliseconds(percentile(sample, 0.5)), milliseconds(percentile(sample, 0.95)), milliseconds(percentile(sample, 0.99))}, "\t")
+	return strings.Join([]string{
+		milliseconds(percentile(sample, 0.5)), milliseconds(percentile(sample, 0.95)),
+		milliseconds(percentile(sample, 0.99)),
+	}, "\t")
 }
 
 func milliseconds(d time.Duration) string {
@@ -154,7 +165,8 @@ func (r *report) codes(out io.Writer) {
 			sum += n
 			all = append(all, fmt.Sprintf("%s %d", code, n))
 		}
-		fmt.Fprintf(out, "of %d requests that were answered then, %d fail now: %s\n", then, sum, strings.Join(all, ", "))
+		fmt.Fprintf(out, "of %d requests that were answered then, %d fail now: %s\n", then, sum,
+			strings.Join(all, ", "))
 	}
 	if r.comparison.example != nil {
 		fmt.Fprintf(out, "the first failure: %v\n", r.comparison.example)

@@ -39,8 +39,8 @@ type replayed struct {
 	took   time.Duration
 }
 
-// run sends the entries, which come in the order of their arrival, and returns when all that was sent was answered. When ctx ends
-// it sends no more, and takes no notice of what was not answered yet.
+// run sends the entries, which come in the order of their arrival, and returns when all that was sent was answered.
+// When ctx ends it sends no more, and takes no notice of what was not answered yet.
 func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error]) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -21,7 +21,10 @@ import (
 func arrivedAt(ms ...int) iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for _, m := range ms {
-			e := &record.Entry{At: time.UnixMilli(1e12 + int64(m)), LimitUs: 7e6, Request: weftest.Request("walker", float32(m))}
+			e := &record.Entry{
+				At: time.UnixMilli(1e12 + int64(m)), LimitUs: 7e6,
+				Request: weftest.Request("walker", float32(m)),
+			}
 			if !yield(e, nil) {
 				return
 			}
@@ -45,12 +48,32 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 		{"recorded", 1, 64, time.Second, []int{0, 10, 10, 500}, 0, 0, 0, false},
 		{"twice as fast", 2, 64, time.Second, []int{0, 5, 5, 250}, 0, 0, 0, true},
 		{"half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 1000}, 0, 0, 0, false},
-		{"no more at once than allowed", 1, 2, 100 * time.Millisecond, []int{0, 10, 100, 500}, 90 * time.Millisecond, 0, 0, false},
+		{
+			"no more at once than allowed", 1, 2, 100 * time.Millisecond,
+			[]int{0, 10, 100, 500},
+			90 * time.Millisecond, 0,
+			0, false,
+		},
 		{"max", 0, 1, 100 * time.Millisecond, []int{0, 100, 200, 300}, 0, 0, 0, true},
-		{"pauses cut", 1, 64, time.Second, []int{0, 10, 10, 110}, 0, 100 * time.Millisecond, 390 * time.Millisecond, true},
-		{"pauses cut, half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 220}, 0, 100 * time.Millisecond, 390 * time.Millisecond, true},
+		{
+			"pauses cut", 1, 64, time.Second,
+			[]int{0, 10, 10, 110},
+			0, 100 * time.Millisecond, 390 * time.Millisecond,
+			true,
+		},
+		{
+			"pauses cut, half as fast", 0.5, 64, time.Second,
+			[]int{0, 20, 20, 220},
+			0, 100 * time.Millisecond,
+			390 * time.Millisecond, true,
+		},
 		{"no pause is as long", 1, 64, time.Second, []int{0, 10, 10, 500}, 0, 490 * time.Millisecond, 0, false},
-		{"max has no pauses", 0, 1, 100 * time.Millisecond, []int{0, 100, 200, 300}, 0, 100 * time.Millisecond, 0, true},
+		{
+			"max has no pauses", 0, 1, 100 * time.Millisecond,
+			[]int{0, 100, 200, 300},
+			0, 100 * time.Millisecond, 0,
+			true,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,7 +113,8 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 					t.Errorf("%d done, %d sent; want 4 when run returns", done, s.sent)
 				}
 				if s.cut != tt.cut || (s.gaps > 0) != (tt.cut > 0) || s.hurried() != tt.hurried {
-					t.Errorf("%d pauses cut by %v, hurried: %v; want %v, %v", s.gaps, s.cut, s.hurried(), tt.cut, tt.hurried)
+					t.Errorf("%d pauses cut by %v, hurried: %v; want %v, %v", s.gaps, s.cut, s.hurried(), tt.cut,
+						tt.hurried)
 				}
 				if late := percentile(s.late.ascending(), 1); late != tt.late {
 					t.Errorf("late by %v, want %v", late, tt.late)
@@ -118,7 +142,10 @@ func TestReplayLimits(t *testing.T) {
 					}
 				},
 			}
-			s.send(t.Context(), &record.Entry{LimitUs: tt.recorded.Microseconds(), Request: weftest.Request("walker", 1)})
+			s.send(t.Context(), &record.Entry{
+				LimitUs: tt.recorded.Microseconds(),
+				Request: weftest.Request("walker", 1),
+			})
 			if took := time.Since(start); took != tt.want {
 				t.Errorf("timeout %v, recorded %v: given up after %v, want %v", tt.timeout, tt.recorded, took, tt.want)
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// accounts are the metrics of what became of tasks and executions, proof and warm-up among them. All of a page are read from the
-// scheduler at one moment, so that they add up: what began is what ended and what is in flight.
+// accounts are the metrics of what became of tasks and executions, proof and warm-up among them. All of a page are read
+// from the scheduler at one moment, so that they add up: what began is what ended and what is in flight.
 type accounts struct {
 	accepted, ended, started, executed, reruns, waits, waited metric.Int64ObservableCounter
 	live, running, waiting                                    metric.Int64ObservableGauge
@@ -20,16 +20,18 @@ type accounts struct {
 
 func newAccounts(i *observed) *accounts {
 	return &accounts{
-		accepted: i.counter("weft_tasks_accepted_total", "Tasks that were let into a queue: of requests, of shadows, of proof and warm-up."),
+		accepted: i.counter("weft_tasks_accepted_total",
+			"Tasks that were let into a queue: of requests, of shadows, of proof and warm-up."),
 		ended:    i.counter("weft_tasks_ended_total", "Accepted tasks, by how they ended."),
 		live:     i.gauge("weft_tasks_in_flight", "Accepted tasks that have not ended."),
 		started:  i.counter("weft_executions_started_total", "Executions that were started."),
 		executed: i.counter("weft_executions_ended_total", "Executions that ended: done, or why they failed."),
 		running:  i.gauge("weft_executions_in_flight", "Executions that run."),
-		reruns:   i.counter("weft_execution_reruns_total", "Runs of parts of executions that failed, to answer the requests that can be answered."),
-		waits:    i.counter("weft_room_waits_total", "Requests that found the queue full and waited for room."),
-		waited:   i.counter("weft_room_waits_ended_total", "Waits for room in a full queue, by how they ended."),
-		waiting:  i.gauge("weft_waiting_for_room", "Requests that wait for room in a full queue, and are not in it."),
+		reruns: i.counter("weft_execution_reruns_total",
+			"Runs of parts of executions that failed, to answer the requests that can be answered."),
+		waits:   i.counter("weft_room_waits_total", "Requests that found the queue full and waited for room."),
+		waited:  i.counter("weft_room_waits_ended_total", "Waits for room in a full queue, by how they ended."),
+		waiting: i.gauge("weft_waiting_for_room", "Requests that wait for room in a full queue, and are not in it."),
 	}
 }
 
@@ -37,7 +39,10 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	for i := range all {
 		a := &all[i]
 		model, version := splitName(a.Name)
-		common := []attribute.KeyValue{attribute.String("device", a.Device), attribute.String("model", model), attribute.String("version", version)}
+		common := []attribute.KeyValue{
+			attribute.String("device", a.Device), attribute.String("model", model),
+			attribute.String("version", version),
+		}
 		plain := metric.WithAttributes(common...)
 		with := func(name string, value fmt.Stringer) metric.MeasurementOption {
 			return metric.WithAttributes(append(slices.Clip(common), attribute.String(name, value.String()))...)

@@ -29,5 +29,6 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 
 // Audited counts requests by what became of auditing them. The result is one of few constants.
 func (t *Telemetry) Audited(model string, version int64, result string, n int) {
-	t.audited.Add(context.Background(), int64(n), versionOf(model, version), metric.WithAttributes(attribute.String("result", result)))
+	t.audited.Add(context.Background(), int64(n), versionOf(model, version),
+		metric.WithAttributes(attribute.String("result", result)))
 }

@@ -29,26 +29,31 @@ func newComparison(m metric.Meter) (comparison, error) {
 		errs [8]error
 	)
 	s.degraded, errs[0] = m.Int64Counter("weft_routing_degraded_total",
-		metric.WithDescription("Requests without an episode although traffic is split: their version was chosen request by request."))
+		metric.WithDescription("Requests without an episode although traffic is split: their version was chosen "+
+			"request by request."))
 	s.failedOver, errs[1] = m.Int64Counter("weft_failed_over_total",
-		metric.WithDescription("Requests that another version answered because the breaker of theirs was open, by the version that should have."))
+		metric.WithDescription("Requests that another version answered because the breaker of theirs was open, by the "+
+			"version that should have."))
 	s.shadows, errs[2] = m.Int64Counter("weft_shadow_requests_total",
-		metric.WithDescription("Requests shown to a shadow, by how that ended: done, dropped for want of room or time, or failed."))
+		metric.WithDescription("Requests shown to a shadow, by how that ended: done, dropped for want of room or "+
+			"time, or failed."))
 	s.agreed, errs[3] = m.Int64Counter("weft_shadow_agreed_total",
 		metric.WithDescription("Answers of a shadow that were within the tolerance of the answer that was given."))
 	s.difference, errs[4] = m.Float64Histogram("weft_shadow_difference_ratio", differences,
-		metric.WithDescription("Largest difference between an element of a shadow's answer and the answer that was given, as a part of the output's largest magnitude."))
+		metric.WithDescription("Largest difference between an element of a shadow's answer and the answer that was "+
+			"given, as a part of the output's largest magnitude."))
 	s.slower, errs[5] = m.Float64Histogram("weft_shadow_compute_ratio", ratios,
 		metric.WithDescription("Time of a shadow's executions divided by that of the answer that was given."))
 	s.outcomes, errs[6] = m.Int64Counter("weft_outcomes_total",
 		metric.WithDescription("Episodes whose outcome was reported."))
 	s.notKept, errs[7] = m.Int64Counter("weft_outcomes_not_kept_total",
-		metric.WithDescription("Numbers of reported outcomes that there was no room for, by why; the answers to the reports said so."))
+		metric.WithDescription("Numbers of reported outcomes that there was no room for, by why; the answers to the "+
+			"reports said so."))
 	return s, errors.Join(errs[:]...)
 }
 
-// routed counts how a request found its version, where that is out of the ordinary. failedOver is the version that should have
-// answered, 0 if none.
+// routed counts how a request found its version, where that is out of the ordinary. failedOver is the version that
+// should have answered, 0 if none.
 func (t *Telemetry) routed(model string, degraded bool, failedOver int64) {
 	if degraded {
 		t.degraded.Add(context.Background(), 1, metric.WithAttributes(attribute.String("model", model)))
@@ -65,12 +70,13 @@ type Shadow struct {
 	// Outcome is done, dropped or failed. The others are looked at only where it is done.
 	Outcome string
 	Agreed  bool
-	// MaxRelative is the largest difference as a part of the output's largest magnitude, ComputeRatio the shadow's time of
-	// execution over that of the answer given.
+	// MaxRelative is the largest difference as a part of the output's largest magnitude, ComputeRatio the shadow's time
+	// of execution over that of the answer given.
 	MaxRelative, ComputeRatio float64
 }
 
-// maxDifference stands for all larger differences: an infinite one, as between a number and none, would make the sum infinite.
+// maxDifference stands for all larger differences: an infinite one, as between a number and none, would make the sum
+// infinite.
 const maxDifference = 1e6
 
 // ShadowDone counts a request that was shown to a shadow.
@@ -96,11 +102,13 @@ func (t *Telemetry) OutcomeReported(model string, version int64) {
 
 // OutcomeNotKept counts a number of a report that was not kept. The reason is one of few constants.
 func (t *Telemetry) OutcomeNotKept(model string, version int64, reason string) {
-	t.notKept.Add(context.Background(), 1, versionOf(model, version), metric.WithAttributes(attribute.String("reason", reason)))
+	t.notKept.Add(context.Background(), 1, versionOf(model, version),
+		metric.WithAttributes(attribute.String("reason", reason)))
 }
 
 func versionOf(model string, version int64) metric.MeasurementOption {
-	return metric.WithAttributes(attribute.String("model", model), attribute.String("version", strconv.FormatInt(version, 10)))
+	return metric.WithAttributes(attribute.String("model", model),
+		attribute.String("version", strconv.FormatInt(version, 10)))
 }
 
 // Breaker is the circuit breaker of one version: closed, half-open or open.

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// wanted reports whether the environment asks for METRICS or TRACES to be exported: by naming an exporter, or a collector to
-// send to. The specification would send to localhost without being asked.
+// wanted reports whether the environment asks for METRICS or TRACES to be exported: by naming an exporter, or a
+// collector to send to. The specification would send to localhost without being asked.
 func wanted(signal string) bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return false
@@ -61,12 +61,14 @@ func traceCalls(traces *sdktrace.TracerProvider) stats.Handler {
 	return otelgrpc.NewServerHandler(
 		otelgrpc.WithTracerProvider(traces),
 		otelgrpc.WithMeterProvider(noop.NewMeterProvider()), // requests are counted by their own metrics
-		otelgrpc.WithPropagators(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})),
+		otelgrpc.WithPropagators(
+			propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})),
 		otelgrpc.WithFilter(filters.None(filters.HealthCheck(), filters.ServicePrefix("grpc.reflection."))),
 	)
 }
 
-// reportFailures logs exports that fail: a collector that is away harms nothing else. The library knows one handler per process.
+// reportFailures logs exports that fail: a collector that is away harms nothing else. The library knows one handler per
+// process.
 func reportFailures(log *slog.Logger) {
 	log = cmp.Or(log, slog.Default())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {

@@ -36,7 +36,10 @@ type collector struct {
 func startCollector(t *testing.T) *collector {
 	t.Helper()
 	c := &collector{got: map[string]string{}}
-	messages := map[string]proto.Message{"/v1/traces": &tracepb.ExportTraceServiceRequest{}, "/v1/metrics": &metricspb.ExportMetricsServiceRequest{}}
+	messages := map[string]proto.Message{
+		"/v1/traces":  &tracepb.ExportTraceServiceRequest{},
+		"/v1/metrics": &metricspb.ExportMetricsServiceRequest{},
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		c.mu.Lock()
@@ -58,7 +61,8 @@ func (c *collector) received(path string) string {
 	return c.got[path]
 }
 
-// predicting is a health service that runs a prediction when it is asked for its list, so that there is a call to trace.
+// predicting is a health service that runs a prediction when it is asked for its list, so that there is a call to
+// trace.
 type predicting struct {
 	*health.Server
 	models telemetry.Models
@@ -84,12 +88,17 @@ func callAll(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, ca
 	reflection.Register(server)
 	go server.Serve(listener)
 	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+			error,
+		) {
+			return listener.DialContext(ctx)
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.Invoke(t.Context(), "/weft.test.Models/List", &healthgrpc.HealthListRequest{}, &healthgrpc.HealthListResponse{}); err != nil {
+	if err := conn.Invoke(t.Context(), "/weft.test.Models/List", &healthgrpc.HealthListRequest{},
+		&healthgrpc.HealthListResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := healthgrpc.NewHealthClient(conn).Check(t.Context(), &healthgrpc.HealthCheckRequest{}); err != nil {
@@ -125,7 +134,10 @@ func TestTracesAndMetricsAreExportedWhenAskedFor(t *testing.T) {
 	}
 
 	traces, metrics := c.received("/v1/traces"), c.received("/v1/metrics")
-	for _, want := range []string{"weft.test.Models/List", "weft.execution", "weft.queue_us", "walker", "1.2.3", "walker-robot"} {
+	for _, want := range []string{
+		"weft.test.Models/List", "weft.execution", "weft.queue_us", "walker", "1.2.3",
+		"walker-robot",
+	} {
 		if !strings.Contains(traces, want) {
 			t.Errorf("no %q in the traces:\n%s", want, traces)
 		}

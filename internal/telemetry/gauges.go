@@ -17,15 +17,20 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 	depth, err1 := meter.Int64ObservableGauge("weft_queue_depth",
 		metric.WithDescription("Requests that wait in the queues of a version."))
 	graphs, err2 := meter.Float64ObservableGauge("weft_captured_graph_hit_rate",
-		metric.WithDescription("Part of a version's executions since it was loaded that replayed a captured CUDA graph."))
+		metric.WithDescription("Part of a version's executions since it was loaded that replayed a captured CUDA "+
+			"graph."))
 	count, err3 := meter.Int64ObservableGauge("weft_models",
-		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that failed."))
+		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that "+
+			"failed."))
 	lag, err4 := meter.Float64ObservableGauge("weft_fairness_lag_ms",
-		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one served least is behind the one served most, in milliseconds."))
+		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one "+
+			"served least is behind the one served most, in milliseconds."))
 	lost, err5 := meter.Int64ObservableGauge("weft_device_lost",
-		metric.WithDescription("Whether a device failed, so that it is not used until the server is started anew: 1 or 0."))
+		metric.WithDescription("Whether a device failed, so that it is not used until the server is started anew: 1 "+
+			"or 0."))
 	failures, err6 := meter.Int64ObservableCounter("weft_captured_graph_failures_total",
-		metric.WithDescription("CUDA graphs of a version that were to be captured and are not used, because they failed, and versions that gave all up."))
+		metric.WithDescription("CUDA graphs of a version that were to be captured and are not used, because they "+
+			"failed, and versions that gave all up."))
 	memory, err7 := meter.Int64ObservableGauge("weft_device_memory_bytes",
 		metric.WithDescription("Memory of a device that a version holds there, as of its latest executions."))
 	i := &observed{meter: meter}

@@ -42,11 +42,13 @@ var gpuGauges = []gpuGauge{
 		func(s *gpu.Sample) float64 { return float64(s.MemoryUsed) }, false,
 	},
 	{
-		"weft_gpu_memory_free_bytes", "Memory of a GPU that can be had; the driver keeps some that is neither used nor free.", gpu.Memory,
+		"weft_gpu_memory_free_bytes",
+		"Memory of a GPU that can be had; the driver keeps some that is neither used nor free.", gpu.Memory,
 		func(s *gpu.Sample) float64 { return float64(s.MemoryFree) }, false,
 	},
 	{
-		"weft_gpu_utilization_ratio", "Part of the time in which anything ran on a GPU, whoever ran it.", gpu.Utilisation,
+		"weft_gpu_utilization_ratio", "Part of the time in which anything ran on a GPU, whoever ran it.",
+		gpu.Utilisation,
 		func(s *gpu.Sample) float64 { return float64(s.Utilisation) / 1000 }, false,
 	},
 	{
@@ -66,7 +68,8 @@ var gpuGauges = []gpuGauge{
 		func(s *gpu.Sample) float64 { return float64(s.Temperature) }, false,
 	},
 	{
-		"weft_gpu_ecc_errors_total", "Memory errors of a GPU that could not be corrected, since its driver was loaded.", gpu.ECC,
+		"weft_gpu_ecc_errors_total", "Memory errors of a GPU that could not be corrected, since its driver was loaded.",
+		gpu.ECC,
 		func(s *gpu.Sample) float64 { return float64(s.ECC) }, true,
 	},
 	{
@@ -81,8 +84,10 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 	info := i.floatGauge("weft_gpu_info", "1 for each GPU that is followed, with what it is.")
 	age := i.floatGauge("weft_gpu_sample_age_seconds", "How old the latest values of a GPU are.")
 	lost := i.floatGauge("weft_gpu_lost", "Whether a GPU was gone when it was last asked: 1 or 0.")
-	reasons := i.floatGauge("weft_gpu_clock_event", "Whether this is a reason for a GPU not to run at its highest clock: 1 or 0.")
-	fallBacks := i.floatCounter("weft_gpu_fallbacks_total", "How often there was less than a fresh and whole sample of a GPU, by why.")
+	reasons := i.floatGauge("weft_gpu_clock_event",
+		"Whether this is a reason for a GPU not to run at its highest clock: 1 or 0.")
+	fallBacks := i.floatCounter("weft_gpu_fallbacks_total",
+		"How often there was less than a fresh and whole sample of a GPU, by why.")
 	values := make([]metric.Float64Observable, len(gpuGauges))
 	for n, g := range gpuGauges {
 		if g.counts {
@@ -96,12 +101,14 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 			device := attribute.String("device", d.Name)
 			labels := metric.WithAttributes(device)
 			for reason, n := range d.FallBacks {
-				o.ObserveFloat64(fallBacks, float64(n), metric.WithAttributes(device, attribute.String("reason", reason)))
+				o.ObserveFloat64(fallBacks, float64(n),
+					metric.WithAttributes(device, attribute.String("reason", reason)))
 			}
 			if d.UUID == "" { // not found
 				continue
 			}
-			o.ObserveFloat64(info, 1, metric.WithAttributes(device, attribute.String("uuid", d.UUID), attribute.String("product", d.Product)))
+			o.ObserveFloat64(info, 1,
+				metric.WithAttributes(device, attribute.String("uuid", d.UUID), attribute.String("product", d.Product)))
 			o.ObserveFloat64(lost, truth(d.Lost), labels)
 			if !d.At.IsZero() {
 				o.ObserveFloat64(age, d.Age().Seconds(), labels)
@@ -113,7 +120,8 @@ func observeGPUs(m metric.Meter, list func() []GPU) error {
 			}
 			if d.Has(gpu.EventReasons) {
 				for r := gpu.Reasons(1); r <= gpu.AllReasons; r <<= 1 {
-					o.ObserveFloat64(reasons, truth(d.Reasons&r != 0), metric.WithAttributes(device, attribute.String("reason", r.String())))
+					o.ObserveFloat64(reasons, truth(d.Reasons&r != 0),
+						metric.WithAttributes(device, attribute.String("reason", r.String())))
 				}
 			}
 		}

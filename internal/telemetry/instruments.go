@@ -6,8 +6,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are the metrics that are told what happened. The others are asked for, see gauges.go. testdata/metrics.txt lists
-// all of them with their labels.
+// instruments are the metrics that are told what happened. The others are asked for, see gauges.go.
+// testdata/metrics.txt lists all of them with their labels.
 type instruments struct {
 	batchCost     metric.Float64Histogram
 	batchSize     metric.Int64Histogram
@@ -21,11 +21,12 @@ type instruments struct {
 	audited       metric.Int64Counter
 }
 
-// Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take microseconds of
-// device time.
+// Buckets. Policies answer within milliseconds, so that latencies are told apart from a quarter of one on, and take
+// microseconds of device time.
 var (
-	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
-	seconds      = metric.WithExplicitBucketBoundaries(
+	milliseconds = metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50,
+		100, 250, 500, 1000, 2500, 5000)
+	seconds = metric.WithExplicitBucketBoundaries(
 		0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 	rows   = metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 	ratios = metric.WithExplicitBucketBoundaries(0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10)
@@ -45,17 +46,20 @@ func newInstruments(m metric.Meter) (instruments, error) {
 	i.paddingRows, errs[3] = m.Int64Counter("weft_padding_rows_total",
 		metric.WithDescription("Rows executed only to fill a batch up to an allowed size."))
 	i.estimateError, errs[4] = m.Float64Histogram("weft_cost_estimate_error_ratio", ratios,
-		metric.WithDescription("Measured device time of an execution divided by what had been expected; 1 is a perfect estimate."))
+		metric.WithDescription("Measured device time of an execution divided by what had been expected; 1 is a "+
+			"perfect estimate."))
 	i.deviceBusy, errs[5] = m.Float64Counter("weft_device_busy_seconds_total",
 		metric.WithDescription("Device time used, by whom; with proof of batching and warm-up."))
 	i.queueWait, errs[6] = m.Float64Histogram("weft_queue_wait_seconds", seconds,
 		metric.WithDescription("Time that answered requests waited before their first row was executed."))
 	i.rejected, errs[7] = m.Int64Counter("weft_rejected_total",
-		metric.WithDescription("Requests that were refused by the scheduler or left its queue without being executed, by why."))
+		metric.WithDescription("Requests that were refused by the scheduler or left its queue without being executed, "+
+			"by why."))
 	i.duration, errs[8] = m.Float64Histogram("weft_request_duration_seconds", seconds,
 		metric.WithDescription("Time from a decoded request to its answer, before it is encoded for the wire."))
 	i.audited, errs[9] = m.Int64Counter("weft_batching_audit_total",
-		metric.WithDescription("Requests that were answered from a batch or in parts, by what became of comparing that with what they give alone."))
+		metric.WithDescription("Requests that were answered from a batch or in parts, by what became of comparing "+
+			"that with what they give alone."))
 	return i, errors.Join(errs[:]...)
 }
 

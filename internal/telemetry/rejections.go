@@ -22,8 +22,8 @@ var rejections = []string{
 	rejectedExpired, rejectedCancelled, rejectedDraining, rejectedClosed, rejectedTooManyRows,
 }
 
-// rejection returns why a request that ended with err was not executed, "" if it was, or was not even handed to the scheduler. One whose
-// version stopped being ready is among the latter, since it is routed again. ctx is the request's.
+// rejection returns why a request that ended with err was not executed, "" if it was, or was not even handed to the
+// scheduler. One whose version stopped being ready is among the latter, since it is routed again. ctx is the request's.
 func rejection(ctx context.Context, err error) string {
 	if _, failed := errors.AsType[*catalog.ModelError](err); failed {
 		return "" // whatever it wraps

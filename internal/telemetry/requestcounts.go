@@ -9,9 +9,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// requests counts predictions. There are as many counts as there are versions, times the ways in which a request can end.
+// requests counts predictions. There are as many counts as there are versions, times the ways in which a request can
+// end.
 type requests struct {
-	mu      sync.RWMutex                  // held for reading to count, and alone for a page, so that the counts of a page are of one moment
+	// held for reading to count, and alone for a page, so that the counts of a page are of one moment
+	mu      sync.RWMutex
 	offered map[requestKey]*atomic.Int64  // guarded by mu; by model and stream
 	ended   map[requestKey]*endedRequests // guarded by mu
 }
@@ -93,8 +95,10 @@ func (r *requests) end(k requestKey) *labels {
 
 // observe adds the metrics of how many requests came, ended, and are in between.
 func (r *requests) observe(i *observed) error {
-	offered := i.counter("weft_requests_offered_total", "Predictions that reached the server, unary or on a stream. The model is empty where there is none of that name.")
-	ended := i.counter("weft_requests_total", "Predictions, unary or on a stream, by how they ended. The model is empty where there is none of that name.")
+	offered := i.counter("weft_requests_offered_total", "Predictions that reached the server, unary or on a stream. "+
+		"The model is empty where there is none of that name.")
+	ended := i.counter("weft_requests_total",
+		"Predictions, unary or on a stream, by how they ended. The model is empty where there is none of that name.")
 	inFlight := i.gauge("weft_requests_in_flight", "Predictions that reached the server and have not ended.")
 	return i.by(func(o metric.Observer) {
 		r.mu.Lock()

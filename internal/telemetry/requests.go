@@ -13,8 +13,8 @@ import (
 
 // Request tells how one prediction ended. It has the fields of server.RequestEvent.
 type Request struct {
-	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero when the
-	// request could not be routed.
+	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero
+	// when the request could not be routed.
 	Model   string
 	Version int64
 	Slot    string

@@ -12,7 +12,8 @@ import (
 // Recording counts what became of the requests that were to be recorded.
 type Recording struct{ Written, Dropped, Lost, Bytes, Deleted int64 }
 
-// Resident counts what became of the versions of models, and tells what memory they take. It has the fields of host.Counts.
+// Resident counts what became of the versions of models, and tells what memory they take. It has the fields of
+// host.Counts.
 type Resident struct {
 	Loads, LoadFailures, Unloads uint64
 	MemoryInUse, MemoryBudget    int64 // bytes; a budget of 0 is none
@@ -34,15 +35,19 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	i := observed{meter: t.meters.Meter("github.com/weftserve/weft")}
 	episodes := i.gauge("weft_episodes", "Running episodes whose version is remembered.")
 	open := i.gauge("weft_breaker_open",
-		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is closed or trying.")
-	recorded := i.counter("weft_recorded_total", "Requests to be recorded: written, dropped because the disk was too slow, or lost to an error.")
+		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
+			"closed or trying.")
+	recorded := i.counter("weft_recorded_total",
+		"Requests to be recorded: written, dropped because the disk was too slow, or lost to an error.")
 	bytes := i.counter("weft_recorded_bytes_total", "Bytes of recordings written.")
 	deleted := i.counter("weft_recordings_deleted_total", "Files of recordings deleted to keep the limit.")
 	loads := i.counter("weft_model_loads_total", "Attempts to load a version of a model, by outcome: ready or failed.")
-	unloads := i.counter("weft_model_unloads_total", "Versions that were unloaded, those that were replaced among them.")
+	unloads := i.counter("weft_model_unloads_total",
+		"Versions that were unloaded, those that were replaced among them.")
 	memory := i.gauge("weft_model_memory_bytes", "Memory that loaded versions take, as estimated.")
 	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
-	linesLost := i.counter("weft_shadow_log_lines_lost_total", "Lines of the shadow log that were lost because the disk was too slow, or to an error.")
+	linesLost := i.counter("weft_shadow_log_lines_lost_total",
+		"Lines of the shadow log that were lost because the disk was too slow, or to an error.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err

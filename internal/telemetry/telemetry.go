@@ -1,7 +1,7 @@
 // Package telemetry turns what the house tells its observers into metrics and traces.
 //
-// Metrics are always there for Prometheus to fetch. Both are also exported wherever the standard OTEL_* variables say; without
-// them nothing is sent and nothing is traced.
+// Metrics are always there for Prometheus to fetch. Both are also exported wherever the standard OTEL_* variables say;
+// without them nothing is sent and nothing is traced.
 package telemetry
 
 import (
@@ -39,7 +39,8 @@ type Models interface {
 type Scheduler interface {
 	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
 	State() sharedsched.State
-	// VersionName returns the name that a version was added with, "" for one that is gone. It may wait for the scheduler's lock.
+	// VersionName returns the name that a version was added with, "" for one that is gone. It may wait for the
+	// scheduler's lock.
 	VersionName(sharedsched.VersionID) string
 }
 
@@ -53,8 +54,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Telemetry measures. It implements sharedsched.Observer. Its methods are safe for concurrent use, and those that observe
-// neither block nor, once they have seen a version, allocate.
+// Telemetry measures. It implements sharedsched.Observer. Its methods are safe for concurrent use, and those that
+// observe neither block nor, once they have seen a version, allocate.
 type Telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
@@ -66,18 +67,20 @@ type Telemetry struct {
 	requests requests
 }
 
-// maxSeries bounds the label combinations of one metric; beyond it they are counted together, labelled otel_metric_overflow.
-// All labels have bounded values, so that only very many models come near.
+// maxSeries bounds the label combinations of one metric; beyond it they are counted together, labelled
+// otel_metric_overflow. All labels have bounded values, so that only very many models come near.
 const maxSeries = 20_000
 
-// New prepares metrics, and exporters as the environment asks for them. Watch comes next. The error says which variable asks
-// for what cannot be done.
+// New prepares metrics, and exporters as the environment asks for them. Watch comes next. The error says which variable
+// asks for what cannot be done.
 func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	t := &Telemetry{registry: prometheus.NewRegistry(), versions: versions{slot: cfg.Slot}}
-	t.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	t.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page, err := prometheusexporter.New(
 		prometheusexporter.WithRegisterer(t.registry),
-		// A name below is the name on the page: no suffixes for units and counters are added, no labels of the library's own.
+		// A name below is the name on the page: no suffixes for units and counters are added, no labels of the
+		// library's own.
 		prometheusexporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithoutSuffixes),
 		prometheusexporter.WithoutScopeInfo(),
 		prometheusexporter.WithoutTargetInfo(),
@@ -87,7 +90,8 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	}
 	identity, err := resource.New(ctx,
 		resource.WithTelemetrySDK(), resource.WithHost(),
-		resource.WithAttributes(attribute.String("service.name", "weft"), attribute.String("service.version", cfg.Version)),
+		resource.WithAttributes(attribute.String("service.name", "weft"),
+			attribute.String("service.version", cfg.Version)),
 		resource.WithFromEnv(), // last, so that it wins
 	)
 	if err != nil {
@@ -138,8 +142,8 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
 }
 
-// ServerOptions returns what a grpc.Server must be made with for its calls to be traced; nothing if no trace is exported, since
-// tracing costs about 10 us a call.
+// ServerOptions returns what a grpc.Server must be made with for its calls to be traced; nothing if no trace is
+// exported, since tracing costs about 10 us a call.
 func (t *Telemetry) ServerOptions() []grpc.ServerOption {
 	if t.traces == nil {
 		return nil

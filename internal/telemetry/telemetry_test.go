@@ -53,12 +53,24 @@ func (h *house) Predict(_ context.Context, call *catalog.Call) error {
 // newHouse has walker/3, ready, number 7 in the scheduler, and walker/4, loading, number 8.
 func newHouse() *house {
 	h := &house{state: sharedsched.State{
-		Devices:  []sharedsched.DeviceState{{Device: sharedsched.Device{Name: "cpu"}, Lag: 2_500_000}, {Device: sharedsched.Device{Name: "synth"}}},
-		Versions: []sharedsched.VersionState{{ID: 7, Name: "walker/3", Queued: 3, Background: 2}, {ID: 8, Name: "walker/4"}},
+		Devices: []sharedsched.DeviceState{
+			{Device: sharedsched.Device{Name: "cpu"}, Lag: 2_500_000},
+			{Device: sharedsched.Device{Name: "synth"}},
+		},
+		Versions: []sharedsched.VersionState{
+			{ID: 7, Name: "walker/3", Queued: 3, Background: 2},
+			{ID: 8, Name: "walker/4"},
+		},
 		Accounts: []sharedsched.Account{{
 			Name: "walker/3", Device: "cpu",
-			Accepted: 9, Ended: [...]uint64{sharedsched.EndDone: 5, sharedsched.EndFailed: 1, sharedsched.EndRemoved: 0}, Live: 3,
-			Started: 4, Executions: [...]uint64{sharedsched.NotFailed: 2, sharedsched.ModelFailed: 1, sharedsched.LostDevice: 0}, InFlight: 1, Reruns: 2,
+			Accepted: 9, Ended: [...]uint64{
+				sharedsched.EndDone: 5, sharedsched.EndFailed: 1,
+				sharedsched.EndRemoved: 0,
+			}, Live: 3,
+			Started: 4, Executions: [...]uint64{
+				sharedsched.NotFailed: 2, sharedsched.ModelFailed: 1,
+				sharedsched.LostDevice: 0,
+			}, InFlight: 1, Reruns: 2,
 			Waits: 7, WaitsEnded: [...]uint64{sharedsched.WaitExpired: 6, sharedsched.WaitCancelled: 0}, Waiting: 1,
 		}},
 	}}
@@ -122,7 +134,8 @@ func page(t *testing.T, tel *telemetry.Telemetry) map[string]*dto.MetricFamily {
 	return families
 }
 
-// values returns the samples of our metrics as "name{label=value,...}": a counter's or gauge's value, a histogram's count and sum.
+// values returns the samples of our metrics as "name{label=value,...}": a counter's or gauge's value, a histogram's
+// count and sum.
 func values(t *testing.T, tel *telemetry.Telemetry) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -153,8 +166,10 @@ var batch = sharedsched.BatchEvent{
 
 // gpuSample is a sample of a GPU of which everything is known.
 var gpuSample = gpu.Sample{
-	At: time.Now(), Known: gpu.AllQuantities, Clock: 1400, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.HWThermal, Utilisation: 900, CoTenant: 125,
-	MemoryTotal: 8000, MemoryUsed: 2000, MemoryFree: 5000, Power: 310.5, PowerLimit: 700, Temperature: 61, ECC: 4, XIDs: 2, LastXID: 31,
+	At: time.Now(), Known: gpu.AllQuantities, Clock: 1400, MaxClock: 1980, Reasons: gpu.SWPowerCap | gpu.HWThermal,
+	Utilisation: 900, CoTenant: 125,
+	MemoryTotal: 8000, MemoryUsed: 2000, MemoryFree: 5000, Power: 310.5, PowerLimit: 700, Temperature: 61, ECC: 4,
+	XIDs: 2, LastXID: 31,
 }
 
 // exercise makes every metric appear once.
@@ -165,9 +180,13 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		tel.RequestOffered("walker", false)
 	}
 	tel.RequestDone(telemetry.Request{
-		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true, FailedOverFrom: 2,
+		Model: "walker", Version: 3, Slot: "prod", Code: "OK", Duration: 25 * time.Millisecond, Degraded: true,
+		FailedOverFrom: 2,
 	})
-	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25, ComputeRatio: 2})
+	tel.ShadowDone(telemetry.Shadow{
+		Model: "walker", Version: 4, Outcome: "done", Agreed: true, MaxRelative: 0.25,
+		ComputeRatio: 2,
+	})
 	tel.ShadowDone(telemetry.Shadow{Model: "walker", Version: 4, Outcome: "dropped", MaxRelative: 7})
 	tel.OutcomeReported("walker", 3)
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
@@ -176,7 +195,10 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	err := tel.WatchSources(telemetry.Sources{
 		Episodes: func() int { return 12 },
 		Breakers: func() []telemetry.Breaker {
-			return []telemetry.Breaker{{Model: "walker", Version: 3, State: "half-open"}, {Model: "walker", Version: 4, State: "open"}}
+			return []telemetry.Breaker{
+				{Model: "walker", Version: 3, State: "half-open"},
+				{Model: "walker", Version: 4, State: "open"},
+			}
 		},
 		Recording: func() telemetry.Recording {
 			return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000, Deleted: 3}
@@ -187,7 +209,10 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		ShadowLinesLost: func() int64 { return 6 },
 		GPUs: func() []telemetry.GPU {
 			return []telemetry.GPU{
-				{Device: gpu.Device{Name: "cuda:0", UUID: "GPU-1", Product: "Test"}, Sample: gpuSample, FallBacks: map[string]int64{"expired": 3}},
+				{
+					Device: gpu.Device{Name: "cuda:0", UUID: "GPU-1", Product: "Test"}, Sample: gpuSample,
+					FallBacks: map[string]int64{"expired": 3},
+				},
 				{Device: gpu.Device{Name: "cuda:1", UUID: "GPU-2"}, Sample: gpu.Sample{Lost: true}},
 				{Device: gpu.Device{Name: "cuda:2"}, FallBacks: map[string]int64{"no_device": 1}},
 			}
@@ -227,7 +252,8 @@ func TestNamesTypesAndLabels(t *testing.T) {
 			}
 		}
 		kind := strings.ToLower(family.GetType().String())
-		lines = append(lines, fmt.Sprintf("%s %s {%s}", name, kind, strings.Join(slices.Sorted(maps.Keys(labels)), ", ")))
+		lines = append(lines, fmt.Sprintf("%s %s {%s}", name, kind,
+			strings.Join(slices.Sorted(maps.Keys(labels)), ", ")))
 	}
 	got := strings.Join(lines, "\n") + "\n"
 	const golden = "testdata/metrics.txt"
@@ -337,18 +363,21 @@ func TestValues(t *testing.T) {
 		"weft_recordings_deleted_total{}":           "3",
 		"weft_fairness_lag_ms{device=cpu}":          "2.5",
 		"weft_fairness_lag_ms{device=synth}":        "0",
-		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1", "weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
+		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1",
+		"weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
 	}
 	maps.Copy(want, map[string]string{
-		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}": "1", "weft_gpu_info{device=cuda:1,product=,uuid=GPU-2}": "1",
-		"weft_gpu_lost{device=cuda:0}": "0", "weft_gpu_lost{device=cuda:1}": "1",
+		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}": "1",
+		"weft_gpu_info{device=cuda:1,product=,uuid=GPU-2}":     "1",
+		"weft_gpu_lost{device=cuda:0}":                         "0", "weft_gpu_lost{device=cuda:1}": "1",
 		"weft_gpu_clock_hertz{device=cuda:0}": "1.4e+09", "weft_gpu_clock_max_hertz{device=cuda:0}": "1.98e+09",
 		"weft_gpu_memory_total_bytes{device=cuda:0}": "8000", "weft_gpu_memory_used_bytes{device=cuda:0}": "2000",
 		"weft_gpu_memory_free_bytes{device=cuda:0}": "5000", "weft_gpu_utilization_ratio{device=cuda:0}": "0.9",
 		"weft_gpu_co_tenant_ratio{device=cuda:0}": "0.125", "weft_gpu_power_watts{device=cuda:0}": "310.5",
 		"weft_gpu_power_limit_watts{device=cuda:0}": "700", "weft_gpu_temperature_celsius{device=cuda:0}": "61",
 		"weft_gpu_ecc_errors_total{device=cuda:0}": "4", "weft_gpu_xid_errors_total{device=cuda:0}": "2",
-		"weft_gpu_fallbacks_total{device=cuda:0,reason=expired}": "3", "weft_gpu_fallbacks_total{device=cuda:2,reason=no_device}": "1",
+		"weft_gpu_fallbacks_total{device=cuda:0,reason=expired}":   "3",
+		"weft_gpu_fallbacks_total{device=cuda:2,reason=no_device}": "1",
 	})
 	for _, reason := range gpu.AllReasons.Names() {
 		want["weft_gpu_clock_event{device=cuda:0,reason="+reason+"}"] = "0"
@@ -427,7 +456,8 @@ func TestVersionWithoutTrafficIsCountedOnceReady(t *testing.T) {
 	older := batch
 	older.Version = 9
 	tel.BatchDone(older)
-	h.publish(&catalog.Version{Model: "walker", Number: 2, State: catalog.Ready, Device: "cpu", Scheduler: 9}, h.snapshot.Model("walker").Version(3))
+	h.publish(&catalog.Version{Model: "walker", Number: 2, State: catalog.Ready, Device: "cpu", Scheduler: 9},
+		h.snapshot.Model("walker").Version(3))
 	tel.BatchDone(older)
 	const name = "weft_batch_size_per_flush{model=walker,slot=,version=2}"
 	if got := values(t, tel)[name]; got != "1, sum 3" {
@@ -501,8 +531,11 @@ func TestFailedAndUnmeasuredBatchesTeachNothing(t *testing.T) {
 	}
 }
 
-// reject has the models end a request with err. It returns how many requests of version 3 were counted as rejected so far, by why.
-func reject(ctx context.Context, t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house, err error) map[string]string {
+// reject has the models end a request with err. It returns how many requests of version 3 were counted as rejected so
+// far, by why.
+func reject(ctx context.Context, t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h *house,
+	err error,
+) map[string]string {
 	t.Helper()
 	h.err = err
 	if got := models.Predict(ctx, &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(got, err) {
@@ -560,7 +593,8 @@ func TestUnansweredCallsHaveNoQueueWait(t *testing.T) {
 	h := newHouse()
 	h.err = sharedsched.ErrExpired
 	tel, models := start(t, h)
-	if err := models.Predict(t.Context(), &catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(err, h.err) {
+	if err := models.Predict(t.Context(),
+		&catalog.Call{Version: h.snapshot.Model("walker").Version(3)}); !errors.Is(err, h.err) {
 		t.Errorf("error %v, want that of the models", err)
 	}
 	if wait, ok := values(t, tel)["weft_queue_wait_seconds{model=walker,slot=prod,version=3}"]; ok {

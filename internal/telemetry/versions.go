@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// versions finds the labels of a version by its number in the scheduler. Labels are put together when a version is seen first.
+// versions finds the labels of a version by its number in the scheduler. Labels are put together when a version is seen
+// first.
 type versions struct {
 	slot      func(*catalog.Model, *catalog.Version) string
 	models    Models
@@ -23,8 +24,8 @@ type versions struct {
 	mu    sync.Mutex // held to replace the table
 }
 
-// versionTable is immutable. It keeps versions that are gone, whose last events may still be on their way; their metrics stay
-// too.
+// versionTable is immutable. It keeps versions that are gone, whose last events may still be on their way; their
+// metrics stay too.
 type versionTable struct {
 	snapshot *catalog.Snapshot
 	byID     catalog.Map[sharedsched.VersionID, *series]
@@ -32,7 +33,8 @@ type versionTable struct {
 
 // series are the labels of one version.
 type series struct {
-	// serving: the version was published as ready; before that its executions are proof and warm-up, which no request waits for.
+	// serving: the version was published as ready; before that its executions are proof and warm-up, which no request
+	// waits for.
 	serving bool
 	slot    string
 	plain   labels // model, version, slot
@@ -49,7 +51,8 @@ func (vs *versions) watch(m Models, s Scheduler) {
 // unknown stands for a version that is not published as ready and of which nothing else needs to be known.
 var unknown = &series{}
 
-// of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not matter.
+// of returns the labels of a version. device is where one runs that is not published as ready; "" if its labels do not
+// matter.
 func (vs *versions) of(id sharedsched.VersionID, device string) *series {
 	table := vs.table.Load()
 	if s := table.byID.Get(id); s != nil && table.snapshot == vs.models.Snapshot() {
@@ -113,7 +116,10 @@ func (vs *versions) identity(m *catalog.Model, v *catalog.Version) []attribute.K
 func number(v *catalog.Version) string { return strconv.FormatInt(v.Number, 10) }
 
 func identity(model, version, slot string) []attribute.KeyValue {
-	return []attribute.KeyValue{attribute.String("model", model), attribute.String("version", version), attribute.String("slot", slot)}
+	return []attribute.KeyValue{
+		attribute.String("model", model), attribute.String("version", version),
+		attribute.String("slot", slot),
+	}
 }
 
 func newSeries(model, version, device, slot string, serving bool) *series {

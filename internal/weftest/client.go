@@ -24,7 +24,10 @@ func Dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond},
+			Backoff: backoff.Config{
+				BaseDelay: 10 * time.Millisecond, Multiplier: 1,
+				MaxDelay: 10 * time.Millisecond,
+			},
 			MinConnectTimeout: Patience, // else that of the backoff, which is too short for a busy machine
 		}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
@@ -82,7 +85,8 @@ func AwaitQueue(ctx context.Context, conn *grpc.ClientConn, model string, n int)
 	again := time.NewTicker(5 * time.Millisecond) // nothing tells of queues but looking at them
 	defer again.Stop()
 	for {
-		answer, err := weftv1.NewModelServiceClient(conn).GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{Model: model})
+		answer, err := weftv1.NewModelServiceClient(conn).GetSchedulerState(ctx,
+			&weftv1.GetSchedulerStateRequest{Model: model})
 		if err != nil {
 			return err
 		}

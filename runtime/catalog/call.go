@@ -12,9 +12,9 @@ import (
 // Call is one request to one version, and its answer.
 type Call struct {
 	Version *Version
-	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows; without a row they are executed as they
-	// are, by themselves. Their data belongs to the caller
-	// and must not change until Predict returned; nothing keeps it after that.
+	// Inputs are in the signature's order and have passed Signature.Rows, which gave Rows; without a row they are
+	// executed as they are, by themselves. Their data belongs to the caller and must not change until Predict returned;
+	// nothing keeps it after that.
 	Inputs []tensor.Tensor
 	Rows   int
 	// Wanted lists the outputs to return by their place in the signature. Nil: all of them.
@@ -34,7 +34,8 @@ type Call struct {
 // ErrNotReady says that the version stopped being Ready between routing and submission.
 var ErrNotReady = errors.New("the model version is not ready")
 
-// ErrDeviceLost says that the device that holds the version failed; nothing is run on it until the server is started anew.
+// ErrDeviceLost says that the device that holds the version failed; nothing is run on it until the server is started
+// anew.
 var ErrDeviceLost = errors.New("the device that holds the model is lost")
 
 // ModelError is a failure of the model itself on this request's input.

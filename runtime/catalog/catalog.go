@@ -1,4 +1,5 @@
-// Package catalog is what the rest of the house may know of resident models: their versions and states, and the call that runs one.
+// Package catalog is what the rest of the house may know of resident models: their versions and states, and the call
+// that runs one.
 package catalog
 
 import (
@@ -24,14 +25,14 @@ func (s State) String() string {
 	return [...]string{"unknown", "loading", "ready", "failed", "unloading"}[s]
 }
 
-// Version describes one version of a model. It is immutable: a change publishes a new one. What changes with the requests it answers is
-// not in it, but read by Live.
+// Version describes one version of a model. It is immutable: a change publishes a new one. What changes with the
+// requests it answers is not in it, but read by Live.
 type Version struct {
 	Model  string
 	Number int64
 	State  State
-	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it tells what keeps its newer
-	// files from taking over. It is for callers, see Public.
+	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it tells what
+	// keeps its newer files from taking over. It is for callers, see Public.
 	Cause string
 	// Fault is the whole of Cause, for whoever keeps the repository.
 	Fault error
@@ -44,8 +45,8 @@ type Version struct {
 	Device string
 	// Provider is what executes it, such as cpu, cuda or synth.
 	Provider string
-	// Live reads the version's counters as they are now; nil unless it is resident. It waits for nothing, and may be called after the
-	// version is gone: then its counters stay as they were.
+	// Live reads the version's counters as they are now; nil unless it is resident. It waits for nothing, and may be
+	// called after the version is gone: then its counters stay as they were.
 	Live func() Live
 	// Weight is its flow's share of the device when that is contended.
 	Weight        float64
@@ -56,8 +57,8 @@ type Version struct {
 	Scheduler int32
 	// Replicas are where it runs, the first that was loaded first; none until it is ready.
 	Replicas []Replica
-	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest prefers although
-	// it is to move there; "" if neither is so.
+	// Scarce says why there are fewer replicas than were asked for, or why it is on another device than its manifest
+	// prefers although it is to move there; "" if neither is so.
 	Scarce string
 }
 
@@ -70,12 +71,14 @@ type Replica struct {
 
 // Live is what a version counts while it serves.
 type Live struct {
-	// Replayed counts the executions that replayed a captured CUDA graph, Eager the others, and GraphFailures the graphs that were to be
-	// captured and are not used, because they failed; 0 where no graph ever is.
+	// Replayed counts the executions that replayed a captured CUDA graph, Eager the others, and GraphFailures the
+	// graphs that were to be captured and are not used, because they failed; 0 where no graph ever is.
 	Replayed, Eager, GraphFailures uint64
-	// Audited counts the rows of live batches that were run alone and compared, and Different those that had been given another answer.
+	// Audited counts the rows of live batches that were run alone and compared, and Different those that had been given
+	// another answer.
 	Audited, Different uint64
-	// Memory is what each of the Replicas holds of its device's memory, in bytes, as of its latest runs; -1 if its engine does not tell.
+	// Memory is what each of the Replicas holds of its device's memory, in bytes, as of its latest runs; -1 if its
+	// engine does not tell.
 	Memory []int64
 }
 
@@ -85,8 +88,8 @@ type Batching struct {
 	Batched bool
 	// Reason is one sentence: proven harmless, or why not, with the difference seen.
 	Reason string
-	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure: an operator with its clause, or a
-	// clause; "" where none was asked for, or nothing did.
+	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure: an operator with its
+	// clause, or a clause; "" where none was asked for, or nothing did.
 	Proof    Proof
 	Obstacle string
 	// MaxDifference is the largest deviation that the proof saw, relative to the largest output magnitude.
@@ -95,7 +98,8 @@ type Batching struct {
 	AllowedBatchSizes []int
 	MaxRequestRows    int
 	MaxQueue          int
-	// AuditShare is the share of its device time in which rows of live batches are run alone and compared; 0 where none are.
+	// AuditShare is the share of its device time in which rows of live batches are run alone and compared; 0 where none
+	// are.
 	AuditShare float64
 }
 
@@ -113,8 +117,8 @@ const (
 // Model is a name in the repository and its versions.
 type Model struct {
 	Name string
-	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then those that were
-	// resident before, if any. It is for callers, see Public.
+	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then those
+	// that were resident before, if any. It is for callers, see Public.
 	Cause string
 	// Versions ascend by number.
 	Versions []*Version
@@ -124,8 +128,8 @@ type Model struct {
 	Traffic *Traffic
 	// RolledBack are the versions that do not answer for being the newest, ascending.
 	RolledBack []RolledBack
-	// TrafficWaitsFor are the versions that must become ready before other traffic, which the manifest asks for, is in force, ascending;
-	// none: nothing waits.
+	// TrafficWaitsFor are the versions that must become ready before other traffic, which the manifest asks for, is in
+	// force, ascending; none: nothing waits.
 	TrafficWaitsFor []int64
 }
 
@@ -161,8 +165,8 @@ func (m *Model) Newest() *Version {
 	return nil
 }
 
-// Answers reports whether a request that names neither a version nor a label is answered: slots without weight are the last
-// resort for it.
+// Answers reports whether a request that names neither a version nor a label is answered: slots without weight are the
+// last resort for it.
 func (m *Model) Answers() bool {
 	if m.Traffic == nil || len(m.Traffic.Split) == 0 {
 		return m.Newest() != nil

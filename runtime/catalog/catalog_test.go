@@ -11,7 +11,10 @@ func TestLookUp(t *testing.T) {
 			t.Errorf("Model(%q) = %v, want %v", name, got, want)
 		}
 	}
-	for number, want := range map[int64]*Version{1: b.Versions[0], 3: b.Versions[1], 20: b.Versions[2], 2: nil, 0: nil, 21: nil} {
+	for number, want := range map[int64]*Version{
+		1: b.Versions[0], 3: b.Versions[1], 20: b.Versions[2], 2: nil, 0: nil,
+		21: nil,
+	} {
 		if got := b.Version(number); got != want {
 			t.Errorf("Version(%d) = %v, want %v", number, got, want)
 		}

@@ -20,7 +20,8 @@ type RevisionError struct {
 }
 
 func (e *RevisionError) Error() string {
-	return fmt.Sprintf("the traffic of model %q is at revision %d, not %d: somebody changed it meanwhile; look at it and decide again", e.Model, e.Current, e.Expected)
+	return fmt.Sprintf("the traffic of model %q is at revision %d, not %d: somebody changed it meanwhile; look at it "+
+		"and decide again", e.Model, e.Current, e.Expected)
 }
 
 // NotReadyError says that a version cannot be given requests, because it is not ready.
@@ -42,13 +43,15 @@ func (e *NotReadyError) Error() string {
 	if e.Cause != "" {
 		remedy = "mend it first: " + e.Cause
 	}
-	return fmt.Sprintf("model %q version %d %s; only a version that is ready can be given requests: %s", e.Model, e.Version, state, remedy)
+	return fmt.Sprintf("model %q version %d %s; only a version that is ready can be given requests: %s", e.Model,
+		e.Version, state, remedy)
 }
 
 // Unwrap returns ErrNotReady.
 func (e *NotReadyError) Unwrap() error { return ErrNotReady }
 
-// InUseError says that a version is not unloaded because requests are led to it by name. Whoever wraps it says which version.
+// InUseError says that a version is not unloaded because requests are led to it by name. Whoever wraps it says which
+// version.
 type InUseError struct {
 	Model   string
 	Version int64
@@ -63,8 +66,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s %s requests to it; change that first", strings.Join(e.By, " and "), lead)
 }
 
-// MemoryError says that a version was not loaded because the budget of memory does not suffice. All figures are bytes, and
-// estimates: one and a half times the size of a model's files.
+// MemoryError says that a version was not loaded because the budget of memory does not suffice. All figures are bytes,
+// and estimates: one and a half times the size of a model's files.
 type MemoryError struct {
 	Model               string
 	Version             int64
@@ -107,14 +110,16 @@ func (e *PlacementError) Error() string {
 		}
 	}
 	if len(on) > 0 && len(on) == len(e.Devices) {
-		return fmt.Sprintf("there is no further device for model %q version %d, which is on %s already; name more of them in --devices, "+
+		return fmt.Sprintf("there is no further device for model %q version %d, which is on %s already; name more of "+
+			"them in --devices, "+
 			"or set replicas to %d in the model's model.yaml", e.Model, e.Version, strings.Join(on, " and "), len(on))
 	}
-	return fmt.Sprintf("no device can take model %q version %d, which %s; %s", e.Model, e.Version, e.Shortage(), e.advice())
+	return fmt.Sprintf("no device can take model %q version %d, which %s; %s", e.Model, e.Version, e.Shortage(),
+		e.advice())
 }
 
-// Shortage says what the version needs and what speaks against each of the devices, such as "needs about 2.0 MiB: cuda:0 has 1.0 MiB
-// free".
+// Shortage says what the version needs and what speaks against each of the devices, such as "needs about 2.0 MiB:
+// cuda:0 has 1.0 MiB free".
 func (e *PlacementError) Shortage() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "needs about %s", mebibytes(e.Need))
@@ -139,7 +144,8 @@ func (e *PlacementError) advice() string {
 	}
 	var all []string
 	if full {
-		all = append(all, "unload a model there, bound what others take by onnx.device_memory_limit, serve a smaller model")
+		all = append(all, "unload a model there, bound what others take by onnx.device_memory_limit, serve a smaller "+
+			"model")
 	}
 	if lost {
 		all = append(all, "start the server anew to have the lost devices back")
@@ -166,7 +172,8 @@ const maxResidents = 8
 
 func (e *MemoryError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "loading model %q version %d needs about %s, and %s of the memory budget of %s are taken", e.Model, e.Version,
+	fmt.Fprintf(&b, "loading model %q version %d needs about %s, and %s of the memory budget of %s are taken", e.Model,
+		e.Version,
 		mebibytes(e.Need), mebibytes(e.InUse), mebibytes(e.Budget))
 	for i, r := range e.Residents {
 		if i == maxResidents {
@@ -179,7 +186,8 @@ func (e *MemoryError) Error() string {
 		}
 		fmt.Fprintf(&b, "%s%s/%d (%s)", separator, r.Model, r.Version, mebibytes(r.Bytes))
 	}
-	b.WriteString("; raise the budget, unload a version, or, where an old version is to make room for a new one, set versions.transition: resource in model.yaml")
+	b.WriteString("; raise the budget, unload a version, or, where an old version is to make room for a new one, set " +
+		"versions.transition: resource in model.yaml")
 	return b.String()
 }
 

@@ -6,12 +6,12 @@ import (
 	"iter"
 )
 
-// Map is an immutable map, sorted by key. One that differs in a key from another shares all but some twenty of its parts with it, so
-// that publishing a change costs what the change does, however much is published; and what differs between two is found without a
-// look at the rest. The zero value is empty.
+// Map is an immutable map, sorted by key. One that differs in a key from another shares all but some twenty of its
+// parts with it, so that publishing a change costs what the change does, however much is published; and what differs
+// between two is found without a look at the rest. The zero value is empty.
 //
-// It is a treap: a search tree by key in which no node ranks above its parent, ranks being hashes of the keys. That keeps it shallow,
-// and makes its shape a function of its keys.
+// It is a treap: a search tree by key in which no node ranks above its parent, ranks being hashes of the keys. That
+// keeps it shallow, and makes its shape a function of its keys.
 type Map[K cmp.Ordered, V comparable] struct{ root *node[K, V] }
 
 type node[K cmp.Ordered, V comparable] struct {
@@ -59,8 +59,8 @@ func (m Map[K, V]) Without(key K) Map[K, V] {
 	return Map[K, V]{join(left, right)}
 }
 
-// Since yields what differs from an earlier map, sorted by key: each key that is new or has another value, and each that is gone,
-// with the zero value.
+// Since yields what differs from an earlier map, sorted by key: each key that is new or has another value, and each
+// that is gone, with the zero value.
 func (m Map[K, V]) Since(before Map[K, V]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) { differences(before.root, m.root, yield) }
 }
@@ -150,7 +150,8 @@ func differences[K cmp.Ordered, V comparable](before, now *node[K, V], yield fun
 	case now == nil || now.key != before.key && before.above(now): // its key is gone, for it would be higher up
 		left, right := now.split(before.key)
 		var none V
-		return differences(before.left, left, yield) && yield(before.key, none) && differences(before.right, right, yield)
+		return differences(before.left, left, yield) && yield(before.key, none) &&
+			differences(before.right, right, yield)
 	case now.key != before.key: // and this one is new
 		left, right := before.split(now.key)
 		return differences(left, now.left, yield) && yield(now.key, now.value) && differences(right, now.right, yield)

@@ -8,9 +8,10 @@ import (
 	"sync"
 )
 
-// Public returns what callers may be told of an error: neither a path of this machine nor what stands in a file of settings. The log
-// has the whole. In the tree of err each error that has a method Public() string says that; of what the others say, files below the
-// repositories are named from there on, as <model>/<version>/model.onnx, and PublicText does the rest.
+// Public returns what callers may be told of an error: neither a path of this machine nor what stands in a file of
+// settings. The log has the whole. In the tree of err each error that has a method Public() string says that; of what
+// the others say, files below the repositories are named from there on, as <model>/<version>/model.onnx, and PublicText
+// does the rest.
 func Public(err error, repositories ...string) string {
 	text := err.Error()
 	each(err, func(e error) {
@@ -77,11 +78,12 @@ var machinePath = sync.OnceValue(func() *regexp.Regexp {
 	if len(names) == 0 {
 		names = []string{`[\w.-]+`}
 	}
-	return regexp.MustCompile("(^|[^\\w./~-])/(?:" + strings.Join(names, "|") + ")\\b(?:/[^\\s\"'`()\\[\\]{}<>,;:|=]*)?")
+	return regexp.MustCompile("(^|[^\\w./~-])/(?:" + strings.Join(names, "|") +
+		")\\b(?:/[^\\s\"'`()\\[\\]{}<>,;:|=]*)?")
 })
 
-// PublicText takes out of a text what looks like an absolute path of this machine, of which the name of the file is left, and where in
-// an engine's source something failed.
+// PublicText takes out of a text what looks like an absolute path of this machine, of which the name of the file is
+// left, and where in an engine's source something failed.
 func PublicText(text string) string {
 	text = strings.ToValidUTF8(text, "�")
 	if !strings.ContainsAny(text, "/;") {

@@ -17,36 +17,57 @@ func (e told) Public() string { return e.public }
 
 func TestPublic(t *testing.T) {
 	const root = "/srv/my models"
-	file := told{"model.yaml:3:1: weight: 0 is out of range\n    3 | weight: 0", "model.yaml:3:1: weight: expected 0.001 to 1000"}
+	file := told{
+		"model.yaml:3:1: weight: 0 is out of range\n    3 | weight: 0",
+		"model.yaml:3:1: weight: expected 0.001 to 1000",
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"plain":          {errors.New("no such operator"), "no such operator"},
-		"of its own":     {fmt.Errorf("load: %w", file), "load: " + file.public},
-		"joined":         {errors.Join(errors.New("one"), fmt.Errorf("two: %w", file)), "one\ntwo: " + file.public},
-		"twice":          {fmt.Errorf("%w and %w", file, file), file.public + " and " + file.public},
-		"below the root": {errors.New("cannot load " + root + "/m/3/model.onnx: empty"), "cannot load m/3/model.onnx: empty"},
-		"the root":       {errors.New("name the directory above " + root + " as the repository"), "name the directory above the repository as the repository"},
-		"elsewhere":      {errors.New("/usr/lib/libonnxruntime.so needs libcublas.so.12"), ".../libonnxruntime.so needs libcublas.so.12"},
-		"a home":         {errors.New("cannot open /home/alice: denied"), "cannot open ...: denied"},
-		"in quotes":      {errors.New(`open file "/tmp/x/weights.bin" failed`), `open file ".../weights.bin" failed`},
-		"several":        {errors.New("[/tmp/a/b.bin:/var/c/d.bin]"), "[.../b.bin:.../d.bin]"},
-		"a node":         {errors.New("Name:'/encoder/layer.0/MatMul' failed"), "Name:'/encoder/layer.0/MatMul' failed"},
-		"an address":     {errors.New("see https://onnxruntime.ai/usr/docs"), "see https://onnxruntime.ai/usr/docs"},
-		"a fraction":     {errors.New("3/4 of 10 ms/row, cuda:0, m/3"), "3/4 of 10 ms/row, cuda:0, m/3"},
+		"plain":      {errors.New("no such operator"), "no such operator"},
+		"of its own": {fmt.Errorf("load: %w", file), "load: " + file.public},
+		"joined":     {errors.Join(errors.New("one"), fmt.Errorf("two: %w", file)), "one\ntwo: " + file.public},
+		"twice":      {fmt.Errorf("%w and %w", file, file), file.public + " and " + file.public},
+		"below the root": {
+			errors.New("cannot load " + root + "/m/3/model.onnx: empty"),
+			"cannot load m/3/model.onnx: empty",
+		},
+		"the root": {
+			errors.New("name the directory above " + root + " as the repository"),
+			"name the directory above the repository as the repository",
+		},
+		"elsewhere": {
+			errors.New("/usr/lib/libonnxruntime.so needs libcublas.so.12"),
+			".../libonnxruntime.so needs libcublas.so.12",
+		},
+		"a home":     {errors.New("cannot open /home/alice: denied"), "cannot open ...: denied"},
+		"in quotes":  {errors.New(`open file "/tmp/x/weights.bin" failed`), `open file ".../weights.bin" failed`},
+		"several":    {errors.New("[/tmp/a/b.bin:/var/c/d.bin]"), "[.../b.bin:.../d.bin]"},
+		"a node":     {errors.New("Name:'/encoder/layer.0/MatMul' failed"), "Name:'/encoder/layer.0/MatMul' failed"},
+		"an address": {errors.New("see https://onnxruntime.ai/usr/docs"), "see https://onnxruntime.ai/usr/docs"},
+		"a fraction": {errors.New("3/4 of 10 ms/row, cuda:0, m/3"), "3/4 of 10 ms/row, cuda:0, m/3"},
 		"source": {
-			errors.New("Reshape node. Status Message: /onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:47 onnxruntime::ReshapeHelper size was false"),
+			errors.New("Reshape node. Status Message: " +
+				"/onnxruntime_src/onnxruntime/core/providers/cpu/tensor/reshape_helper.h:47 " +
+				"onnxruntime::ReshapeHelper size was false"),
 			"Reshape node. Status Message: onnxruntime::ReshapeHelper size was false",
 		},
 		"source of another build": {
 			errors.New("error: C:/a/_work/1/s/onnxruntime/core/graph/graph.cc:123: Type Error"), "error: C:Type Error",
 		},
 		"a device": {
-			errors.New("CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=robot7 ; file=/onnxruntime_src/cuda_call.cc ; line=132 ; expr=cudaMemcpy()"),
+			errors.New("CUDA failure 700: an illegal memory access was encountered ; GPU=0 ; hostname=robot7 ; " +
+				"file=/onnxruntime_src/cuda_call.cc ; line=132 ; expr=cudaMemcpy()"),
 			"CUDA failure 700: an illegal memory access was encountered ; GPU=0; expr=cudaMemcpy()",
 		},
-		"hidden":       {&LoadError{Model: "m", Version: 3, Cause: Hide(fmt.Errorf("%s/m/model.yaml: %w", root, file), root)}, `load model "m" version 3: m/model.yaml: ` + file.public},
+		"hidden": {
+			&LoadError{
+				Model: "m", Version: 3,
+				Cause: Hide(fmt.Errorf("%s/m/model.yaml: %w", root, file), root),
+			},
+			`load model "m" version 3: m/model.yaml: ` + file.public,
+		},
 		"not text":     {errors.New("a\xffb"), "a�b"},
 		"empty within": {fmt.Errorf("x%w", told{"", "leak"}), "x"},
 	} {
@@ -70,8 +91,14 @@ func TestNothingOfTheMachineIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := t.TempDir()
-	secrets := []string{root, root + "/m", home, work, os.TempDir(), "/etc/passwd", "/usr/lib/x86_64-linux-gnu", "/onnxruntime_src/onnxruntime/core/graph.cc:12"}
-	around := []string{"", " ", `"`, "'", ": ", "(", ")", "[", "]", ",", ";", "=", "\n", " of ", ": failed ", "<", ">", "|", "\t", "{", "}", "`"}
+	secrets := []string{
+		root, root + "/m", home, work, os.TempDir(), "/etc/passwd", "/usr/lib/x86_64-linux-gnu",
+		"/onnxruntime_src/onnxruntime/core/graph.cc:12",
+	}
+	around := []string{
+		"", " ", `"`, "'", ": ", "(", ")", "[", "]", ",", ";", "=", "\n", " of ", ": failed ", "<", ">",
+		"|", "\t", "{", "}", "`",
+	}
 	files := []string{"", "/1/model.onnx", "/weights.bin", "/a/b/c", "/", "/x.", "/é/ü.onnx"}
 	random := rand.New(rand.NewPCG(7, 11))
 	pick := func(all []string) string { return all[random.IntN(len(all))] }

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Traffic is how the requests of a model that name neither a version nor a label are divided among its versions. It is immutable.
+// Traffic is how the requests of a model that name neither a version nor a label are divided among its versions. It is
+// immutable.
 type Traffic struct {
 	// Revision grows with every change of this model's traffic. A change says which one it is based on.
 	Revision uint64 `json:"revision"`
@@ -39,16 +40,18 @@ func (t *Traffic) Divides(like *Traffic) bool {
 		b = *like
 	}
 	return slices.Equal(a.Split, b.Split) && slices.EqualFunc(a.Shadow, b.Shadow, func(a, b Shadow) bool {
-		return a.Version == b.Version && a.Sample == b.Sample && a.PerRequest == b.PerRequest && a.Tolerance == b.Tolerance &&
+		return a.Version == b.Version && a.Sample == b.Sample && a.PerRequest == b.PerRequest &&
+			a.Tolerance == b.Tolerance &&
 			maps.Equal(a.Tolerances, b.Tolerances)
 	})
 }
 
 // Slot is one part of a split.
 type Slot struct {
-	Name    string  `json:"slot"` // unique within the split
-	Version int64   `json:"version"`
-	Weight  float64 `json:"weight"` // relative to the sum of all; 0: new episodes only while no slot with weight is ready
+	Name    string `json:"slot"` // unique within the split
+	Version int64  `json:"version"`
+	// relative to the sum of all; 0: new episodes only while no slot with weight is ready
+	Weight float64 `json:"weight"`
 }
 
 func (s Slot) String() string {
@@ -76,8 +79,9 @@ func (s *Shadow) ToleranceOf(output string) float64 {
 	return cmp.Or(s.Tolerance, DefaultTolerance)
 }
 
-// CheckOutputs says which tolerance is for nothing, given the signature of the shadow's version: because that has no such output, or
-// because the output's elements are no floating point numbers, which agree if they are equal. Nil: none.
+// CheckOutputs says which tolerance is for nothing, given the signature of the shadow's version: because that has no
+// such output, or because the output's elements are no floating point numbers, which agree if they are equal. Nil:
+// none.
 func (s *Shadow) CheckOutputs(signature *tensor.Signature) *TrafficError {
 	for _, name := range slices.Sorted(maps.Keys(s.Tolerances)) {
 		at := signature.Output(name)
@@ -92,8 +96,9 @@ func (s *Shadow) CheckOutputs(signature *tensor.Signature) *TrafficError {
 		}
 		err := &TrafficError{
 			Field: "tolerances",
-			Want:  fmt.Sprintf("floating point outputs of version %d (%s)", s.Version, cmp.Or(strings.Join(floats, ", "), "it has none")),
-			Got:   strconv.Quote(name),
+			Want: fmt.Sprintf("floating point outputs of version %d (%s)", s.Version,
+				cmp.Or(strings.Join(floats, ", "), "it has none")),
+			Got: strconv.Quote(name),
 		}
 		if at >= 0 {
 			err.Got += fmt.Sprintf(", which is %v and agrees only if it is equal", signature.Outputs[at].DType)
@@ -116,7 +121,8 @@ func (t *Traffic) SlotOf(version int64) string {
 	return ""
 }
 
-// Check returns what is wrong with the traffic in itself, as a *TrafficError; whether its versions are there is another matter.
+// Check returns what is wrong with the traffic in itself, as a *TrafficError; whether its versions are there is another
+// matter.
 func (t *Traffic) Check() error {
 	seen := map[string]bool{}
 	sum := 0.0
@@ -153,7 +159,10 @@ func (t *Traffic) Check() error {
 			case name == "":
 				return &TrafficError{field + ".tolerances", "the names of outputs", `""`}
 			case !(own >= 0) || math.IsInf(own, 0):
-				return &TrafficError{fmt.Sprintf("%s.tolerances[%q]", field, name), "a number of at least 0", fmt.Sprint(own)}
+				return &TrafficError{
+					fmt.Sprintf("%s.tolerances[%q]", field, name), "a number of at least 0",
+					fmt.Sprint(own),
+				}
 			}
 		}
 		for _, other := range t.Shadow[:i] {
@@ -165,8 +174,8 @@ func (t *Traffic) Check() error {
 	return nil
 }
 
-// CheckOutputs returns a *TrafficError if a shadow has a tolerance for what is no floating point output of its version. Versions that
-// are not there, or have no signature yet, are passed over.
+// CheckOutputs returns a *TrafficError if a shadow has a tolerance for what is no floating point output of its version.
+// Versions that are not there, or have no signature yet, are passed over.
 func (t *Traffic) CheckOutputs(m *Model) error {
 	for i := range t.Shadow {
 		s := &t.Shadow[i]

@@ -12,7 +12,8 @@ import (
 type files interface {
 	// Mkdir makes a directory unless it is there; what it lies in must be.
 	Mkdir(dir string) error
-	// Lock takes a lock that no other process has until Close. The error is errLocked if another has it. The lock ends with the process.
+	// Lock takes a lock that no other process has until Close. The error is errLocked if another has it. The lock ends
+	// with the process.
 	Lock(path string) (lock, error)
 	List(dir string) (names []string, err error)
 	Read(path string) ([]byte, error)
@@ -33,7 +34,8 @@ type writer interface {
 // lock is a lock that is held.
 type lock interface {
 	io.Closer
-	// Held returns ErrLost if the file at the path is not the locked one any more, so that another process may have a lock there.
+	// Held returns ErrLost if the file at the path is not the locked one any more, so that another process may have a
+	// lock there.
 	Held() error
 }
 

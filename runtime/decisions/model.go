@@ -1,5 +1,5 @@
-// Package decisions keeps what operators and rollouts decide of models at run time, so that it outlives the server, and says what
-// wins over what.
+// Package decisions keeps what operators and rollouts decide of models at run time, so that it outlives the server, and
+// says what wins over what.
 //
 // Nothing here is locked but the Store: a Model is a value that is replaced, never changed.
 package decisions
@@ -15,7 +15,8 @@ import (
 
 // Model is what was decided of one model. The zero Model is one of which nothing was.
 type Model struct {
-	// Traffic is what was asked for last, with its revision, be it decided or what model.yaml says. Nil: nobody asked for any.
+	// Traffic is what was asked for last, with its revision, be it decided or what model.yaml says. Nil: nobody asked
+	// for any.
 	Traffic *catalog.Traffic `json:"traffic,omitempty"`
 	// RolledBack are versions that do not answer for being the newest, ascending.
 	RolledBack []catalog.RolledBack `json:"rolled_back,omitempty"`
@@ -23,7 +24,8 @@ type Model struct {
 	Labels map[string]Label `json:"labels,omitempty"`
 	// ByHand are the versions that were loaded or unloaded against versions.policy.
 	ByHand map[int64]ByHand `json:"by_hand,omitempty"`
-	// Rollout is the latest one, whose meaning is that of package rollout, and RolloutRevision the traffic that it set last.
+	// Rollout is the latest one, whose meaning is that of package rollout, and RolloutRevision the traffic that it set
+	// last.
 	Rollout         json.RawMessage `json:"rollout,omitempty"`
 	RolloutRevision uint64          `json:"rollout_revision,omitempty"`
 	// Manifest is what model.yaml said when all this was decided.
@@ -75,7 +77,8 @@ func (m Model) Labelled() map[string]int64 {
 func (m Model) InForce() []any {
 	var all []any
 	if t := m.Traffic; t != nil && t.Source != fromManifest && t.Source != byDefault {
-		all = append(all, "split", t.Split, "shadow", t.Shadow, "revision", t.Revision, "source", t.Source, "by", t.By, "at", t.At)
+		all = append(all, "split", t.Split, "shadow", t.Shadow, "revision", t.Revision, "source", t.Source, "by", t.By,
+			"at", t.At)
 	}
 	if len(m.RolledBack) > 0 {
 		var versions []int64
@@ -105,15 +108,17 @@ func (m Model) InForce() []any {
 	return all
 }
 
-// Names reports whether a label or a part of the traffic names the version that was decided at run time: a manifest's policy selects what the
-// manifest names.
+// Names reports whether a label or a part of the traffic names the version that was decided at run time: a manifest's
+// policy selects what the manifest names.
 func (m Model) Names(version int64) bool {
 	for _, l := range m.Labels {
 		if l.Version == version {
 			return true
 		}
 	}
-	return m.Traffic != nil && m.Traffic.Source != fromManifest && (names(m.Traffic, version) || slices.ContainsFunc(m.Traffic.Shadow, func(s catalog.Shadow) bool { return s.Version == version }))
+	return m.Traffic != nil && m.Traffic.Source != fromManifest &&
+		(names(m.Traffic, version) ||
+			slices.ContainsFunc(m.Traffic.Shadow, func(s catalog.Shadow) bool { return s.Version == version }))
 }
 
 // names reports whether the split of a traffic names the version.

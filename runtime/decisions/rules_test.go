@@ -19,8 +19,8 @@ func to(versions ...int64) *catalog.Traffic {
 	return t
 }
 
-// TestWhatWinsOverWhat is the table of docs/VERSIONS.md. Versions 1 to 3 are ready. What was said is in the order in which it was, and "what
-// answers" a request that names neither version nor label.
+// TestWhatWinsOverWhat is the table of docs/VERSIONS.md. Versions 1 to 3 are ready. What was said is in the order in
+// which it was, and "what answers" a request that names neither version nor label.
 func TestWhatWinsOverWhat(t *testing.T) {
 	type say func(Model) Model
 	file := func(traffic *catalog.Traffic, labels map[string]int64, policy string) say {
@@ -38,33 +38,48 @@ func TestWhatWinsOverWhat(t *testing.T) {
 		said []say
 		want string // what answers, which is the label's, and the revision of the traffic
 	}{
-		"nothing: the newest":                             {[]say{nothing}, "[3] 0 1"},
-		"the manifest":                                    {[]say{manifest(1)}, "[1] 0 1"},
-		"SetTraffic over the manifest":                    {[]say{manifest(1), set(2)}, "[2] 0 2"},
-		"SetTraffic, and the same manifest again":         {[]say{manifest(1), set(2), manifest(1)}, "[2] 0 2"},
-		"SetTraffic, and the manifest with other matters": {[]say{manifest(1), set(2), file(to(1), map[string]int64{"l": 1}, "all")}, "[2] 1 2"},
-		"a changed manifest over SetTraffic":              {[]say{manifest(1), set(2), manifest(3)}, "[3] 0 3"},
-		"a changed manifest, and back":                    {[]say{manifest(1), set(2), manifest(3), manifest(1)}, "[1] 0 4"},
-		"traffic taken out of the manifest":               {[]say{manifest(1), set(2), nothing}, "[3] 0 3"},
-		"an empty traffic is none":                        {[]say{nothing, set(2), manifest()}, "[2] 0 2"},
-		"SetTraffic to none over the manifest":            {[]say{manifest(1), set()}, "[3] 0 2"},
-		"a rollback":                                      {[]say{nothing, rollBack}, "[2] 0 2"},
-		"a rollback, then none":                           {[]say{nothing, rollBack, set()}, "[2] 0 3"},
-		"a rollback, then others":                         {[]say{nothing, rollBack, set(1), set()}, "[2] 0 4"},
-		"a rollback, then its name":                       {[]say{nothing, rollBack, set(1, 3), set()}, "[3] 0 4"},
-		"a rollback, then in the manifest":                {[]say{manifest(1), rollBack, manifest(3), nothing}, "[3] 0 4"},
-		"a rollback, then out of the manifest":            {[]say{manifest(3), rollBack, nothing}, "[2] 0 3"},
-		"a rollback, then the same manifest":              {[]say{manifest(3), rollBack, manifest(3)}, "[2] 0 2"},
-		"a rollback, then a label":                        {[]say{nothing, rollBack, label(3), set()}, "[2] 3 3"},
-		"a rollback twice":                                {[]say{nothing, rollBack, rollBack, set(3), set()}, "[3] 0 5"},
-		"a label":                                         {[]say{nothing, label(1)}, "[3] 1 1"},
-		"a label over the manifest":                       {[]say{file(nil, map[string]int64{"l": 2}, ""), label(1)}, "[3] 1 1"},
-		"a label, and the same manifest":                  {[]say{file(nil, map[string]int64{"l": 2}, ""), label(1), file(to(1), map[string]int64{"l": 2, "k": 1}, "")}, "[1] 1 2"},
-		"a changed manifest over a label":                 {[]say{file(nil, map[string]int64{"l": 2}, ""), label(1), file(nil, map[string]int64{"l": 3}, "")}, "[3] 3 1"},
-		"a label out of the manifest":                     {[]say{file(nil, map[string]int64{"l": 2}, ""), label(1), nothing}, "[3] 0 1"},
-		"a label that was removed":                        {[]say{file(nil, map[string]int64{"l": 2}, ""), label(0)}, "[3] 0 1"},
-		"a label that was removed, and changed":           {[]say{file(nil, map[string]int64{"l": 2}, ""), label(0), file(nil, map[string]int64{"l": 1}, "")}, "[3] 1 1"},
-		"a label that was set and removed":                {[]say{nothing, label(1), label(0)}, "[3] 0 1"},
+		"nothing: the newest":                     {[]say{nothing}, "[3] 0 1"},
+		"the manifest":                            {[]say{manifest(1)}, "[1] 0 1"},
+		"SetTraffic over the manifest":            {[]say{manifest(1), set(2)}, "[2] 0 2"},
+		"SetTraffic, and the same manifest again": {[]say{manifest(1), set(2), manifest(1)}, "[2] 0 2"},
+		"SetTraffic, and the manifest with other matters": {[]say{
+			manifest(1), set(2),
+			file(to(1), map[string]int64{"l": 1}, "all"),
+		}, "[2] 1 2"},
+		"a changed manifest over SetTraffic":   {[]say{manifest(1), set(2), manifest(3)}, "[3] 0 3"},
+		"a changed manifest, and back":         {[]say{manifest(1), set(2), manifest(3), manifest(1)}, "[1] 0 4"},
+		"traffic taken out of the manifest":    {[]say{manifest(1), set(2), nothing}, "[3] 0 3"},
+		"an empty traffic is none":             {[]say{nothing, set(2), manifest()}, "[2] 0 2"},
+		"SetTraffic to none over the manifest": {[]say{manifest(1), set()}, "[3] 0 2"},
+		"a rollback":                           {[]say{nothing, rollBack}, "[2] 0 2"},
+		"a rollback, then none":                {[]say{nothing, rollBack, set()}, "[2] 0 3"},
+		"a rollback, then others":              {[]say{nothing, rollBack, set(1), set()}, "[2] 0 4"},
+		"a rollback, then its name":            {[]say{nothing, rollBack, set(1, 3), set()}, "[3] 0 4"},
+		"a rollback, then in the manifest":     {[]say{manifest(1), rollBack, manifest(3), nothing}, "[3] 0 4"},
+		"a rollback, then out of the manifest": {[]say{manifest(3), rollBack, nothing}, "[2] 0 3"},
+		"a rollback, then the same manifest":   {[]say{manifest(3), rollBack, manifest(3)}, "[2] 0 2"},
+		"a rollback, then a label":             {[]say{nothing, rollBack, label(3), set()}, "[2] 3 3"},
+		"a rollback twice":                     {[]say{nothing, rollBack, rollBack, set(3), set()}, "[3] 0 5"},
+		"a label":                              {[]say{nothing, label(1)}, "[3] 1 1"},
+		"a label over the manifest":            {[]say{file(nil, map[string]int64{"l": 2}, ""), label(1)}, "[3] 1 1"},
+		"a label, and the same manifest": {[]say{
+			file(nil, map[string]int64{"l": 2}, ""), label(1),
+			file(to(1), map[string]int64{"l": 2, "k": 1}, ""),
+		}, "[1] 1 2"},
+		"a changed manifest over a label": {[]say{
+			file(nil, map[string]int64{"l": 2}, ""), label(1),
+			file(nil, map[string]int64{"l": 3}, ""),
+		}, "[3] 3 1"},
+		"a label out of the manifest": {
+			[]say{file(nil, map[string]int64{"l": 2}, ""), label(1), nothing},
+			"[3] 0 1",
+		},
+		"a label that was removed": {[]say{file(nil, map[string]int64{"l": 2}, ""), label(0)}, "[3] 0 1"},
+		"a label that was removed, and changed": {[]say{
+			file(nil, map[string]int64{"l": 2}, ""), label(0),
+			file(nil, map[string]int64{"l": 1}, ""),
+		}, "[3] 1 1"},
+		"a label that was set and removed": {[]say{nothing, label(1), label(0)}, "[3] 0 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m Model
@@ -105,13 +120,15 @@ func TestWhatWinsOverWhat(t *testing.T) {
 func TestByHandHoldsUntilThePolicyChanges(t *testing.T) {
 	m, _ := Model{}.Follow(Manifest{Policy: "latest 1"}, time.Time{})
 	m.ByHand = map[int64]ByHand{1: {Loaded: true}}
-	if next, changed := m.Follow(Manifest{Policy: "latest 1", Labels: map[string]int64{"l": 1}}, time.Time{}); changed || !next.ByHand[1].Loaded {
+	if next, changed := m.Follow(Manifest{Policy: "latest 1", Labels: map[string]int64{"l": 1}},
+		time.Time{}); changed || !next.ByHand[1].Loaded {
 		t.Errorf("with the same policy: %v, %v", next, changed)
 	}
 	if next, changed := m.Follow(Manifest{Policy: "all"}, time.Time{}); !changed || len(next.ByHand) > 0 {
 		t.Errorf("with another policy: %v, %v", next, changed)
 	}
-	if !m.Label("l", Label{Version: 4}).Names(4) || !m.Divide(to(5)).Names(5) || m.Names(1) || slices.Contains([]bool{m.Names(4), m.Names(5)}, true) {
+	if !m.Label("l", Label{Version: 4}).Names(4) || !m.Divide(to(5)).Names(5) || m.Names(1) ||
+		slices.Contains([]bool{m.Names(4), m.Names(5)}, true) {
 		t.Error("what is named by traffic or a label")
 	}
 }
@@ -143,7 +160,9 @@ func TestInForce(t *testing.T) {
 	decided.By = "me"
 	m = m.Divide(decided).RollBack(catalog.RolledBack{Version: 3}).Label("k", Label{Version: 2})
 	m.ByHand = map[int64]ByHand{4: {Loaded: true}, 1: {Loaded: true}, 5: {}}
-	const want = "[split [1: version 1, weight 1 2: version 2, weight 1] shadow [] revision 3 source SetTraffic by me at 0001-01-01 00:00:00 +0000 UTC " +
+	const want = "[split [1: version 1, weight 1 2: version 2, weight 1] shadow [] revision 3 source SetTraffic by " +
+		"me " +
+		"at 0001-01-01 00:00:00 +0000 UTC " +
 		"rolled_back [3] labels map[k:2] loaded_by_hand [1 4] unloaded_by_hand [5]]"
 	if got := fmt.Sprint(m.InForce()); got != want {
 		t.Errorf("%s, want\n%s", got, want)

@@ -20,17 +20,19 @@ const (
 )
 
 // ErrLost says that the state directory is not this process's any more.
-var ErrLost = errors.New("it was removed or replaced while this server ran, and another one may have it; start this server again to have decisions kept")
+var ErrLost = errors.New("it was removed or replaced while this server ran, and another one may have it; start this " +
+	"server again to have decisions kept")
 
 // InUseError says that another process has the state directory.
 type InUseError struct{ Dir string }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("the state directory %s is in use by another server; stop that one, or give this one a directory of its own (--state-dir), or none", e.Dir)
+	return fmt.Sprintf("the state directory %s is in use by another server; stop that one, or give this one a "+
+		"directory of its own (--state-dir), or none", e.Dir)
 }
 
-// Store is a state directory: one file for each model of which something was decided. Safe for concurrent use. A nil Store has
-// nothing and keeps nothing.
+// Store is a state directory: one file for each model of which something was decided. Safe for concurrent use. A nil
+// Store has nothing and keeps nothing.
 type Store struct {
 	files files
 	dir   string
@@ -40,11 +42,13 @@ type Store struct {
 	models map[string]Model // what was kept last; guarded by mu
 }
 
-// Open opens a state directory, which it makes if it is not there, and locks it until Close. Files that cannot be read are renamed, and
-// logged as errors; remains of writes that a crash cut short are removed. The error is an *InUseError, or why nothing can be written there.
+// Open opens a state directory, which it makes if it is not there, and locks it until Close. Files that cannot be read
+// are renamed, and logged as errors; remains of writes that a crash cut short are removed. The error is an *InUseError,
+// or why nothing can be written there.
 func Open(dir string, log *slog.Logger) (*Store, error) { return open(disk{}, dir, log) }
 
-// OpenIfWritable is Open, but where nothing can be written there it only says so in the log, and what was kept before is in force.
+// OpenIfWritable is Open, but where nothing can be written there it only says so in the log, and what was kept before
+// is in force.
 func OpenIfWritable(dir string, log *slog.Logger) (*Store, error) {
 	return openIfWritable(disk{}, dir, log)
 }
@@ -65,7 +69,8 @@ func openIfWritable(f files, dir string, log *slog.Logger) (*Store, error) {
 	if _, inUse := errors.AsType[*InUseError](err); err == nil || inUse {
 		return s, err
 	}
-	log.Warn("what is decided at run time ends with this server: traffic, rollouts and rollbacks, labels, versions loaded by hand; "+
+	log.Warn("what is decided at run time ends with this server: traffic, rollouts and rollbacks, labels, versions "+
+		"loaded by hand; "+
 		"name a directory for it with --state-dir", "cause", err)
 	s = &Store{files: f, dir: dir, models: map[string]Model{}}
 	if err := s.load(log); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +108,8 @@ func (s *Store) load(log *slog.Logger) error {
 			}
 		}
 		if model, _, is := strings.Cut(name, aside); is && !slices.Contains(names, model+suffix) {
-			log.Warn("what was decided of a model was set aside at an earlier start, and nothing was decided since", "model", model, "file", path)
+			log.Warn("what was decided of a model was set aside at an earlier start, and nothing was decided since",
+				"model", model, "file", path)
 		}
 		model, is := strings.CutSuffix(name, suffix)
 		if !is {
@@ -123,8 +129,10 @@ func (s *Store) load(log *slog.Logger) error {
 				return err
 			}
 		}
-		log.Error("DECISIONS ABOUT A MODEL CANNOT BE READ AND ARE NOT IN FORCE: it is served as model.yaml says, and a version that was rolled "+
-			"back may answer; decide again with SetTraffic and SetLabel, or stop the server and put a mended file in place",
+		log.Error("DECISIONS ABOUT A MODEL CANNOT BE READ AND ARE NOT IN FORCE: it is served as model.yaml says, and "+
+			"a version that was rolled "+
+			"back may answer; decide again with SetTraffic and SetLabel, or stop the server and put a mended file in "+
+			"place",
 			"model", model, "file", path, "cause", why)
 	}
 	return nil
@@ -184,9 +192,9 @@ func (s *Store) NotLasting() string {
 	return ""
 }
 
-// Keep has what was decided of a model outlive the process, and the machine's failing, unless nothing does (NotLasting): it returns when
-// that is so. The error is why it is not kept, such as ErrLost; what was kept before is, then. It must not be called for one model from
-// two goroutines at once.
+// Keep has what was decided of a model outlive the process, and the machine's failing, unless nothing does
+// (NotLasting): it returns when that is so. The error is why it is not kept, such as ErrLost; what was kept before is,
+// then. It must not be called for one model from two goroutines at once.
 func (s *Store) Keep(model string, m Model) error {
 	if s == nil {
 		return nil

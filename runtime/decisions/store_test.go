@@ -51,8 +51,12 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 4711, time.UTC)
 	m := Model{
 		Traffic: &catalog.Traffic{
-			Revision: 7, Source: "rollout", By: "gate", At: at, Split: []catalog.Slot{{Name: "baseline", Version: 2, Weight: 100}},
-			Shadow: []catalog.Shadow{{Version: 1, Sample: 0.1, PerRequest: true, Tolerance: 1e-5, Tolerances: map[string]float64{"y": 0}}},
+			Revision: 7, Source: "rollout", By: "gate", At: at,
+			Split: []catalog.Slot{{Name: "baseline", Version: 2, Weight: 100}},
+			Shadow: []catalog.Shadow{{
+				Version: 1, Sample: 0.1, PerRequest: true, Tolerance: 1e-5,
+				Tolerances: map[string]float64{"y": 0},
+			}},
 		},
 		RolledBack: []catalog.RolledBack{{Version: 3, At: at, By: "gate", Why: "the gate said ROLLBACK"}},
 		Labels:     map[string]Label{"stable": {2, "127.0.0.1:4711", at}, "old": {0, "", at}},
@@ -71,14 +75,16 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 	if err := s.Keep("cartpole", m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(state, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), state+" is in use by another server") {
+	if _, err := Open(state, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), state+" is in use by another server") {
 		t.Errorf("a second server: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(state, "cartpole.json"))
-	if want := "{\n  \"format\": 2,\n  \"model\": \"cartpole\",\n  \"traffic\": {\n    \"revision\": 7,\n    \"split\": [\n      {\n        \"slot\": \"baseline\","; err != nil ||
+	if want := "{\n  \"format\": 2,\n  \"model\": \"cartpole\",\n  \"traffic\": {\n    \"revision\": 7,\n    " +
+		"\"split\": [\n      {\n        \"slot\": \"baseline\","; err != nil ||
 		!strings.HasPrefix(string(text), want) {
 		t.Errorf("the file is %s, %v", text, err)
 	}
@@ -98,8 +104,8 @@ func TestEveryDecisionIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsRemoved while a server runs is another one's from then on, also where only the lock is gone: the first server keeps
-// nothing there any more, and says so.
+// TestADirectoryThatIsRemoved while a server runs is another one's from then on, also where only the lock is gone: the
+// first server keeps nothing there any more, and says so.
 func TestADirectoryThatIsRemoved(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	for what, removed := range map[string]string{"all of it": state, "the lock": filepath.Join(state, lockName)} {
@@ -130,8 +136,9 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestACrashLeavesOneStateOrTheOther stops the writing of a decision before each of its steps, and has every combination of what is not
-// lasting by then be there or not: the old decision is found or the new one, whole, and the new one if its caller was told so.
+// TestACrashLeavesOneStateOrTheOther stops the writing of a decision before each of its steps, and has every
+// combination of what is not lasting by then be there or not: the old decision is found or the new one, whole, and the
+// new one if its caller was told so.
 func TestACrashLeavesOneStateOrTheOther(t *testing.T) {
 	cases, stops := 0, 0
 	for _, before := range []uint64{0, 1} {
@@ -165,7 +172,8 @@ func TestACrashLeavesOneStateOrTheOther(t *testing.T) {
 						expect(t, s, "m", of(want))
 					}
 					if left := s.files.(*memory).files(); left != "" && left != "m.json" {
-						t.Errorf("stopped before step %d, which %b: after the next start there are %s", stop, which, left)
+						t.Errorf("stopped before step %d, which %b: after the next start there are %s", stop, which,
+							left)
 					}
 				}
 			}
@@ -177,7 +185,8 @@ func TestACrashLeavesOneStateOrTheOther(t *testing.T) {
 	}
 }
 
-// TestAFailureChangesNothing has each step of a decision fail: what was kept before still is, also after a power failure, and the next decision is kept.
+// TestAFailureChangesNothing has each step of a decision fail: what was kept before still is, also after a power
+// failure, and the next decision is kept.
 func TestAFailureChangesNothing(t *testing.T) {
 	for _, before := range []uint64{0, 1} {
 		for step := 0; ; step++ {
@@ -198,7 +207,8 @@ func TestAFailureChangesNothing(t *testing.T) {
 			}
 			for which := range 1 << len(disk.changes) {
 				after, log := mustOpen(t, disk.crash(which, 1<<20))
-				if got, is := after.Recall("m"); is != (before > 0) || is && got.Traffic.Revision != before || log.Len() > 0 {
+				if got, is := after.Recall("m"); is != (before > 0) || is && got.Traffic.Revision != before ||
+					log.Len() > 0 {
 					t.Errorf("step %d failed, %b is lasting: kept %v, %s", step, which, got, log)
 				}
 			}
@@ -219,18 +229,22 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	}
 	replaced := func(old, with string) string { return strings.Replace(string(whole), old, with, 1) }
 	for what, c := range map[string]struct{ text, why string }{
-		"empty":              {"", "it is no JSON"},
-		"cut short":          {string(whole[:len(whole)/2]), "it is no JSON"},
-		"zeros":              {strings.Repeat("\x00", len(whole)), "it is no JSON"},
-		"older":              {replaced(`"format": 2`, `"format": 1`), "it has format 1, and this server reads 2"},
-		"newer":              {replaced(`"format": 2`, `"format": 3`), "it has format 3, and this server reads 2"},
-		"of another":         {replaced(`"model": "m"`, `"model": "n"`), `it is of model \"n\"`},
-		"mistyped":           {replaced(`"traffic"`, `"traffics"`), `unknown field \"traffics\"`},
-		"two":                {string(whole) + string(whole), "it is no JSON"},
-		"no traffic":         {`{"format": 2, "model": "m", "manifest": {}}`, "it has no revision"},
-		"last revision":      {replaced(`"revision": 1`, `"revision": 18446744073709551615`), "it has no revision of the traffic from 1 to 9223372036854775807"},
+		"empty":      {"", "it is no JSON"},
+		"cut short":  {string(whole[:len(whole)/2]), "it is no JSON"},
+		"zeros":      {strings.Repeat("\x00", len(whole)), "it is no JSON"},
+		"older":      {replaced(`"format": 2`, `"format": 1`), "it has format 1, and this server reads 2"},
+		"newer":      {replaced(`"format": 2`, `"format": 3`), "it has format 3, and this server reads 2"},
+		"of another": {replaced(`"model": "m"`, `"model": "n"`), `it is of model \"n\"`},
+		"mistyped":   {replaced(`"traffic"`, `"traffics"`), `unknown field \"traffics\"`},
+		"two":        {string(whole) + string(whole), "it is no JSON"},
+		"no traffic": {`{"format": 2, "model": "m", "manifest": {}}`, "it has no revision"},
+		"last revision": {
+			replaced(`"revision": 1`, `"revision": 18446744073709551615`),
+			"it has no revision of the traffic from 1 to 9223372036854775807",
+		},
 		"impossible traffic": {replaced(`"weight": 1`, `"weight": -1`), "expected a number of at least 0"},
-		"impossible label":   {replaced(`"traffic"`, `"labels": {"a": {"version": -1, "at": "2026-01-01T00:00:00Z"}}, "traffic"`), "names version -1"},
+		"impossible label": {replaced(`"traffic"`,
+			`"labels": {"a": {"version": -1, "at": "2026-01-01T00:00:00Z"}}, "traffic"`), "names version -1"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			disk := newMemory()
@@ -247,7 +261,10 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 				t.Error("it is in force")
 			}
 			expect(t, s, "n", of(5))
-			for _, part := range []string{"level=ERROR", "DECISIONS ABOUT A MODEL CANNOT BE READ", "model=m", "file=" + dir + "/m.json.aside2", c.why} {
+			for _, part := range []string{
+				"level=ERROR", "DECISIONS ABOUT A MODEL CANNOT BE READ", "model=m",
+				"file=" + dir + "/m.json.aside2", c.why,
+			} {
 				if !strings.Contains(log.String(), part) {
 					t.Errorf("the log lacks %s: %s", part, log)
 				}
@@ -288,7 +305,10 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Errorf("Keep: %v, not lasting %q", err, s.NotLasting())
 	}
 	expect(t, s, "m", of(2)) // while the process lives
-	for _, part := range []string{"level=WARN", "ends with this server: traffic, rollouts and rollbacks, labels", "--state-dir", "read-only file system", "file=" + dir + "/n.json "} {
+	for _, part := range []string{
+		"level=WARN", "ends with this server: traffic, rollouts and rollbacks, labels",
+		"--state-dir", "read-only file system", "file=" + dir + "/n.json ",
+	} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("the log lacks %s: %s", part, log)
 		}
@@ -297,7 +317,8 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Errorf("there are %s", got)
 	}
 	disk.locked = true
-	if _, err := openIfWritable(disk, dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(fmt.Sprint(err), "in use") {
+	if _, err := openIfWritable(disk, dir, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(fmt.Sprint(err), "in use") {
 		t.Errorf("a directory that another server has: %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -308,7 +329,8 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 // TestNowhere: no Store keeps nothing.
 func TestNowhere(t *testing.T) {
 	var s *Store
-	if _, is := s.Recall("m"); is || len(s.Rollouts()) > 0 || s.Keep("m", of(1)) != nil || s.NotLasting() == "" || s.Close() != nil {
+	if _, is := s.Recall("m"); is || len(s.Rollouts()) > 0 || s.Keep("m", of(1)) != nil || s.NotLasting() == "" ||
+		s.Close() != nil {
 		t.Error("it keeps something")
 	}
 }

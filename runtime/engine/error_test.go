@@ -16,12 +16,15 @@ func TestKindOf(t *testing.T) {
 		err  error
 		want engine.Kind
 	}{
-		"nothing":        {nil, engine.ModelFailed},
-		"plain":          {cause, engine.ModelFailed},
-		"lost":           {lost, engine.DeviceLost},
-		"wrapped":        {fmt.Errorf("a run: %w", lost), engine.DeviceLost},
-		"closed":         {engine.ErrClosed, engine.Terminated},
-		"batch memory":   {fmt.Errorf("a panic: %w", &tensor.OutOfMemoryError{Bytes: 1, Err: cause}), engine.OutOfMemory},
+		"nothing": {nil, engine.ModelFailed},
+		"plain":   {cause, engine.ModelFailed},
+		"lost":    {lost, engine.DeviceLost},
+		"wrapped": {fmt.Errorf("a run: %w", lost), engine.DeviceLost},
+		"closed":  {engine.ErrClosed, engine.Terminated},
+		"batch memory": {
+			fmt.Errorf("a panic: %w", &tensor.OutOfMemoryError{Bytes: 1, Err: cause}),
+			engine.OutOfMemory,
+		},
 		"outermost wins": {&engine.Error{Kind: engine.OutOfMemory, Err: lost}, engine.OutOfMemory},
 		"joined":         {errors.Join(cause, lost), engine.DeviceLost},
 	} {

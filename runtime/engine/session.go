@@ -8,8 +8,8 @@ import (
 
 // Session is one loaded model in an engine. All data passes through a tensor.Batch.
 type Session interface {
-	// Signature tells what the model file says of inputs and outputs, each with BatchDim NoBatch: along which dimension rows
-	// are joined is for the caller to decide. It is not to be changed.
+	// Signature tells what the model file says of inputs and outputs, each with BatchDim NoBatch: along which dimension
+	// rows are joined is for the caller to decide. It is not to be changed.
 	Signature() *tensor.Signature
 	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output. It is
 	// called from several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx

@@ -29,7 +29,8 @@ func (x *execution) assemble(parts []part, size int) {
 		x.buf.shape[dim] = int64(size)
 		if p, pads := x.plan.Signature.Inputs[i].Padding(first.Shape); pads {
 			x.buf.shape[p.Dim] = p.Size
-			tensor.JoinPadded(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.PaddedSize(dim, ranges, p)), dim, ranges, p)
+			tensor.JoinPadded(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.PaddedSize(dim, ranges, p)), dim,
+				ranges, p)
 			continue
 		}
 		tensor.JoinRows(x.buf.batch.Input(i, first.DType, x.buf.shape, tensor.JoinedSize(dim, ranges)), dim, ranges)

@@ -55,8 +55,8 @@ func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 		x.recoverFrom(err, buf.parts)
 		x.countMates(b.Spans)
 	}
-	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in parts, such as
-	// the sizes that warm-up tries, does not tell, and is taken to have been too large.
+	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in
+	// parts, such as the sizes that warm-up tries, does not tell, and is taken to have been too large.
 	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.Batched && b.Rows > 1 ||
 		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
 	if x.found != (Finding{}) {
@@ -80,8 +80,8 @@ func (x *execution) failure(err error) sharedsched.Failure {
 	return sharedsched.NotFailed
 }
 
-// run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered. A panic
-// on the way, in the engine or for want of memory, becomes an error.
+// run executes the parts once, as an execution of size rows, and answers their jobs. After an error no job is answered.
+// A panic on the way, in the engine or for want of memory, becomes an error.
 func (x *execution) run(parts []part, size int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -92,7 +92,8 @@ func (x *execution) run(parts []part, size int) (err error) {
 			}
 			if engine.KindOf(err) != engine.OutOfMemory {
 				// The stack helps nobody but the operator, so it does not travel with the error.
-				x.unit.Log.Error("a run panicked", "model", x.unit.Model, "version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))
+				x.unit.Log.Error("a run panicked", "model", x.unit.Model, "version", x.unit.Version, "panic", p,
+					"stack", string(debug.Stack()))
 			}
 		}
 		x.failed = x.failed || err != nil
@@ -126,8 +127,8 @@ func (x *execution) compute() error {
 	return x.unit.session.Run(context.Background(), x.buf.batch)
 }
 
-// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that clock: without
-// it, it panics.
+// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that
+// clock: without it, it panics.
 func threadTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// defaultIsolation is the time for finding the requests that made a batch fail, where the model has no budget of its own.
+// defaultIsolation is the time for finding the requests that made a batch fail, where the model has no budget of its
+// own.
 const defaultIsolation = 100 * time.Millisecond
 
 // group is some parts, and the error of a run that they were all in.
@@ -15,9 +16,10 @@ type group struct {
 	err   error
 }
 
-// isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. It makes at most
-// 2·⌈log₂ n⌉ runs for n parts, which suffice for one cause, and starts none once they took the time of one batch; what it could not tell
-// apart by then is run again one by one, each when the scheduler has a place for it. It goes breadth first, because a large group that runs well answers many requests at once.
+// isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. It makes
+// at most 2·⌈log₂ n⌉ runs for n parts, which suffice for one cause, and starts none once they took the time of one
+// batch; what it could not tell apart by then is run again one by one, each when the scheduler has a place for it. It
+// goes breadth first, because a large group that runs well answers many requests at once.
 func (x *execution) isolate(err error, parts []part) {
 	runs := 2 * bits.Len(uint(len(parts)-1))
 	end := time.Now().Add(cmp.Or(x.plan.Budget, defaultIsolation))

@@ -24,7 +24,8 @@ func (j *Job) Join() ([]tensor.Tensor, error) {
 		spec := &specs[j.Output(i)]
 		t, err := j.joinOutput(i, spec)
 		if err != nil {
-			err = fmt.Errorf("the request of %d rows was split over %d executions and output %q cannot be joined: %w", j.Rows, len(j.pieces), spec.Name, err)
+			err = fmt.Errorf("the request of %d rows was split over %d executions and output %q cannot be joined: %w",
+				j.Rows, len(j.pieces), spec.Name, err)
 			return nil, &catalog.ModelError{Model: j.Unit.Model, Version: j.Unit.Version, Err: err}
 		}
 		results[i] = t
@@ -41,7 +42,9 @@ func (j *Job) joinOutput(i int, spec *tensor.Spec) (tensor.Tensor, error) {
 		t := p.outputs[i]
 		switch {
 		case dim == tensor.NoBatch && (!slices.Equal(t.Shape, first.Shape) || !bytes.Equal(t.Data, first.Data)):
-			return tensor.Tensor{}, fmt.Errorf("it has no batch dimension and rows %d to %d give another value than the first", p.first, p.first+p.rows-1)
+			return tensor.Tensor{}, fmt.Errorf(
+				"it has no batch dimension and rows %d to %d give another value than the first", p.first,
+				p.first+p.rows-1)
 		case dim != tensor.NoBatch && !t.Shape.EqualBut(dim, first.Shape):
 			return tensor.Tensor{}, fmt.Errorf("rows %d to %d give the shape %v, the first %d rows %v",
 				p.first, p.first+p.rows-1, t.Shape, j.pieces[0].rows, first.Shape)

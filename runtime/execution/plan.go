@@ -98,20 +98,23 @@ func (p *Plan) Brought() []tensor.Spec {
 // Joined reports whether the rows of an answered call were run in other company than alone.
 func (p *Plan) Joined(call *catalog.Call) bool {
 	o := &call.Outcome
-	return p.Batched && call.Rows > 0 && (o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
+	return p.Batched && call.Rows > 0 &&
+		(o.BatchRequests > 1 || o.PaddedRows > 0 || o.Executions > 1 || p.pads(call.Inputs))
 }
 
 // pads reports whether the plan pads an input to its bucket.
 func (p *Plan) pads(inputs []tensor.Tensor) bool {
 	for i := range inputs {
-		if padding, is := p.Signature.Inputs[i].Padding(inputs[i].Shape); is && padding.Size != inputs[i].Shape[padding.Dim] {
+		if padding, is := p.Signature.Inputs[i].Padding(inputs[i].Shape); is &&
+			padding.Size != inputs[i].Shape[padding.Dim] {
 			return true
 		}
 	}
 	return false
 }
 
-// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its request was.
+// during returns the plan that an execution of these spans follows: that under which it was formed, or a part of its
+// request was.
 func (p *Plan) during(spans []sharedsched.Span) *Plan {
 	first := spans[0].Payload.(*Job)
 	switch {

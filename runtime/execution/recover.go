@@ -25,13 +25,14 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	}
 }
 
-// fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to be the
-// cause.
+// fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to
+// be the cause.
 func (x *execution) fail(err error, parts []part, together bool) {
 	failed := &catalog.ModelError{Model: x.unit.Model, Version: x.unit.Version, Err: err}
 	switch {
 	case x.found.Lost != nil:
-		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost, x.found.Lost)
+		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost,
+			x.found.Lost)
 	case together:
 		if x.answered == nil {
 			x.answered = new(atomic.Int32)

@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error, none.
+// scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error,
+// none.
 func (x *execution) scatter(parts []part, size int) error {
 	// What a request gave alone goes back as it is, whatever the model made of its rows.
 	whole := len(parts) == 1 && parts[0].rows == parts[0].job.Rows && size == parts[0].rows
@@ -30,8 +31,8 @@ func (x *execution) scatter(parts []part, size int) error {
 	return nil
 }
 
-// rowsError says that an output of an execution does not have its rows, so that nobody knows whose is what: they were filtered, or the
-// output's batch dimension is another one.
+// rowsError says that an output of an execution does not have its rows, so that nobody knows whose is what: they were
+// filtered, or the output's batch dimension is another one.
 type rowsError struct {
 	output    string
 	shape     tensor.Shape
@@ -39,7 +40,8 @@ type rowsError struct {
 }
 
 func (e *rowsError) Error() string {
-	return fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", e.output, e.shape, e.rows, e.dim)
+	return fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", e.output, e.shape,
+		e.rows, e.dim)
 }
 
 // take copies what a part wants of the batch's outputs, where its rows begin at row at.
@@ -55,7 +57,8 @@ func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
 		if whole {
 			dim = tensor.NoBatch
 		}
-		outputs[i] = x.plan.Signature.Share(x.plan.Trims, o, dim, tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.Inputs)
+		outputs[i] = x.plan.Signature.Share(x.plan.Trims, o, dim,
+			tensor.RowRange{Tensor: x.buf.batch.Outputs[o], First: at, Rows: p.rows}, p.job.Inputs)
 	}
 	return outputs
 }

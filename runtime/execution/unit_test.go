@@ -85,7 +85,8 @@ func TestExecute(t *testing.T) {
 	u, o := batched(echo)
 	got, report := together(u, 'a', '!', 'c')
 	const failed = `model "m" version 1 failed on this input: no exclamations`
-	if !slices.Equal(got, []string{"a", failed, "c"}) || report.Failure != sharedsched.ModelFailed || report.Reruns == 0 {
+	if !slices.Equal(got, []string{"a", failed, "c"}) || report.Failure != sharedsched.ModelFailed ||
+		report.Reruns == 0 {
 		t.Errorf("answers %q, report %+v", got, report)
 	}
 	if len(o.found) != 0 {

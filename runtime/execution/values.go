@@ -9,16 +9,17 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Bounds of what is remembered of a replica's values: how many there are, the bytes of one, and of all. A larger value is never proven, so
-// that its requests run alone; one that was forgotten is proven again.
+// Bounds of what is remembered of a replica's values: how many there are, the bytes of one, and of all. A larger value
+// is never proven, so that its requests run alone; one that was forgotten is proven again.
 const (
 	mostValues     = 256
 	valueBytes     = 1 << 20
 	allValuesBytes = 16 << 20
 )
 
-// Proofs of a replica's values take a part of the device time that its answered requests took, which is earned as those are answered.
-// valueTime more is there at first, and can be saved up again. The proof that uses up what there is may take more, which is owed then.
+// Proofs of a replica's values take a part of the device time that its answered requests took, which is earned as those
+// are answered. valueTime more is there at first, and can be saved up again. The proof that uses up what there is may
+// take more, which is owed then.
 const (
 	valueTime = time.Second
 	valuePart = 10 // one in so many
@@ -33,7 +34,8 @@ type Values struct {
 	recent  lru.List                // guarded by mu: the latest in front
 	bytes   int                     // guarded by mu: of all
 	proving bool                    // guarded by mu: one value is being proven, which is as many as are at once
-	used    time.Duration           // guarded by mu: device time that proofs took and answered requests have not earned yet
+	// guarded by mu: device time that proofs took and answered requests have not earned yet
+	used time.Duration
 }
 
 type value struct {
@@ -96,7 +98,8 @@ func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	return false, true
 }
 
-// remember adds a value that came for the first time, and forgets the ones that were not asked for the longest. The caller holds mu.
+// remember adds a value that came for the first time, and forgets the ones that were not asked for the longest. The
+// caller holds mu.
 func (v *Values) remember(key string) {
 	v.known[key] = v.recent.PushFront(&value{key: key, asked: 1})
 	v.bytes += len(key)

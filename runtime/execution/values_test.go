@@ -16,8 +16,10 @@ func TestValuesAreForgotten(t *testing.T) {
 		v.Ask(strconv.Itoa(n), true)
 		v.Ask("0", true)
 	}
-	if v.known["0"] == nil || v.known["1"] != nil || v.known["2"] != nil || v.known["3"] == nil || len(v.known) != mostValues {
-		t.Errorf("%d are remembered, the first one: %v, the second: %v", len(v.known), v.known["0"] != nil, v.known["1"] != nil)
+	if v.known["0"] == nil || v.known["1"] != nil || v.known["2"] != nil || v.known["3"] == nil ||
+		len(v.known) != mostValues {
+		t.Errorf("%d are remembered, the first one: %v, the second: %v", len(v.known), v.known["0"] != nil,
+			v.known["1"] != nil)
 	} else if v.known["0"].Value.(*value).asked == 1 {
 		t.Error("the one that was asked for again and again was forgotten in between")
 	}

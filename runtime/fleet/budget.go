@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Budget keeps count of the memory that resident versions take, by estimate. It is safe for concurrent use; its lock is a leaf.
+// Budget keeps count of the memory that resident versions take, by estimate. It is safe for concurrent use; its lock is
+// a leaf.
 type Budget struct {
 	mu    sync.Mutex
 	limit int64                 // guarded by mu; bytes; 0: no bound

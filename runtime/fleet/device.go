@@ -16,9 +16,9 @@ type Device struct {
 	Incarnation int
 	Lanes       int // batches that may be in flight on it
 
-	// Pending is the device time that unanswered requests on it are expected to take, and Asked what was asked for since the latest
-	// tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a second of its time in a second: batches
-	// that run next to each other have parts of it.
+	// Pending is the device time that unanswered requests on it are expected to take, and Asked what was asked for
+	// since the latest tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a
+	// second of its time in a second: batches that run next to each other have parts of it.
 	Pending, Asked atomic.Int64
 
 	lost  atomic.Pointer[error] // nil while it works
@@ -72,8 +72,9 @@ const patience = 5 * time.Second
 // ErrLeftBehind says that what was begun on a device did not end in time after the device was lost.
 var ErrLeftBehind = errors.New("is left behind")
 
-// During has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f has 5 s left:
-// then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil, hears how f ended if it ever does.
+// During has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost
+// meanwhile, f has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil,
+// hears how f ended if it ever does.
 func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

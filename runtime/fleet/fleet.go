@@ -1,5 +1,5 @@
-// Package fleet knows the devices that models are on, or may be: what is asked of them, what room they have, which are lost, and which
-// one the next version goes to; and the budget of memory that all versions share.
+// Package fleet knows the devices that models are on, or may be: what is asked of them, what room they have, which are
+// lost, and which one the next version goes to; and the budget of memory that all versions share.
 package fleet
 
 import (
@@ -20,8 +20,8 @@ type Fleet struct {
 	all []*Device // guarded by mu; the latest incarnation of each, in the order in which they came to be known
 }
 
-// New returns a fleet in which a device has so many lanes, by name, or one. free returns how many bytes of a device's memory are free, if
-// that is known; it may take its time, and may be nil.
+// New returns a fleet in which a device has so many lanes, by name, or one. free returns how many bytes of a device's
+// memory are free, if that is known; it may take its time, and may be nil.
 func New(lanes map[string]int, free func(device string) (bytes int64, known bool)) *Fleet {
 	return &Fleet{lanes: lanes, free: free}
 }
@@ -46,7 +46,8 @@ func (f *Fleet) getLocked(name string) *Device {
 
 func (f *Fleet) newDevice(name string, incarnation int) *Device {
 	return &Device{
-		Name: name, Incarnation: incarnation, Lanes: max(f.lanes[name], 1), left: make(chan struct{}), known: make(chan struct{}),
+		Name: name, Incarnation: incarnation, Lanes: max(f.lanes[name], 1), left: make(chan struct{}),
+		known: make(chan struct{}),
 	}
 }
 

@@ -30,7 +30,8 @@ func TestIncarnations(t *testing.T) {
 	if want := (placement.DeviceID{Name: "gpu", Incarnation: 1}); second.ID() != want {
 		t.Errorf("it is %v, want %v", second.ID(), want)
 	}
-	if open, _ := f.States([]placement.Site{{Device: "gpu"}}, fleet.Room{}, nil); len(open) != 1 || open[0].Versions != 0 {
+	if open, _ := f.States([]placement.Site{{Device: "gpu"}}, fleet.Room{}, nil); len(open) != 1 ||
+		open[0].Versions != 0 {
 		t.Errorf("it begins with %+v", open)
 	}
 }
@@ -75,7 +76,8 @@ func TestBudget(t *testing.T) {
 	}
 	_, err = b.Take("n", 1, 2)
 	short, is := errors.AsType[*catalog.MemoryError](err)
-	if !is || short.InUse != 9 || short.Budget != 10 || short.Need != 2 || len(short.Residents) != 2 || short.Residents[0].Version != 2 {
+	if !is || short.InUse != 9 || short.Budget != 10 || short.Need != 2 || len(short.Residents) != 2 ||
+		short.Residents[0].Version != 2 {
 		t.Errorf("refused with %+v", err)
 	}
 	if b.Fits("n", 1, 1) != nil || b.Fits("n", 1, 2) == nil || b.Free() != 1 {

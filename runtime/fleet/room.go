@@ -25,8 +25,8 @@ var ErrResident = errors.New("the version is on that device already")
 // errUnknownRoom says why a device counts as full still.
 var errUnknownRoom = errors.New("it had no room when its free memory was known last, which it is not now")
 
-// FreeMemory asks each of the devices how many bytes of its memory are free, all at once, since a driver may take its time. Devices of
-// which that is not known are left out.
+// FreeMemory asks each of the devices how many bytes of its memory are free, all at once, since a driver may take its
+// time. Devices of which that is not known are left out.
 func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
 	free, asked := map[string]int64{}, map[string]bool{}
 	if f.free == nil {
@@ -53,8 +53,11 @@ func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
 	return free
 }
 
-// States returns what is known of the sites that may take a version, and why the others may not. free is what FreeMemory says of them.
-func (f *Fleet) States(sites []placement.Site, r Room, free map[string]int64) (open []placement.Device, full []catalog.FullDevice) {
+// States returns what is known of the sites that may take a version, and why the others may not. free is what
+// FreeMemory says of them.
+func (f *Fleet) States(sites []placement.Site, r Room,
+	free map[string]int64,
+) (open []placement.Device, full []catalog.FullDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range sites {
@@ -66,7 +69,10 @@ func (f *Fleet) States(sites []placement.Site, r Room, free map[string]int64) (o
 				Name: s.Device, Cause: err, Lost: d.Lost() != nil, Resident: errors.Is(err, ErrResident),
 			})
 		} else if cause := d.Lost(); cause != nil {
-			full = append(full, catalog.FullDevice{Name: s.Device, Cause: fmt.Errorf("it is lost: %w", cause), Lost: true})
+			full = append(full, catalog.FullDevice{
+				Name: s.Device, Cause: fmt.Errorf("it is lost: %w", cause),
+				Lost: true,
+			})
 		} else if known && bytes < r.Need {
 			full = append(full, catalog.FullDevice{Name: s.Device, Free: bytes})
 		} else if !known && slices.Contains(r.Wary, s.Device) {
@@ -78,8 +84,8 @@ func (f *Fleet) States(sites []placement.Site, r Room, free map[string]int64) (o
 	return open, full
 }
 
-// Reserve chooses the best of the sites and has what is to be loaded there count until Settle. It returns nil if there is none, and in
-// any case why some of them cannot be had.
+// Reserve chooses the best of the sites and has what is to be loaded there count until Settle. It returns nil if there
+// is none, and in any case why some of them cannot be had.
 func (f *Fleet) Reserve(sites []placement.Site, r Room) (*Device, []catalog.FullDevice) {
 	f.placing.Lock()
 	defer f.placing.Unlock()

@@ -40,7 +40,8 @@ func (m *timed) forget() {
 	m.fake.forget()
 }
 
-// TestWhatIsRunAgainHasTheSizesOfBatches: those of a failed batch that are run once more, and the parts of a request that was split.
+// TestWhatIsRunAgainHasTheSizesOfBatches: those of a failed batch that are run once more, and the parts of a request
+// that was split.
 func TestWhatIsRunAgainHasTheSizesOfBatches(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), func(m *modelrepo.Manifest) {
 		m.Batching.Mode, m.Batching.MaxBatchCost, m.Batching.AllowedBatchSizes = modelrepo.BatchOn, 1, []int{4, 8}
@@ -50,7 +51,8 @@ func TestWhatIsRunAgainHasTheSizesOfBatches(t *testing.T) {
 	if slices.ContainsFunc(runs, func(rows int) bool { return rows != 4 && rows != 8 }) || len(runs) != 9 {
 		t.Errorf("runs of %v rows, want 9 of 4 or 8", runs)
 	}
-	if got := outcomes(calls, errs); slices.Index(got, "alone") != 3 || strings.Count(strings.Join(got, " "), "ok") != 7 {
+	if got := outcomes(calls, errs); slices.Index(got, "alone") != 3 ||
+		strings.Count(strings.Join(got, " "), "ok") != 7 {
 		t.Errorf("outcomes %q", got)
 	}
 
@@ -102,12 +104,14 @@ func TestWhatIsRunAgainKeepsItsLimit(t *testing.T) {
 			}
 		}
 		if last := f.starts[len(f.starts)-1].Sub(began); last >= time.Second || expired == 0 {
-			t.Errorf("the last run began %v after the requests came, and %d of them expired; the limit is 1s", last, expired)
+			t.Errorf("the last run began %v after the requests came, and %d of them expired; the limit is 1s", last,
+				expired)
 		}
 	})
 }
 
-// TestMatesThatAreRunAgainCount: who fails by itself, after the others of its batch were answered by themselves, is to blame alone.
+// TestMatesThatAreRunAgainCount: who fails by itself, after the others of its batch were answered by themselves, is to
+// blame alone.
 func TestMatesThatAreRunAgainCount(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), func(m *modelrepo.Manifest) {
 		m.Batching.Mode, m.Batching.MaxBatchCost = modelrepo.BatchOn, 1
@@ -131,7 +135,8 @@ func independent() *fake {
 	return scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
 }
 
-// TestValuesAreProvenWhateverTheBounds: what the manifest allows callers, in rows or in time, does not bound the proof of what they bring.
+// TestValuesAreProvenWhateverTheBounds: what the manifest allows callers, in rows or in time, does not bound the proof
+// of what they bring.
 func TestValuesAreProvenWhateverTheBounds(t *testing.T) {
 	for name, change := range map[string]func(*modelrepo.Manifest){
 		"none":             func(*modelrepo.Manifest) {},
@@ -160,15 +165,16 @@ func TestValuesAreProvenWhateverTheBounds(t *testing.T) {
 					}
 				}
 				if calls[7].Outcome.BatchRequests < 2 {
-					t.Errorf("requests with a value that came four times before share no execution: %+v", calls[7].Outcome)
+					t.Errorf("requests with a value that came four times before share no execution: %+v",
+						calls[7].Outcome)
 				}
 			})
 		})
 	}
 }
 
-// TestProofsOfValuesAreNoLongerThanBatches: of a model of which one row takes so long that few may share an execution; and none is begun
-// for a shadow.
+// TestProofsOfValuesAreNoLongerThanBatches: of a model of which one row takes so long that few may share an execution;
+// and none is begun for a shadow.
 func TestProofsOfValuesAreNoLongerThanBatches(t *testing.T) {
 	for _, shadow := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -182,7 +188,11 @@ func TestProofsOfValuesAreNoLongerThanBatches(t *testing.T) {
 				return run(b)
 			}
 			w := newWorld(t, 1)
-			w.add("m", 1, f.fake, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Millisecond) })
+			w.add("m", 1, f.fake, func(
+				m *modelrepo.Manifest,
+			) {
+				m.Batching.MaxBatchCost = config.Duration(100 * time.Millisecond)
+			})
 			v := w.load("m")
 			dear = true // as a long input is
 			f.forget()

@@ -13,25 +13,27 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// No proof by examples knows every input. So rows of live batches are run once more by themselves, while the device is idle, and what
-// they give is compared with what their callers were given.
+// No proof by examples knows every input. So rows of live batches are run once more by themselves, while the device is
+// idle, and what they give is compared with what their callers were given.
 
 const (
-	// auditFirst is device time for audits beyond the share, so that a version is looked at more closely at first: until it is used up,
-	// haste times as much is earned as later.
+	// auditFirst is device time for audits beyond the share, so that a version is looked at more closely at first:
+	// until it is used up, haste times as much is earned as later.
 	auditFirst = 100 * time.Millisecond
 	haste      = 10
 	// auditSaved is the most device time for audits that can be saved up.
 	auditSaved = 100 * time.Millisecond
 )
 
-// AuditResult is what became of a request whose rows shared an execution with others or with padding, or were split over several.
+// AuditResult is what became of a request whose rows shared an execution with others or with padding, or were split
+// over several.
 type AuditResult string
 
 // The results.
 const (
-	AuditEqual    AuditResult = "equal"    // a row of it gives alone what its caller was given
-	AuditRounding AuditResult = "rounding" // nearly, and the same as in a batch of copies of itself: its mates have no part in it
+	AuditEqual AuditResult = "equal" // a row of it gives alone what its caller was given
+	// nearly, and the same as in a batch of copies of itself: its mates have no part in it
+	AuditRounding AuditResult = "rounding"
 	// AuditDifferent: the batch gave the row another answer than it gives alone.
 	AuditDifferent        AuditResult = "different"
 	AuditNondeterministic AuditResult = "nondeterministic" // it gives something else each time that it is run alone
@@ -41,8 +43,9 @@ const (
 	AuditSize             AuditResult = "skipped_size"     // chosen, but too large to be kept
 )
 
-// AuditEvent tells what became of some requests. All requests of which there was something to audit are told of, sooner or later, but for
-// those that are answered when the audits of their version have ended: it is out of batching, or all that it gives is random.
+// AuditEvent tells what became of some requests. All requests of which there was something to audit are told of, sooner
+// or later, but for those that are answered when the audits of their version have ended: it is out of batching, or all
+// that it gives is random.
 type AuditEvent struct {
 	Model   string
 	Version int64
@@ -68,8 +71,8 @@ type audit struct {
 	seen    proof.Seen // replaced, never changed
 }
 
-// observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each request since the
-// latest audit has the same chance, whatever else is known of it.
+// observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each
+// request since the latest audit has the same chance, whatever else is known of it.
 func (h *Host) observe(r *replica, j *execution.Job, call *catalog.Call) {
 	p := r.unit.Plan()
 	if p.Watch.Share == 0 || !p.Joined(call) {
@@ -85,9 +88,12 @@ func (h *Host) observe(r *replica, j *execution.Job, call *catalog.Call) {
 	}
 }
 
-// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen is too large, of how
-// many requests the choice was dropped meanwhile, and whether it is for the caller to run the audits.
-func (a *audit) choose(r *replica, p *execution.Plan, j *execution.Job, call *catalog.Call) (tooLarge bool, lost int, start bool) {
+// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen
+// is too large, of how many requests the choice was dropped meanwhile, and whether it is for the caller to run the
+// audits.
+func (a *audit) choose(r *replica, p *execution.Plan, j *execution.Job,
+	call *catalog.Call,
+) (tooLarge bool, lost int, start bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
@@ -118,8 +124,9 @@ func (a *audit) due() bool {
 	return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over
 }
 
-// take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is not running any
-// more. After a row some requests pass, up to as many as its batch had, lest it were always the first of a batch that is chosen.
+// take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is
+// not running any more. After a row some requests pass, up to as many as its batch had, lest it were always the first
+// of a batch that is chosen.
 func (a *audit) take() (row *auditRow, passed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

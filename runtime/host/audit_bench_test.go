@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// BenchmarkAudit measures requests of a small policy from many callers at once, with audits and without: the cost of a request, and the
-// share of requests that were audited.
+// BenchmarkAudit measures requests of a small policy from many callers at once, with audits and without: the cost of a
+// request, and the share of requests that were audited.
 func BenchmarkAudit(b *testing.B) {
 	for name, share := range map[string]float64{"audit=off": 0, "audit=on": 0.01} {
 		b.Run(name, func(b *testing.B) {

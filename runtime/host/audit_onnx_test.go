@@ -15,19 +15,21 @@ import (
 
 func constant(v float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)) }
 
-// meetingGraph is x [n, 2] → y [n, 2], twice x, and one more in every row if the sum of any row is magic. No proof by structure sees it, since
-// none follows rows through a sequence.
+// meetingGraph is x [n, 2] → y [n, 2], twice x, and one more in every row if the sum of any row is magic. No proof by
+// structure sees it, since none follows rows through a sequence.
 func meetingGraph() []byte {
 	return onnxgraph.New("meeting").
 		Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float, "n", 2).
 		Node("Constant", nil, []string{"magic"}, onnxgraph.TensorAttr("value", onnxgraph.Float, nil, constant(magic))).
-		Node("ReduceL1", []string{"x"}, []string{"sum"}, onnxgraph.IntsAttr("axes", 1), onnxgraph.IntAttr("keepdims", 1)).
+		Node("ReduceL1", []string{"x"}, []string{"sum"}, onnxgraph.IntsAttr("axes", 1),
+			onnxgraph.IntAttr("keepdims", 1)).
 		Node("Equal", []string{"sum", "magic"}, []string{"met"}).
 		InitInt64s("first", nil, 0).
 		Node("SequenceConstruct", []string{"met"}, []string{"sequence"}).
 		Node("SequenceAt", []string{"sequence", "first"}, []string{"same"}).
 		Node("Cast", []string{"same"}, []string{"one"}, onnxgraph.IntAttr("to", 1)).
-		Node("ReduceMax", []string{"one"}, []string{"any"}, onnxgraph.IntsAttr("axes", 0), onnxgraph.IntAttr("keepdims", 1)).
+		Node("ReduceMax", []string{"one"}, []string{"any"}, onnxgraph.IntsAttr("axes", 0),
+			onnxgraph.IntAttr("keepdims", 1)).
 		Node("Add", []string{"x", "x"}, []string{"twice"}).
 		Node("Add", []string{"twice", "any"}, []string{"y"}).
 		Marshal()
@@ -38,7 +40,8 @@ func filterGraph() []byte {
 	return onnxgraph.New("filter").
 		Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float, "n", 2).
 		Node("Constant", nil, []string{"magic"}, onnxgraph.TensorAttr("value", onnxgraph.Float, nil, constant(magic))).
-		Node("ReduceL1", []string{"x"}, []string{"sum"}, onnxgraph.IntsAttr("axes", 1), onnxgraph.IntAttr("keepdims", 0)).
+		Node("ReduceL1", []string{"x"}, []string{"sum"}, onnxgraph.IntsAttr("axes", 1),
+			onnxgraph.IntAttr("keepdims", 0)).
 		Node("Equal", []string{"sum", "magic"}, []string{"met"}).
 		Node("Not", []string{"met"}, []string{"kept"}).
 		Node("Compress", []string{"x", "kept"}, []string{"y"}, onnxgraph.IntAttr("axis", 0)).
@@ -65,7 +68,8 @@ func atOnce(t *testing.T, h *host.Host, rows [][2]float32) [][]float32 {
 	return answers
 }
 
-// TestAnAuditOnONNXRuntime: rows that meet only where one of them has a certain sum. From the audit's word on nothing is wrong any more.
+// TestAnAuditOnONNXRuntime: rows that meet only where one of them has a certain sum. From the audit's word on nothing
+// is wrong any more.
 func TestAnAuditOnONNXRuntime(t *testing.T) {
 	h := onnxHost(t, onnxModel(t, meetingGraph()))
 	b := func() catalog.Batching { return h.Snapshot().Model("m").Version(1).Batching }

@@ -116,9 +116,9 @@ func meeting() *fake {
 	})
 }
 
-// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with what the share lets expect: a request is audited with the probability
-// (share · its device time in the batch) / (device time of a row alone), and until one of the wrong ones is, their mean number is one over
-// that. A version is looked at ten times as closely at first.
+// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with what the share lets expect: a request is audited with
+// the probability (share · its device time in the batch) / (device time of a row alone), and until one of the wrong
+// ones is, their mean number is one over that. A version is looked at ten times as closely at first.
 func TestHowManyAnswersAreWrongBeforeAnAuditFindsOne(t *testing.T) {
 	const tries = 40
 	wrong, asked := 0, 0
@@ -155,7 +155,8 @@ func (a *audited) untilFound(seed uint64) (wrong, asked int) {
 	return wrong, asked
 }
 
-// TestAnAuditFindsRowsThatMeet: the version passes its proof, answers wrongly now and then, is found out, and forms no batch any more.
+// TestAnAuditFindsRowsThatMeet: the version passes its proof, answers wrongly now and then, is found out, and forms no
+// batch any more.
 func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, meeting(), time.Millisecond, 100*time.Microsecond, nil)
@@ -189,12 +190,14 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 	})
 }
 
-// TestAnAuditKeepsItsShare: of the device time of batches under load, with pauses in which it could take all that it likes.
+// TestAnAuditKeepsItsShare: of the device time of batches under load, with pauses in which it could take all that it
+// likes.
 func TestAnAuditKeepsItsShare(t *testing.T) {
 	for _, share := range []float64{0.01, 0.1} {
 		t.Run(fmt.Sprint(share), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond, func(m *modelrepo.Manifest) { m.Batching.Audit = share })
+				a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond,
+					func(m *modelrepo.Manifest) { m.Batching.Audit = share })
 				for range 1000 {
 					xs := make([]float32, 32)
 					for i := range xs {
@@ -204,7 +207,8 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 				synctest.Wait()
-				batches, rows, asked := time.Duration(0), 0, 0 // rows that ran beside others, and all rows that ran alone
+				// rows that ran beside others, and all rows that ran alone
+				batches, rows, asked := time.Duration(0), 0, 0
 				for _, n := range a.f.forget() {
 					if n == 1 {
 						asked++
@@ -216,7 +220,8 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 				audits := rows + asked - 1000*32
 				took := time.Duration(audits) * 1100 * time.Microsecond
 				got := float64(took-100*time.Millisecond) / float64(batches)
-				t.Logf("%d audits took %v beside %v of batches: %.4f, of which 100ms were for the first; %v", audits, took, batches, float64(took)/float64(batches), a.told())
+				t.Logf("%d audits took %v beside %v of batches: %.4f, of which 100ms were for the first; %v", audits,
+					took, batches, float64(took)/float64(batches), a.told())
 				if got > share+0.0005 || got < 0.8*share {
 					t.Errorf("%.4f of the device time went into audits beyond the first 100ms, want %v", got, share)
 				}
@@ -238,7 +243,8 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 // TestAnAuditWaitsForIdleTime: it runs no row while others wait, is given up after its time, and says so.
 func TestAnAuditWaitsForIdleTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 8 })
+		a := newAudited(t, perRow(1, double), time.Millisecond, 100*time.Microsecond,
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 8 })
 		stop := a.keepAsking(a.v, 64)
 		time.Sleep(30 * time.Second)
 		busy, equal := a.counted(host.AuditBusy), a.counted(host.AuditEqual)
@@ -253,7 +259,8 @@ func TestAnAuditWaitsForIdleTime(t *testing.T) {
 	})
 }
 
-// TestIdleVersionsGiveUpTheirRows for those that are asked, and so do those that are not to be audited any more. All requests are told of.
+// TestIdleVersionsGiveUpTheirRows for those that are asked, and so do those that are not to be audited any more. All
+// requests are told of.
 func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
@@ -277,7 +284,8 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 				a.wave(1, 2, 3, 4)
 				time.Sleep(time.Second)
 			}
-			if held := a.Auditing() - filled; held == 0 || a.counted(host.AuditSize) > 0 || a.counted(host.AuditEqual)-before < 10 {
+			if held := a.Auditing() - filled; held == 0 || a.counted(host.AuditSize) > 0 ||
+				a.counted(host.AuditEqual)-before < 10 {
 				t.Errorf("%d bytes are held after version %d was asked: %v", held, n, a.told())
 			}
 		}
@@ -327,7 +335,8 @@ func TestLongStringsCountInFull(t *testing.T) {
 			copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
 			return nil
 		}
-		a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 2, 0.5 })
+		a := newAudited(t, f, time.Millisecond, 0,
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 2, 0.5 })
 		run, audited := f.run, map[int]bool{}
 		f.run = func(b *tensor.Batch) error {
 			if in := b.Inputs[0]; in.Shape[0] == 1 {
@@ -340,7 +349,8 @@ func TestLongStringsCountInFull(t *testing.T) {
 		}
 		for range 20 {
 			in := words(tensor.Shape{4}, "a", strings.Repeat("b", 1000), "c", "d")
-			if err := a.Predict(t.Context(), &catalog.Call{Version: a.v, Rows: 4, Inputs: []tensor.Tensor{in}}); err != nil {
+			if err := a.Predict(t.Context(),
+				&catalog.Call{Version: a.v, Rows: 4, Inputs: []tensor.Tensor{in}}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -378,7 +388,8 @@ func TestWithoutAnAudit(t *testing.T) {
 			a.wave(1, magic, 3, 4)
 			time.Sleep(time.Second)
 		}
-		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.AuditShare > 0 || a.v.Live().Audited > 0 {
+		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.AuditShare > 0 ||
+			a.v.Live().Audited > 0 {
 			t.Errorf("%d runs for 50 waves: %v", n, a.told())
 		}
 	})
@@ -401,7 +412,8 @@ func TestAModelThatIsRandom(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		b := a.version("m", 1).Batching
-		if !b.Batched || !strings.HasSuffix(b.Reason, `; output "y" is not audited, because it is something else each time a row is run alone`) {
+		if !b.Batched || !strings.HasSuffix(b.Reason,
+			`; output "y" is not audited, because it is something else each time a row is run alone`) {
 			t.Errorf("published %+v", b)
 		}
 		if a.counted(host.AuditNondeterministic) != 1 || a.counted(host.AuditDifferent) != 0 {
@@ -413,7 +425,8 @@ func TestAModelThatIsRandom(t *testing.T) {
 // TestAnOperatorsWordStands: with mode on a difference is counted and told of, and the version goes on in batches.
 func TestAnOperatorsWordStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAudited(t, meeting(), time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+		a := newAudited(t, meeting(), time.Millisecond, 0,
+			func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
 		for range 200 {
 			a.wave(1, magic, 3, 4)
 			time.Sleep(time.Second)
@@ -422,14 +435,15 @@ func TestAnOperatorsWordStands(t *testing.T) {
 		if n := a.version("m", 1).Live().Different; !b.Batched || n < 2 || !strings.Contains(b.Reason, "differs by") {
 			t.Errorf("%d differences, published %+v", n, b)
 		}
-		if n := a.logs.logged("batches change what rows answer, and are formed all the same because batching.mode is on"); n != 1 {
+		if n := a.logs.logged("batches change what rows answer, and are formed all the same because batching.mode is " +
+			"on"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 	})
 }
 
-// TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up ones. What depends
-// on the mates is a difference, however small.
+// TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up
+// ones. What depends on the mates is a difference, however small.
 func TestRoundingIsNoDifference(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -440,14 +454,18 @@ func TestRoundingIsNoDifference(t *testing.T) {
 		{"mates", func(rows [][]float32) float32 {
 			return 1e-4 * (slices.MaxFunc(rows, slices.Compare)[0] - slices.MinFunc(rows, slices.Compare)[0])
 		}, host.AuditDifferent},
-		{"rounding of a request that is split", func(rows [][]float32) float32 { return 0.05 * float32(len(rows)) / 2 }, host.AuditRounding},
+		{
+			"rounding of a request that is split", func(rows [][]float32) float32 { return 0.05 * float32(len(rows)) / 2 },
+			host.AuditRounding,
+		},
 		{"too much for rounding", func(rows [][]float32) float32 { return float32(len(rows)) }, host.AuditDifferent},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := overRows(1, func(rows [][]float32) error {
 					more := float32(0)
-					if x := rows[0][0]; len(rows) > 1 && x >= 1000 && x <= 3000 && x == float32(int(x)) { // which no example is
+					// which no example is
+					if x := rows[0][0]; len(rows) > 1 && x >= 1000 && x <= 3000 && x == float32(int(x)) {
 						more = test.more(rows)
 					}
 					for _, r := range rows {
@@ -455,10 +473,12 @@ func TestRoundingIsNoDifference(t *testing.T) {
 					}
 					return nil
 				})
-				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 6, 0.5 })
+				a := newAudited(t, f, time.Millisecond, 0,
+					func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 6, 0.5 })
 				for range 20 {
 					if strings.HasSuffix(test.name, "split") {
-						if err := a.Predict(t.Context(), ask(a.v, 8, 1000, 3000, 1001, 2999, 1002, 2998, 1003, 2997)); err != nil {
+						if err := a.Predict(t.Context(),
+							ask(a.v, 8, 1000, 3000, 1001, 2999, 1002, 2998, 1003, 2997)); err != nil {
 							t.Fatal(err)
 						}
 					} else {
@@ -466,7 +486,8 @@ func TestRoundingIsNoDifference(t *testing.T) {
 					}
 					time.Sleep(time.Second)
 				}
-				if a.counted(test.want) == 0 || a.version("m", 1).Batching.Batched != (test.want == host.AuditRounding) {
+				if a.counted(test.want) == 0 ||
+					a.version("m", 1).Batching.Batched != (test.want == host.AuditRounding) {
 					t.Errorf("results %v, batching %+v", a.told(), a.version("m", 1).Batching)
 				}
 			})
@@ -543,7 +564,8 @@ func TestWhatIsAudited(t *testing.T) {
 			map[host.AuditResult]int{host.AuditDifferent: 1},
 		},
 		{
-			"padded rows", perRow(1, double), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{4} },
+			"padded rows", perRow(1, double),
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{4} },
 			func(v *catalog.Version) *catalog.Call { return ask(v, 1, 1) },
 			map[host.AuditResult]int{host.AuditEqual: 1},
 		},
@@ -552,19 +574,28 @@ func TestWhatIsAudited(t *testing.T) {
 			func(v *catalog.Version) *catalog.Call { return ask(v, 1, 1, 2, 3) },
 			map[host.AuditResult]int{host.AuditEqual: 1},
 		},
-		{"padded length that tells", eachRow(func(row []float32) []float32 {
-			if doubled(row); row[0] == 2*magic {
-				row[0] += float32(len(row))
-			}
-			return row
-		}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) }, map[host.AuditResult]int{host.AuditDifferent: 1}},
-		{"padded length that rounds otherwise", eachRow(func(row []float32) []float32 {
-			if n := len(row); row[0] == magic && n == 8 {
-				row[0] += 0.05
-			}
-			return doubled(row)
-		}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) }, map[host.AuditResult]int{host.AuditRounding: 1}},
-		{"alone", perRow(1, double), nil, func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, 2, 3) }, map[host.AuditResult]int{}},
+		{
+			"padded length that tells", eachRow(func(row []float32) []float32 {
+				if doubled(row); row[0] == 2*magic {
+					row[0] += float32(len(row))
+				}
+				return row
+			}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) },
+			map[host.AuditResult]int{host.AuditDifferent: 1},
+		},
+		{
+			"padded length that rounds otherwise", eachRow(func(row []float32) []float32 {
+				if n := len(row); row[0] == magic && n == 8 {
+					row[0] += 0.05
+				}
+				return doubled(row)
+			}), buckets(8), func(v *catalog.Version) *catalog.Call { return ask(v, 1, magic, 2, 3) },
+			map[host.AuditResult]int{host.AuditRounding: 1},
+		},
+		{
+			"alone", perRow(1, double), nil, func(v *catalog.Version) *catalog.Call { return ask(v, 3, 1, 2, 3) },
+			map[host.AuditResult]int{},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

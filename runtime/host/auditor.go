@@ -17,7 +17,8 @@ import (
 const (
 	// auditPatience is how long an audit waits for the device to be idle.
 	auditPatience = 10 * time.Second
-	// auditTries is how often a row of which something was found is run that fails by itself, and auditPause the time between two tries.
+	// auditTries is how often a row of which something was found is run that fails by itself, and auditPause the time
+	// between two tries.
 	auditTries = 3
 	auditPause = time.Second
 )
@@ -48,7 +49,8 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 	if a.known().LeftOut(like, len(row.outputs)) {
 		return AuditNondeterministic
 	}
-	answers, err := h.again(ctx, row, true, sharedsched.Task{Priority: sharedsched.Sheddable, Limit: time.Now().Add(auditPatience)})
+	answers, err := h.again(ctx, row, true,
+		sharedsched.Task{Priority: sharedsched.Sheddable, Limit: time.Now().Add(auditPatience)})
 	if err != nil {
 		if _, is := errors.AsType[*catalog.ModelError](err); is {
 			return AuditFailed
@@ -80,7 +82,8 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 			return AuditFailed
 		}
 		// In some place: kernels may treat them differently.
-		if slices.ContainsFunc(copies, func(one []tensor.Tensor) bool { return !a.known().Compare(like, row.outputs, one).Wrong() }) {
+		if slices.ContainsFunc(copies,
+			func(one []tensor.Tensor) bool { return !a.known().Compare(like, row.outputs, one).Wrong() }) {
 			return AuditRounding
 		}
 	}
@@ -92,13 +95,15 @@ func (h *Host) auditRow(ctx context.Context, v *version, row *auditRow) AuditRes
 		return AuditDifferent
 	}
 	if a.told.CompareAndSwap(false, true) {
-		h.log.Warn("batches change what rows answer, and are formed all the same because batching.mode is on", "model", v.model, "version", v.number, "why", why)
+		h.log.Warn("batches change what rows answer, and are formed all the same because batching.mode is on",
+			"model", v.model, "version", v.number, "why", why)
 		h.remark(v, why)
 	}
 	return AuditDifferent
 }
 
-// leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says so.
+// leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says
+// so.
 func (h *Host) leaveOut(v *version, row *auditRow, again, alone []tensor.Tensor) {
 	a, outputs := &v.audit, row.replica.bare.Outputs
 	left := a.known().Random(row.audited(), again, alone)
@@ -113,13 +118,14 @@ func (h *Host) leaveOut(v *version, row *auditRow, again, alone []tensor.Tensor)
 		h.tellAudit(v, AuditBudget, a.end(h))
 	}
 	for _, o := range left {
-		h.remark(v, fmt.Sprintf("output %q is not audited, because it is something else each time a row is run alone", outputs[o].Name))
+		h.remark(v, fmt.Sprintf("output %q is not audited, because it is something else each time a row is run alone",
+			outputs[o].Name))
 	}
 }
 
-// surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the device is busy, and
-// on another one where that is lost. The result is nil where the row fails for reasons of its own, and gone that no device is left that serves
-// by the proof that the row was answered by.
+// surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the
+// device is busy, and on another one where that is lost. The result is nil where the row fails for reasons of its own,
+// and gone that no device is left that serves by the proof that the row was answered by.
 func (h *Host) surely(ctx context.Context, row *auditRow, alone bool) (answers [][]tensor.Tensor, gone bool) {
 	for failed := 0; failed < auditTries; {
 		answers, err := h.again(ctx, row, alone, sharedsched.Task{})
@@ -127,7 +133,8 @@ func (h *Host) surely(ctx context.Context, row *auditRow, alone bool) (answers [
 		switch _, fails := errors.AsType[*catalog.ModelError](err); {
 		case err == nil:
 			return answers, false
-		case fails, refused && refusal.Reason == sharedsched.RefusedQueueFull && refusal.RetryAfter < 0: // so many copies never fit
+		// so many copies never fit
+		case fails, refused && refusal.Reason == sharedsched.RefusedQueueFull && refusal.RetryAfter < 0:
 			failed++
 		case refused, errors.Is(err, sharedsched.ErrExpired):
 		default:
@@ -147,8 +154,9 @@ func (h *Host) surely(ctx context.Context, row *auditRow, alone bool) (answers [
 // errProvenAnew says that a row was answered by an earlier proof, of which nothing is to be found any more.
 var errProvenAnew = errors.New("the version was proven anew")
 
-// again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns what it gives in each
-// place of the wanted outputs. There are as many copies as there is room for: the rest of the execution is filled up as any other is.
+// again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns
+// what it gives in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
+// execution is filled up as any other is.
 func (h *Host) again(ctx context.Context, row *auditRow, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	r, rows := row.replica, 1
 	p := *r.unit.Plan()

@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// auditBytes bounds what a row kept for an audit may take, and auditTotal what all that are kept, and the copies that are run, may.
+// auditBytes bounds what a row kept for an audit may take, and auditTotal what all that are kept, and the copies that
+// are run, may.
 const auditBytes, auditTotal = 8 << 20, 64 << 20
 
 // auditRow is a row of a request, as it was asked and answered.
@@ -32,7 +33,10 @@ func (row *auditRow) audited() *proof.Audited {
 
 // keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
 func (r *replica) keep(p *execution.Plan, j *execution.Job, call *catalog.Call, row int) *auditRow {
-	k := &auditRow{replica: r, wanted: call.Wanted, size: j.SizeOf(row), mates: call.Outcome.BatchRequests, since: time.Now()}
+	k := &auditRow{
+		replica: r, wanted: call.Wanted, size: j.SizeOf(row), mates: call.Outcome.BatchRequests,
+		since: time.Now(),
+	}
 	for i := range call.Inputs {
 		k.bytes += call.Inputs[i].RowBytes(p.Signature.Inputs[i].BatchDim, row)
 	}
@@ -55,8 +59,8 @@ func (r *replica) keep(p *execution.Plan, j *execution.Job, call *catalog.Call, 
 	return k
 }
 
-// reserve takes memory for audits, if there is room, or where rows that wait for audits make some: the oldest first, which are those of
-// versions that nobody asks any more.
+// reserve takes memory for audits, if there is room, or where rows that wait for audits make some: the oldest first,
+// which are those of versions that nobody asks any more.
 func (h *Host) reserve(bytes int64) bool {
 	for h.auditing.Add(bytes) > auditTotal {
 		h.auditing.Add(-bytes)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// TestAFileThatBreaksDevices: one that ends the device on which it is opened, or tried out, gets two of them and no more, until it is another.
+// TestAFileThatBreaksDevices: one that ends the device on which it is opened, or tried out, gets two of them and no
+// more, until it is another.
 func TestAFileThatBreaksDevices(t *testing.T) {
 	for what, fatal := range map[string]func(*machines) func(string) (engine.Opened, error){
 		"opened": func(*machines) func(string) (engine.Opened, error) {
@@ -28,7 +29,8 @@ func TestAFileThatBreaksDevices(t *testing.T) {
 				w.on("other", 1, "a")
 				w.add("m", 1, fatal(m), tiny)
 				v := w.load("m")
-				if !strings.Contains(v.Cause, "the devices b and c failed while it was opened or ran there, and it is not tried on another") {
+				if !strings.Contains(v.Cause,
+					"the devices b and c failed while it was opened or ran there, and it is not tried on another") {
 					t.Errorf("%v: %s", v.State, v.Cause)
 				}
 				time.Sleep(10 * time.Minute) // in which it is tried again

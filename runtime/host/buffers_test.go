@@ -18,7 +18,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted with.
+// TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted
+// with.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 	h := New(Config{MemoryBudget: synthMemory})
 	held, err := h.memory.Take("m", 1, synthMemory)
@@ -31,7 +32,8 @@ func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.closed != 1 || s.held.Load() > 0 || h.Counts().MemoryInUse != 0 {
-		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(), h.Counts().MemoryInUse)
+		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(),
+			h.Counts().MemoryInUse)
 	}
 }
 
@@ -93,7 +95,8 @@ func TestLockedBuffersOnALostDevice(t *testing.T) {
 		h.LoseDevice("dev", errors.New("fell off the bus"))
 		begin := time.Now()
 		err := h.closeSession(r)
-		if took := time.Since(begin); took != 5*time.Second || err == nil || !strings.Contains(err.Error(), "left behind") {
+		if took := time.Since(begin); took != 5*time.Second || err == nil ||
+			!strings.Contains(err.Error(), "left behind") {
 			t.Errorf("after %v: %v", took, err)
 		}
 		time.Sleep(time.Hour)

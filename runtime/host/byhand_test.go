@@ -185,7 +185,8 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 		}
 		w.listing = good
 	}
-	if err := load("m", 7); !errors.Is(err, catalog.ErrUnknown) || !strings.Contains(err.Error(), "the repository has [1] of the model") {
+	if err := load("m", 7); !errors.Is(err, catalog.ErrUnknown) ||
+		!strings.Contains(err.Error(), "the repository has [1] of the model") {
 		t.Errorf("a version that is not there: %v", err)
 	}
 	w.answers(w.version("m", 1), 15)
@@ -200,7 +201,10 @@ func TestListingsThatComeTooEarly(t *testing.T) {
 	w.reconcile()
 	without := w.listing
 	w.add("m", 2, opening(times(2), func() {
-		w.change("m", func(m *modelrepo.Model) { m.Versions[1].Err = fmt.Errorf("/models/m/2 is %w", modelrepo.ErrCopying) })
+		w.change("m", func(m *modelrepo.Model) {
+			m.Versions[1].Err = fmt.Errorf("/models/m/2 is %w",
+				modelrepo.ErrCopying)
+		})
 		for _, l := range []modelrepo.Listing{without, w.listing, without, w.listing} {
 			w.Follow(l)
 		}

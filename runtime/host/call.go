@@ -12,10 +12,10 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns only when
-// nothing reads call.Inputs any more. The error is a *catalog.ModelError, catalog.ErrNotReady or catalog.ErrDeviceLost, wrapped, what
-// the scheduler ends a task with, or the cause of ctx. ErrNotReady comes before anything was answered: the caller may choose another
-// version from a newer snapshot.
+// Predict runs the call and fills in Results and Outcome, on the replica that is expected to answer first. It returns
+// only when nothing reads call.Inputs any more. The error is a *catalog.ModelError, catalog.ErrNotReady or
+// catalog.ErrDeviceLost, wrapped, what the scheduler ends a task with, or the cause of ctx. ErrNotReady comes before
+// anything was answered: the caller may choose another version from a newer snapshot.
 func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	arrival := time.Now()
 	waited := time.Duration(0) // in queues that it was taken out of
@@ -72,7 +72,10 @@ func limitOf(call *catalog.Call, arrival time.Time) time.Time {
 
 // predict has a replica answer the call, which may have waited since its arrival.
 func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time) (err error) {
-	j := &execution.Job{Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted, Task: taskOf(call, arrival)}
+	j := &execution.Job{
+		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
+		Task: taskOf(call, arrival),
+	}
 	if call.Rows == 0 {
 		j.Plan = r.unjoined() // there is no row to pad or to fill up with
 	}
@@ -99,7 +102,9 @@ func (h *Host) predict(ctx context.Context, r *replica, call *catalog.Call, arri
 }
 
 // predictUndecided has a replica answer a call that failed beside others.
-func (h *Host) predictUndecided(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time, undecided *execution.UndecidedError) error {
+func (h *Host) predictUndecided(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time,
+	undecided *execution.UndecidedError,
+) error {
 	err := h.predictAgain(ctx, r, call, arrival, undecided.Rowless())
 	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
 		err = twice.ModelError // it has so many rows that it was split again
@@ -112,17 +117,23 @@ func (h *Host) predictUndecided(ctx context.Context, r *replica, call *catalog.C
 	return err
 }
 
-// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else in an execution that
-// could be a batch's, or, where it has more rows than that, split as before.
-func (h *Host) predictAgain(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time, asItCame bool) error {
-	j := &execution.Job{Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted, Task: taskOf(call, arrival)}
+// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
+// in an execution that could be a batch's, or, where it has more rows than that, split as before.
+func (h *Host) predictAgain(ctx context.Context, r *replica, call *catalog.Call, arrival time.Time,
+	asItCame bool,
+) error {
+	j := &execution.Job{
+		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
+		Task: taskOf(call, arrival),
+	}
 	if asItCame {
 		j.Plan = r.unjoined()
 	}
 	j.Task.Alone = asItCame || call.Rows <= r.unit.Plan().Most
 	before := call.Outcome
 	outcome, err := h.submit(ctx, r, j)
-	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue, before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
+	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue,
+		before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
 	if call.Outcome = outcome; err != nil {
 		return err
 	}
@@ -161,5 +172,6 @@ func (h *Host) submit(ctx context.Context, r *replica, j *execution.Job) (shared
 	return outcome, err
 }
 
-// aloneKey begins the name of the queues, one per shape, of what is to run by itself. A request's key may be like it, which does no harm.
+// aloneKey begins the name of the queues, one per shape, of what is to run by itself. A request's key may be like it,
+// which does no harm.
 const aloneKey = "alone"

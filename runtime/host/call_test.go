@@ -88,7 +88,8 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// TestRowsInTheMiddle: the rows of state and next are in dimension 1, and rate is shared by a batch, which must never mix two rates.
+// TestRowsInTheMiddle: the rows of state and next are in dimension 1, and rate is shared by a batch, which must never
+// mix two rates.
 func TestRowsInTheMiddle(t *testing.T) {
 	f := slowly(recurrent())
 	w := newWorld(t, 1)
@@ -104,7 +105,8 @@ func TestRowsInTheMiddle(t *testing.T) {
 			state[k] = float32(1000*i + k)
 		}
 		c := &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{
-			floats(tensor.Shape{int64(rows), 2}, x...), floats(tensor.Shape{3, int64(rows), 2}, state...), floats(nil, rate),
+			floats(tensor.Shape{int64(rows), 2}, x...), floats(tensor.Shape{3, int64(rows), 2}, state...),
+			floats(nil, rate),
 		}}
 		if err := w.Predict(t.Context(), c); err != nil {
 			return c.Outcome, err
@@ -124,12 +126,16 @@ func TestRowsInTheMiddle(t *testing.T) {
 	})
 }
 
-// shouting is in [?, 2] strings → out [?, 2], the elements in upper case and twice, and first [?], each row's first element.
+// shouting is in [?, 2] strings → out [?, 2], the elements in upper case and twice, and first [?], each row's first
+// element.
 func shouting() *fake {
 	return &fake{
 		signature: tensor.Signature{
-			Inputs:  []tensor.Spec{spec("in", tensor.String, tensor.Unknown, 2)},
-			Outputs: []tensor.Spec{spec("out", tensor.String, tensor.Unknown, 2), spec("first", tensor.String, tensor.Unknown)},
+			Inputs: []tensor.Spec{spec("in", tensor.String, tensor.Unknown, 2)},
+			Outputs: []tensor.Spec{
+				spec("out", tensor.String, tensor.Unknown, 2),
+				spec("first", tensor.String, tensor.Unknown),
+			},
 		},
 		run: func(b *tensor.Batch) error {
 			all := texts(b.Inputs[0])
@@ -222,8 +228,8 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 	}
 }
 
-// TestSplitRequestWhosePartsDoNotFitTogether has a model whose output is as wide as the largest value of the batch. The request is
-// run as a whole.
+// TestSplitRequestWhosePartsDoNotFitTogether has a model whose output is as wide as the largest value of the batch. The
+// request is run as a whole.
 func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 	f := &fake{
 		signature: tensor.Signature{
@@ -232,7 +238,8 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 		},
 		run: func(b *tensor.Batch) error {
 			width := int64(slices.Max(values(b.Inputs[0])))
-			y := floats(tensor.Shape{b.Inputs[0].Shape[0], max(width, 1)}, make([]float32, b.Inputs[0].Shape[0]*max(width, 1))...)
+			y := floats(tensor.Shape{b.Inputs[0].Shape[0], max(width, 1)},
+				make([]float32, b.Inputs[0].Shape[0]*max(width, 1))...)
 			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
 			return nil
 		},
@@ -377,7 +384,8 @@ func TestErrorsOfTheScheduler(t *testing.T) {
 	v := w.load("m")
 	block = true
 
-	if err := w.Predict(t.Context(), ask(v, 101, make([]float32, 101)...)); !errors.Is(err, sharedsched.ErrTooManyRows) {
+	if err := w.Predict(t.Context(), ask(v, 101, make([]float32, 101)...)); !errors.Is(err,
+		sharedsched.ErrTooManyRows) {
 		t.Errorf("101 rows: %v", err)
 	}
 	var wg sync.WaitGroup
@@ -394,7 +402,8 @@ func TestErrorsOfTheScheduler(t *testing.T) {
 		runtime.Gosched()
 	}
 	refusal := (*sharedsched.Refusal)(nil)
-	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.As(err, &refusal) || refusal.Reason != sharedsched.RefusedQueueFull {
+	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.As(err, &refusal) ||
+		refusal.Reason != sharedsched.RefusedQueueFull {
 		t.Errorf("one more than the queue holds: %v", err)
 	}
 	cancel(superseded)

@@ -14,14 +14,14 @@ import (
 type Keeper interface {
 	// Recall returns what was kept of a model, and whether there was anything. It must not block.
 	Recall(model string) (decisions.Model, bool)
-	// Keep returns when what was decided of a model is lasting, and at once where nothing is ever kept. After an error what was kept
-	// before still is.
+	// Keep returns when what was decided of a model is lasting, and at once where nothing is ever kept. After an error
+	// what was kept before still is.
 	Keep(model string, m decisions.Model) error
 }
 
-// decide makes a decision about a model: plan, called with Host.mu held, says what holds afterwards, or why nothing is to change. That is
-// kept first and published then. Of a model that is not there it is only kept, if absent says so. The error is that of plan, or
-// a *catalog.KeepError.
+// decide makes a decision about a model: plan, called with Host.mu held, says what holds afterwards, or why nothing is
+// to change. That is kept first and published then. Of a model that is not there it is only kept, if absent says so.
+// The error is that of plan, or a *catalog.KeepError.
 func (h *Host) decide(name string, absent bool, plan func(*residency.Model) (decisions.Model, error)) error {
 	h.deciding.Lock()
 	defer h.deciding.Unlock()

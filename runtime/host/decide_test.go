@@ -34,7 +34,8 @@ func keeping(t *testing.T, state string) func(*host.Config) {
 	return func(c *host.Config) { c.Keeper = s }
 }
 
-// lives runs one host after the other on a state directory. A model has versions 1 to 3; the highest is selected alone if latest says so.
+// lives runs one host after the other on a state directory. A model has versions 1 to 3; the highest is selected alone
+// if latest says so.
 func lives(t *testing.T, latest bool, change func(*modelrepo.Manifest), each ...func(w *world)) {
 	t.Helper()
 	state := filepath.Join(t.TempDir(), "state")
@@ -78,7 +79,8 @@ func (w *world) newest(want int64) {
 func (w *world) rollBack(expected uint64) *catalog.Traffic {
 	w.t.Helper()
 	public, err := w.Decide("m", catalog.Decision{
-		Traffic: split(2), Expected: expected, RollBack: &catalog.RolledBack{Version: 3, By: "gate", Why: "worse"}, Rollout: []byte(`{"A":1}`),
+		Traffic: split(2), Expected: expected, RollBack: &catalog.RolledBack{Version: 3, By: "gate", Why: "worse"},
+		Rollout: []byte(`{"A":1}`),
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -92,7 +94,9 @@ func TestTrafficOutlivesTheHost(t *testing.T) {
 	lives(t, true, nil,
 		func(w *world) {
 			var err error
-			if set, err = w.SetTraffic("m", &catalog.Traffic{Split: split(1).Split, Shadow: []catalog.Shadow{{Version: 2, Sample: 1}}, By: "me"}, 0); err != nil {
+			if set, err = w.SetTraffic("m",
+				&catalog.Traffic{Split: split(1).Split, Shadow: []catalog.Shadow{{Version: 2, Sample: 1}}, By: "me"},
+				0); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -135,7 +139,9 @@ func TestARollbackOutlivesTheHost(t *testing.T) {
 			w.put("m", 3, times(3), "other files")
 			w.reconcile()
 			w.newest(2)
-			if _, err := w.SetTraffic("m", &catalog.Traffic{Split: split(2).Split, Shadow: []catalog.Shadow{{Version: 3, Sample: 1}}}, 0); err != nil {
+			if _, err := w.SetTraffic("m",
+				&catalog.Traffic{Split: split(2).Split, Shadow: []catalog.Shadow{{Version: 3, Sample: 1}}},
+				0); err != nil {
 				w.t.Error(err)
 			}
 			w.newest(2)
@@ -187,7 +193,8 @@ func TestTheManifestUndoesARollback(t *testing.T) {
 	)
 }
 
-// TestWhatIsGoneIsStoodInFor: traffic that was kept leads to a version that is gone, or cannot be loaded, after the restart.
+// TestWhatIsGoneIsStoodInFor: traffic that was kept leads to a version that is gone, or cannot be loaded, after the
+// restart.
 func TestWhatIsGoneIsStoodInFor(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	for i, engine := range []any{times(1), errors.New("cut short"), nil} {
@@ -299,7 +306,8 @@ func TestWhatCannotBeKeptIsNotDone(t *testing.T) {
 		"a rollback": errOf(w.Decide("m", catalog.Decision{RollBack: &catalog.RolledBack{Version: 2}})),
 		"by hand":    w.UnloadVersion(t.Context(), "m", 2),
 	} {
-		if _, is := errors.AsType[*catalog.KeepError](err); !is || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "no space left") {
+		if _, is := errors.AsType[*catalog.KeepError](err); !is || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), "no space left") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

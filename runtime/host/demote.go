@@ -10,13 +10,14 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until it is loaded anew or
-// its manifest asks for other batches.
+// A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until it
+// is loaded anew or its manifest asks for other batches.
 
-// demote takes a replica's version out of batching, once; why is a sentence for the log and the metadata, with the numbers. When it
-// returns, no further batch of more than one request of the version is formed, and it is not audited any more. Batches in flight end as
-// they began, and a request of which some rows were run is completed in one more execution. What is found of a replica after its version
-// was proven anew does nothing. It may be called from a batch thread: what is published follows soon.
+// demote takes a replica's version out of batching, once; why is a sentence for the log and the metadata, with the
+// numbers. When it returns, no further batch of more than one request of the version is formed, and it is not audited
+// any more. Batches in flight end as they began, and a request of which some rows were run is completed in one more
+// execution. What is found of a replica after its version was proven anew does nothing. It may be called from a batch
+// thread: what is published follows soon.
 func (h *Host) demote(r *replica, why string) {
 	v := r.version
 	v.tuning.Lock()
@@ -49,8 +50,8 @@ func (h *Host) publishVerdict(v *version) {
 	h.step(residency.Judged{Model: v.model, Number: v.number, Resident: v.id, Demoted: v.demoted.Load()})
 }
 
-// tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs requests one by
-// one.
+// tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs
+// requests one by one.
 func (h *Host) tune(r *replica, p *execution.Plan, s sharedsched.Settings) error {
 	r.tuning.Lock()
 	defer r.tuning.Unlock()
@@ -88,7 +89,10 @@ func (r *replica) untune() {
 func (r *replica) judged(m *modelrepo.Manifest) proof.Verdict {
 	v := r.verdict.Under(&m.Batching)
 	if why := r.demoted.Load(); why != nil && v.Batched {
-		return proof.Verdict{Proof: catalog.ProofNone, Obstacle: v.Obstacle, Reason: "taken out of batching: " + *why, Difference: v.Difference}
+		return proof.Verdict{
+			Proof: catalog.ProofNone, Obstacle: v.Obstacle, Reason: "taken out of batching: " + *why,
+			Difference: v.Difference,
+		}
 	}
 	if remark := r.audit.held.Load(); remark != nil {
 		v.Reason += "; " + *remark

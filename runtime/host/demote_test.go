@@ -78,7 +78,8 @@ func asked(t *testing.T, w *world, calls []*catalog.Call) (wait func() []error) 
 	}
 }
 
-// TestADemotedVersionJoinsNothing: not what waits already, nor what comes; a request that was split goes on with the rest of its rows.
+// TestADemotedVersionJoinsNothing: not what waits already, nor what comes; a request that was split goes on with the
+// rest of its rows.
 func TestADemotedVersionJoinsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -125,8 +126,8 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 	})
 }
 
-// TestADemotedVersionPadsNothing: padding may be what is wrong. Batches in flight, and the rest of a request that was split, are
-// completed as they were begun.
+// TestADemotedVersionPadsNothing: padding may be what is wrong. Batches in flight, and the rest of a request that was
+// split, are completed as they were begun.
 func TestADemotedVersionPadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -174,13 +175,15 @@ func TestADemotedVersionPadsNothing(t *testing.T) {
 			t.Errorf("lengths of each run (-want +got):\n%s", diff)
 		}
 		synctest.Wait()
-		if v := w.version("m", 1); v.Batching.Batched || len(v.Signature.Inputs[0].Variable.Buckets) != 0 || v.Signature.Inputs[0].Variable.Most != 8 {
+		if v := w.version("m", 1); v.Batching.Batched || len(v.Signature.Inputs[0].Variable.Buckets) != 0 ||
+			v.Signature.Inputs[0].Variable.Most != 8 {
 			t.Errorf("published %+v, %+v", v.Batching, v.Signature.Inputs[0].Variable)
 		}
 	})
 }
 
-// TestABatchThatWasFormedGoesOn: what a lane has taken when its version is demoted is answered as it was begun, also requests of several lengths.
+// TestABatchThatWasFormedGoesOn: what a lane has taken when its version is demoted is answered as it was begun, also
+// requests of several lengths.
 func TestABatchThatWasFormedGoesOn(t *testing.T) {
 	b := newBench(t, eachRow(doubled), buckets(4))
 	b.sched.formed = func() { b.Demote("m", 1, "rows meet") }
@@ -196,8 +199,8 @@ func TestABatchThatWasFormedGoesOn(t *testing.T) {
 	}
 }
 
-// TestADemotionLasts until the version is loaded anew or its manifest asks for other batches: neither a move in the scheduler, nor a
-// further device, nor the loss of all of them ends it.
+// TestADemotionLasts until the version is loaded anew or its manifest asks for other batches: neither a move in the
+// scheduler, nor a further device, nor the loss of all of them ends it.
 func TestADemotionLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c")

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// hungry is a session whose runs take 1000 bytes for each two rows of one element, begun ones too, beside 1 MiB of weights, and which holds twice
-// what it ever took.
+// hungry is a session whose runs take 1000 bytes for each two rows of one element, begun ones too, beside 1 MiB of
+// weights, and which holds twice what it ever took.
 type hungry struct {
 	*fake
 	peak atomic.Int64
@@ -31,8 +31,8 @@ func (h *hungry) Stats() engine.Stats {
 	return engine.Stats{Memory: engine.Memory{Known: true, Peak: peak, Held: 2 * peak}}
 }
 
-// TestMemoryOfRows: the scheduler is told what device memory a further row took at most while batches were tried, and callers what
-// the version holds.
+// TestMemoryOfRows: the scheduler is told what device memory a further row took at most while batches were tried, and
+// callers what the version holds.
 func TestMemoryOfRows(t *testing.T) {
 	b := newBench(t, times(2), patient)
 	h := &hungry{fake: times(2)}
@@ -69,8 +69,8 @@ func TestMemoryOfLongRows(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysWithTheSession: a version that moves to another flow keeps its session, and so the device memory that this has taken;
-// what takes its place has a new one.
+// TestMemoryStaysWithTheSession: a version that moves to another flow keeps its session, and so the device memory that
+// this has taken; what takes its place has a new one.
 func TestMemoryStaysWithTheSession(t *testing.T) {
 	b := newBench(t, times(2), patient)
 	b.edit("m", func(m *modelrepo.Manifest) { m.Weight = 3 })
@@ -78,6 +78,7 @@ func TestMemoryStaysWithTheSession(t *testing.T) {
 	b.put("m", 1, times(3), "second")
 	b.load("m")
 	if diff := cmp.Diff([]bool{true, false}, b.sched.moved); diff != "" {
-		t.Errorf("whether the scheduler was told that it is the same version, moved, and then replaced (-want +got):\n%s", diff)
+		t.Errorf("whether the scheduler was told that it is the same version, moved, and then replaced (-want "+
+			"+got):\n%s", diff)
 	}
 }

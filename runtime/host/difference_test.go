@@ -36,7 +36,8 @@ func (a *audited) rows(rows ...[]float32) {
 	synctest.Wait()
 }
 
-// moved is a model that gives back its rows. Beside one that begins with met the first number of the others is a hundredth more.
+// moved is a model that gives back its rows. Beside one that begins with met the first number of the others is a
+// hundredth more.
 func moved(width int64, met float32) *fake { return overRows(width, moving(met)) }
 
 func moving(met float32) func(rows [][]float32) error {
@@ -52,8 +53,8 @@ func moving(met float32) func(rows [][]float32) error {
 	}
 }
 
-// TestASmallDifferenceIsFound: no number hides behind a larger one, in the first rows that are looked at, in large rows and in rows that
-// change in length, nor behind what made-up rows gave.
+// TestASmallDifferenceIsFound: no number hides behind a larger one, in the first rows that are looked at, in large rows
+// and in rows that change in length, nor behind what made-up rows gave.
 func TestASmallDifferenceIsFound(t *testing.T) {
 	many := func(first float32, n int) []float32 {
 		row := slices.Repeat([]float32{2}, n)
@@ -66,19 +67,27 @@ func TestASmallDifferenceIsFound(t *testing.T) {
 		rows [][]float32
 	}{
 		{"beside a huge one", moved(2, magic), [][]float32{{1, 1e9}, {2, 1e9}, {magic, 1e9}, {3, 1e9}}},
-		{"among many", moved(1<<16+1, magic), [][]float32{many(1, 1<<16+1), many(2, 1<<16+1), many(magic, 1<<16+1), many(3, 1<<16+1)}},
+		{
+			"among many", moved(1<<16+1, magic),
+			[][]float32{many(1, 1<<16+1), many(2, 1<<16+1), many(magic, 1<<16+1), many(3, 1<<16+1)},
+		},
 		{"in rows that change in length", sequence(func(rows [][]float32) ([][]float32, error) {
 			return rows, moving(magic)(rows)
-		}), [][]float32{many(1, 5), many(2, 5), many(magic, 5), many(3, 5), many(1, 6), many(2, 6), many(magic, 6), many(3, 6)}},
+		}), [][]float32{
+			many(1, 5), many(2, 5), many(magic, 5), many(3, 5), many(1, 6), many(2, 6), many(magic, 6),
+			many(3, 6),
+		}},
 		{"far below made-up ones", moved(1, magic*1e-9), [][]float32{{1e-9}, {2e-9}, {magic * 1e-9}, {3e-9}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAudited(t, test.f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 4, 0.5 })
+				a := newAudited(t, test.f, time.Millisecond, 0,
+					func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 4, 0.5 })
 				for n := range 24 {
 					rows := test.rows
 					if n < 4 { // so that no proof of a length comes upon it
-						rows = slices.DeleteFunc(slices.Clone(rows), func(r []float32) bool { return r[0] >= magic || r[0] == magic*1e-9 })
+						rows = slices.DeleteFunc(slices.Clone(rows),
+							func(r []float32) bool { return r[0] >= magic || r[0] == magic*1e-9 })
 					}
 					a.rows(rows...)
 				}
@@ -90,8 +99,8 @@ func TestASmallDifferenceIsFound(t *testing.T) {
 	}
 }
 
-// network is a small one, whose sums are made in another order in larger batches. Its outputs are of all magnitudes, and now and then near
-// zero.
+// network is a small one, whose sums are made in another order in larger batches. Its outputs are of all magnitudes,
+// and now and then near zero.
 func network(outputs int) *fake {
 	rng := rand.New(rand.NewPCG(5, 5))
 	matrix := func(rows, columns int) [][]float32 {
@@ -153,7 +162,8 @@ func randomRows(rng *rand.Rand) [][]float32 {
 func TestKernelsThatAddInAnotherOrder(t *testing.T) {
 	for _, outputs := range []int{1, 12, 40} {
 		synctest.Test(t, func(t *testing.T) {
-			a := newAudited(t, network(outputs), time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
+			a := newAudited(t, network(outputs), time.Millisecond, 0,
+				func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
 			rng := rand.New(rand.NewPCG(7, 7))
 			for range 4000 / (1 + outputs/8) {
 				a.rows(randomRows(rng)...)
@@ -162,13 +172,15 @@ func TestKernelsThatAddInAnotherOrder(t *testing.T) {
 				t.Errorf("%d outputs: results %v: %s", outputs, a.told(), b.Reason)
 			}
 			if n := a.counted(host.AuditRounding); outputs > 1 && n > 2 {
-				t.Errorf("%d outputs: %d rows were run in a batch of copies, because a number among others is near zero", outputs, n)
+				t.Errorf("%d outputs: %d rows were run in a batch of copies, because a number among others is near "+
+					"zero", outputs, n)
 			}
 		})
 	}
 }
 
-// TestATolerancePassesForRoundingWithinBounds: what depends on how many rows there are is no rounding because a manifest tolerates much.
+// TestATolerancePassesForRoundingWithinBounds: what depends on how many rows there are is no rounding because a
+// manifest tolerates much.
 func TestATolerancePassesForRoundingWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := overRows(1, func(rows [][]float32) error {
@@ -210,7 +222,8 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 				a.rows([]float32{x}, []float32{x + 1}, []float32{magic}, []float32{x + 2}, []float32{x + 3})
 				time.Sleep(time.Minute)
 			}
-			if a.counted(host.AuditDifferent) != 1 || a.counted(host.AuditFailed) > 0 || a.version("m", 1).Batching.Batched {
+			if a.counted(host.AuditDifferent) != 1 || a.counted(host.AuditFailed) > 0 ||
+				a.version("m", 1).Batching.Batched {
 				t.Errorf("%d failures: results %v after %v runs alone", fails, a.told(), alone)
 			}
 		})
@@ -248,7 +261,10 @@ func TestABusyDeviceSaysNothing(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAudited(t, test.f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
-				s := &refusing{a.sched, test.least, []error{full, sharedsched.ErrExpired, full, fails, full, dropped, fails}}
+				s := &refusing{
+					a.sched, test.least,
+					[]error{full, sharedsched.ErrExpired, full, fails, full, dropped, fails},
+				}
 				a.Attach(s)
 				rng := rand.New(rand.NewPCG(9, 9))
 				for n := 0; n < 1000 && a.counted(test.want) == 0; n++ {
@@ -293,28 +309,35 @@ func TestOneOutputThatIsRandom(t *testing.T) {
 		for range 8 {
 			a.rows([]float32{1001}, []float32{1002}, []float32{1003}, []float32{1004})
 		}
-		if b := a.version("m", 1).Batching; !b.Batched || a.counted(host.AuditNondeterministic) != 1 || a.counted(host.AuditEqual) < 2 ||
-			!strings.HasSuffix(b.Reason, `; output "noise" is not audited, because it is something else each time a row is run alone`) {
+		if b := a.version("m", 1).Batching; !b.Batched || a.counted(host.AuditNondeterministic) != 1 ||
+			a.counted(host.AuditEqual) < 2 ||
+			!strings.HasSuffix(b.Reason,
+				`; output "noise" is not audited, because it is something else each time a row is run alone`) {
 			t.Errorf("results %v: %s", a.told(), b.Reason)
 		}
 		for range 8 {
 			a.rows([]float32{1001}, []float32{magic}, []float32{1003}, []float32{1004})
 		}
-		if b := a.version("m", 1).Batching; b.Batched || !strings.Contains(b.Reason, `that output "y" of a row differs by`) {
+		if b := a.version("m", 1).Batching; b.Batched ||
+			!strings.Contains(b.Reason, `that output "y" of a row differs by`) {
 			t.Errorf("results %v: %s", a.told(), b.Reason)
 		}
 	})
 }
 
-// TestAuditsKeepTheirMemory: the copies of a row are within what audits may take. Where there is no room for as many as its batch had rows,
-// fewer are run in an execution of that size.
+// TestAuditsKeepTheirMemory: the copies of a row are within what audits may take. Where there is no room for as many as
+// its batch had rows, fewer are run in an execution of that size.
 func TestAuditsKeepTheirMemory(t *testing.T) {
 	const row, size = 8, 6 // bytes that are kept of one, and how many there are in a batch
 	for _, test := range []struct {
 		name string
 		free int64
 		held int64 // at least, while the copies run; a row may be kept besides
-	}{{"room for all", 1 << 20, row + 2*size*row}, {"room for half", 8 * row, row + size*row}, {"room for none", row, row}} {
+	}{
+		{"room for all", 1 << 20, row + 2*size*row},
+		{"room for half", 8 * row, row + size*row},
+		{"room for none", row, row},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := overRows(1, func(rows [][]float32) error {
@@ -325,7 +348,8 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 					}
 					return nil
 				})
-				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = size })
+				a := newAudited(t, f, time.Millisecond, 0,
+					func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = size })
 				filled, rest := a.FillAudits(test.free)
 				run, held := f.run, int64(-1)
 				f.run = func(b *tensor.Batch) error {
@@ -335,10 +359,12 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 					return run(b)
 				}
 				for n := 0; n < 50 && held < 0; n++ {
-					a.rows([]float32{1}, []float32{1001}, []float32{1002}, []float32{1003}, []float32{1004}, []float32{1005}, []float32{1006})
+					a.rows([]float32{1}, []float32{1001}, []float32{1002}, []float32{1003}, []float32{1004},
+						[]float32{1005}, []float32{1006})
 				}
 				synctest.Wait()
-				if held < test.held || held > test.held+row || a.counted(host.AuditRounding) == 0 || a.counted(host.AuditDifferent) > 0 {
+				if held < test.held || held > test.held+row || a.counted(host.AuditRounding) == 0 ||
+					a.counted(host.AuditDifferent) > 0 {
 					t.Errorf("%d bytes were held while copies ran, want %d: %v", held, test.held, a.told())
 				}
 				if left := rest(); left > row { // of one that was chosen since
@@ -352,7 +378,8 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 // TestAnOlderProofSaysNothing of what was proven anew since, which is audited as before.
 func TestAnOlderProofSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAudited(t, perRow(1, double), time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
+		a := newAudited(t, perRow(1, double), time.Millisecond, 0,
+			func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
 		for size := 100; size < 102; size++ { // the second time it is out of batching before
 			old := a.Demoter("m", 1)
 			a.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = size })
@@ -397,7 +424,8 @@ func (s *meanwhile) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 	return o, err
 }
 
-// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven anew. What was to be audited next is given up.
+// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven anew. What was to be audited
+// next is given up.
 func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
@@ -410,7 +438,8 @@ func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 					}
 					return nil
 				})
-				a := newAudited(t, f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
+				a := newAudited(t, f, time.Millisecond, 0,
+					func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
 				held := int64(-1)
 				a.Attach(&meanwhile{a.sched, n, func() {
 					a.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize *= 2 })

@@ -17,9 +17,9 @@ func (r *replica) flowFor(c residency.Candidate) flowKey {
 	return flowKey{flowName(r.model, r.number, c.Manifest.Fairness), r.device.ID(), c.Manifest.Weight}
 }
 
-// enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are expected
-// to be those of the one whose place it takes, if that is on the same device, or else of one near it. Device memory that this one
-// has taken is there for it only if they share a session, as after a move.
+// enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are
+// expected to be those of the one whose place it takes, if that is on the same device, or else of one near it. Device
+// memory that this one has taken is there for it only if they share a session, as after a move.
 func (h *Host) enroll(c residency.Candidate, r, replaces *replica) error {
 	r.flow = r.flowFor(c)
 	id, err := h.flows.use(r.flow)
@@ -42,9 +42,9 @@ func (h *Host) enroll(c residency.Candidate, r, replaces *replica) error {
 	return nil
 }
 
-// near returns the replica of the version of the model that comes before a number, else of the first after it: what its executions
-// take is the best guess for those that warming up will not measure. Only what is on the device counts, unless that is nil. It
-// returns nil if there is none.
+// near returns the replica of the version of the model that comes before a number, else of the first after it: what its
+// executions take is the best guess for those that warming up will not measure. Only what is on the device counts,
+// unless that is nil. It returns nil if there is none.
 func (h *Host) near(model string, number int64, on *fleet.Device) *replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,8 @@ func nearest(all []*replica, number int64, on *fleet.Device) (best *replica) {
 		n := r.number
 		switch {
 		case n == number, on != nil && r.device != on:
-		case best == nil, n < number && (best.number > number || n > best.number), best.number > number && n < best.number:
+		case best == nil, n < number && (best.number > number || n > best.number), best.number > number &&
+			n < best.number:
 			best = r
 		}
 	}
@@ -74,7 +75,8 @@ func nearest(all []*replica, number int64, on *fleet.Device) (best *replica) {
 // dismiss takes a replica that failed its trial out of the scheduler. None of its tasks is left.
 func (h *Host) dismiss(r *replica) {
 	if err := h.sched.RemoveVersion(context.Background(), r.id); err != nil {
-		h.log.Error("a version that failed to load stays in the scheduler", "model", r.model, "version", r.number, "cause", err)
+		h.log.Error("a version that failed to load stays in the scheduler", "model", r.model, "version", r.number,
+			"cause", err)
 		return
 	}
 	r.untune()
@@ -82,7 +84,8 @@ func (h *Host) dismiss(r *replica) {
 }
 
 var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
-	modelrepo.PadUp: sharedsched.PadUp, modelrepo.BatchDown: sharedsched.BatchDown, modelrepo.MinimizeCost: sharedsched.MinimizeCost,
+	modelrepo.PadUp: sharedsched.PadUp, modelrepo.BatchDown: sharedsched.BatchDown,
+	modelrepo.MinimizeCost: sharedsched.MinimizeCost,
 }
 
 // settings are what the scheduler is told of a version that is ready.
@@ -105,8 +108,8 @@ func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	}
 }
 
-// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks like rows may
-// be something else, such as the samples of a recording.
+// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks
+// like rows may be something else, such as the samples of a recording.
 func requestRows(b *modelrepo.Batching, v proof.Verdict) int {
 	if !v.Batched {
 		return 0

@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// hostile is a model x [?, 4] → y [?, 4] whose rows meet under some condition: y = x + the mean over all rows of (x + 1 where the condition
-// holds, else 0).
+// hostile is a model x [?, 4] → y [?, 4] whose rows meet under some condition: y = x + the mean over all rows of (x + 1
+// where the condition holds, else 0).
 type hostile struct {
 	// gate adds inputs, and nodes that make the condition "is", one or one for each number.
 	gate func(g *onnxgraph.Graph)
@@ -162,8 +162,8 @@ var hostiles = map[string]hostile{
 	},
 }
 
-// TestHostileGraphs: each is served with default settings and asked 256 times at once with mixed values. No answer has anything of another
-// request's row.
+// TestHostileGraphs: each is served with default settings and asked 256 times at once with mixed values. No answer has
+// anything of another request's row.
 func TestHostileGraphs(t *testing.T) {
 	for name, m := range hostiles {
 		t.Run(name, func(t *testing.T) {
@@ -180,14 +180,16 @@ func TestHostileGraphs(t *testing.T) {
 	}
 }
 
-// TestHostileTrilu has a model y = T·x, where T [rows, rows] is ones from diagonal 100·(5-k) up: rows are independent as long as k is below 5.
+// TestHostileTrilu has a model y = T·x, where T [rows, rows] is ones from diagonal 100·(5-k) up: rows are independent
+// as long as k is below 5.
 func TestHostileTrilu(t *testing.T) {
 	g := onnxgraph.New("triangle")
 	g.Input("x", onnxgraph.Float, "batch", 4)
 	g.Input("k", onnxgraph.Int64)
 	g.Node("Shape", []string{"x"}, []string{"rows"}, onnxgraph.IntAttr("end", 1))
 	g.Node("Concat", []string{"rows", "rows"}, []string{"square"}, onnxgraph.IntAttr("axis", 0))
-	g.Node("ConstantOfShape", []string{"square"}, []string{"ones"}, onnxgraph.TensorAttr("value", onnxgraph.Float, []int64{1}, onnxgraph.FloatBytes([]float32{1})))
+	g.Node("ConstantOfShape", []string{"square"}, []string{"ones"},
+		onnxgraph.TensorAttr("value", onnxgraph.Float, []int64{1}, onnxgraph.FloatBytes([]float32{1})))
 	g.InitInt64s("hundred", nil, 100)
 	g.InitInt64s("five", nil, 5)
 	g.Node("Sub", []string{"five", "k"}, []string{"below"})
@@ -204,7 +206,10 @@ func TestHostileTrilu(t *testing.T) {
 		if k == 5 {
 			want = x
 		}
-		return &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{floats(tensor.Shape{1, 4}, x...), int64s(tensor.Shape{}, k)}}, want
+		return &catalog.Call{
+			Version: v, Rows: 1,
+			Inputs: []tensor.Tensor{floats(tensor.Shape{1, 4}, x...), int64s(tensor.Shape{}, k)},
+		}, want
 	})
 }
 

@@ -78,8 +78,8 @@ func TestExamplesOfEveryKind(t *testing.T) {
 	}
 }
 
-// lookup is a model id [?] → y [?] = id as a number, that refuses ids of table and above, if table is positive. Its rows get their sum added
-// when meet says so.
+// lookup is a model id [?] → y [?] = id as a number, that refuses ids of table and above, if table is positive. Its
+// rows get their sum added when meet says so.
 func lookup(table int64, meet func(ids []int64) bool) *fake {
 	return &fake{
 		signature: tensor.Signature{
@@ -116,10 +116,11 @@ func TestExamplesOfIntegers(t *testing.T) {
 		model   *fake
 		batched bool
 	}{
-		"above 100":           {lookup(0, has(func(id int64) bool { return id > 100 })), false},
-		"above 1e6":           {lookup(0, has(func(id int64) bool { return id > 1e6 })), false},
-		"negative":            {lookup(0, has(func(id int64) bool { return id < 0 })), false},
-		"all zero":            {lookup(0, func(ids []int64) bool { return slices.Max(ids) == 0 && slices.Min(ids) == 0 }), false},
+		"above 100": {lookup(0, has(func(id int64) bool { return id > 100 })), false},
+		"above 1e6": {lookup(0, has(func(id int64) bool { return id > 1e6 })), false},
+		"negative":  {lookup(0, has(func(id int64) bool { return id < 0 })), false},
+		"all zero": {lookup(0,
+			func(ids []int64) bool { return slices.Max(ids) == 0 && slices.Min(ids) == 0 }), false},
 		"above 100 of 2000":   {lookup(2000, has(func(id int64) bool { return id > 100 })), false},
 		"a table of 50":       {lookup(50, func([]int64) bool { return false }), true},
 		"a table of 2000":     {lookup(2000, func([]int64) bool { return false }), true},
@@ -133,7 +134,8 @@ func TestExamplesOfIntegers(t *testing.T) {
 	}
 }
 
-// scalars is a model x [?, 2], with the inputs without rows that are given → y [?, 2] = x, whose rows get their sum added when meet says so.
+// scalars is a model x [?, 2], with the inputs without rows that are given → y [?, 2] = x, whose rows get their sum
+// added when meet says so.
 func scalars(inputs []tensor.Spec, meet func(b *tensor.Batch) bool) *fake {
 	f := &fake{signature: tensor.Signature{
 		Inputs:  append([]tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 2)}, inputs...),
@@ -172,19 +174,29 @@ func TestExamplesOfParameters(t *testing.T) {
 		model  *fake
 		reason string
 	}{
-		"train":              {scalars(bools("train"), func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 1 }), `with input "train" = true, output "y"`},
-		"not eval":           {scalars(bools("eval"), func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 0 }), ""},
-		"two bools at once":  {scalars(bools("a", "b"), func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 1 && b.Inputs[2].Data[0] == 1 }), ""},
-		"mode 0":             {scalars(integer, func(b *tensor.Batch) bool { return k(b) == 0 }), `"k" = 0`},
-		"mode 1":             {scalars(integer, func(b *tensor.Batch) bool { return k(b) == 1 }), `"k" = 1`},
-		"a negative mode":    {scalars(integer, func(b *tensor.Batch) bool { return k(b) < 0 }), `"k" = -1`},
-		"a mode above 100":   {scalars(integer, func(b *tensor.Batch) bool { return k(b) > 100 }), `"k" = 101`},
-		"a mode above 1e6":   {scalars(integer, func(b *tensor.Batch) bool { return k(b) > 1e6 }), `"k" = 1000003`},
-		"a rate of 1":        {scalars(number, func(b *tensor.Batch) bool { return rate(b) == 1 }), `"rate" = 1`},
-		"a rate of 0":        {scalars(number, func(b *tensor.Batch) bool { return rate(b) == 0 }), `"rate" = 0`},
-		"a negative rate":    {scalars(number, func(b *tensor.Batch) bool { return rate(b) < -0.9 }), ""},
-		"a rate above 50":    {scalars(number, func(b *tensor.Batch) bool { return rate(b) > 50 }), `"rate" = 60`},
-		"a rate that is NaN": {scalars(number, func(b *tensor.Batch) bool { return rate(b) != rate(b) }), `"rate" = NaN`},
+		"train": {
+			scalars(bools("train"), func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 1 }),
+			`with input "train" = true, output "y"`,
+		},
+		"not eval": {
+			scalars(bools("eval"), func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 0 }),
+			"",
+		},
+		"two bools at once": {scalars(bools("a", "b"),
+			func(b *tensor.Batch) bool { return b.Inputs[1].Data[0] == 1 && b.Inputs[2].Data[0] == 1 }), ""},
+		"mode 0":           {scalars(integer, func(b *tensor.Batch) bool { return k(b) == 0 }), `"k" = 0`},
+		"mode 1":           {scalars(integer, func(b *tensor.Batch) bool { return k(b) == 1 }), `"k" = 1`},
+		"a negative mode":  {scalars(integer, func(b *tensor.Batch) bool { return k(b) < 0 }), `"k" = -1`},
+		"a mode above 100": {scalars(integer, func(b *tensor.Batch) bool { return k(b) > 100 }), `"k" = 101`},
+		"a mode above 1e6": {scalars(integer, func(b *tensor.Batch) bool { return k(b) > 1e6 }), `"k" = 1000003`},
+		"a rate of 1":      {scalars(number, func(b *tensor.Batch) bool { return rate(b) == 1 }), `"rate" = 1`},
+		"a rate of 0":      {scalars(number, func(b *tensor.Batch) bool { return rate(b) == 0 }), `"rate" = 0`},
+		"a negative rate":  {scalars(number, func(b *tensor.Batch) bool { return rate(b) < -0.9 }), ""},
+		"a rate above 50":  {scalars(number, func(b *tensor.Batch) bool { return rate(b) > 50 }), `"rate" = 60`},
+		"a rate that is NaN": {
+			scalars(number, func(b *tensor.Batch) bool { return rate(b) != rate(b) }),
+			`"rate" = NaN`,
+		},
 	} {
 		w := newWorld(t, 1)
 		w.add("m", 1, test.model, nil)
@@ -194,7 +206,8 @@ func TestExamplesOfParameters(t *testing.T) {
 	}
 }
 
-// TestLargeParametersAreNotTried where a smaller one makes the model do much more: a count of a million may mean as many steps.
+// TestLargeParametersAreNotTried where a smaller one makes the model do much more: a count of a million may mean as
+// many steps.
 func TestLargeParametersAreNotTried(t *testing.T) {
 	largest := int64(0)
 	f := scalars([]tensor.Spec{spec("steps", tensor.Int64)}, func(*tensor.Batch) bool { return false })
@@ -217,7 +230,8 @@ func TestLargeParametersAreNotTried(t *testing.T) {
 	}
 }
 
-// TestToleranceIsNamed: where rounding alone denies batching, the reason names the setting with a value that has it accepted.
+// TestToleranceIsNamed: where rounding alone denies batching, the reason names the setting with a value that has it
+// accepted.
 func TestToleranceIsNamed(t *testing.T) {
 	rounds := func() *fake {
 		return overRows(3, func(rows [][]float32) error {
@@ -229,13 +243,15 @@ func TestToleranceIsNamed(t *testing.T) {
 	}
 	w := newWorld(t, 1)
 	w.add("m", 1, rounds(), nil)
-	const advice = "batching.tolerance: 0.0001 would accept it, and if you know that rows do not influence each other, batching.mode: on"
+	const advice = "batching.tolerance: 0.0001 would accept it, and if you know that rows do not influence each " +
+		"other, batching.mode: on"
 	if b := w.load("m").Batching; b.Batched || b.Proof != catalog.ProofNone || !strings.Contains(b.Reason, advice) {
 		t.Errorf("batched %v by %q: %s", b.Batched, b.Proof, b.Reason)
 	}
 	w.add("tolerant", 1, rounds(), func(m *modelrepo.Manifest) { m.Batching.Tolerance = 1e-4 })
 	w.load("m")
-	if b := w.version("tolerant", 1).Batching; !b.Batched || b.Proof != catalog.ProofExamples || b.MaxDifference < 4e-5 {
+	if b := w.version("tolerant", 1).Batching; !b.Batched || b.Proof != catalog.ProofExamples ||
+		b.MaxDifference < 4e-5 {
 		t.Errorf("batched %v by %q: %s", b.Batched, b.Proof, b.Reason)
 	}
 	w.add("far off", 1, overRows(3, func(rows [][]float32) error {

@@ -195,7 +195,9 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	return w
 }
 
-func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, device string) (engine.Opened, error) {
+func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest,
+	device string,
+) (engine.Opened, error) {
 	w.opening.Lock()
 	found := w.engines[v.Path]
 	w.opening.Unlock()
@@ -236,7 +238,10 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 			return
 		}
 	}
-	m := modelrepo.Model{Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v}}
+	m := modelrepo.Model{
+		Name: name, Dir: dir, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v},
+		Selected: []modelrepo.Version{v},
+	}
 	m.Manifest.Batching.Audit = 0 // for tests that count runs
 	if change != nil {
 		change(&m.Manifest)
@@ -268,7 +273,10 @@ func (w *world) version(name string, number int64) *catalog.Version {
 
 // ask makes a call of floats: one input [rows, width].
 func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
-	return &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), int64(len(values) / rows)}, values...)}}
+	return &catalog.Call{
+		Version: v, Rows: rows,
+		Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), int64(len(values) / rows)}, values...)},
+	}
 }
 
 // Short names of what many tests are written with.

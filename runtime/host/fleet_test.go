@@ -31,7 +31,8 @@ type machines struct {
 	open   func(d string) (engine.Opened, error) // of an engine of all of them
 }
 
-// newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the last resort.
+// newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the
+// last resort.
 func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
 	t.Helper()
 	return newFleetOf(t, took, names, func(*host.Config) {})
@@ -41,7 +42,8 @@ func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machi
 func newFleetOf(t *testing.T, took time.Duration, names []string, change func(*host.Config)) (*world, *machines) {
 	t.Helper()
 	m := &machines{
-		took: took, free: map[string]int64{}, broken: map[string]error{}, opens: map[string]func() error{}, closes: map[string]func(){},
+		took: took, free: map[string]int64{}, broken: map[string]error{}, opens: map[string]func() error{},
+		closes: map[string]func(){},
 		opened: map[string]int{}, ran: map[string]int{},
 	}
 	m.open = m.engine(double)
@@ -160,8 +162,10 @@ func where(v *catalog.Version) (devices []string) {
 func (w *world) on(name string, number int64, devices ...string) {
 	w.t.Helper()
 	v := w.version(name, number)
-	if !slices.Equal(where(v), devices) || v.State != catalog.Ready || v.Device != devices[0] || v.Scheduler != v.Replicas[0].Scheduler {
-		w.t.Errorf("%s/%d is %v (%s) on %q, described as on %s; want it ready on %q", name, number, v.State, v.Cause, where(v), v.Device, devices)
+	if !slices.Equal(where(v), devices) || v.State != catalog.Ready || v.Device != devices[0] ||
+		v.Scheduler != v.Replicas[0].Scheduler {
+		w.t.Errorf("%s/%d is %v (%s) on %q, described as on %s; want it ready on %q", name, number, v.State, v.Cause,
+			where(v), v.Device, devices)
 	}
 }
 
@@ -177,7 +181,8 @@ func (r *recorder) logged(message string) (n int) {
 	return n
 }
 
-// TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work of a second.
+// TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work
+// of a second.
 func TestWorkBeforeTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 100*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {

@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flows are the owners of device shares: one per version, or one per model and device; two while a weight is being changed.
+// flows are the owners of device shares: one per version, or one per model and device; two while a weight is being
+// changed.
 type flows struct {
 	sched Scheduler
 

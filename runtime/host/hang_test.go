@@ -28,8 +28,8 @@ func (m *machines) hang() (end func()) {
 	}
 }
 
-// TestUnloadingOnADeviceThatHangs: a version that is being unloaded when its device is lost holds up neither itself nor the others of its
-// model, whether a run on it or its session does not end.
+// TestUnloadingOnADeviceThatHangs: a version that is being unloaded when its device is lost holds up neither itself nor
+// the others of its model, whether a run on it or its session does not end.
 func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -65,14 +65,17 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 			time.Sleep(6 * time.Second)
 			w.states("m/2 ready")
 			w.on("m", 2, "cpu")
-			if n := w.logs.logged("a model version was not unloaded cleanly"); n != 1 || !strings.Contains(w.logs.causes(), c.left) {
+			if n := w.logs.logged("a model version was not unloaded cleanly"); n != 1 ||
+				!strings.Contains(w.logs.causes(), c.left) {
 				t.Errorf("%s: logged %d times that it is left behind, with %s", c.name, n, w.logs.causes())
 			}
 			answered(t, w, w.version("m", 2), 1)
 			time.Sleep(4 * time.Hour) // all has ended by then
 			f.callers.Wait()
-			if n, got := w.Counts(), m.sessions(); n.MemoryInUse != 1<<20 || !maps.Equal(got, map[string]int{"cpu": 1}) || len(w.sched.State().Versions) != 1 {
-				t.Errorf("%s: in the end %d bytes, sessions %v, and %d versions in the scheduler", c.name, n.MemoryInUse, got, len(w.sched.State().Versions))
+			if n, got := w.Counts(), m.sessions(); n.MemoryInUse != 1<<20 ||
+				!maps.Equal(got, map[string]int{"cpu": 1}) || len(w.sched.State().Versions) != 1 {
+				t.Errorf("%s: in the end %d bytes, sessions %v, and %d versions in the scheduler", c.name,
+					n.MemoryInUse, got, len(w.sched.State().Versions))
 			}
 		})
 	}
@@ -94,8 +97,8 @@ func (r *recorder) causes() string {
 	return strings.Join(all, "; ")
 }
 
-// TestOpeningOnADeviceThatHangs: models whose opening does not end on a lost device go to another, and take no place for opening from
-// others; what comes of it late is closed.
+// TestOpeningOnADeviceThatHangs: models whose opening does not end on a lost device go to another, and take no place
+// for opening from others; what comes of it late is closed.
 func TestOpeningOnADeviceThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -107,7 +110,8 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 		{"panic", func() error { panic("driver bug") }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) { c.MemoryBudget = 3 << 20 })
+			w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"},
+				func(c *host.Config) { c.MemoryBudget = 3 << 20 })
 			m.opens["gpu"] = func() error {
 				time.Sleep(3 * time.Hour)
 				return c.late()
@@ -125,8 +129,10 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 				w.on(name, 1, "cpu")
 			}
 			time.Sleep(4 * time.Hour)
-			if n, got := w.Counts(), m.sessions(); n.MemoryInUse != 3<<20 || n.LoadFailures != 0 || !maps.Equal(got, map[string]int{"cpu": 3}) {
-				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures, got)
+			if n, got := w.Counts(), m.sessions(); n.MemoryInUse != 3<<20 || n.LoadFailures != 0 ||
+				!maps.Equal(got, map[string]int{"cpu": 3}) {
+				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures,
+					got)
 			}
 			if n := w.logs.logged(lostMessage); n != 1 {
 				t.Errorf("%s: the loss was logged %d times", c.name, n)
@@ -177,7 +183,8 @@ func TestOpeningOnTheOnlyDeviceThatHangs(t *testing.T) {
 		w.LoseDevice("gpu", errors.New("the driver says so"))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		want := "the device gpu was lost (the driver says so) while the model was opened there: it does not end on the lost device gpu and is left behind"
+		want := "the device gpu was lost (the driver says so) while the model was opened there: it does not end on " +
+			"the lost device gpu and is left behind"
 		if v := w.version("m", 1); v.State != catalog.Failed || !strings.Contains(v.Cause, want) {
 			t.Errorf("%v: %q, want %q in it", v.State, v.Cause, want)
 		}
@@ -188,8 +195,9 @@ func TestOpeningOnTheOnlyDeviceThatHangs(t *testing.T) {
 	})
 }
 
-// TestATrialOnADeviceThatHangs: a made-up run that does not end on a lost device, or waits behind one of another model, does not keep its
-// model from being loaded elsewhere, nor count for the budget of memory; and in the end it leaves nothing there.
+// TestATrialOnADeviceThatHangs: a made-up run that does not end on a lost device, or waits behind one of another model,
+// does not keep its model from being loaded elsewhere, nor count for the budget of memory; and in the end it leaves
+// nothing there.
 func TestATrialOnADeviceThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -201,7 +209,8 @@ func TestATrialOnADeviceThatHangs(t *testing.T) {
 			if c.behind {
 				resident = 2
 			}
-			w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) { c.MemoryBudget = int64(resident) << 20 })
+			w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"},
+				func(c *host.Config) { c.MemoryBudget = int64(resident) << 20 })
 			f := w.fates()
 			if c.behind {
 				w.add("other", 1, m.open, tiny)
@@ -232,8 +241,10 @@ func TestATrialOnADeviceThatHangs(t *testing.T) {
 			time.Sleep(4 * time.Hour)
 			f.callers.Wait()
 			n, got := w.Counts(), m.sessions()
-			if n.MemoryInUse != int64(resident)<<20 || n.LoadFailures != 0 || !maps.Equal(got, map[string]int{"cpu": resident}) {
-				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures, got)
+			if n.MemoryInUse != int64(resident)<<20 || n.LoadFailures != 0 ||
+				!maps.Equal(got, map[string]int{"cpu": resident}) {
+				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures,
+					got)
 			}
 			if s := w.sched.State(); len(s.Versions) != resident || len(s.Flows) != resident {
 				t.Errorf("%s: %d versions and %d flows in the scheduler", c.name, len(s.Versions), len(s.Flows))
@@ -265,7 +276,8 @@ func TestTheEndWithARunThatHangs(t *testing.T) {
 				go func() { closed <- w.Close(context.Background()) }()
 			}
 			err := <-closed
-			if took := time.Since(begin); took != 5*time.Second || err == nil || !strings.Contains(err.Error(), "a run: it does not end on the lost device gpu") {
+			if took := time.Since(begin); took != 5*time.Second || err == nil ||
+				!strings.Contains(err.Error(), "a run: it does not end on the lost device gpu") {
 				t.Errorf("loss known %v before: Close ended %v after it: %v", before, took, err)
 			}
 			f.callers.Wait()

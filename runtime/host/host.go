@@ -1,11 +1,11 @@
-// Package host keeps models resident. It is the shell around residency.Machine, which decides what is loaded where and what happens
-// next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended, and hands requests to the
-// scheduler.
+// Package host keeps models resident. It is the shell around residency.Machine, which decides what is loaded where and
+// what happens next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended,
+// and hands requests to the scheduler.
 //
-// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is decided about it is
-// kept and published. Under these, one at a time and never together: Host.mu, which guards the machine, and flows.mu. The engine and
-// Config.OnChange are never called with either held. flows.mu is held across calls of the scheduler, which never calls back with its own
-// lock held.
+// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is
+// decided about it is kept and published. Under these, one at a time and never together: Host.mu, which guards the
+// machine, and flows.mu. The engine and Config.OnChange are never called with either held. flows.mu is held across
+// calls of the scheduler, which never calls back with its own lock held.
 package host
 
 import (
@@ -42,38 +42,40 @@ type Scheduler interface {
 type Config struct {
 	// Open loads a version. Required.
 	Open Opener
-	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among them, and
-	// among those of one rank only for a further replica. It must not block. Nil: Open knows where each version goes, is given no
-	// name, and no version has replicas or is moved off a device that fails.
+	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among
+	// them, and among those of one rank only for a further replica. It must not block. Nil: Open knows where each
+	// version goes, is given no name, and no version has replicas or is moved off a device that fails.
 	Sites func(modelrepo.Version, *modelrepo.Manifest) ([]Site, error)
-	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only where the estimate
-	// that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take its time, and is asked of
-	// several devices at once. Nil: nothing is known, so that there is no bound.
+	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only where
+	// the estimate that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take
+	// its time, and is asked of several devices at once. Nil: nothing is known, so that there is no bound.
 	FreeMemory func(device string) (bytes int64, known bool)
 	// Logger hears of loads, proofs and failures. Nil: slog.Default.
 	Logger *slog.Logger
-	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many batch
-	// buffers are kept per version: too few are allocated anew again and again, too many only cost memory.
+	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many
+	// batch buffers are kept per version: too few are allocated anew again and again, too many only cost memory.
 	Lanes map[string]int
-	// MemoryBudget is how many bytes all resident versions together may need, by estimate: one and a half times the size of a
-	// model's files, 1 MiB for a synthetic one. What would exceed it is not loaded. 0: no bound, so that the system may end the
-	// server when memory runs out. Too low keeps versions out that would fit; while a version is replaced both count.
+	// MemoryBudget is how many bytes all resident versions together may need, by estimate: one and a half times the
+	// size of a model's files, 1 MiB for a synthetic one. What would exceed it is not loaded. 0: no bound, so that the
+	// system may end the server when memory runs out. Too low keeps versions out that would fit; while a version is
+	// replaced both count.
 	MemoryBudget int64
-	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded when none
-	// is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil: none ever is.
+	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded
+	// when none is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil:
+	// none ever is.
 	Busy func(model string, version int64) bool
-	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because the latest
-	// listing may be older than that. Nil: nothing is known but what listings say.
+	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because
+	// the latest listing may be older than that. Nil: nothing is known but what listings say.
 	Scan func() modelrepo.Listing
 	// Keeper keeps what is decided at run time. Nil: it ends with the process.
 	Keeper Keeper
-	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for who only wants to know whether
-	// they can be.
+	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for who only wants to know
+	// whether they can be.
 	TryOnce bool
 	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
 	Audited func(AuditEvent)
-	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other quickly
-	// it hears of the newest. It must not call what changes models. May be nil.
+	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
+	// quickly it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
 }
 
@@ -91,11 +93,12 @@ type Host struct {
 	reported  map[string]string // guarded by following: the faults in the latest listing, by path
 	opening   chan struct{}     // one element for each version that is being opened
 	proving   chan struct{}     // one element for each version that is being proven and warmed up
-	deciding  sync.Mutex        // held while something is decided, or learned from a manifest, until that is kept and published
-	memory    *fleet.Budget
-	fleet     *fleet.Fleet
-	counts    counts
-	auditing  atomic.Int64 // bytes that are kept for audits
+	// held while something is decided, or learned from a manifest, until that is kept and published
+	deciding sync.Mutex
+	memory   *fleet.Budget
+	fleet    *fleet.Fleet
+	counts   counts
+	auditing atomic.Int64 // bytes that are kept for audits
 
 	mu        sync.Mutex
 	residency *residency.Machine               // guarded by mu
@@ -103,16 +106,18 @@ type Host struct {
 	replicas  map[residency.ReplicaID]*replica // guarded by mu: those that residency knows
 	enlisted  int64                            // guarded by mu: counts them
 	faces     map[string]map[int64]face        // guarded by mu: what is published of each version of each model
-	changed   map[string]chan struct{}         // guarded by mu: by model, where somebody waits; closed when what is published of it changes
-	settling  map[string]chan struct{}         // guarded by mu: the same; closed when nothing is running for it
-	telling   int                              // guarded by mu: steps of which not all is told and logged yet
-	listeners map[*listener]struct{}           // guarded by mu
-	watching  bool                             // guarded by mu: the load of the devices is looked at
-	closed    bool                             // guarded by mu: nothing is loaded any more
-	loads     sync.WaitGroup                   // counts what may load, and what waits for it; Add is guarded by mu
-	drains    context.Context                  //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
-	start     func(func())                     // guarded by mu: starts a goroutine that Close waits for; nil: nothing is started any more
-	closing   func(error)                      // guarded by mu: hears how each version and replica was closed in the end
+	// guarded by mu: by model, where somebody waits; closed when what is published of it changes
+	changed   map[string]chan struct{}
+	settling  map[string]chan struct{} // guarded by mu: the same; closed when nothing is running for it
+	telling   int                      // guarded by mu: steps of which not all is told and logged yet
+	listeners map[*listener]struct{}   // guarded by mu
+	watching  bool                     // guarded by mu: the load of the devices is looked at
+	closed    bool                     // guarded by mu: nothing is loaded any more
+	loads     sync.WaitGroup           // counts what may load, and what waits for it; Add is guarded by mu
+	drains    context.Context          //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
+	// guarded by mu: starts a goroutine that Close waits for; nil: nothing is started any more
+	start   func(func())
+	closing func(error) // guarded by mu: hears how each version and replica was closed in the end
 
 	stop    context.Context //nolint:containedctx // the host's own life, not a request's: ends when Close begins
 	stopNow context.CancelCauseFunc
@@ -124,11 +129,14 @@ func New(cfg Config) *Host {
 		cfg.Keeper = (*decisions.Store)(nil)
 	}
 	h := &Host{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens), proving: make(chan struct{}, parallelProofs),
-		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{}, faces: map[string]map[int64]face{},
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens),
+		proving:  make(chan struct{}, parallelProofs),
+		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{},
+		faces:   map[string]map[int64]face{},
 		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
 		memory: fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
-		residency: residency.New(residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
+		residency: residency.New(
+			residency.Config{AsksBusy: cfg.Busy != nil, TryOnce: cfg.TryOnce, Seed: rand.Uint64()}),
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.drains, h.start = h.stop, h.loads.Go
@@ -136,8 +144,8 @@ func New(cfg Config) *Host {
 	return h
 }
 
-// Attach names the scheduler that feeds this host, once and before the first Follow. It is no part of Config because a scheduler
-// is made with its executor.
+// Attach names the scheduler that feeds this host, once and before the first Follow. It is no part of Config because a
+// scheduler is made with its executor.
 func (h *Host) Attach(s Scheduler) {
 	h.sched = s
 	h.flows.sched = s
@@ -149,8 +157,9 @@ func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot
 // errClosing ends the loads that Close interrupts, and the calls that wait for them.
 var errClosing = fmt.Errorf("the models are being unloaded: %w", sharedsched.ErrDraining)
 
-// Close ends running loads and unloads every version, each after its last run. ctx bounds how long it waits for runs; a version
-// that did not drain by then keeps its memory, because a run may still be using it. The host takes no more loads.
+// Close ends running loads and unloads every version, each after its last run. ctx bounds how long it waits for runs; a
+// version that did not drain by then keeps its memory, because a run may still be using it. The host takes no more
+// loads.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed, h.start = true, nil

@@ -6,7 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/fleet"
 )
 
-// TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest after.
+// TestCostsAreInheritedFromTheVersionBefore: of several resident versions, the nearest before; without one, the nearest
+// after.
 func TestCostsAreInheritedFromTheVersionBefore(t *testing.T) {
 	cpu, gpu := &fleet.Device{Name: "cpu"}, &fleet.Device{Name: "cuda:0"}
 	var all []*replica

@@ -56,7 +56,8 @@ func TestLabelsChangeAtRunTime(t *testing.T) {
 	w.labelled(map[string]int64{"stable": 3, "new": 2})
 }
 
-// TestLabelsArePersisted: in the state directory, until the manifest says something else of them, also while no server runs.
+// TestLabelsArePersisted: in the state directory, until the manifest says something else of them, also while no server
+// runs.
 func TestLabelsArePersisted(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	said := map[string]int64{"stable": 1, "old": 1}

@@ -23,8 +23,8 @@ const (
 	width      = 6
 )
 
-// encoder is a model of ids and mask [batch, tokens] that looks ids up in a table, giving each token's row of it, states
-// [batch, ?, width], and their mean, pooled [batch, width]: of the tokens that the mask lets through, or of all.
+// encoder is a model of ids and mask [batch, tokens] that looks ids up in a table, giving each token's row of it,
+// states [batch, ?, width], and their mean, pooled [batch, width]: of the tokens that the mask lets through, or of all.
 func encoder(masked bool) []byte {
 	rng := rand.New(rand.NewPCG(8, 8))
 	table := make([]float32, vocabulary*width)
@@ -46,7 +46,8 @@ func encoder(masked bool) []byte {
 		g.Node("ReduceSum", []string{"weights", "middle"}, []string{"count"}, onnxgraph.IntAttr("keepdims", 1))
 		g.Node("Div", []string{"sum", "count"}, []string{"pooled"})
 	} else {
-		g.Node("ReduceMean", []string{"weighted"}, []string{"pooled"}, onnxgraph.IntsAttr("axes", 1), onnxgraph.IntAttr("keepdims", 0))
+		g.Node("ReduceMean", []string{"weighted"}, []string{"pooled"}, onnxgraph.IntsAttr("axes", 1),
+			onnxgraph.IntAttr("keepdims", 0))
 	}
 	// The name is not that of the inputs' dimension, as in some exports.
 	g.Output("states", onnxgraph.Float, "batch", "sequence", width)
@@ -73,10 +74,14 @@ func sentence(v *catalog.Version, rng *rand.Rand, n int) *catalog.Call {
 }
 
 func idsAndMask(m *modelrepo.Manifest, ids, mask string, sizes ...int) {
-	m.Batching.VariableDims = map[string]modelrepo.VariableDim{ids: {Axis: 1, Buckets: sizes}, mask: {Axis: 1, Buckets: sizes}}
+	m.Batching.VariableDims = map[string]modelrepo.VariableDim{
+		ids:  {Axis: 1, Buckets: sizes},
+		mask: {Axis: 1, Buckets: sizes},
+	}
 }
 
-// TestSentencesOfSeveralLengthsOnONNXRuntime compares a crowd of sentences with what a server without buckets answers to each.
+// TestSentencesOfSeveralLengthsOnONNXRuntime compares a crowd of sentences with what a server without buckets answers
+// to each.
 func TestSentencesOfSeveralLengthsOnONNXRuntime(t *testing.T) {
 	plainListing := onnxModel(t, encoder(true))
 	plain := onnxHost(t, plainListing)
@@ -116,7 +121,9 @@ func TestSentencesOfSeveralLengthsOnONNXRuntime(t *testing.T) {
 		return c.Outcome, agree(c.Results, answers[i])
 	})
 	long := sentence(v, rng, 17)
-	if _, err := v.Signature.Rows(long.Inputs); err == nil || !strings.Contains(err.Error(), `inputs["ids"].shape: expected 1 to 16 elements in dimension 1 (16 is the largest bucket), got 17 in [1,17]`) {
+	if _, err := v.Signature.Rows(long.Inputs); err == nil ||
+		!strings.Contains(err.Error(),
+			`inputs["ids"].shape: expected 1 to 16 elements in dimension 1 (16 is the largest bucket), got 17 in [1,17]`) {
 		t.Errorf("17 tokens: %v", err)
 	}
 }
@@ -128,7 +135,8 @@ func TestPaddingThatHarmsOnONNXRuntime(t *testing.T) {
 	h := onnxHost(t, listing)
 	v := h.Snapshot().Model("m").Version(1)
 	if v.State != catalog.Ready || !v.Batching.Batched || v.Signature.Inputs[0].Variable.Buckets != nil ||
-		!strings.Contains(v.Batching.Reason, `because padding is not proven harmless: output "pooled" of a row differs by`) {
+		!strings.Contains(v.Batching.Reason,
+			`because padding is not proven harmless: output "pooled" of a row differs by`) {
 		t.Fatalf("%v %s: %s", v.State, v.Cause, v.Batching.Reason)
 	}
 	t.Log(v.Batching.Reason)
@@ -147,7 +155,8 @@ func TestPaddingThatHarmsOnONNXRuntime(t *testing.T) {
 	}
 }
 
-// TestEncoderThatPaddingChanges has a real model: its rows are independent, but padding changes its answers despite a mask.
+// TestEncoderThatPaddingChanges has a real model: its rows are independent, but padding changes its answers despite a
+// mask.
 func TestEncoderThatPaddingChanges(t *testing.T) {
 	root := os.Getenv("WEFT_TEST_MODELS")
 	if root == "" {
@@ -161,7 +170,8 @@ func TestEncoderThatPaddingChanges(t *testing.T) {
 	idsAndMask(&listing.Models[0].Manifest, "input_ids", "attention_mask", 8, 16)
 	v := onnxHost(t, listing).Snapshot().Model("m").Version(1)
 	if v.State != catalog.Ready || !v.Batching.Batched || v.Signature.Inputs[0].Variable.Buckets != nil ||
-		!strings.Contains(v.Batching.Reason, `because padding is not proven harmless: output "last_hidden_state" of a row differs by`) {
+		!strings.Contains(v.Batching.Reason,
+			`because padding is not proven harmless: output "last_hidden_state" of a row differs by`) {
 		t.Errorf("%v %s: %s", v.State, v.Cause, v.Batching.Reason)
 	}
 	t.Log(v.Batching.Reason)

@@ -88,9 +88,15 @@ func TestProofOfPadding(t *testing.T) {
 		padded bool
 		reason string
 	}{
-		{name: "each element by itself", model: eachRow(doubled), padded: true, reason: "; so is padding to 4, 8 (largest difference 0)"},
+		{
+			name: "each element by itself", model: eachRow(doubled), padded: true,
+			reason: "; so is padding to 4, 8 (largest difference 0)",
+		},
 		{name: "zeros do not matter", model: eachRow(sum), padded: true, reason: "; so is padding to 4, 8 "},
-		{name: "all elements matter", model: eachRow(mean), reason: `because padding is not proven harmless: output "y" of a row differs by`},
+		{
+			name: "all elements matter", model: eachRow(mean),
+			reason: `because padding is not proven harmless: output "y" of a row differs by`,
+		},
 		{name: "the last element matters", model: eachRow(func(row []float32) []float32 {
 			return row[len(row)-1:]
 		}), reason: "of its magnitude padded to 4 (tolerated: 1e-05)"},
@@ -144,9 +150,19 @@ func TestProofOfPadding(t *testing.T) {
 		}), change: func(m *modelrepo.Manifest) {
 			m.Batching.MaxBatchCost = config.Duration(10 * time.Millisecond)
 		}, padded: true, reason: "; so is padding to 4, 8 "},
-		{name: "a bucket beyond all memory", model: eachRow(sum), change: buckets(4, 1<<30), reason: "one row of 1073741824 exceeds the memory that a proof may take"},
-		{name: "on", model: eachRow(mean), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, padded: true, reason: "without proof, and lengths padded"},
-		{name: "off", model: eachRow(doubled), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, reason: "batching.mode is off"},
+		{
+			name: "a bucket beyond all memory", model: eachRow(sum), change: buckets(4, 1<<30),
+			reason: "one row of 1073741824 exceeds the memory that a proof may take",
+		},
+		{
+			name: "on", model: eachRow(mean), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn },
+			padded: true, reason: "without proof, and lengths padded",
+		},
+		{
+			name: "off", model: eachRow(doubled),
+			change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
+			reason: "batching.mode is off",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
@@ -160,7 +176,8 @@ func TestProofOfPadding(t *testing.T) {
 			if v.State != catalog.Ready {
 				t.Fatalf("state %v, cause %q", v.State, v.Cause)
 			}
-			if padded := v.Signature.Inputs[0].Variable.Buckets != nil; padded != test.padded || !strings.Contains(v.Batching.Reason, test.reason) {
+			if padded := v.Signature.Inputs[0].Variable.Buckets != nil; padded != test.padded ||
+				!strings.Contains(v.Batching.Reason, test.reason) {
 				t.Errorf("padded %v: %s\nwant %v: ...%s...", padded, v.Batching.Reason, test.padded, test.reason)
 			}
 			if most := v.Signature.Inputs[0].Variable.Most; most != 8 && most != 1<<30 {
@@ -203,28 +220,61 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 		change func(*modelrepo.Manifest)
 		cause  string
 	}{
-		{"all below the model's minimum", atLeast16(), buckets(4, 8), "fails on made-up inputs as long as a bucket (4), though it takes such of length 16: 4 elements; remove that bucket"},
-		{"one below the model's minimum", atLeast16(), buckets(8, 32), "fails on made-up inputs as long as a bucket (8), though it takes such of length 16: 8 elements; remove that bucket"},
-		{"one above the model's maximum", atLeast16(), buckets(32, 128), "fails on made-up inputs as long as a bucket (128), though it takes such of length 16: 128 elements"},
-		{"no such input", eachRow(doubled), entry("z", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}), `variable_dims names "z", but the model's inputs are "x"`},
-		{"no such dimension", eachRow(doubled), entry("x", modelrepo.VariableDim{Axis: 2, Buckets: []int{8}}), "variable_dims.x.axis is 2, but the shape is [?,?]; dimensions count from 0"},
-		{"the batch dimension", eachRow(doubled), entry("x", modelrepo.VariableDim{Axis: 0, Buckets: []int{8}}), "variable_dims.x.axis is 0, which is the batch dimension of [?,?]"},
-		{"a fixed dimension", perRow(3, double), entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}), "axis is 1, but the shape is [?,3]; only a dimension whose size is open"},
+		{"all below the model's minimum", atLeast16(), buckets(4, 8), "fails on made-up inputs as long as a bucket " +
+			"(4), though it takes such of length 16: 4 elements; remove that bucket"},
+		{"one below the model's minimum", atLeast16(), buckets(8, 32), "fails on made-up inputs as long as a bucket " +
+			"(8), though it takes such of length 16: 8 elements; remove that bucket"},
+		{
+			"one above the model's maximum", atLeast16(), buckets(32, 128),
+			"fails on made-up inputs as long as a bucket (128), though it takes such of length 16: 128 elements",
+		},
+		{
+			"no such input", eachRow(doubled), entry("z", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}),
+			`variable_dims names "z", but the model's inputs are "x"`,
+		},
+		{
+			"no such dimension", eachRow(doubled), entry("x", modelrepo.VariableDim{Axis: 2, Buckets: []int{8}}),
+			"variable_dims.x.axis is 2, but the shape is [?,?]; dimensions count from 0",
+		},
+		{
+			"the batch dimension", eachRow(doubled), entry("x", modelrepo.VariableDim{Axis: 0, Buckets: []int{8}}),
+			"variable_dims.x.axis is 0, which is the batch dimension of [?,?]",
+		},
+		{
+			"a fixed dimension", perRow(3, double), entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}),
+			"axis is 1, but the shape is [?,3]; only a dimension whose size is open",
+		},
 		{"an input without rows", recurrent(), func(m *modelrepo.Manifest) {
 			m.Batching.VariableDims = map[string]modelrepo.VariableDim{"rate": {Axis: 0, Buckets: []int{8}}}
 		}, `names "rate", which has no batch dimension`},
 		{
-			"a pad value of another type", half(tensor.Int32), entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}, PadValue: "0.5"}),
+			"a pad value of another type", half(tensor.Int32),
+			entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}, PadValue: "0.5"}),
 			`variable_dims.x.pad_value: expected a whole number that int32 holds, found "0.5" (the input is int32)`,
 		},
-		{"a pad value out of range", half(tensor.Float16), entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}, PadValue: "-1e9"}), "pad_value: -1e9 is beyond the range of fp16"},
+		{
+			"a pad value out of range", half(tensor.Float16),
+			entry("x", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}, PadValue: "-1e9"}),
+			"pad_value: -1e9 is beyond the range of fp16",
+		},
 		{"an equal dimension without rows", named("tokens", "8"), func(m *modelrepo.Manifest) {
 			buckets(4, 8)(m)
 			m.Batching.Unbatched = []string{"more"}
 		}, `variable_dims.x: input "more", which has no batch dimension, has that dimension too (the model calls it "tokens")`},
-		{"one of two equal dimensions", named("batch", "tokens"), buckets(4, 8), `no entry for input "more", whose dimension 1 the model calls "tokens" like that of "x"; add one with axis: 1 and buckets: [4, 8]`},
-		{"two equal dimensions in one input", named("tokens", "tokens"), entry("more", modelrepo.VariableDim{Axis: 1, Buckets: []int{4, 8}}), `calls two dimensions of this input "tokens"`},
-		{"equal dimensions, other buckets", named("batch", "tokens"), entry("more", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}), `more.buckets are 8, but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give both the same`},
+		{
+			"one of two equal dimensions", named("batch", "tokens"), buckets(4, 8),
+			`no entry for input "more", whose dimension 1 the model calls "tokens" like that of "x"; add one with axis: 1 and buckets: [4, 8]`,
+		},
+		{
+			"two equal dimensions in one input", named("tokens", "tokens"),
+			entry("more", modelrepo.VariableDim{Axis: 1, Buckets: []int{4, 8}}),
+			`calls two dimensions of this input "tokens"`,
+		},
+		{
+			"equal dimensions, other buckets", named("batch", "tokens"),
+			entry("more", modelrepo.VariableDim{Axis: 1, Buckets: []int{8}}),
+			`more.buckets are 8, but those of "x" are 4, 8, and the model calls both dimensions "tokens"; give both the same`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
@@ -236,8 +286,8 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 	}
 }
 
-// TestBatchSizesOfTheLongestBucket: what was not proven for every bucket is not used, but a bucket whose large batches would only
-// cost too much leaves them to the others.
+// TestBatchSizesOfTheLongestBucket: what was not proven for every bucket is not used, but a bucket whose large batches
+// would only cost too much leaves them to the others.
 func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -252,18 +302,24 @@ func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 			}
 			return rows, nil
 		}), most: 8},
-		{name: "out of memory at an allowed size", model: sequence(func(rows [][]float32) ([][]float32, error) {
-			if len(rows)*len(rows[0]) >= 128 && len(rows[0]) == 8 {
-				return nil, fmt.Errorf("allocate: %w", errMemory)
-			}
-			return rows, nil
-		}), change: func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{1, 6, 32, 64} }, most: 6, sizes: []int{1, 6}},
-		{name: "too dear", model: sequence(func(rows [][]float32) ([][]float32, error) {
-			if len(rows) > 8 && len(rows[0]) == 8 {
-				busy(15 * time.Millisecond)
-			}
-			return rows, nil
-		}), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(10 * time.Millisecond) }, most: 64},
+		{
+			name: "out of memory at an allowed size", model: sequence(func(rows [][]float32) ([][]float32, error) {
+				if len(rows)*len(rows[0]) >= 128 && len(rows[0]) == 8 {
+					return nil, fmt.Errorf("allocate: %w", errMemory)
+				}
+				return rows, nil
+			}), change: func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{1, 6, 32, 64} }, most: 6,
+			sizes: []int{1, 6},
+		},
+		{
+			name: "too dear", model: sequence(func(rows [][]float32) ([][]float32, error) {
+				if len(rows) > 8 && len(rows[0]) == 8 {
+					busy(15 * time.Millisecond)
+				}
+				return rows, nil
+			}), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(10 * time.Millisecond) },
+			most: 64,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1)
@@ -284,8 +340,8 @@ func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 	}
 }
 
-// TestLengthsShareExecutions: requests of different lengths share executions, only buckets are executed, and each gets the answer
-// to its own elements in its own length.
+// TestLengthsShareExecutions: requests of different lengths share executions, only buckets are executed, and each gets
+// the answer to its own elements in its own length.
 func TestLengthsShareExecutions(t *testing.T) {
 	f := slowly(eachRow(doubled))
 	run, shapes := f.run, map[int64]bool{}

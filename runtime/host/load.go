@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening takes disk and
-// all cores, a proof only waits for its turns on the device, which may take long beside others.
+// parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening
+// takes disk and all cores, a proof only waits for its turns on the device, which may take long beside others.
 const (
 	parallelOpens  = 2
 	parallelProofs = 8
@@ -62,8 +62,8 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *version) {
 	}
 }
 
-// fillUp gives a version that takes another's place up to so many replicas: what they answered together could be too much for
-// one. What cannot be had now is left for later.
+// fillUp gives a version that takes another's place up to so many replicas: what they answered together could be too
+// much for one. What cannot be had now is left for later.
 func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *version, replicas int) {
 	for len(v.list()) < replicas {
 		r, err := h.place(ctx, c, v, before)
@@ -74,7 +74,8 @@ func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *ver
 	}
 }
 
-// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is done next fails.
+// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is
+// done next fails.
 func hold(ctx context.Context, slots chan struct{}) (release func()) {
 	select {
 	case slots <- struct{}{}:
@@ -84,8 +85,8 @@ func hold(ctx context.Context, slots chan struct{}) (release func()) {
 	}
 }
 
-// admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out of the
-// scheduler. It replaces another one on its device, or none.
+// admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out
+// of the scheduler. It replaces another one on its device, or none.
 func (h *Host) admit(ctx context.Context, c residency.Candidate, r, replaces *replica) (err error) {
 	start := time.Now()
 	r.said = r.opened.Session.Signature().Clone()
@@ -112,7 +113,8 @@ func (h *Host) admit(ctx context.Context, c residency.Candidate, r, replaces *re
 	}
 	judged := r.judged(c.Manifest)
 	if others := r.version.list(); len(others) > 0 && !sameCalls(others[0].signature, d.Signature) {
-		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.device.Name, others[0].device.Name)
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.device.Name,
+			others[0].device.Name)
 	}
 	r.seats.Add(1)
 	r.sessions.Add(1)
@@ -121,7 +123,8 @@ func (h *Host) admit(ctx context.Context, c residency.Candidate, r, replaces *re
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
 	h.log.Log(ctx, level, "a model version is ready", "model", r.model, "version", r.number, "device", r.opened.Device,
-		"provider", r.opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof, "reason", judged.Reason, "obstacle", judged.Obstacle,
+		"provider", r.opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof,
+		"reason", judged.Reason, "obstacle", judged.Obstacle,
 		"warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
 	return nil
 }
@@ -135,7 +138,8 @@ func (r *replica) decide(c residency.Candidate) (*proof.Decision, error) {
 	return d, nil
 }
 
-// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be published with.
+// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be
+// published with.
 func (h *Host) prove(ctx context.Context, c residency.Candidate, r *replica, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
 		Model: r.model, Version: r.number, Device: r.device.Name, Path: c.Version.Path,

@@ -42,11 +42,16 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 	w.add("b", 1, perRow(1, double), nil)
 	// The copy that is still under way is not among the selected versions.
 	b := &w.listing.Models[1]
-	b.Versions = append(b.Versions, modelrepo.Version{Number: 2, Dir: "/models/b/2", Err: errors.New("/models/b/2 has no model.onnx")})
-	w.listing.Models = append(w.listing.Models, modelrepo.Model{Name: "c", Dir: "/models/c", Err: errors.New("/models/c/model.yaml:3: unknown key wait")})
+	b.Versions = append(b.Versions,
+		modelrepo.Version{Number: 2, Dir: "/models/b/2", Err: errors.New("/models/b/2 has no model.onnx")})
+	w.listing.Models = append(w.listing.Models,
+		modelrepo.Model{Name: "c", Dir: "/models/c", Err: errors.New("/models/c/model.yaml:3: unknown key wait")})
 	w.load("a")
 
-	want := []string{"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed", "c c/model.yaml:3: unknown key wait"}
+	want := []string{
+		"a/1 ready", "a/2 failed", "a/3 failed", "b/1 ready", "b/2 failed",
+		"c c/model.yaml:3: unknown key wait",
+	}
 	if diff := cmp.Diff(want, states(w.Snapshot())); diff != "" {
 		t.Errorf("snapshot (-want +got):\n%s", diff)
 	}
@@ -61,7 +66,8 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 	} {
 		v := w.version(test.model, test.version)
 		if !strings.Contains(v.Cause, test.want) || strings.Contains(v.Cause, "/models/") {
-			t.Errorf("%s/%d: cause %q, want %q and not where the repository is", test.model, test.version, v.Cause, test.want)
+			t.Errorf("%s/%d: cause %q, want %q and not where the repository is", test.model, test.version, v.Cause,
+				test.want)
 		}
 		if whole := fmt.Sprintf("/models/%s/%d", test.model, test.version); !strings.Contains(v.Fault.Error(), whole) {
 			t.Errorf("%s/%d: fault %q, want it to name %s", test.model, test.version, v.Fault, whole)
@@ -165,7 +171,10 @@ func TestTheSameListingAgain(t *testing.T) {
 func TestUnknownDevice(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, double)
-	w.add("m", 1, func(context.Context) (engine.Opened, error) { return engine.Opened{Session: f, Device: "cuda:7"}, nil }, nil)
+	w.add("m", 1, func(context.Context) (engine.Opened, error) {
+		return engine.Opened{Session: f, Device: "cuda:7"},
+			nil
+	}, nil)
 	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
@@ -353,7 +362,11 @@ type narrow struct {
 
 func (n *narrow) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if t.Bytes > n.most {
-		return sharedsched.Outcome{}, &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: t.Bytes, MaxQueuedBytes: n.most, RetryAfter: -1}
+		return sharedsched.Outcome{},
+			&sharedsched.Refusal{
+				Reason: sharedsched.RefusedQueueFull, Bytes: t.Bytes, MaxQueuedBytes: n.most,
+				RetryAfter: -1,
+			}
 	}
 	return n.Scheduler.Do(ctx, v, t)
 }
@@ -366,7 +379,8 @@ func TestTrialLargerThanAllQueues(t *testing.T) {
 	b.Attach(&narrow{Scheduler: b.sched, most: 40}) // ten rows of one fp32
 	b.add("m", 1, perRow(1, double), nil)
 	if v := b.load("m"); !v.Batching.Batched || v.Batching.MaxBatchSize != 8 {
-		t.Errorf("batched %v, at most %d rows, want 8: %s, %s", v.Batching.Batched, v.Batching.MaxBatchSize, v.Batching.Reason, v.Cause)
+		t.Errorf("batched %v, at most %d rows, want 8: %s, %s", v.Batching.Batched, v.Batching.MaxBatchSize,
+			v.Batching.Reason, v.Cause)
 	}
 	if err := b.Close(t.Context()); err != nil {
 		t.Error(err)

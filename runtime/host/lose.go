@@ -11,17 +11,20 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// LoseDevice takes a device out of use until the server is started anew: what a process holds on a device that failed does not come
-// back. Sessions that fail for that reason say so themselves; this is for who learns of it in another way. Requests that wait on it
-// are run on other replicas, and versions that have none are loaded elsewhere if they can be.
+// LoseDevice takes a device out of use until the server is started anew: what a process holds on a device that failed
+// does not come back. Sessions that fail for that reason say so themselves; this is for who learns of it in another
+// way. Requests that wait on it are run on other replicas, and versions that have none are loaded elsewhere if they can
+// be.
 func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.Get(name), cause, nil) }
 
-// lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or was being opened there, or nil.
+// lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or was being opened
+// there, or nil.
 func (h *Host) lose(d *fleet.Device, cause error, by *version) {
 	if !d.Lose(cause) {
 		return
 	}
-	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.Name, "cause", cause)
+	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.Name,
+		"cause", cause)
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
 		of := by.from
@@ -37,8 +40,8 @@ func (h *Host) lose(d *fleet.Device, cause error, by *version) {
 	}
 }
 
-// RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or another driver's
-// care, so that nothing of its last life matters. It does nothing for a device that works.
+// RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or
+// another driver's care, so that nothing of its last life matters. It does nothing for a device that works.
 func (h *Host) RestoreDevice(name string) {
 	lost := h.fleet.Get(name)
 	if lost.Lost() == nil {
@@ -54,8 +57,8 @@ func (h *Host) RestoreDevice(name string) {
 	}
 }
 
-// awaitReplica returns nil when there is a replica for a request that was taken out of the queue of a lost device, or why there will
-// be none. It waits while the version is loaded elsewhere, until the limit if there is one.
+// awaitReplica returns nil when there is a replica for a request that was taken out of the queue of a lost device, or
+// why there will be none. It waits while the version is loaded elsewhere, until the limit if there is one.
 func (h *Host) awaitReplica(ctx context.Context, call *catalog.Call, limit time.Time) error {
 	if !limit.IsZero() {
 		var cancel context.CancelFunc

@@ -70,7 +70,8 @@ func (f *fates) want(want map[string]int) {
 	}
 }
 
-// TestALostDeviceWithAnotherReplica: what runs on it fails, what waits is answered by the other replica, and nothing goes there again.
+// TestALostDeviceWithAnotherReplica: what runs on it fails, what waits is answered by the other replica, and nothing
+// goes there again.
 func TestALostDeviceWithAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -100,7 +101,8 @@ func TestALostDeviceWithAnotherReplica(t *testing.T) {
 			t.Errorf("the longest wait is said to be %v, want 400ms, in both queues", queued)
 		}
 		w.on("m", 1, "b")
-		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Name != "a" || !strings.Contains(lost[0].Cause, "lost its device") {
+		if lost := w.Snapshot().Lost; len(lost) != 1 || lost[0].Name != "a" ||
+			!strings.Contains(lost[0].Cause, "lost its device") {
 			t.Errorf("lost: %+v", lost)
 		}
 		answered(t, w, w.version("m", 1), 4)
@@ -146,7 +148,8 @@ func TestALostReplicaIsMadeUpFor(t *testing.T) {
 	})
 }
 
-// TestAVersionThatBreaksDevices: one that two devices were lost under shortly after each other is not let loose on the next, until its files are others.
+// TestAVersionThatBreaksDevices: one that two devices were lost under shortly after each other is not let loose on the
+// next, until its files are others.
 func TestAVersionThatBreaksDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c", "d")
@@ -213,7 +216,8 @@ func TestLostWhileUnloading(t *testing.T) {
 		unloading.Wait()
 		synctest.Wait()
 		w.states("m ")
-		if n := w.Counts(); n.Unloads != 1 || n.MemoryInUse != 0 || len(m.sessions()) != 0 || len(w.sched.State().Flows) != 0 {
+		if n := w.Counts(); n.Unloads != 1 || n.MemoryInUse != 0 || len(m.sessions()) != 0 ||
+			len(w.sched.State().Flows) != 0 {
 			t.Errorf("counted %+v, sessions %v, flows %v", n, m.sessions(), w.sched.State().Flows)
 		}
 	})
@@ -241,7 +245,8 @@ func TestClosedWhileWaitingForADevice(t *testing.T) {
 	})
 }
 
-// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and what waited waits for that, within its limit.
+// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and what waited waits for that, within its
+// limit.
 func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -267,7 +272,10 @@ func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		w.states("m/1 loading")
 		f.send(v, nil) // a new one does not wait
-		f.want(map[string]int{"": 4, catalog.ErrDeviceLost.Error(): 1, sharedsched.ErrExpired.Error(): 1, catalog.ErrNotReady.Error(): 1})
+		f.want(map[string]int{
+			"": 4, catalog.ErrDeviceLost.Error(): 1, sharedsched.ErrExpired.Error(): 1,
+			catalog.ErrNotReady.Error(): 1,
+		})
 		w.on("m", 1, "b")
 		for _, c := range f.calls {
 			if c.Outcome.Queue < 3*time.Second || c.Outcome.Queue > time.Since(begin) {
@@ -286,7 +294,8 @@ func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 	})
 }
 
-// TestTheLimitOfTheModelHoldsAcrossDevices: max_latency counts from the arrival, not from when a request is queued again.
+// TestTheLimitOfTheModelHoldsAcrossDevices: max_latency counts from the arrival, not from when a request is queued
+// again.
 func TestTheLimitOfTheModelHoldsAcrossDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -361,7 +370,8 @@ func TestLostWhileLoading(t *testing.T) {
 		if n := w.logs.logged("a model version cannot be loaded"); n != 0 || w.Counts().LoadFailures != 0 {
 			t.Error("a load is said to have failed")
 		}
-		// While the second replica of its replacement is loaded, the device of the first is lost; nothing of that is published yet.
+		// While the second replica of its replacement is loaded, the device of the first is lost; nothing of that is
+		// published yet.
 		m.opens["c"] = func() error {
 			m.mu.Lock()
 			delete(m.opens, "c")
@@ -409,7 +419,8 @@ func TestALostDeviceThatHangs(t *testing.T) {
 	})
 }
 
-// TestARunThatHangsOnALostDevice: what waits behind it is answered elsewhere as soon as somebody learns that the device is lost.
+// TestARunThatHangsOnALostDevice: what waits behind it is answered elsewhere as soon as somebody learns that the device
+// is lost.
 func TestARunThatHangsOnALostDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
@@ -477,7 +488,8 @@ func TestLostDuringATrial(t *testing.T) {
 	})
 }
 
-// TestADeviceComesBack as another incarnation: what failed for want of it is loaded there, and what found a worse place moves.
+// TestADeviceComesBack as another incarnation: what failed for want of it is loaded there, and what found a worse place
+// moves.
 func TestADeviceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")

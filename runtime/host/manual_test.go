@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// manual is a scheduler whose batches the test composes: it keeps tasks until so many are there and runs them as one batch, but
-// runs those of warm-up and proof at once.
+// manual is a scheduler whose batches the test composes: it keeps tasks until so many are there and runs them as one
+// batch, but runs those of warm-up and proof at once.
 type manual struct {
 	host         *host.Host
 	size, padded int // of the next batch: its tasks, and the least rows of the execution
@@ -50,7 +50,10 @@ func (m *manual) RenewDevice(string) error                                   { r
 
 func (m *manual) Do(_ context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if t.Alone {
-		b := sharedsched.Batch{Version: v, Spans: []sharedsched.Span{{Payload: t.Payload, Rows: t.Rows}}, Rows: t.Rows, Padded: t.Rows, Alone: true}
+		b := sharedsched.Batch{
+			Version: v, Spans: []sharedsched.Span{{Payload: t.Payload, Rows: t.Rows}}, Rows: t.Rows,
+			Padded: t.Rows, Alone: true,
+		}
 		m.host.Execute(&b)
 		return sharedsched.Outcome{Compute: 1}, b.Spans[0].Err
 	}
@@ -88,7 +91,10 @@ type bench struct {
 
 func newBench(t *testing.T, f *fake, change func(*modelrepo.Manifest)) *bench {
 	t.Helper()
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, f: f, sched: &manual{arrived: make(chan struct{}, 1)}}
+	b := &bench{
+		world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, f: f,
+		sched: &manual{arrived: make(chan struct{}, 1)},
+	}
 	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
 	b.sched.host = b.Host
 	b.Attach(b.sched)
@@ -106,7 +112,8 @@ func newBench(t *testing.T, f *fake, change func(*modelrepo.Manifest)) *bench {
 	return b
 }
 
-// together runs the calls, in their order, as one batch of at least padded rows. It returns their errors and the sizes of the runs that it took.
+// together runs the calls, in their order, as one batch of at least padded rows. It returns their errors and the sizes
+// of the runs that it took.
 func (b *bench) together(padded int, calls []*catalog.Call) (errs []error, runs []int) {
 	b.sched.size, b.sched.padded = len(calls), padded
 	errs = make([]error, len(calls))

@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestMates: a request that the model failed on learns how many beside it were answered, which tells bad input from a bad model.
+// TestMates: a request that the model failed on learns how many beside it were answered, which tells bad input from a
+// bad model.
 func TestMates(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
 	for _, test := range []struct {
@@ -22,7 +23,8 @@ func TestMates(t *testing.T) {
 		errs, _ := b.together(0, oneRowCalls(test.n, test.poisoned...))
 		for _, i := range test.poisoned {
 			if e, is := errors.AsType[*catalog.ModelError](errs[i]); !is || e.Mates != test.want {
-				t.Errorf("%d of %d poisoned: %v with %+v, want %d mates", len(test.poisoned), test.n, errs[i], e, test.want)
+				t.Errorf("%d of %d poisoned: %v with %+v, want %d mates", len(test.poisoned), test.n, errs[i], e,
+					test.want)
 			}
 		}
 	}
@@ -41,14 +43,20 @@ func (l *listening) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 
 // TestShadowsAreBackground whatever their priority.
 func TestShadowsAreBackground(t *testing.T) {
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{size: 1, arrived: make(chan struct{}, 4)}}
+	b := &bench{
+		world: &world{t: t, engines: map[string]any{}, logs: &recorder{}},
+		sched: &manual{size: 1, arrived: make(chan struct{}, 4)},
+	}
 	l := &listening{Scheduler: b.sched}
 	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
 	b.sched.host = b.Host
 	b.Attach(l)
 	b.add("m", 1, times(2), nil)
 	v := b.load("m")
-	for shadow, want := range map[bool]sharedsched.Priority{true: sharedsched.Sheddable, false: sharedsched.CriticalPlus} {
+	for shadow, want := range map[bool]sharedsched.Priority{
+		true:  sharedsched.Sheddable,
+		false: sharedsched.CriticalPlus,
+	} {
 		call := ask(v, 1, 3)
 		call.Shadow, call.Priority = shadow, sharedsched.CriticalPlus
 		if err := b.Predict(t.Context(), call); err != nil || l.heard != want {

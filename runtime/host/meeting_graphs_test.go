@@ -6,12 +6,13 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// crossing is a model whose rows meet under a condition. Its input x is [batch, 4], or [batch, time, 4], its output y has the shape
-// of x: x plus one where the condition does not hold, and what the mixing makes of x where it does.
+// crossing is a model whose rows meet under a condition. Its input x is [batch, 4], or [batch, time, 4], its output y
+// has the shape of x: x plus one where the condition does not hold, and what the mixing makes of x where it does.
 type crossing struct {
 	condition condition
 	mixing    mixer
-	// hidden puts x through a sequence, through which nobody follows its rows: what is behind is then unknown to a proof by structure.
+	// hidden puts x through a sequence, through which nobody follows its rows: what is behind is then unknown to a
+	// proof by structure.
 	hidden bool
 }
 
@@ -119,8 +120,8 @@ func (b *builder) ofAll(reduce, v string) string {
 	return b.op(reduce, []string{v}, onnxgraph.IntAttr("keepdims", 0))
 }
 
-// conditions are when rows meet: by a parameter without rows, by what a row or one of its mates holds, by how many rows there are
-// and where, and by the length of another axis.
+// conditions are when rows meet: by a parameter without rows, by what a row or one of its mates holds, by how many rows
+// there are and where, and by the length of another axis.
 var conditions = []condition{
 	{"always", nil},
 	{"bool parameter", func(b *builder) string {
@@ -203,7 +204,10 @@ func (b *builder) rare(modulus, remainder int64) string {
 // mixings are ways in which rows can meet.
 var mixings = []mixer{
 	{name: "mean", mix: func(b *builder) string {
-		return b.op("Add", []string{"x", b.op("ReduceMean", []string{"x", b.ints(0)}, onnxgraph.IntAttr("keepdims", 1))})
+		return b.op("Add", []string{
+			"x",
+			b.op("ReduceMean", []string{"x", b.ints(0)}, onnxgraph.IntAttr("keepdims", 1)),
+		})
 	}},
 	{name: "max", mix: func(b *builder) string {
 		return b.op("Sub", []string{"x", b.op("ReduceMax", []string{"x", b.ints(0)}, onnxgraph.IntAttr("keepdims", 1))})
@@ -213,7 +217,11 @@ var mixings = []mixer{
 	{name: "reversed", mix: func(b *builder) string {
 		return b.op("Slice", []string{"x", b.ints(-1), b.ints(-1 << 62), b.ints(0), b.ints(-1)})
 	}},
-	{name: "softmax", mix: func(b *builder) string { return b.op("Softmax", []string{"x"}, onnxgraph.IntAttr("axis", 0)) }},
+	{name: "softmax", mix: func(
+		b *builder,
+	) string {
+		return b.op("Softmax", []string{"x"}, onnxgraph.IntAttr("axis", 0))
+	}},
 	{name: "attention", timeless: true, mix: func(b *builder) string {
 		t := b.op("Transpose", []string{"x"})
 		return b.op("MatMul", []string{"x", b.op("MatMul", []string{t, "x"})})
@@ -233,7 +241,10 @@ var mixings = []mixer{
 		return b.op("Add", []string{"x", b.op("Gather", []string{"x", b.ints(0)}, onnxgraph.IntAttr("axis", 0))})
 	}},
 	{name: "number of rows", mix: func(b *builder) string { return b.op("Mul", []string{"x", b.castFloat(b.rows())}) }},
-	{name: "position", timeless: true, mix: func(b *builder) string { return b.op("Add", []string{"x", b.castFloat(b.positions())}) }},
+	{
+		name: "position", timeless: true,
+		mix: func(b *builder) string { return b.op("Add", []string{"x", b.castFloat(b.positions())}) },
+	},
 	{name: "reshaped", timeless: true, mix: func(b *builder) string {
 		across := b.op("Reshape", []string{"x", b.ints(4, -1)})
 		return b.op("Transpose", []string{across})
@@ -247,7 +258,8 @@ var mixings = []mixer{
 	}},
 	{name: "pooled", timeless: true, mix: func(b *builder) string {
 		row := b.op("Unsqueeze", []string{b.op("Transpose", []string{"x"}), b.ints(0)})
-		pooled := b.op("AveragePool", []string{row}, onnxgraph.IntsAttr("kernel_shape", 3), onnxgraph.IntsAttr("pads", 1, 1))
+		pooled := b.op("AveragePool", []string{row}, onnxgraph.IntsAttr("kernel_shape", 3),
+			onnxgraph.IntsAttr("pads", 1, 1))
 		return b.op("Transpose", []string{b.op("Squeeze", []string{pooled, b.ints(0)})})
 	}},
 	{name: "triangle by a parameter", timeless: true, mix: func(b *builder) string {

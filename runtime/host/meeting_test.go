@@ -21,7 +21,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// meetingRequest makes up a row or two for a crossing: values of every kind, so that among 256 each condition holds for some.
+// meetingRequest makes up a row or two for a crossing: values of every kind, so that among 256 each condition holds for
+// some.
 func meetingRequest(s *tensor.Signature, rng *rand.Rand) []tensor.Tensor {
 	inputs := make([]tensor.Tensor, len(s.Inputs))
 	rows := int64(1)
@@ -122,7 +123,9 @@ func sameAnswer(got, want tensor.Tensor) bool {
 }
 
 // askMeeting asks n requests at once and returns how many answers are not what the model gives the request alone.
-func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int, rng *rand.Rand) (wrong, shared int) {
+func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int,
+	rng *rand.Rand,
+) (wrong, shared int) {
 	t.Helper()
 	calls, want, errs := make([]*catalog.Call, n), make([]tensor.Tensor, n), make([]error, n)
 	for i := range calls {
@@ -164,8 +167,9 @@ func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Vers
 // hardToMeet are the conditions that neither the graph nor made-up rows need show: an audit of live batches must.
 var hardToMeet = []string{"id is 77", "one row in a hundred", "one row in a thousand", "all negative", "tiny"}
 
-// TestRowsThatMeet serves models whose rows meet under some condition, with default settings, and asks each 256 times at once.
-// No answer may be another than the request gets alone, but under conditions that only the audit can find; from then on none may.
+// TestRowsThatMeet serves models whose rows meet under some condition, with default settings, and asks each 256 times
+// at once. No answer may be another than the request gets alone, but under conditions that only the audit can find;
+// from then on none may.
 func TestRowsThatMeet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -197,9 +201,9 @@ func TestRowsThatMeet(t *testing.T) {
 						t.Errorf("%d of 256 answers are not what the request gets alone: %s", wrong, v.Batching.Reason)
 					}
 					n := 1
-					// Of the wrong answers, each is audited with the chance that any request is. So twelve times as many as are to be
-					// expected come before one is found in six of a million cases; of eight times as many that is one in 3000, too often
-					// where dozens of graphs are watched.
+					// Of the wrong answers, each is audited with the chance that any request is. So twelve times as
+					// many as are to be expected come before one is found in six of a million cases; of eight times as
+					// many that is one in 3000, too often where dozens of graphs are watched.
 					expected := func() int {
 						return shared / max(int(version().Live().Audited), 1)
 					}
@@ -210,12 +214,15 @@ func TestRowsThatMeet(t *testing.T) {
 					b := version().Batching
 					switch {
 					case b.Batched && wrong <= 12*expected():
-						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong, 256*n, expected())
+						t.Logf("%d of %d answers were wrong, and it is not found yet; %d were to be expected", wrong,
+							256*n, expected())
 						return
 					case b.Batched:
-						t.Fatalf("%d of %d answers were wrong, where %d were to be expected before one is found, and nobody noticed", wrong, 256*n, expected())
+						t.Fatalf("%d of %d answers were wrong, where %d were to be expected before one is found, and "+
+							"nobody noticed", wrong, 256*n, expected())
 					}
-					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong, 256*n, expected(), b.Reason)
+					t.Logf("%d of %d answers were wrong before it was found; %d were to be expected: %s", wrong, 256*n,
+						expected(), b.Reason)
 					for range 3 {
 						if w, _ := askMeeting(t, predict, version(), o, 256, rng); w > 0 {
 							t.Errorf("%d wrong answers after it was found", w)
@@ -246,7 +253,8 @@ func serveMeetings(t *testing.T, graphs []crossing) (*host.Host, []string) {
 		}
 		paths = append(paths, v.Path)
 		listing.Models = append(listing.Models, modelrepo.Model{
-			Name: name, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v}, Selected: []modelrepo.Version{v},
+			Name: name, Manifest: modelrepo.Defaults(), Versions: []modelrepo.Version{v},
+			Selected: []modelrepo.Version{v},
 		})
 	}
 	return onnxHost(t, listing), paths

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// synthMemory is what a synthetic model is counted as, and weightsFactor how much more memory an engine is taken to need than
-// the model has files: weights that are packed anew for the kernels, and room for what they compute.
+// synthMemory is what a synthetic model is counted as, and weightsFactor how much more memory an engine is taken to
+// need than the model has files: weights that are packed anew for the kernels, and room for what they compute.
 const (
 	synthMemory   = 1 << 20
 	weightsFactor = 1.5
@@ -27,8 +27,8 @@ func estimate(c *residency.Candidate) int64 {
 // fileID tells files apart, however many names they have.
 type fileID struct{ device, inode uint64 }
 
-// sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out those seen,
-// and notes what it counts there.
+// sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out
+// those seen, and notes what it counts there.
 func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -54,7 +54,8 @@ func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	return size
 }
 
-// SetMemoryBudget changes Config.MemoryBudget. What failed for want of it is tried again if it suffices now; what is resident stays.
+// SetMemoryBudget changes Config.MemoryBudget. What failed for want of it is tried again if it suffices now; what is
+// resident stays.
 func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.SetLimit(bytes)
 	h.memoryFreed()

@@ -62,7 +62,10 @@ func TestMemoryBudget(t *testing.T) {
 	w.reconcile()
 	w.states("a/1 ready", "a/2 failed", "s/1 ready")
 	cause := w.version("a", 2).Cause
-	for _, want := range []string{"4.5 MiB", "7.0 MiB of the memory budget of 10.0 MiB", "a/1 (6.0 MiB), s/1 (1.0 MiB)", "versions.transition: resource"} {
+	for _, want := range []string{
+		"4.5 MiB", "7.0 MiB of the memory budget of 10.0 MiB", "a/1 (6.0 MiB), s/1 (1.0 MiB)",
+		"versions.transition: resource",
+	} {
 		if !strings.Contains(cause, want) {
 			t.Errorf("the cause does not say %q: %s", want, cause)
 		}
@@ -71,7 +74,13 @@ func TestMemoryBudget(t *testing.T) {
 	if !is {
 		t.Fatal("LoadVersion does not say that memory does not suffice")
 	}
-	want := &catalog.MemoryError{Model: "a", Version: 2, Need: 4.5 * (1 << 20), InUse: 7 << 20, Budget: 10 << 20, Residents: []catalog.Resident{{Model: "a", Version: 1, Bytes: 6 << 20}, {Model: "s", Version: 1, Bytes: 1 << 20}}}
+	want := &catalog.MemoryError{
+		Model: "a", Version: 2, Need: 4.5 * (1 << 20), InUse: 7 << 20, Budget: 10 << 20,
+		Residents: []catalog.Resident{
+			{Model: "a", Version: 1, Bytes: 6 << 20},
+			{Model: "s", Version: 1, Bytes: 1 << 20},
+		},
+	}
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
 	}
@@ -84,7 +93,8 @@ func TestMemoryBudget(t *testing.T) {
 	w.sized("b", 1, 4<<20)
 	w.reconcile()
 	w.states("a/2 ready", "b/1 failed", "s/1 ready")
-	w.listing.Models = slices.DeleteFunc(slices.Clone(w.listing.Models), func(m modelrepo.Model) bool { return m.Name == "a" })
+	w.listing.Models = slices.DeleteFunc(slices.Clone(w.listing.Models),
+		func(m modelrepo.Model) bool { return m.Name == "a" })
 	w.reconcile()
 	for !slices.Equal(states(w.Snapshot()), []string{"b/1 ready", "s/1 ready"}) {
 		runtime.Gosched()
@@ -105,7 +115,8 @@ func TestMemoryForAReplacement(t *testing.T) {
 	w.put("a", 1, times(5), "second")
 	w.reconcile()
 	w.answers(w.version("a", 1), 3)
-	if cause := w.version("a", 1).Cause; !strings.Contains(cause, "goes on as it was: loading model \"a\" version 1 needs about 6.0 MiB") {
+	if cause := w.version("a", 1).Cause; !strings.Contains(cause,
+		"goes on as it was: loading model \"a\" version 1 needs about 6.0 MiB") {
 		t.Errorf("cause %q", cause)
 	}
 	w.edit("a", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
@@ -171,7 +182,10 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 		attempts := 0
 		w.add("a", 1, func(context.Context) (engine.Opened, error) {
 			if attempts++; attempts == 1 {
-				return engine.Opened{}, &catalog.MemoryError{Model: "a", Version: 1, Need: 4 << 20, InUse: 8 << 20, Budget: 10 << 20}
+				return engine.Opened{}, &catalog.MemoryError{
+					Model: "a", Version: 1, Need: 4 << 20, InUse: 8 << 20,
+					Budget: 10 << 20,
+				}
 			}
 			return engine.Opened{Session: times(1), Device: "dev", Provider: "fake"}, nil
 		}, nil)
@@ -181,7 +195,8 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 	})
 }
 
-// TestMemoryBudgetChanges: what has room by a larger budget is tried again at once, and what is resident stays by a smaller one.
+// TestMemoryBudgetChanges: what has room by a larger budget is tried again at once, and what is resident stays by a
+// smaller one.
 func TestMemoryBudgetChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
@@ -208,8 +223,8 @@ func TestMemoryBudgetChanges(t *testing.T) {
 	})
 }
 
-// TestMemoryOfALostDevice is free at once, for what was there and for what waits, also where nothing there comes to an end. It is given
-// back once, although a version that was moved in the scheduler is there twice.
+// TestMemoryOfALostDevice is free at once, for what was there and for what waits, also where nothing there comes to an
+// end. It is given back once, although a version that was moved in the scheduler is there twice.
 func TestMemoryOfALostDevice(t *testing.T) {
 	const one = 1 << 20
 	synctest.Test(t, func(t *testing.T) {

@@ -11,19 +11,23 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestNoRowsRunAsTheModelWould: where requests are executed one by one, one without a row is what the model makes of it, whether its
-// rows were never to be joined, or turned out to meet.
+// TestNoRowsRunAsTheModelWould: where requests are executed one by one, one without a row is what the model makes of
+// it, whether its rows were never to be joined, or turned out to meet.
 func TestNoRowsRunAsTheModelWould(t *testing.T) {
 	graph := func() *onnxgraph.Graph {
 		return onnxgraph.New("g").
 			Input("x", onnxgraph.Float, "batch", 4).Input("words", onnxgraph.String, "batch").
-			Output("twice", onnxgraph.Float, "batch", 4).Output("sum", onnxgraph.Float).Output("same", onnxgraph.String, "batch").Output("rows", onnxgraph.Int64, 2).
+			Output("twice", onnxgraph.Float, "batch", 4).Output("sum", onnxgraph.Float).Output("same", onnxgraph.String,
+			"batch").Output("rows", onnxgraph.Int64, 2).
 			Node("Add", []string{"x", "x"}, []string{"twice"}).
 			Node("ReduceSum", []string{"x"}, []string{"sum"}, onnxgraph.IntAttr("keepdims", 0)).
 			Node("Identity", []string{"words"}, []string{"same"}).
 			Node("Shape", []string{"x"}, []string{"rows"})
 	}
-	for name, mode := range map[string]modelrepo.BatchMode{"off": modelrepo.BatchOff, "its rows meet": modelrepo.BatchAuto} {
+	for name, mode := range map[string]modelrepo.BatchMode{
+		"off":           modelrepo.BatchOff,
+		"its rows meet": modelrepo.BatchAuto,
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := onnxModel(t, graph().Marshal())
 			l.Models[0].Manifest.Batching.Mode = mode
@@ -40,7 +44,10 @@ func TestNoRowsRunAsTheModelWould(t *testing.T) {
 				return w
 			}
 			askFor := func(rows int, x ...float32) (*catalog.Call, error) {
-				call := &catalog.Call{Version: v, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), 4}, x...), words(rows)}}
+				call := &catalog.Call{
+					Version: v,
+					Inputs:  []tensor.Tensor{floats(tensor.Shape{int64(rows), 4}, x...), words(rows)},
+				}
 				var err error
 				if call.Rows, err = v.Signature.Rows(call.Inputs); err != nil {
 					return nil, err
@@ -68,7 +75,8 @@ func TestNoRowsRunAsTheModelWould(t *testing.T) {
 					switch {
 					case !slices.Equal(twice.Shape, tensor.Shape{int64(rows), 4}), !slices.Equal(values(twice), want),
 						len(total.Shape) != 0, !slices.Equal(values(total), []float32{sum}),
-						!slices.Equal(same.Shape, tensor.Shape{int64(rows)}), len(same.Data) != 5*rows, shape.Data[0] != byte(rows):
+						!slices.Equal(same.Shape, tensor.Shape{int64(rows)}), len(same.Data) != 5*rows,
+						shape.Data[0] != byte(rows):
 						t.Errorf("%d rows are answered with %+v", rows, call.Results)
 					}
 				})
@@ -78,7 +86,8 @@ func TestNoRowsRunAsTheModelWould(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutRowsAreAnswered as the model answers them, and say nothing of the version's rows, whatever sizes are allowed.
+// TestRequestsWithoutRowsAreAnswered as the model answers them, and say nothing of the version's rows, whatever sizes
+// are allowed.
 func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
 	g := onnxgraph.New("g").Input("x", onnxgraph.Float, "batch", 3).Input("words", onnxgraph.String, "batch").
 		Node("Add", []string{"x", "x"}, []string{"y"}).Output("y", onnxgraph.Float, "batch", 3).
@@ -106,7 +115,8 @@ func TestRequestsWithoutRowsAreAnswered(t *testing.T) {
 				return
 			}
 			y, same := call.Results[0], call.Results[1]
-			if !slices.Equal(y.Shape, x.Shape) || rows == 1 && !slices.Equal(values(y), []float32{2, 4, float32(2 * k)}) ||
+			if !slices.Equal(y.Shape, x.Shape) || rows == 1 &&
+				!slices.Equal(values(y), []float32{2, 4, float32(2 * k)}) ||
 				!slices.Equal(same.Shape, w.Shape) || !slices.Equal(texts(same), texts(w)) {
 				t.Errorf("%d rows are answered with %+v", rows, call.Results)
 			}

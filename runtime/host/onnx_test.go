@@ -31,7 +31,8 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 		t.Fatal(err)
 	}
 	h := host.New(host.Config{Logger: slog.New(slog.DiscardHandler), Open: openONNX})
-	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}}, h, nil)
+	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}},
+		h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,10 @@ func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ s
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(), ThreadTime: m.ONNX.IntraOpThreads == 1}, nil
+	return engine.Opened{
+		Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(),
+		ThreadTime: m.ONNX.IntraOpThreads == 1,
+	}, nil
 }
 
 // onnxModel is a listing of one model file.
@@ -117,7 +121,9 @@ func TestMeanOverTheBatch(t *testing.T) {
 	g.Output("y", onnxgraph.Float, "batch", 4)
 	h := onnxHost(t, onnxModel(t, g.Marshal()))
 	v := h.Snapshot().Model("m").Version(1)
-	if v.State != catalog.Ready || v.Batching.Batched || !strings.Contains(v.Batching.Reason, `the graph lets rows meet at ReduceMean "ReduceMean_0": it reduces over dimension 0`) {
+	if v.State != catalog.Ready || v.Batching.Batched ||
+		!strings.Contains(v.Batching.Reason,
+			`the graph lets rows meet at ReduceMean "ReduceMean_0": it reduces over dimension 0`) {
 		t.Fatalf("state %v %s, batching %+v", v.State, v.Cause, v.Batching)
 	}
 	t.Log(v.Batching.Reason)

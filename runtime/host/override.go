@@ -12,11 +12,12 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns when it is
-// ready; by is who wants it. It waits for what the model is busy with already, such as the load of another version. It stays until UnloadVersion, or
-// until versions.policy changes, also where the policy selects it now. The error is catalog.ErrUnknown, wrapped, a
-// *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it meanwhile, sharedsched.ErrDraining, wrapped, if the host is
-// closed, or the cause of ctx: the version goes on being loaded then. One that the policy does not select is not tried again if it fails.
+// LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns
+// when it is ready; by is who wants it. It waits for what the model is busy with already, such as the load of another
+// version. It stays until UnloadVersion, or until versions.policy changes, also where the policy selects it now. The
+// error is catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it
+// meanwhile, sharedsched.ErrDraining, wrapped, if the host is closed, or the cause of ctx: the version goes on being
+// loaded then. One that the policy does not select is not tried again if it fails.
 func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
@@ -76,8 +77,8 @@ func (h *Host) mayOverride(m *residency.Model, found *modelrepo.Model, number in
 	return nil
 }
 
-// look returns the model as it lies in the repository if it has the version, else nil. The error is a *catalog.LoadError: what
-// lies there cannot be served.
+// look returns the model as it lies in the repository if it has the version, else nil. The error is a
+// *catalog.LoadError: what lies there cannot be served.
 func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
 	if h.cfg.Scan == nil {
 		return nil, nil
@@ -103,8 +104,8 @@ func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
 	return nil, nil
 }
 
-// await returns when over says that it is decided what becomes of a version, and what, or the cause of ctx. over is called with
-// Host.mu held.
+// await returns when over says that it is decided what becomes of a version, and what, or the cause of ctx. over is
+// called with Host.mu held.
 func (h *Host) await(ctx context.Context, name string, over func(*residency.Model) (bool, error)) error {
 	for {
 		h.mu.Lock()
@@ -137,9 +138,10 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	return err
 }
 
-// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted. It stays
-// away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the
-// cause of ctx (the version keeps draining then), or what the engine says.
+// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted.
+// It stays away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already.
+// The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of ctx (the version
+// keeps draining then), or what the engine says.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
@@ -191,8 +193,8 @@ func (h *Host) unhear(l *listener) {
 	delete(h.listeners, l)
 }
 
-// keepOverride keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it succeeded: what may take
-// the process down is not tried again by the next one.
+// keepOverride keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it
+// succeeded: what may take the process down is not tried again by the next one.
 func (h *Host) keepOverride(name string, number int64) error {
 	err := h.decide(name, false, func(m *residency.Model) (decisions.Model, error) {
 		now, said := m.Override(number)

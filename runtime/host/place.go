@@ -15,8 +15,9 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published yet. before is
-// the version that it takes the place of, or nil. What fails for its device's sake is tried on the next one.
+// place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published
+// yet. before is the version that it takes the place of, or nil. What fails for its device's sake is tried on the next
+// one.
 func (h *Host) place(ctx context.Context, c residency.Candidate, v, before *version) (*replica, error) {
 	sites, err := h.sites(c)
 	if err != nil {
@@ -41,17 +42,22 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate, v, before *ve
 		if err := h.blamed(c); err != nil {
 			return nil, err
 		}
-		// Looked at before a device is: a version that the budget refuses must not make the device look full to others meanwhile.
+		// Looked at before a device is: a version that the budget refuses must not make the device look full to others
+		// meanwhile.
 		if err := h.memory.Fits(c.Model, c.Version.Number, wanted.Need); err != nil {
 			return nil, err
 		}
 		d, full := h.fleet.Reserve(sites, wanted)
 		if d == nil {
-			return nil, &catalog.PlacementError{Model: c.Model, Version: c.Version.Number, Need: wanted.Need, Devices: full}
+			return nil, &catalog.PlacementError{
+				Model: c.Model, Version: c.Version.Number, Need: wanted.Need,
+				Devices: full,
+			}
 		}
 		r, err := h.openOn(ctx, c, v, d, before, wanted.Need)
 		if err == nil {
-			if len(v.list()) == 0 && r.device == d { // else the engine cannot have it on the devices that it was asked to
+			// else the engine cannot have it on the devices that it was asked to
+			if len(v.list()) == 0 && r.device == d {
 				h.waitFor(v, d, sites, wanted.Need, full)
 			}
 			return r, nil
@@ -80,10 +86,12 @@ func (h *Host) blamed(c residency.Candidate) error {
 	return h.residency.Blamed(&c)
 }
 
-// waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not waited for.
+// waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not
+// waited for.
 func (h *Host) waitFor(v *version, d *fleet.Device, sites []Site, need int64, full []catalog.FullDevice) {
 	rank := placement.Rank(d.Name, sites)
-	full = slices.DeleteFunc(full, func(f catalog.FullDevice) bool { return f.Lost || placement.Rank(f.Name, sites) >= rank })
+	full = slices.DeleteFunc(full,
+		func(f catalog.FullDevice) bool { return f.Lost || placement.Rank(f.Name, sites) >= rank })
 	if len(full) == 0 {
 		return
 	}
@@ -95,10 +103,12 @@ func (h *Host) waitFor(v *version, d *fleet.Device, sites []Site, need int64, fu
 	}
 	w.Failed = len(w.Full) < len(full)
 	v.wait = w
-	h.log.Warn("a model version is on another device than its manifest prefers", "model", v.model, "version", v.number, "cause", w.Why)
+	h.log.Warn("a model version is on another device than its manifest prefers", "model", v.model, "version", v.number,
+		"cause", w.Why)
 }
 
-// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further ones.
+// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further
+// ones.
 func peers(v *version, sites []Site) []Site {
 	rank := 0
 	if all := v.list(); len(all) > 0 {
@@ -107,8 +117,8 @@ func peers(v *version, sites []Site) []Site {
 	return slices.DeleteFunc(slices.Clone(sites), func(s Site) bool { return s.Rank != rank })
 }
 
-// preferred returns the device on which a version is expected to be at home: that of the version whose place it takes, or of one near
-// it, whose costs it inherits there; "" if there is none.
+// preferred returns the device on which a version is expected to be at home: that of the version whose place it takes,
+// or of one near it, whose costs it inherits there; "" if there is none.
 func (h *Host) preferred(v, before *version) string {
 	if before != nil {
 		if all := before.list(); len(all) > 0 { // else its device was lost
@@ -122,7 +132,9 @@ func (h *Host) preferred(v, before *version) string {
 }
 
 // openOn opens a version on a device, where so much memory was reserved for it, and admits it.
-func (h *Host) openOn(ctx context.Context, c residency.Candidate, v *version, d *fleet.Device, before *version, reserved int64) (*replica, error) {
+func (h *Host) openOn(ctx context.Context, c residency.Candidate, v *version, d *fleet.Device, before *version,
+	reserved int64,
+) (*replica, error) {
 	release := hold(ctx, h.opening)
 	var r *replica
 	err := cannotBeOn(c, d) // it may have been lost while others were opened there
@@ -146,13 +158,14 @@ func (h *Host) openOn(ctx context.Context, c residency.Candidate, v *version, d 
 		if before != nil {
 			replaces = before.on(r.device)
 		}
-		err = r.device.During(ctx, func(ctx context.Context) error { return h.admit(ctx, c, r, replaces) }, func(err error) {
-			if err == nil {
-				h.finish(context.Background(), r)
-				return
-			}
-			h.tellUnclean(v, r.device, h.closeSession(r))
-		})
+		err = r.device.During(ctx, func(ctx context.Context) error { return h.admit(ctx, c, r, replaces) },
+			func(err error) {
+				if err == nil {
+					h.finish(context.Background(), r)
+					return
+				}
+				h.tellUnclean(v, r.device, h.closeSession(r))
+			})
 	}
 	switch {
 	case errors.Is(err, fleet.ErrLeftBehind): // something may run there still, so that its session cannot be closed
@@ -174,7 +187,8 @@ func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
 
 // lostMeanwhile returns the error for what was left behind on a device.
 func lostMeanwhile(c residency.Candidate, d *fleet.Device, doing string, err error) error {
-	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(), doing, err)
+	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(),
+		doing, err)
 }
 
 // on returns the version's replica on a device, or nil.
@@ -188,7 +202,9 @@ func (v *version) on(d *fleet.Device) *replica {
 }
 
 // open opens the model, which is expected to need so many bytes, in its engine.
-func (h *Host) open(ctx context.Context, c residency.Candidate, v *version, on *fleet.Device, bytes int64) (r *replica, err error) {
+func (h *Host) open(ctx context.Context, c residency.Candidate, v *version, on *fleet.Device,
+	bytes int64,
+) (r *replica, err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -222,14 +238,19 @@ func (h *Host) open(ctx context.Context, c residency.Candidate, v *version, on *
 	}
 	d := h.fleet.Get(opened.Device)
 	h.fleet.Count(d, 1)
-	r = &replica{host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32)}
+	r = &replica{
+		host: h, version: v, device: d, opened: opened, proof: v.proofs.Load(), memory: memory,
+		seats: new(atomic.Int32),
+	}
 	loaded.Keep(d.Lanes)
 	r.unit = r.newUnit(loaded)
 	return r, nil
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (h *Host) engage(ctx context.Context, c residency.Candidate, on *fleet.Device) (opened engine.Opened, loaded *execution.Loaded, err error) {
+func (h *Host) engage(ctx context.Context, c residency.Candidate,
+	on *fleet.Device,
+) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: the engine panicked: %v", c.Path(), p)

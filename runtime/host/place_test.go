@@ -65,7 +65,8 @@ func TestPlacementByLoad(t *testing.T) {
 	})
 }
 
-// TestPlacementCountsWhatWasRefused: of two devices that are busy all the time, the one is more loaded that refuses requests.
+// TestPlacementCountsWhatWasRefused: of two devices that are busy all the time, the one is more loaded that refuses
+// requests.
 func TestPlacementCountsWhatWasRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
@@ -112,8 +113,8 @@ func (w *world) keepAsking(v *catalog.Version, callers int) (stop func()) {
 	}
 }
 
-// TestPlacementByMemory: what does not fit goes elsewhere; what fits nowhere is refused with the figures, and loaded when there is
-// room again.
+// TestPlacementByMemory: what does not fit goes elsewhere; what fits nowhere is refused with the figures, and loaded
+// when there is room again.
 func TestPlacementByMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "cpu")
@@ -131,12 +132,16 @@ func TestPlacementByMemory(t *testing.T) {
 			t.Errorf("the small ones are on %v, want one on each GPU", got)
 		}
 		cause := w.version("large", 1).Cause
-		for _, want := range []string{`no device can take model "large" version 1, which needs about 4.5 MiB: a has `, " MiB free, b has ", ", cpu has 0.0 MiB free"} {
+		for _, want := range []string{
+			`no device can take model "large" version 1, which needs about 4.5 MiB: a has `,
+			" MiB free, b has ", ", cpu has 0.0 MiB free",
+		} {
 			if !strings.Contains(cause, want) {
 				t.Errorf("cause %q, want %q in it", cause, want)
 			}
 		}
-		if e, is := errors.AsType[*catalog.PlacementError](w.LoadVersion(t.Context(), "large", 1)); !is || len(e.Devices) != 3 || e.Need != 9<<19 {
+		if e, is := errors.AsType[*catalog.PlacementError](w.LoadVersion(t.Context(), "large", 1)); !is ||
+			len(e.Devices) != 3 || e.Need != 9<<19 {
 			t.Errorf("LoadVersion: %+v", e)
 		}
 		m.mu.Lock()
@@ -173,7 +178,8 @@ func TestRoomIsUsedAtOnce(t *testing.T) {
 	})
 }
 
-// TestLoadsAtOnceShareTheMemory: of two versions that are loaded at once and fit into a device one by one, the second sees the first.
+// TestLoadsAtOnceShareTheMemory: of two versions that are loaded at once and fit into a device one by one, the second
+// sees the first.
 func TestLoadsAtOnceShareTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
@@ -190,7 +196,8 @@ func TestLoadsAtOnceShareTheMemory(t *testing.T) {
 		states := map[catalog.State]int{w.version("x", 1).State: 1}
 		states[w.version("y", 1).State]++
 		if states[catalog.Loading] != 1 || states[catalog.Failed] != 1 {
-			t.Errorf("x is %v, y is %v; want one to be loading and one to have failed", w.version("x", 1).State, w.version("y", 1).State)
+			t.Errorf("x is %v, y is %v; want one to be loading and one to have failed", w.version("x", 1).State,
+				w.version("y", 1).State)
 		}
 		close(loading)
 		time.Sleep(time.Minute)

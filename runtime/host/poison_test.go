@@ -83,7 +83,8 @@ func TestOnePoisonedRequest(t *testing.T) {
 	}
 }
 
-// TestMorePoisonedRequests: the runs within the batch do not suffice for several, and what is left over is run by itself.
+// TestMorePoisonedRequests: the runs within the batch do not suffice for several, and what is left over is run by
+// itself.
 func TestMorePoisonedRequests(t *testing.T) {
 	const n = 8
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
@@ -106,7 +107,8 @@ func TestMorePoisonedRequests(t *testing.T) {
 		}
 		for i, err := range errs {
 			if failed, is := errors.AsType[*catalog.ModelError](err); is && len(poisoned) < n/2 && failed.Mates == 0 {
-				t.Errorf("%d are poisoned: request %d seems to have failed without others that were answered", poisoned, i)
+				t.Errorf("%d are poisoned: request %d seems to have failed without others that were answered", poisoned,
+					i)
 			}
 		}
 	}
@@ -166,25 +168,40 @@ func TestFailedRuns(t *testing.T) {
 		runs   []int // of the batch
 		alone  []int // of what was left over, ascending
 	}{
-		{name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup}, want: all(4, "ok"), runs: []int{4, 2, 1, 1}},
+		{
+			name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup},
+			want: all(4, "ok"), runs: []int{4, 2, 1, 1},
+		},
 		{name: "device lost", rows: []int{1, 1, 1}, script: []error{lost}, want: all(3, device), runs: []int{3}},
 		{
 			name: "device lost while isolating", rows: []int{1, 1, 1, 1}, script: []error{hiccup, nil, lost},
 			want: []string{"ok", "ok", device, device}, runs: []int{4, 2, 1},
 		},
-		{name: "terminated", rows: []int{1, 1}, script: []error{ended, ended, ended}, want: all(2, "alone"), runs: []int{2}, alone: []int{1, 1}},
+		{
+			name: "terminated", rows: []int{1, 1}, script: []error{ended, ended, ended}, want: all(2, "alone"),
+			runs: []int{2}, alone: []int{1, 1},
+		},
 		{name: "terminated alone", rows: []int{1}, script: []error{ended}, want: all(1, "alone"), runs: []int{1}},
-		{name: "out of memory, halves fit", rows: []int{1, 1, 1, 1, 1}, script: []error{full}, want: all(5, "ok"), runs: []int{5, 3, 2}},
+		{
+			name: "out of memory, halves fit", rows: []int{1, 1, 1, 1, 1}, script: []error{full}, want: all(5, "ok"),
+			runs: []int{5, 3, 2},
+		},
 		{
 			name: "out of memory, one half does not fit", rows: []int{1, 1, 1, 1}, script: []error{full, full},
 			want: all(4, "ok"), runs: []int{4, 2, 2}, alone: []int{1, 1},
 		},
-		{name: "out of memory, cut through a request", rows: []int{1, 6, 1}, script: []error{full}, want: all(3, "ok"), runs: []int{8, 4, 4}},
+		{
+			name: "out of memory, cut through a request", rows: []int{1, 6, 1}, script: []error{full}, want: all(3, "ok"),
+			runs: []int{8, 4, 4},
+		},
 		{
 			name: "out of memory, half of a request", rows: []int{1, 6, 1}, script: []error{full, nil, full},
 			want: all(3, "ok"), runs: []int{8, 4, 4}, alone: []int{1, 6},
 		},
-		{name: "out of memory for one row", rows: []int{1}, script: []error{full}, want: all(1, "alone"), runs: []int{1}},
+		{
+			name: "out of memory for one row", rows: []int{1}, script: []error{full}, want: all(1, "alone"),
+			runs: []int{1},
+		},
 		{name: "padded", rows: []int{1, 1, 1}, padded: 8, want: all(3, "ok"), runs: []int{8}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -204,13 +221,15 @@ func TestFailedRuns(t *testing.T) {
 				t.Errorf("outcomes (-want +got):\n%s", diff)
 			}
 			alone := slices.Sorted(slices.Values(runs[min(len(runs), 1+b.sched.report.Reruns):]))
-			if diff := cmp.Diff(slices.Concat(test.runs, test.alone), slices.Concat(runs[:len(runs)-len(alone)], alone)); diff != "" {
+			if diff := cmp.Diff(slices.Concat(test.runs, test.alone),
+				slices.Concat(runs[:len(runs)-len(alone)], alone)); diff != "" {
 				t.Errorf("rows of each run (-want +got):\n%s", diff)
 			}
 			if want := len(test.script) > 0; b.sched.report.Unusable != want {
 				t.Errorf("kept out of the cost model: %v, want %v", b.sched.report.Unusable, want)
 			}
-			if want := len(test.script) > 0 && errors.Is(test.script[0], full) && slices.Contains(test.want, "ok"); b.sched.report.OutOfMemory != want {
+			if want := len(test.script) > 0 && errors.Is(test.script[0], full) &&
+				slices.Contains(test.want, "ok"); b.sched.report.OutOfMemory != want {
 				t.Errorf("out of memory: %v, want %v", b.sched.report.OutOfMemory, want)
 			}
 			want := sharedsched.NotFailed
@@ -252,7 +271,8 @@ func TestPanic(t *testing.T) {
 	if diff := cmp.Diff([]string{"ok", "ok", "alone", "ok"}, outcomes(calls, errs)); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(errs[2].Error(), "the run panicked: kernel bug") || strings.Contains(errs[2].Error(), "goroutine") {
+	if !strings.Contains(errs[2].Error(), "the run panicked: kernel bug") ||
+		strings.Contains(errs[2].Error(), "goroutine") {
 		t.Errorf("the caller is told %q", errs[2])
 	}
 	logged := false
@@ -300,8 +320,8 @@ func TestHalvesOfOneRequestArePadded(t *testing.T) {
 	}
 }
 
-// TestDeviceTime: where the engine works on the calling thread its processor time is the use of the device, also over the runs
-// that isolation adds; elsewhere only the scheduler can tell.
+// TestDeviceTime: where the engine works on the calling thread its processor time is the use of the device, also over
+// the runs that isolation adds; elsewhere only the scheduler can tell.
 func TestDeviceTime(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		f := slowly(perRow(1, doubleUnlessNaN))

@@ -35,12 +35,19 @@ func TestProof(t *testing.T) {
 		most    int
 		reason  string
 	}{
-		{name: "independent rows", model: perRow(3, double), batched: true, most: 64, reason: "in batches of 2, 4, 8, 16, 32, 64 "},
 		{
-			name: "no power of two", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 20 },
+			name: "independent rows", model: perRow(3, double), batched: true, most: 64,
+			reason: "in batches of 2, 4, 8, 16, 32, 64 ",
+		},
+		{
+			name: "no power of two", model: perRow(3, double),
+			change:  func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 20 },
 			batched: true, most: 20, reason: "in batches of 2, 4, 8, 16, 20 ",
 		},
-		{name: "allowed sizes", model: perRow(3, double), change: allowed(1, 4, 12), batched: true, most: 12, reason: "in batches of 1, 4, 12 "},
+		{
+			name: "allowed sizes", model: perRow(3, double), change: allowed(1, 4, 12), batched: true, most: 12,
+			reason: "in batches of 1, 4, 12 ",
+		},
 		{name: "normalises over the batch", model: overRows(3, func(rows [][]float32) error {
 			m := mean(rows)
 			for _, r := range rows {
@@ -134,17 +141,22 @@ func TestProof(t *testing.T) {
 			reason: "fails on made-up inputs even for one row: not for me",
 		},
 		{
-			name: "off", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
+			name: "off", model: perRow(3, double),
+			change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff },
 			reason: "batching.mode is off",
 		},
 		{
-			name: "one row at most", model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 1 },
+			name: "one row at most", model: perRow(3, double),
+			change: func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 1 },
 			reason: "one row is the most",
 		},
-		{name: "on, though rows meddle", model: overRows(3, func(rows [][]float32) error {
-			rows[0][0] += mean(rows)
-			return nil
-		}), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, batched: true, most: 64, reason: "mode is on"},
+		{
+			name: "on, though rows meddle", model: overRows(3, func(rows [][]float32) error {
+				rows[0][0] += mean(rows)
+				return nil
+			}), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, batched: true, most: 64,
+			reason: "mode is on",
+		},
 		{name: "a fixed batch", model: fixed(2, 3), reason: "no input has an open batch dimension"},
 		{name: "one row exceeds the budget", model: perRow(3, double), change: func(m *modelrepo.Manifest) {
 			m.Batching.MaxBatchCost = config.Duration(time.Nanosecond)
@@ -158,7 +170,8 @@ func TestProof(t *testing.T) {
 				t.Fatalf("state %v, cause %q", v.State, v.Cause)
 			}
 			if v.Batching.Batched != test.batched || !strings.Contains(v.Batching.Reason, test.reason) {
-				t.Errorf("batched %v: %s\nwant %v: ...%s...", v.Batching.Batched, v.Batching.Reason, test.batched, test.reason)
+				t.Errorf("batched %v: %s\nwant %v: ...%s...", v.Batching.Batched, v.Batching.Reason, test.batched,
+					test.reason)
 			}
 			if want := max(test.most, 1); v.Batching.MaxBatchSize != want {
 				t.Errorf("at most %d rows in an execution, want %d", v.Batching.MaxBatchSize, want)
@@ -197,7 +210,8 @@ func TestPaddingIsTriedWithMostRowsMadeUp(t *testing.T) {
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes = []int{3, 8} })
 	w.load("m")
 	if len(repeated) != 2 || repeated[3] != 3 || repeated[8] < 5 {
-		t.Errorf("equal rows at the end, by size of the run: %v, want 3 of 3 and at least 5 of 8, and no other sizes", repeated)
+		t.Errorf("equal rows at the end, by size of the run: %v, want 3 of 3 and at least 5 of 8, and no other sizes",
+			repeated)
 	}
 }
 
@@ -251,7 +265,8 @@ func TestIntegersOutOfRange(t *testing.T) {
 	}
 }
 
-// TestOpenDimensionsOfOneNameAgree has a model whose two inputs share the open dimension "tokens" and that wants at least 16.
+// TestOpenDimensionsOfOneNameAgree has a model whose two inputs share the open dimension "tokens" and that wants at
+// least 16.
 func TestOpenDimensionsOfOneNameAgree(t *testing.T) {
 	ids := spec("ids", tensor.Int64, tensor.Unknown, tensor.Unknown)
 	ids.DimNames = []string{"batch", "tokens"}
@@ -276,8 +291,8 @@ func TestOpenDimensionsOfOneNameAgree(t *testing.T) {
 	}
 }
 
-// recurrent is x [?, 2], state [3, ?, 2], rate [] → y [?, 2] = x·rate + state[0], next [?, ?, ?] = state + 1 with its rows in
-// dimension 1, like a voice detector's recurrent network.
+// recurrent is x [?, 2], state [3, ?, 2], rate [] → y [?, 2] = x·rate + state[0], next [?, ?, ?] = state + 1 with its
+// rows in dimension 1, like a voice detector's recurrent network.
 func recurrent() *fake {
 	return &fake{
 		signature: tensor.Signature{
@@ -326,12 +341,15 @@ func TestStateWithRowsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestUnrelatedFirstDimensions has a graph network: nodes [?, 1] and edges [?, 2] are not equally many. It must be served with
-// any sizes although the first guess takes both dimensions for the batch.
+// TestUnrelatedFirstDimensions has a graph network: nodes [?, 1] and edges [?, 2] are not equally many. It must be
+// served with any sizes although the first guess takes both dimensions for the batch.
 func TestUnrelatedFirstDimensions(t *testing.T) {
 	f := &fake{
 		signature: tensor.Signature{
-			Inputs:  []tensor.Spec{spec("nodes", tensor.Float32, tensor.Unknown, 1), spec("edges", tensor.Int64, tensor.Unknown, 2)},
+			Inputs: []tensor.Spec{
+				spec("nodes", tensor.Float32, tensor.Unknown, 1),
+				spec("edges", tensor.Int64, tensor.Unknown, 2),
+			},
 			Outputs: []tensor.Spec{spec("sum", tensor.Float32, 1)},
 		},
 		run: func(b *tensor.Batch) error {
@@ -367,7 +385,8 @@ func TestUnrelatedFirstDimensions(t *testing.T) {
 	}
 }
 
-// TestOutputWithoutRows: an output that is the same whoever asks goes to everybody; one that depends on the rows forbids batches.
+// TestOutputWithoutRows: an output that is the same whoever asks goes to everybody; one that depends on the rows
+// forbids batches.
 func TestOutputWithoutRows(t *testing.T) {
 	model := func(constant bool) *fake {
 		f := perRow(2, double)

@@ -29,11 +29,13 @@ type face struct {
 	ids      []sharedsched.VersionID
 }
 
-// publish publishes what models are now. It takes time for these only, however many there are. The caller holds Host.mu.
+// publish publishes what models are now. It takes time for these only, however many there are. The caller holds
+// Host.mu.
 func (h *Host) publish(names []string) {
 	now := h.published.Load()
 	next := &published{
-		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()}, now.byID, nil,
+		&catalog.Snapshot{Revision: now.snapshot.Revision + 1, Models: now.snapshot.Models, Lost: h.fleet.Lost()},
+		now.byID, nil,
 	}
 	for _, name := range names {
 		h.publishModel(next, name)
@@ -118,7 +120,8 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	if r == nil {
 		if last := before.public; before.of == v && v.State == residency.Failed && last.Signature != nil {
 			lost := *last // it is shown as it was before its devices were lost
-			lost.State, lost.Cause, lost.Fault, lost.Replicas, lost.Live = public.State, public.Cause, public.Fault, nil, nil
+			lost.State, lost.Cause, lost.Fault, lost.Replicas, lost.Live = public.State, public.Cause, public.Fault,
+				nil, nil
 			f.public = &lost
 			return f
 		}
@@ -162,7 +165,8 @@ func (h *Host) changesLocked(name string) <-chan struct{} {
 // sameModel reports whether nothing is new: then nobody need look at the model again.
 func sameModel(a, b *catalog.Model) bool {
 	return a.Cause == b.Cause && slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
-		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) && slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
+		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) &&
+		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
 }
 
 // notify tells OnChange of the newest snapshot.
@@ -175,8 +179,8 @@ func (h *Host) notify() {
 	h.cfg.OnChange(h.Snapshot())
 }
 
-// resident returns the version that a published one stands for, or the one that took its place under its number, if that takes
-// the same requests; or nil when it is gone. The version returned need not be ready.
+// resident returns the version that a published one stands for, or the one that took its place under its number, if
+// that takes the same requests; or nil when it is gone. The version returned need not be ready.
 func (h *Host) resident(v *catalog.Version) *version {
 	p := h.published.Load()
 	if r := p.byID.Get(sharedsched.VersionID(v.Scheduler)); r != nil && r.model == v.Model && r.number == v.Number {
@@ -193,7 +197,8 @@ func (h *Host) resident(v *catalog.Version) *version {
 	return p.byID.Get(sharedsched.VersionID(now.Scheduler))
 }
 
-// residents returns every version that is published with a replica, each once, in the order of their numbers in the scheduler.
+// residents returns every version that is published with a replica, each once, in the order of their numbers in the
+// scheduler.
 func (h *Host) residents() (all []*version) {
 	seen := map[*version]bool{}
 	for _, v := range h.published.Load().byID.All() {
@@ -207,5 +212,6 @@ func (h *Host) residents() (all []*version) {
 
 // sameCalls reports whether what was checked against the one signature may be run under the other.
 func sameCalls(a, b *tensor.Signature) bool {
-	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) && reflect.DeepEqual(a.Outputs, b.Outputs)
+	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
+		reflect.DeepEqual(a.Outputs, b.Outputs)
 }

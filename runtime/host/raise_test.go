@@ -40,7 +40,8 @@ func (m *machines) filled(device string) {
 	m.closes[device] = func() { m.room(device, 1<<20) }
 }
 
-// asking has callers ask the newest version of m without end, none of whom may get an error, but that another number is the newest.
+// asking has callers ask the newest version of m without end, none of whom may get an error, but that another number is
+// the newest.
 func (w *world) asking() (stop func()) {
 	done := make(chan struct{})
 	var callers sync.WaitGroup
@@ -54,7 +55,8 @@ func (w *world) asking() (stop func()) {
 				}
 				v := w.Snapshot().Model("m").Newest()
 				err := w.Predict(w.t.Context(), ask(v, 1, 1))
-				if next := w.Snapshot().Model("m").Newest(); errors.Is(err, catalog.ErrNotReady) && next.Number != v.Number {
+				if next := w.Snapshot().Model("m").Newest(); errors.Is(err, catalog.ErrNotReady) &&
+					next.Number != v.Number {
 					err = w.Predict(w.t.Context(), ask(next, 1, 1))
 				}
 				if err != nil {
@@ -69,8 +71,8 @@ func (w *world) asking() (stop func()) {
 	}
 }
 
-// TestAVersionMovesWhereThereIsRoom: one that is on the last resort, because what it prefers was full, moves there when there is room, and
-// does not come back. No request fails.
+// TestAVersionMovesWhereThereIsRoom: one that is on the last resort, because what it prefers was full, moves there when
+// there is room, and does not come back. No request fails.
 func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
@@ -82,7 +84,8 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 		}, tiny)
 		first := w.load("m")
 		w.on("m", 1, "cpu")
-		const want = "it is on cpu for now, and moves when a device that its manifest prefers has room for it; it needs about 1.0 MiB: gpu has 0.0 MiB free"
+		const want = "it is on cpu for now, and moves when a device that its manifest prefers has room for it; it " +
+			"needs about 1.0 MiB: gpu has 0.0 MiB free"
 		if got := w.version("m", 1).Scarce; got != want {
 			t.Errorf("scarce %q, want %q", got, want)
 		}
@@ -96,7 +99,8 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 		m.room("gpu", 1<<20)
 		time.Sleep(7 * time.Second)
 		w.on("m", 1, "gpu")
-		if v := w.version("m", 1); v.Scarce != "" || !slices.Contains(v.Signature.Notes, "on gpu") || slices.Contains(v.Signature.Notes, "on cpu") {
+		if v := w.version("m", 1); v.Scarce != "" || !slices.Contains(v.Signature.Notes, "on gpu") ||
+			slices.Contains(v.Signature.Notes, "on cpu") {
 			t.Errorf("scarce %q, notes %q", v.Scarce, v.Signature.Notes)
 		}
 		stop()
@@ -104,8 +108,10 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 		m.room("gpu", -1<<20)
 		time.Sleep(10 * time.Minute)
 		w.on("m", 1, "gpu")
-		if got := m.sessions(); !maps.Equal(got, map[string]int{"gpu": 1}) || w.Counts().MemoryInUse != 1<<20 || len(w.sched.State().Versions) != 1 {
-			t.Errorf("open sessions: %v, memory %d, in the scheduler %d", got, w.Counts().MemoryInUse, len(w.sched.State().Versions))
+		if got := m.sessions(); !maps.Equal(got, map[string]int{"gpu": 1}) || w.Counts().MemoryInUse != 1<<20 ||
+			len(w.sched.State().Versions) != 1 {
+			t.Errorf("open sessions: %v, memory %d, in the scheduler %d", got, w.Counts().MemoryInUse,
+				len(w.sched.State().Versions))
 		}
 		if n := w.logs.logged(raised); n != 1 {
 			t.Errorf("%d moves are logged, want 1", n)
@@ -113,7 +119,8 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 	})
 }
 
-// TestHotSwapsOnOneDevice: where the new one has no room beside the old one, it answers from the last resort until the old one is gone.
+// TestHotSwapsOnOneDevice: where the new one has no room beside the old one, it answers from the last resort until the
+// old one is gone.
 func TestHotSwapsOnOneDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
@@ -145,11 +152,14 @@ func TestHotSwapsOnOneDevice(t *testing.T) {
 	})
 }
 
-// TestRaisingFails: it is tried again later and later, once each time however long that takes, and said why; what was out of memory when
-// it was loaded counts as tried, and so does what failed where nothing is known of free memory.
+// TestRaisingFails: it is tried again later and later, once each time however long that takes, and said why; what was
+// out of memory when it was loaded counts as tried, and so does what failed where nothing is known of free memory.
 func TestRaisingFails(t *testing.T) {
 	const took = 8 * time.Second
-	for name, cause := range map[string]error{"memory": errMemory, "unknown": errMemory, "other": errors.New("not here")} {
+	for name, cause := range map[string]error{
+		"memory": errMemory, "unknown": errMemory,
+		"other": errors.New("not here"),
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
 			switch name {
@@ -185,7 +195,8 @@ func TestRaisingFails(t *testing.T) {
 			}
 			w.on("m", 1, "cpu")
 			v := w.version("m", 1)
-			wanted := "it is on cpu for now; loading it on a device that its manifest prefers failed, and is tried again: "
+			wanted := "it is on cpu for now; loading it on a device that its manifest prefers failed, and is tried " +
+				"again: "
 			if !strings.HasPrefix(v.Scarce, wanted) || !strings.Contains(v.Scarce, cause.Error()) {
 				t.Errorf("%s: scarce %q", name, v.Scarce)
 			}
@@ -204,8 +215,8 @@ func TestRaisingFails(t *testing.T) {
 	}
 }
 
-// TestUnknownRoomIsNone for what waits for room: a driver that does not answer any more makes none. What waits is looked at again and
-// again, and what is said of it follows, but not at each look.
+// TestUnknownRoomIsNone for what waits for room: a driver that does not answer any more makes none. What waits is
+// looked at again and again, and what is said of it follows, but not at each look.
 func TestUnknownRoomIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
@@ -222,7 +233,8 @@ func TestUnknownRoomIsNone(t *testing.T) {
 		m.mu.Unlock()
 		time.Sleep(10 * time.Minute)
 		w.on("m", 1, "cpu")
-		const want = "it needs about 1.0 MiB: gpu: it had no room when its free memory was known last, which it is not now"
+		const want = "it needs about 1.0 MiB: gpu: it had no room when its free memory was known last, which it is " +
+			"not now"
 		if got := w.version("m", 1).Scarce; tried != 0 || !strings.HasSuffix(got, want) {
 			t.Errorf("tried %d times; scarce %q", tried, got)
 		}
@@ -233,7 +245,8 @@ func TestUnknownRoomIsNone(t *testing.T) {
 			m.room("gpu", int64(1-i%2*2)<<19)
 		}
 		got, is := strings.CutSuffix(w.version("m", 1).Scarce, " MiB free")
-		if !is || !strings.HasSuffix(got, "it needs about 1.0 MiB: gpu has 0.0") && !strings.HasSuffix(got, "it needs about 1.0 MiB: gpu has 0.5") {
+		if !is || !strings.HasSuffix(got, "it needs about 1.0 MiB: gpu has 0.0") &&
+			!strings.HasSuffix(got, "it needs about 1.0 MiB: gpu has 0.5") {
 			t.Errorf("scarce %q", got)
 		}
 		if n := w.Snapshot().Revision - before; n == 0 || n > 10 {
@@ -245,8 +258,8 @@ func TestUnknownRoomIsNone(t *testing.T) {
 	})
 }
 
-// TestRoomThatIsTakenMeanwhile: a device that had room when it was looked at, and none a moment later, has none as long as no more is
-// known.
+// TestRoomThatIsTakenMeanwhile: a device that had room when it was looked at, and none a moment later, has none as long
+// as no more is known.
 func TestRoomThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := []int64{0, 1 << 30, 0} // at the load, the look, and the move; then nobody knows
@@ -270,10 +283,12 @@ func TestRoomThatIsTakenMeanwhile(t *testing.T) {
 	})
 }
 
-// TestMovingNeedsTheBudgetTwice: that it does not hold the version twice is no failure, so that it moves soon after it does.
+// TestMovingNeedsTheBudgetTwice: that it does not hold the version twice is no failure, so that it moves soon after it
+// does.
 func TestMovingNeedsTheBudgetTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"}, func(c *host.Config) { c.MemoryBudget = 2 << 20 })
+		w, m := newFleetOf(t, time.Millisecond, []string{"gpu", "cpu"},
+			func(c *host.Config) { c.MemoryBudget = 2 << 20 })
 		m.room("gpu", 0)
 		w.add("m", 1, m.open, tiny)
 		w.load("m")
@@ -300,7 +315,8 @@ func TestMovingNeedsTheBudgetTwice(t *testing.T) {
 	})
 }
 
-// TestLookingAboveHoldsUpNothing: a driver that takes its time is asked once for all that wait, and by nobody who has something else to do.
+// TestLookingAboveHoldsUpNothing: a driver that takes its time is asked once for all that wait, and by nobody who has
+// something else to do.
 func TestLookingAboveHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -478,7 +494,8 @@ func TestReplicasMoveOneByOne(t *testing.T) {
 		m.room("b", 1<<20)
 		time.Sleep(7 * time.Second)
 		w.on("m", 1, "b", "cpu")
-		const want = "it is on cpu for now, and moves when a device that its manifest prefers has room for it; it needs about 1.0 MiB"
+		const want = "it is on cpu for now, and moves when a device that its manifest prefers has room for it; it " +
+			"needs about 1.0 MiB"
 		if got := w.version("m", 1).Scarce; got != want+" on a" {
 			t.Errorf("scarce %q", got)
 		}

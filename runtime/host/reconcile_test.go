@@ -33,7 +33,8 @@ func (w *world) change(name string, change func(*modelrepo.Model)) {
 // choose has the policy select some of a model's versions.
 func (w *world) choose(name string, numbers ...int64) {
 	w.change(name, func(m *modelrepo.Model) {
-		m.Selected = slices.DeleteFunc(slices.Clone(m.Versions), func(v modelrepo.Version) bool { return !slices.Contains(numbers, v.Number) })
+		m.Selected = slices.DeleteFunc(slices.Clone(m.Versions),
+			func(v modelrepo.Version) bool { return !slices.Contains(numbers, v.Number) })
 	})
 }
 
@@ -191,8 +192,8 @@ func TestABadNewVersionLeavesTheOldOneServing(t *testing.T) {
 	}
 }
 
-// TestFilesReplacedUnderTheSameNumber: the new ones take over when they are proven; until then, and if they are bad, the old ones
-// answer. Whoever holds what was published before is answered all the same.
+// TestFilesReplacedUnderTheSameNumber: the new ones take over when they are proven; until then, and if they are bad,
+// the old ones answer. Whoever holds what was published before is answered all the same.
 func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	w := newWorld(t, 1)
 	old := times(1)
@@ -267,8 +268,8 @@ func TestAFaultyManifestTakesNothingDown(t *testing.T) {
 	}
 }
 
-// TestARemovedModelDrains: what it accepted is answered, and then it is gone. A repository that is empty altogether is more
-// likely one that is not mounted.
+// TestARemovedModelDrains: what it accepted is answered, and then it is gone. A repository that is empty altogether is
+// more likely one that is not mounted.
 func TestARemovedModelDrains(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(2)
@@ -331,7 +332,8 @@ func TestReconcileEndsWithItsContext(t *testing.T) {
 	w.states("m/1 ready", "m/2 ready")
 }
 
-// TestASlowModelHoldsUpNoOther: while it loads, listings are followed for the others, and then the newest of them for itself.
+// TestASlowModelHoldsUpNoOther: while it loads, listings are followed for the others, and then the newest of them for
+// itself.
 func TestASlowModelHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -352,7 +354,10 @@ func TestASlowModelHoldsUpNoOther(t *testing.T) {
 			w.choose("slow", n)
 			w.Follow(w.listing)
 			synctest.Wait()
-			w.states([]string{fmt.Sprintf("quick/%d ready", n), "slow/1 loading", "slow/2 loading", "slow/3 loading"}[:n+1]...)
+			w.states([]string{
+				fmt.Sprintf("quick/%d ready", n), "slow/1 loading", "slow/2 loading",
+				"slow/3 loading",
+			}[:n+1]...)
 		}
 		close(goOn)
 		if err := w.Settled(t.Context()); err != nil {

@@ -30,7 +30,8 @@ type reference struct {
 
 // datatypes are the element types in the spelling of the Open Inference Protocol.
 var datatypes = map[string]tensor.DType{
-	"FP16": tensor.Float16, "FP32": tensor.Float32, "INT32": tensor.Int32, "INT64": tensor.Int64, "BYTES": tensor.String,
+	"FP16": tensor.Float16, "FP32": tensor.Float32, "INT32": tensor.Int32, "INT64": tensor.Int64,
+	"BYTES": tensor.String,
 }
 
 // calls turns the cases into calls of v and the answers that they should have, by output.
@@ -39,13 +40,19 @@ func (r *reference) calls(t *testing.T, v *catalog.Version) (calls []catalog.Cal
 		inputs := make([]tensor.Tensor, len(v.Signature.Inputs))
 		outputs := make([]tensor.Tensor, len(v.Signature.Outputs))
 		for _, in := range c.Inputs {
-			inputs[v.Signature.Input(in.Name)] = tensor.Tensor{DType: datatypes[in.Datatype], Shape: in.Shape, Data: in.Data}
+			inputs[v.Signature.Input(in.Name)] = tensor.Tensor{
+				DType: datatypes[in.Datatype], Shape: in.Shape,
+				Data: in.Data,
+			}
 			if in.Strings != nil {
 				inputs[v.Signature.Input(in.Name)] = words(in.Shape, in.Strings...)
 			}
 		}
 		for _, out := range c.Outputs {
-			outputs[v.Signature.Output(out.Name)] = tensor.Tensor{DType: datatypes[out.Datatype], Shape: out.Shape, Data: out.Data}
+			outputs[v.Signature.Output(out.Name)] = tensor.Tensor{
+				DType: datatypes[out.Datatype], Shape: out.Shape,
+				Data: out.Data,
+			}
 		}
 		rows, err := v.Signature.Rows(inputs)
 		if err != nil {
@@ -60,7 +67,8 @@ func (r *reference) calls(t *testing.T, v *catalog.Version) (calls []catalog.Cal
 func agree(got, want []tensor.Tensor) error {
 	for i := range want {
 		if got[i].DType != want[i].DType || !slices.Equal(got[i].Shape, want[i].Shape) {
-			return fmt.Errorf("output %d is %v %v, want %v %v", i, got[i].DType, got[i].Shape, want[i].DType, want[i].Shape)
+			return fmt.Errorf("output %d is %v %v, want %v %v", i, got[i].DType, got[i].Shape, want[i].DType,
+				want[i].Shape)
 		}
 		if want[i].DType != tensor.Float32 && want[i].DType != tensor.Float16 {
 			if string(got[i].Data) != string(want[i].Data) {
@@ -99,8 +107,8 @@ func halves(t tensor.Tensor) []float32 {
 	return out
 }
 
-// TestReferenceModels loads every model that has recorded answers, all of them at once, and asks each alone and then in a crowd
-// that mixes its cases.
+// TestReferenceModels loads every model that has recorded answers, all of them at once, and asks each alone and then in
+// a crowd that mixes its cases.
 func TestReferenceModels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -180,11 +188,13 @@ func TestReferenceModels(t *testing.T) {
 	}
 }
 
-// offerLocale makes the locale that ONNX Runtime's StringNormalizer wants, where the system has the means but not the locale.
+// offerLocale makes the locale that ONNX Runtime's StringNormalizer wants, where the system has the means but not the
+// locale.
 func offerLocale(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := exec.CommandContext(t.Context(), "localedef", "-i", "en_US", "-f", "UTF-8", filepath.Join(dir, "en_US.UTF-8")).Run(); err != nil {
+	if err := exec.CommandContext(t.Context(), "localedef", "-i", "en_US", "-f",
+		"UTF-8", filepath.Join(dir, "en_US.UTF-8")).Run(); err != nil {
 		t.Logf("no locale en_US.UTF-8 can be made here (Debian has what is needed in the package locales): %v", err)
 		return
 	}

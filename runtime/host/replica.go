@@ -17,8 +17,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// replica is a version on one device, where it is a version of the scheduler by itself. Its fields are set before it is first added
-// to the scheduler, except where they say so.
+// replica is a version on one device, where it is a version of the scheduler by itself. Its fields are set before it is
+// first added to the scheduler, except where they say so.
 type replica struct {
 	*version
 	key    residency.ReplicaID // that residency speaks of it by, once it is enlisted
@@ -31,17 +31,20 @@ type replica struct {
 	memory *fleet.Holding
 
 	said *tensor.Signature // by its engine
-	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its proof said. Set when
-	// it is admitted.
+	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its
+	// proof said. Set when it is admitted.
 	signature, bare *tensor.Signature
 	verdict         proof.Verdict
-	proof           int64 // which one of the version's it rests on: what is found later of an earlier one says nothing of this
-	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is moved.
+	// which one of the version's it rests on: what is found later of an earlier one says nothing of this
+	proof int64
+	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is
+	// moved.
 	seats *atomic.Int32
 	gone  atomic.Bool // what it holds was given back
 
-	// pending is the device time that its unanswered requests are expected to take, and perRow what a row took lately; used and
-	// refused are what its requests took, and how many were refused, since the latest tick. Times are nanoseconds.
+	// pending is the device time that its unanswered requests are expected to take, and perRow what a row took lately;
+	// used and refused are what its requests took, and how many were refused, since the latest tick. Times are
+	// nanoseconds.
 	pending, perRow, used, refused atomic.Int64
 }
 
@@ -53,8 +56,8 @@ func (v *version) list() []*replica {
 	return nil
 }
 
-// pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It is a guess:
-// each device is taken to answer in the order of arrival.
+// pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It
+// is a guess: each device is taken to answer in the order of arrival.
 func (v *version) pick(rows int) (best *replica) {
 	least := int64(0)
 	for _, r := range v.list() {
@@ -69,8 +72,8 @@ func (v *version) pick(rows int) (best *replica) {
 	return best
 }
 
-// expects returns the device time that so many rows are expected to take. It is never 0, so that requests of unknown cost are
-// counted at least.
+// expects returns the device time that so many rows are expected to take. It is never 0, so that requests of unknown
+// cost are counted at least.
 func (r *replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
 
 // await adds to the device time that is waited for, or takes away.
@@ -82,7 +85,8 @@ func (r *replica) await(expected int64) {
 // learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
 const learning = 8
 
-// account notes how a task ended that was expected to take so much device time. typical: requests as they are asked cost as much.
+// account notes how a task ended that was expected to take so much device time. typical: requests as they are asked
+// cost as much.
 func (r *replica) account(t *sharedsched.Task, expected int64, typical bool, o *sharedsched.Outcome, err error) {
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {
@@ -104,7 +108,8 @@ func (r *replica) account(t *sharedsched.Task, expected int64, typical bool, o *
 	r.perRow.Store(now)
 }
 
-// waiting returns the device time that the version's own unanswered requests are expected to take, on the replica with the least.
+// waiting returns the device time that the version's own unanswered requests are expected to take, on the replica with
+// the least.
 func (v *version) waiting() time.Duration {
 	least := int64(-1)
 	for _, r := range v.list() {
@@ -118,7 +123,8 @@ func (v *version) waiting() time.Duration {
 // change gives the version other replicas. The caller holds Host.mu, or the version is not published yet.
 func (v *version) change(to []*replica) {
 	for _, r := range v.list() {
-		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) { // else it was only moved
+		// else it was only moved
+		if !slices.ContainsFunc(to, func(other *replica) bool { return other.seats == r.seats }) {
 			v.graphs.left = append(v.graphs.left, r.unit.Meter)
 		}
 	}

@@ -27,7 +27,8 @@ func replicated(n modelrepo.Replicas) func(*modelrepo.Manifest) {
 	}
 }
 
-// TestReplicasShareTheRequests: each on the device where it is expected to be answered first, so that two devices answer twice as much.
+// TestReplicasShareTheRequests: each on the device where it is expected to be answered first, so that two devices
+// answer twice as much.
 func TestReplicasShareTheRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
@@ -63,7 +64,8 @@ func TestReplicasShareTheRequests(t *testing.T) {
 		}
 		f.want(map[string]int{"": 20})
 		if took := m.runs(); took["a"] != 10 || took["b"] != 10 || w.version("other", 1).Device != "a" {
-			t.Errorf("the devices ran %v, and other is on %s; want it on a, and all of m on b", took, w.version("other", 1).Device)
+			t.Errorf("the devices ran %v, and other is on %s; want it on a, and all of m on b", took,
+				w.version("other", 1).Device)
 		}
 	})
 }
@@ -95,7 +97,8 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 3 })
 		w.load("m")
 		w.on("m", 1, "a", "b") // the processor is the last resort only
-		if got := w.version("m", 1).Scarce; got != `2 of 3 replicas: there is no further device for model "m" version 1, which is on a and b already; name more of them in --devices, or set replicas to 2 in the model's model.yaml` {
+		if got := w.version("m",
+			1).Scarce; got != `2 of 3 replicas: there is no further device for model "m" version 1, which is on a and b already; name more of them in --devices, or set replicas to 2 in the model's model.yaml` {
 			t.Errorf("scarce: %q", got)
 		}
 		before := w.Snapshot().Revision
@@ -204,8 +207,8 @@ func TestAFixedNumberOfReplicas(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicas: one more when requests are refused or much waits for seconds, and another device is idle enough; one fewer
-// after a long quiet time.
+// TestAutomaticReplicas: one more when requests are refused or much waits for seconds, and another device is idle
+// enough; one fewer after a long quiet time.
 func TestAutomaticReplicas(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -266,8 +269,8 @@ func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasOfTwoLanes: what runs side by side on a device shares its time, so that a version that would take all of the
-// time of one keeps a second.
+// TestAutomaticReplicasOfTwoLanes: what runs side by side on a device shares its time, so that a version that would
+// take all of the time of one keeps a second.
 func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 10*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
@@ -290,7 +293,8 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the version.
+// TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the
+// version.
 func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
@@ -334,7 +338,8 @@ func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 	})
 }
 
-// TestAReplicaThatIsNotWantedAnyMore is not said to be missing, also where there was no second attempt, because the other device is busy.
+// TestAReplicaThatIsNotWantedAnyMore is not said to be missing, also where there was no second attempt, because the
+// other device is busy.
 func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
@@ -360,7 +365,8 @@ func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 		}()
 		time.Sleep(65 * time.Second)
 		if w.version("m", 1).Scarce == "" || w.logs.logged(scarce) != 1 {
-			t.Errorf("scarce %q, logged %d times; want it missed, and tried once", w.version("m", 1).Scarce, w.logs.logged(scarce))
+			t.Errorf("scarce %q, logged %d times; want it missed, and tried once", w.version("m", 1).Scarce,
+				w.logs.logged(scarce))
 		}
 		stop()
 		time.Sleep(3 * time.Second)
@@ -371,7 +377,8 @@ func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 	})
 }
 
-// TestRequestsOfAReplicaThatIsTakenAway: what it accepted it answers, and it inherits nothing of the callers who come later.
+// TestRequestsOfAReplicaThatIsTakenAway: what it accepted it answers, and it inherits nothing of the callers who come
+// later.
 func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
@@ -422,7 +429,8 @@ func (c *counting) Stats() engine.Stats {
 	return engine.Stats{Graphs: engine.Graphs{Known: true, Replayed: 10 * n, Eager: 3 * n, Failures: n}}
 }
 
-// TestGraphCountersNeverFall: neither when a replica goes, while it answers the last it accepted and later, nor when one is moved.
+// TestGraphCountersNeverFall: neither when a replica goes, while it answers the last it accepted and later, nor when
+// one is moved.
 func TestGraphCountersNeverFall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")

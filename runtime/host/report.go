@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// report logs what is wrong with the repository itself, each fault once until it changes. The caller holds Host.following.
+// report logs what is wrong with the repository itself, each fault once until it changes. The caller holds
+// Host.following.
 func (h *Host) report(l modelrepo.Listing) {
 	faults := map[string]string{}
 	isNews := func(path string, err error) bool {
@@ -31,7 +32,8 @@ func (h *Host) report(l modelrepo.Listing) {
 	for _, m := range l.Models {
 		report(m.Dir, m.Err, "model", m.Name)
 		if isNews(m.ManifestPath, m.Missing) {
-			h.log.Warn("model.yaml names what is not there", "model", m.Name, "path", m.ManifestPath, "cause", m.Missing)
+			h.log.Warn("model.yaml names what is not there", "model", m.Name, "path", m.ManifestPath,
+				"cause", m.Missing)
 		}
 		for _, v := range m.Versions {
 			report(v.Dir, v.Err, "model", m.Name, "version", v.Number)

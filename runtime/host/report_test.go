@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestWhatIsMissingIsToldOnce: the log tells of a version that the manifest names in vain, again when that changes, and the others
-// are served.
+// TestWhatIsMissingIsToldOnce: the log tells of a version that the manifest names in vain, again when that changes, and
+// the others are served.
 func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)
@@ -43,11 +43,15 @@ func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestSlotsWithoutWeightAnswer: traffic of which only such a slot is ready stays in force until what is to follow it is ready.
+// TestSlotsWithoutWeightAnswer: traffic of which only such a slot is ready stays in force until what is to follow it is
+// ready.
 func TestSlotsWithoutWeightAnswer(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, errors.New("broken"), func(m *modelrepo.Manifest) {
-		m.Traffic = &modelrepo.Traffic{Split: []modelrepo.SplitEntry{{Slot: "a", Version: 1, Weight: 1}, {Slot: "b", Version: 2}}}
+		m.Traffic = &modelrepo.Traffic{Split: []modelrepo.SplitEntry{
+			{Slot: "a", Version: 1, Weight: 1},
+			{Slot: "b", Version: 2},
+		}}
 	})
 	w.add("m", 2, times(2), nil)
 	w.reconcile()

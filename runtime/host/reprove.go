@@ -13,16 +13,19 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that serves is
-// proven anew beside its requests, under another number in the scheduler, and that one takes the place of the first.
+// A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that
+// serves is proven anew beside its requests, under another number in the scheduler, and that one takes the place of the
+// first.
 
-// needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings now, and was proven by
-// another manifest.
+// needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings
+// now, and was proven by another manifest.
 func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
 	a, b := &proven.Batching, &to.Batching
-	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize || b.MaxBatchCost > a.MaxBatchCost ||
+	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize ||
+		b.MaxBatchCost > a.MaxBatchCost ||
 		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
-		slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
+		slices.ContainsFunc(v.list(),
+			func(r *replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
 // sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
@@ -35,8 +38,8 @@ func sameRows(a, b *tensor.Signature) bool {
 	return slices.EqualFunc(a.Inputs, b.Inputs, func(x, y tensor.Spec) bool { return x.BatchDim == y.BatchDim })
 }
 
-// reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by place; they are not
-// in batching yet. After an error there are none.
+// reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by
+// place; they are not in batching yet. After an error there are none.
 func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (map[*replica]*replica, error) {
 	moved := map[*replica]*replica{}
 	release := hold(ctx, h.proving)
@@ -67,7 +70,8 @@ func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (
 	return moved, nil
 }
 
-// errOtherRows says that requests to what was proven anew have other rows than those to what serves, so that it cannot take its place.
+// errOtherRows says that requests to what was proven anew have other rows than those to what serves, so that it cannot
+// take its place.
 var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
 
 // reproveReplica is reprove for one of them; nil if its device was lost meanwhile.

@@ -11,8 +11,9 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// drainVersion waits until a version has answered what it accepted, on all its replicas, and gives back what these hold. One that does
-// not drain because its device is lost is not waited for: it is being retired in the background, whenever that ends.
+// drainVersion waits until a version has answered what it accepted, on all its replicas, and gives back what these
+// hold. One that does not drain because its device is lost is not waited for: it is being retired in the background,
+// whenever that ends.
 func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*replica) {
 	done := residency.Drained{Model: e.Model, Number: e.Number}
 	for _, r := range all {
@@ -57,8 +58,8 @@ func (h *Host) forget(all []*replica) {
 	}
 }
 
-// drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx or
-// fleet.ErrLeftBehind, wrapped. It may be called again, and from several goroutines.
+// drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx
+// or fleet.ErrLeftBehind, wrapped. It may be called again, and from several goroutines.
 func (h *Host) drain(ctx context.Context, r *replica) error {
 	err := r.device.During(ctx, func(ctx context.Context) error { return h.sched.RemoveVersion(ctx, r.id) }, nil)
 	if errors.Is(err, fleet.ErrLeftBehind) {
@@ -67,8 +68,8 @@ func (h *Host) drain(ctx context.Context, r *replica) error {
 	return err
 }
 
-// release gives back what a replica holds that has drained, unless it was moved in the scheduler and is still used from its other place.
-// It may be called again, and from several goroutines.
+// release gives back what a replica holds that has drained, unless it was moved in the scheduler and is still used from
+// its other place. It may be called again, and from several goroutines.
 func (h *Host) release(r *replica) error {
 	if !r.gone.CompareAndSwap(false, true) {
 		return nil
@@ -78,8 +79,8 @@ func (h *Host) release(r *replica) error {
 	return h.vacate(r)
 }
 
-// sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use: without a seat taken,
-// it was given back, since the device was lost.
+// sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use:
+// without a seat taken, it was given back, since the device was lost.
 func (r *replica) sit() bool {
 	for {
 		taken := r.seats.Load()
@@ -106,8 +107,8 @@ func (h *Host) vacate(r *replica) error {
 	return closed
 }
 
-// finish retires a replica that is not published any more, however long that takes. Its requests may take their time, in which others
-// can be loaded; its memory counts until then. What has not drained when ctx ends is left to Close.
+// finish retires a replica that is not published any more, however long that takes. Its requests may take their time,
+// in which others can be loaded; its memory counts until then. What has not drained when ctx ends is left to Close.
 func (h *Host) finish(ctx context.Context, r *replica) {
 	err := h.sched.RemoveVersion(ctx, r.id)
 	if err == nil {
@@ -129,8 +130,8 @@ func (h *Host) memoryFreed() {
 	rest()
 }
 
-// abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not wait for its session,
-// which may take long to close or never do.
+// abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not
+// wait for its session, which may take long to close or never do.
 func (h *Host) abandon(r *replica) {
 	h.memory.Give(r.memory)
 	h.sched.Expel(r.id)
@@ -140,7 +141,8 @@ func (h *Host) abandon(r *replica) {
 // tellUnclean logs that something of a version was not closed cleanly, if err says so.
 func (h *Host) tellUnclean(v *version, on *fleet.Device, err error) {
 	if err != nil {
-		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.Name, "cause", err)
+		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.Name,
+			"cause", err)
 	}
 }
 
@@ -168,7 +170,8 @@ func (h *Host) finishNow(ctx context.Context, r *replica) {
 	h.closing(err)
 }
 
-// closeAll unloads every version side by side, and closes those that were replaced. The host is closed, and nothing is being loaded.
+// closeAll unloads every version side by side, and closes those that were replaced. The host is closed, and nothing is
+// being loaded.
 func (h *Host) closeAll(ctx context.Context) error {
 	var (
 		wg   sync.WaitGroup

@@ -97,7 +97,8 @@ func TestAnUnloadThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestARefusedUnloadKeepsTheLoadByHand: an unload that is refused because a label names the version by now changes nothing.
+// TestARefusedUnloadKeepsTheLoadByHand: an unload that is refused because a label names the version by now changes
+// nothing.
 func TestARefusedUnloadKeepsTheLoadByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 )
 
-// TestBackoff: what fails is tried again after ever longer times, at once when its files change, and no more once it is ready.
+// TestBackoff: what fails is tried again after ever longer times, at once when its files change, and no more once it is
+// ready.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -40,7 +41,8 @@ func TestBackoff(t *testing.T) {
 		if n := len(attempts); n < 16 || n > 24 {
 			t.Errorf("%d attempts in an hour", n)
 		}
-		if cause := w.version("m", 2).Cause; !strings.Contains(cause, fmt.Sprintf("cut short (attempt %d, next in ", len(attempts))) {
+		if cause := w.version("m", 2).Cause; !strings.Contains(cause,
+			fmt.Sprintf("cut short (attempt %d, next in ", len(attempts))) {
 			t.Errorf("after %d attempts: cause %q", len(attempts), cause)
 		}
 		if n := w.Counts().LoadFailures; n != uint64(len(attempts)) {
@@ -52,7 +54,8 @@ func TestBackoff(t *testing.T) {
 		w.put("m", 2, failing, "second")
 		w.reconcile()
 		if len(attempts) != before+1 || w.version("m", 2).Cause != "cut short" {
-			t.Errorf("%d attempts at once after the files changed, cause %q", len(attempts)-before, w.version("m", 2).Cause)
+			t.Errorf("%d attempts at once after the files changed, cause %q", len(attempts)-before,
+				w.version("m", 2).Cause)
 		}
 		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file beside it had come
 		time.Sleep(2 * time.Second)
@@ -117,8 +120,8 @@ func TestTryOnce(t *testing.T) {
 	})
 }
 
-// TestTheNextInLineIsTriedAtOnce: what failed to take the place of a version that served does not wait for its turn once that is lost,
-// whether it lies under the same number or under another.
+// TestTheNextInLineIsTriedAtOnce: what failed to take the place of a version that served does not wait for its turn
+// once that is lost, whether it lies under the same number or under another.
 func TestTheNextInLineIsTriedAtOnce(t *testing.T) {
 	for what, next := range map[string]func(*world, any){
 		"new files": func(w *world, engine any) { w.put("m", 1, engine, "second") },

@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestDearRowsRunOneByOne: where one row takes more than an execution may, a request of several is run row by row, if rows do not influence
-// each other, and else as it comes.
+// TestDearRowsRunOneByOne: where one row takes more than an execution may, a request of several is run row by row, if
+// rows do not influence each other, and else as it comes.
 func TestDearRowsRunOneByOne(t *testing.T) {
 	dear := func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) }
 	for name, test := range map[string]struct {
@@ -24,9 +24,24 @@ func TestDearRowsRunOneByOne(t *testing.T) {
 		proof  catalog.Proof
 		reason string
 	}{
-		"independent":        {slowly(perRow(2, double)), nil, []int{1, 1, 1, 1, 1}, catalog.ProofExamples, "so its rows are run one by one; they are proven independent by examples"},
-		"meddling":           {slowly(overRows(2, func(rows [][]float32) error { rows[0][0] += rows[len(rows)-1][1]; return nil })), nil, []int{5}, catalog.ProofNone, "not proven independent: output \"y\" of a row differs by"},
-		"two are the fewest": {slowly(perRow(2, double)), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{2, 4} }, []int{2, 2, 2}, catalog.ProofExamples, "run one by one"},
+		"independent": {
+			slowly(perRow(2, double)), nil,
+			[]int{1, 1, 1, 1, 1},
+			catalog.ProofExamples,
+			"so its rows are run one by one; they are proven independent by examples",
+		},
+		"meddling": {
+			slowly(
+				overRows(2, func(rows [][]float32) error { rows[0][0] += rows[len(rows)-1][1]; return nil })), nil,
+			[]int{5},
+			catalog.ProofNone, "not proven independent: output \"y\" of a row differs by",
+		},
+		"two are the fewest": {
+			slowly(perRow(2, double)),
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{2, 4} },
+			[]int{2, 2, 2},
+			catalog.ProofExamples, "run one by one",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1)
@@ -37,7 +52,8 @@ func TestDearRowsRunOneByOne(t *testing.T) {
 				}
 			})
 			v := w.load("m")
-			if b := v.Batching; v.State != catalog.Ready || b.Proof != test.proof || !strings.Contains(b.Reason, test.reason) {
+			if b := v.Batching; v.State != catalog.Ready || b.Proof != test.proof ||
+				!strings.Contains(b.Reason, test.reason) {
 				t.Errorf("state %v %s: by %q: %s", v.State, v.Cause, b.Proof, b.Reason)
 			}
 			test.model.forget()
@@ -59,8 +75,8 @@ func TestDearRowsRunOneByOne(t *testing.T) {
 	}
 }
 
-// TestValuesThatRowsAreSplitFor: a request whose value is proven is split where an execution may have fewer rows than it: one, where one
-// takes more than an execution may.
+// TestValuesThatRowsAreSplitFor: a request whose value is proven is split where an execution may have fewer rows than
+// it: one, where one takes more than an execution may.
 func TestValuesThatRowsAreSplitFor(t *testing.T) {
 	meet := func(mode int64) bool { return mode == 4242 }
 	for name, test := range map[string]struct {
@@ -72,11 +88,13 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 		}, []int{1, 1, 1, 1, 1}},
 		"two rows at most": {func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }, []int{2, 2, 1}},
 		"dear, and two fewest": {func(m *modelrepo.Manifest) {
-			m.Batching.MaxBatchCost, m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = config.Duration(500*time.Microsecond), 4, []int{2, 4}
+			m.Batching.MaxBatchCost, m.Batching.MaxBatchSize,
+				m.Batching.AllowedBatchSizes = config.Duration(500*time.Microsecond), 4, []int{2, 4}
 		}, []int{2, 2, 2}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
+			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)},
+				func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
 			run := f.run
 			f.run = func(b *tensor.Batch) error {
 				time.Sleep(time.Duration(b.Inputs[0].Shape[0]) * time.Millisecond)
@@ -107,7 +125,8 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 					t.Errorf("%s: mode %d: executions of %v rows, want %v", name, mode, runs, want)
 				}
 			}
-			if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `taken out of batching: with what a request brought for "mode"`) {
+			if b := w.version("m", 1).Batching; !strings.Contains(b.Reason,
+				`taken out of batching: with what a request brought for "mode"`) {
 				t.Errorf("%s: %s", name, b.Reason)
 			}
 		})

@@ -54,7 +54,8 @@ func filtered(calls []*catalog.Call, errs []error) (all []any) {
 	return all
 }
 
-// TestABatchWhoseOutputsDoNotHaveItsRows: each of its requests is run by itself and gets what that gives, and no further batch is formed.
+// TestABatchWhoseOutputsDoNotHaveItsRows: each of its requests is run by itself and gets what that gives, and no
+// further batch is formed.
 func TestABatchWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 	nan := float32(0)
 	nan /= nan
@@ -67,9 +68,23 @@ func TestABatchWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 		runs   []int
 		joined bool // batches are formed as before
 	}{
-		{"one is filtered", [][]float32{{1}, {-200}, {3}, {4, -300, 6}}, 0, patient, []any{[]float32{2}, []float32{}, []float32{6}, []float32{8, 12}}, []int{6, 1, 1, 1, 3}, false},
+		{
+			"one is filtered",
+			[][]float32{{1}, {-200}, {3}, {4, -300, 6}},
+			0, patient,
+			[]any{[]float32{2}, []float32{}, []float32{6}, []float32{8, 12}},
+			[]int{6, 1, 1, 1, 3},
+			false,
+		},
 		{"with padding", [][]float32{{-200}}, 4, patient, []any{[]float32{}}, []int{4, 1}, false},
-		{"one fails, which hides that", [][]float32{{1}, {2}, {nan}, {-200}}, 0, patient, []any{[]float32{2}, []float32{4}, "alone", []float32{}}, []int{4, 2, 1, 1}, true},
+		{
+			"one fails, which hides that",
+			[][]float32{{1}, {2}, {nan}, {-200}},
+			0, patient,
+			[]any{[]float32{2}, []float32{4}, "alone", []float32{}},
+			[]int{4, 2, 1, 1},
+			true,
+		},
 		{
 			"one fails beside one that is filtered",
 			[][]float32{{1}, {-200}, {nan}, {4}},
@@ -123,12 +138,14 @@ func TestHalvesWhoseOutputsDoNotHaveTheirRows(t *testing.T) {
 	}
 	calls := []*catalog.Call{ask(nil, 1, 1), ask(nil, 1, 2), ask(nil, 1, -200), ask(nil, 1, 4)}
 	errs, _ := b.together(0, calls)
-	if diff := cmp.Diff([]any{[]float32{2}, []float32{4}, []float32{}, []float32{8}}, filtered(calls, errs)); diff != "" {
+	if diff := cmp.Diff([]any{[]float32{2}, []float32{4}, []float32{}, []float32{8}},
+		filtered(calls, errs)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 }
 
-// TestASplitRequestWhoseOutputsDoNotHaveItsRows is run as a whole, once, whichever of its parts shows it; so is what else was with it.
+// TestASplitRequestWhoseOutputsDoNotHaveItsRows is run as a whole, once, whichever of its parts shows it; so is what
+// else was with it.
 func TestASplitRequestWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 	for filters := range 10 {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +177,9 @@ func TestASplitRequestWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 				t.Errorf("row %d is filtered: rows of each run (-want +got):\n%s", filters, diff)
 			}
 			synctest.Wait()
-			if b := w.version("m", 1).Batching; b.Batched || !strings.Contains(b.Reason, `taken out of batching: in a batch of requests output "y" has the shape [`) {
+			if b := w.version("m", 1).Batching; b.Batched ||
+				!strings.Contains(b.Reason,
+					`taken out of batching: in a batch of requests output "y" has the shape [`) {
 				t.Errorf("published %+v", b)
 			}
 		})

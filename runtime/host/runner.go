@@ -37,7 +37,8 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
 	for {
 		outcome, err := t.host.submit(ctx, t.replica, j)
-		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is && refusal.Reason == sharedsched.RefusedQueueFull {
+		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&
+			refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
 				// It is larger than all that may ever wait, which for a proof is a limit of memory like others.
 				full := &engine.Error{Kind: engine.OutOfMemory, Err: refusal}

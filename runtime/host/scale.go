@@ -15,8 +15,8 @@ const (
 	lookAboveEvery = 5 * time.Second
 )
 
-// watchLoad looks at the load of the devices, and for room on better ones, until the host is closed. It is started with the first version
-// that may be on several.
+// watchLoad looks at the load of the devices, and for room on better ones, until the host is closed. It is started with
+// the first version that may be on several.
 func (h *Host) watchLoad() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +36,8 @@ func (h *Host) watchLoad() {
 	})
 }
 
-// every has something looked at again and again until the host is closed, and tells it what time passed since the look before.
+// every has something looked at again and again until the host is closed, and tells it what time passed since the look
+// before.
 func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()

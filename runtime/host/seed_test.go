@@ -16,7 +16,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package states.
+// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package
+// states.
 
 // behind makes the first call occupy the device until all others wait, and returns when all were answered.
 func behind(t *testing.T, w *world, v *valve, first *catalog.Call, others ...*catalog.Call) {
@@ -81,7 +82,10 @@ func TestOutputsAskedForDoNotPartRequests(t *testing.T) {
 	version := w.load("m")
 	f.forget()
 	say := func(wanted []int, word string) *catalog.Call {
-		return &catalog.Call{Version: version, Rows: 1, Inputs: []tensor.Tensor{words(tensor.Shape{1, 2}, word, word)}, Wanted: wanted}
+		return &catalog.Call{
+			Version: version, Rows: 1, Inputs: []tensor.Tensor{words(tensor.Shape{1, 2}, word, word)},
+			Wanted: wanted,
+		}
 	}
 	all, one, other := say(nil, "a"), say([]int{1}, "b"), say([]int{1, 0}, "c")
 	behind(t, w, v, say(nil, "x"), all, one, other)
@@ -102,8 +106,8 @@ func TestOutputsAskedForDoNotPartRequests(t *testing.T) {
 	}
 }
 
-// TestShapesThatDifferAreExecutedApart: where no lengths are configured, requests whose rows differ in shape wait side by side and
-// each is answered, in its own shape.
+// TestShapesThatDifferAreExecutedApart: where no lengths are configured, requests whose rows differ in shape wait side
+// by side and each is answered, in its own shape.
 func TestShapesThatDifferAreExecutedApart(t *testing.T) {
 	f := eachRow(doubled)
 	v := withValve(f)
@@ -120,7 +124,9 @@ func TestShapesThatDifferAreExecutedApart(t *testing.T) {
 		call *catalog.Call
 		want tensor.Tensor
 	}{
-		{short, floats(tensor.Shape{1, 2}, 2, 4)}, {long, floats(tensor.Shape{1, 3}, 6, 8, 10)}, {too, floats(tensor.Shape{1, 2}, 12, 14)},
+		{short, floats(tensor.Shape{1, 2}, 2, 4)},
+		{long, floats(tensor.Shape{1, 3}, 6, 8, 10)},
+		{too, floats(tensor.Shape{1, 2}, 12, 14)},
 	} {
 		if diff := cmp.Diff([]tensor.Tensor{c.want}, c.call.Results); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -128,8 +134,8 @@ func TestShapesThatDifferAreExecutedApart(t *testing.T) {
 	}
 }
 
-// TestOneResultForTwoRequests: a model that gives fewer rows than it was given answers nobody with another's row. Its requests are run
-// one by one.
+// TestOneResultForTwoRequests: a model that gives fewer rows than it was given answers nobody with another's row. Its
+// requests are run one by one.
 func TestOneResultForTwoRequests(t *testing.T) {
 	broken := false
 	f := perRow(1, double)
@@ -154,8 +160,8 @@ func TestOneResultForTwoRequests(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheMigrationPage: each model.yaml of docs/MIGRATING.md is read without a fault and reaches the scheduler as the page
-// says.
+// TestExamplesOfTheMigrationPage: each model.yaml of docs/MIGRATING.md is read without a fault and reaches the
+// scheduler as the page says.
 func TestExamplesOfTheMigrationPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/MIGRATING.md")
 	if err != nil {
@@ -178,12 +184,14 @@ func TestExamplesOfTheMigrationPage(t *testing.T) {
 		got = append(got, w.sched.State().Versions[0].Settings)
 	}
 	base := sharedsched.Settings{
-		Batched: true, Adaptive: true, MaxBatchCost: 100 * time.Millisecond, MaxRequestRows: 4096, MaxLatency: 10 * time.Second,
+		Batched: true, Adaptive: true, MaxBatchCost: 100 * time.Millisecond, MaxRequestRows: 4096,
+		MaxLatency: 10 * time.Second,
 	}
 	serving, triton := base, base
 	serving.MaxBatchSize, serving.AllowedBatchSizes, serving.BatchTimeout = 128, []int{8, 32, 128}, 2*time.Millisecond
 	serving.MaxQueue, serving.MaxRequestRows = 1024, 128
-	triton.MaxBatchSize, triton.BatchTimeout, triton.MaxQueue, triton.MaxLatency = 8, 100*time.Microsecond, 200, 500*time.Millisecond
+	triton.MaxBatchSize, triton.BatchTimeout, triton.MaxQueue, triton.MaxLatency = 8, 100*time.Microsecond, 200,
+		500*time.Millisecond
 	if diff := cmp.Diff([]sharedsched.Settings{serving, triton}, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of who owns the
-// share of the device, or of its size, moves the replicas in the scheduler.
+// reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of
+// who owns the share of the device, or of its size, moves the replicas in the scheduler.
 func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *version) {
 	c := e.Of
 	done := residency.Reconfigured{Reconfigure: e}
@@ -50,10 +50,12 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *vers
 	case err != nil:
 	case prove:
 		now := h.versionFace(v)
-		h.log.Info("a model version was proven anew for its changed manifest, without being loaded again", "model", v.model, "version", v.number,
+		h.log.Info("a model version was proven anew for its changed manifest, without being loaded again",
+			"model", v.model, "version", v.number,
 			"batched", now.Batched, "reason", now.Reason)
 	default:
-		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model, "version", v.number)
+		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.model,
+			"version", v.number)
 	}
 }
 
@@ -65,8 +67,9 @@ func (h *Host) versionFace(v *version) (b catalog.Batching) {
 	return b
 }
 
-// needsOtherRows reports whether a manifest would give requests other rows than those that a version is published with: what was checked
-// by one set of batch dimensions cannot be run by another, so that callers must see another version in its place.
+// needsOtherRows reports whether a manifest would give requests other rows than those that a version is published with:
+// what was checked by one set of batch dimensions cannot be run by another, so that callers must see another version in
+// its place.
 func (h *Host) needsOtherRows(v *version, proven, to *modelrepo.Manifest) bool {
 	return proven.Batching.Mode != to.Batching.Mode &&
 		slices.ContainsFunc(v.list(), func(r *replica) bool { return !r.sameRows(&to.Batching) })
@@ -139,8 +142,9 @@ func (h *Host) reconfigureReplica(c residency.Candidate, r *replica) (moved *rep
 func describe(public *catalog.Version, m *modelrepo.Manifest, v proof.Verdict) {
 	b := &m.Batching
 	public.Batching = catalog.Batching{
-		Batched: v.Batched && v.Most > 1, Reason: v.Reason, Proof: v.Proof, Obstacle: v.Obstacle, MaxDifference: v.Difference,
-		MaxBatchSize: max(v.Most, 1), AllowedBatchSizes: v.Allowed,
+		Batched: v.Batched && v.Most > 1, Reason: v.Reason, Proof: v.Proof, Obstacle: v.Obstacle,
+		MaxDifference: v.Difference,
+		MaxBatchSize:  max(v.Most, 1), AllowedBatchSizes: v.Allowed,
 		MaxRequestRows: requestRows(b, v), MaxQueue: b.MaxQueue,
 	}
 	public.Weight = m.Weight

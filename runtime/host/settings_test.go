@@ -47,7 +47,8 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) {
 		m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 4, []int{1, 4}
 		m.Batching.MaxQueue, m.Batching.OnFull, m.Batching.MaxRequestRows = 7, modelrepo.WaitWhenFull, 9
-		m.Batching.BatchTimeout, m.Batching.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Millisecond)
+		m.Batching.BatchTimeout, m.Batching.MaxBatchCost = config.Duration(time.Millisecond),
+			config.Duration(time.Millisecond)
 		m.TargetLatency, m.MaxLatency = config.Duration(time.Second), config.Duration(time.Minute)
 	})
 	w.reconcile()
@@ -56,13 +57,16 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 		t.Fatalf("the model was loaded again: %q", v.Cause)
 	}
 	want := sharedsched.Settings{
-		Batched: true, MaxBatchSize: 4, AllowedBatchSizes: []int{1, 4}, MaxQueue: 7, WaitWhenFull: true, MaxRequestRows: 9,
-		BatchTimeout: time.Millisecond, MaxBatchCost: time.Millisecond, TargetLatency: time.Second, MaxLatency: time.Minute, Adaptive: true,
+		Batched: true, MaxBatchSize: 4, AllowedBatchSizes: []int{1, 4}, MaxQueue: 7, WaitWhenFull: true,
+		MaxRequestRows: 9,
+		BatchTimeout:   time.Millisecond, MaxBatchCost: time.Millisecond, TargetLatency: time.Second,
+		MaxLatency: time.Minute, Adaptive: true,
 	}
 	if diff := cmp.Diff(want, w.sched.State().Versions[0].Settings); diff != "" {
 		t.Errorf("the scheduler's settings (-want +got):\n%s", diff)
 	}
-	if b := v.Batching; !b.Batched || b.MaxBatchSize != 4 || b.MaxQueue != 7 || b.MaxRequestRows != 9 || v.TargetLatency != time.Second || v.MaxLatency != time.Minute {
+	if b := v.Batching; !b.Batched || b.MaxBatchSize != 4 || b.MaxQueue != 7 || b.MaxRequestRows != 9 ||
+		v.TargetLatency != time.Second || v.MaxLatency != time.Minute {
 		t.Errorf("published %+v", v)
 	}
 	f.forget()
@@ -92,14 +96,16 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	f.forget()
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 })
 	w.reconcile()
-	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.closed != 0 || !slices.Contains(f.forget(), 32) {
+	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.closed != 0 ||
+		!slices.Contains(f.forget(), 32) {
 		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.closed, v.Cause)
 	}
 }
 
 const provenAnew = "a model version was proven anew for its changed manifest, without being loaded again"
 
-// TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and what the proof finds holds.
+// TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and what the proof
+// finds holds.
 func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -110,14 +116,30 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 		most    int
 		reason  string
 	}{
-		{"larger", times(1), fourRows, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 32, 8 }, true, 32, "proven harmless"},
-		{"larger than rows are independent", crowding(), fourRows, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, false, 1, "not proven harmless"},
-		{"dearer", times(1), func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 1e6 }, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 2e6 }, true, 64, "proven harmless"},
+		{
+			"larger", times(1), fourRows,
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 32, 8 }, true, 32,
+			"proven harmless",
+		},
+		{
+			"larger than rows are independent", crowding(), fourRows,
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, false, 1, "not proven harmless",
+		},
+		{
+			"dearer", times(1), func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 1e6 },
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = 2e6 }, true, 64, "proven harmless",
+		},
 		{"other sizes", times(1), fourRows, func(m *modelrepo.Manifest) {
 			m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 12, []int{3, 12}
 		}, true, 12, "in batches of 3, 12"},
-		{"off", times(1), fourRows, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, false, 1, "batching.mode is off"},
-		{"on", crowding(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 }, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, true, 32, "without proof"},
+		{
+			"off", times(1), fourRows, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, false, 1,
+			"batching.mode is off",
+		},
+		{
+			"on", crowding(), func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 },
+			func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }, true, 32, "without proof",
+		},
 		{
 			"auto", crowding(), func(m *modelrepo.Manifest) { fourRows(m); m.Batching.Mode = modelrepo.BatchOff },
 			func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto }, true, 4, "proven harmless",
@@ -150,15 +172,18 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 			close(stop)
 			callers.Wait()
 			v := w.version("m", 1)
-			if b := v.Batching; b.Batched != test.batched || b.MaxBatchSize != test.most || !strings.Contains(b.Reason, test.reason) || v.Cause != "" {
+			if b := v.Batching; b.Batched != test.batched || b.MaxBatchSize != test.most ||
+				!strings.Contains(b.Reason, test.reason) || v.Cause != "" {
 				t.Errorf("published %+v, cause %q", b, v.Cause)
 			}
 			for _, s := range w.sched.State().Versions { // what was there before may be on its way out
-				if int32(s.ID) == v.Scheduler && (s.Settings.Batched != test.batched || s.Settings.MaxBatchSize != test.most) {
+				if int32(s.ID) == v.Scheduler &&
+					(s.Settings.Batched != test.batched || s.Settings.MaxBatchSize != test.most) {
 					t.Errorf("scheduled with %+v", s.Settings)
 				}
 			}
-			if w.logs.logged(provenAnew) != 1 || w.logs.logged("a model version was replaced by what lies under its number now") != 0 || test.f.closed != 0 {
+			if w.logs.logged(provenAnew) != 1 || w.logs.logged("a model version was replaced by what lies under its "+
+				"number now") != 0 || test.f.closed != 0 {
 				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
 			}
 			test.f.forget()
@@ -167,7 +192,8 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 			if runs := test.f.forget(); len(runs) > 0 || w.version("m", 1).Batching.MaxQueue != 77 {
 				t.Errorf("what it was proven for is proven again, in %d runs", len(runs))
 			}
-			if err := w.Close(t.Context()); err != nil || test.f.closed != 1 || w.Counts().MemoryInUse != 0 || len(w.sched.State().Versions) != 0 {
+			if err := w.Close(t.Context()); err != nil || test.f.closed != 1 || w.Counts().MemoryInUse != 0 ||
+				len(w.sched.State().Versions) != 0 {
 				t.Errorf("closed %d times in the end (%v), %+v", test.f.closed, err, w.Counts())
 			}
 		})
@@ -177,7 +203,8 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 // fourRows has batches of four rows.
 func fourRows(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 4 }
 
-// crowding is a model whose rows are independent up to eight of them. It answers what times(1) does as long as there are fewer.
+// crowding is a model whose rows are independent up to eight of them. It answers what times(1) does as long as there
+// are fewer.
 func crowding() *fake {
 	return overRows(1, func(rows [][]float32) error {
 		for i, r := range rows {
@@ -189,12 +216,13 @@ func crowding() *fake {
 	})
 }
 
-// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with. What the manifest says of
-// them is known at once, what a proof says when it has been made.
+// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with. What the
+// manifest says of them is known at once, what a proof says when it has been made.
 func TestOtherRowsNeedAReload(t *testing.T) {
 	two := func() *fake {
 		f := crowding()
-		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown)) // perhaps with as many rows, perhaps not
+		// perhaps with as many rows, perhaps not
+		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown))
 		return f
 	}
 	for name, test := range map[string]struct {
@@ -215,8 +243,10 @@ func TestOtherRowsNeedAReload(t *testing.T) {
 		w.put("m", 1, second, "first")
 		w.edit("m", test.change)
 		w.reconcile()
-		if v := w.version("m", 1); first.closed != 1 || v.Cause != "" || v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
-			t.Errorf("%s: closed %d times, cause %q, batch dimension %d", name, first.closed, v.Cause, v.Signature.Inputs[0].BatchDim)
+		if v := w.version("m", 1); first.closed != 1 || v.Cause != "" ||
+			v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
+			t.Errorf("%s: closed %d times, cause %q, batch dimension %d", name, first.closed, v.Cause,
+				v.Signature.Inputs[0].BatchDim)
 		}
 		if runs := first.forget(); (len(runs) > 0) != test.proof {
 			t.Errorf("%s: what was replaced was run %d times for a proof", name, len(runs))
@@ -244,7 +274,8 @@ func TestAProofOfNewSizesThatFails(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn })
 	w.reconcile()
 	v := w.version("m", 1)
-	if v.Batching.Batched != before.Batched || !strings.Contains(v.Cause, `batching.mode is on, but output "n" has no batch dimension`) {
+	if v.Batching.Batched != before.Batched ||
+		!strings.Contains(v.Cause, `batching.mode is on, but output "n" has no batch dimension`) {
 		t.Errorf("published %+v, cause %q", v.Batching, v.Cause)
 	}
 	if n := len(w.sched.State().Versions); n != 1 || f.closed != 0 {
@@ -288,7 +319,8 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	}
 	for weight := 2.0; weight < 12; weight++ {
 		w.edit("m", func(m *modelrepo.Manifest) {
-			m.Weight, m.Fairness = weight, [...]modelrepo.Fairness{modelrepo.FairModel, modelrepo.FairVersion}[int(weight)%2]
+			m.Weight, m.Fairness = weight,
+				[...]modelrepo.Fairness{modelrepo.FairModel, modelrepo.FairVersion}[int(weight)%2]
 		})
 		w.reconcile()
 	}
@@ -316,7 +348,9 @@ type whileAdding struct {
 	added   []string
 }
 
-func (s *whileAdding) AddVersion(name string, flow sharedsched.FlowID, settings sharedsched.Settings) (sharedsched.VersionID, error) {
+func (s *whileAdding) AddVersion(name string, flow sharedsched.FlowID,
+	settings sharedsched.Settings,
+) (sharedsched.VersionID, error) {
 	happens := s.happens
 	s.happens = nil
 	if happens != nil {
@@ -328,8 +362,8 @@ func (s *whileAdding) AddVersion(name string, flow sharedsched.FlowID, settings 
 	return s.Scheduler.AddVersion(name, flow, settings)
 }
 
-// TestALostReplicaIsNotMoved: its device is lost while the one before it is moved, or it itself, or that fails besides. Its session is
-// closed once, and nothing is run on it any more.
+// TestALostReplicaIsNotMoved: its device is lost while the one before it is moved, or it itself, or that fails besides.
+// Its session is closed once, and nothing is run on it any more.
 func TestALostReplicaIsNotMoved(t *testing.T) {
 	for _, c := range []struct {
 		lost  string

@@ -38,8 +38,8 @@ func withValve(f *fake) *valve {
 	return v
 }
 
-// TestDeviceTimeIsSharedByRowsPaddingIncluded: of a batch of 3 rows padded to 4, each request pays for its rows and its part of the
-// padding, so that the shares add up to what the device was used.
+// TestDeviceTimeIsSharedByRowsPaddingIncluded: of a batch of 3 rows padded to 4, each request pays for its rows and its
+// part of the padding, so that the shares add up to what the device was used.
 func TestDeviceTimeIsSharedByRowsPaddingIncluded(t *testing.T) {
 	f := slowly(eachRow(doubled))
 	v := withValve(f)
@@ -90,13 +90,14 @@ func TestDeviceTimeIsSharedByRowsPaddingIncluded(t *testing.T) {
 			t.Errorf("%d rows: outcome %+v", c.Rows, c.Outcome)
 		}
 	}
-	if total := one.Outcome.DeviceTime + two.Outcome.DeviceTime; total > batch.DeviceTime || total < batch.DeviceTime-2 {
+	if total := one.Outcome.DeviceTime + two.Outcome.DeviceTime; total > batch.DeviceTime ||
+		total < batch.DeviceTime-2 {
 		t.Errorf("the shares sum to %v, the device was used for %v", total, batch.DeviceTime)
 	}
 }
 
-// TestMaxLatencyIsALimit: a request that brings no deadline is dropped from the queue when the model's max_latency has passed, and
-// never executed; one that brings a later deadline waits for that.
+// TestMaxLatencyIsALimit: a request that brings no deadline is dropped from the queue when the model's max_latency has
+// passed, and never executed; one that brings a later deadline waits for that.
 func TestMaxLatencyIsALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := perRow(1, double)
@@ -171,7 +172,10 @@ func TestBatchDimOfEachInputAndOutput(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, slowly(f), func(m *modelrepo.Manifest) {
 		m.Batching.Mode = modelrepo.BatchOn // no made-up width is 3
-		m.Batching.BatchDim = modelrepo.BatchDim{Inputs: map[string]int{"x": 1}, Outputs: map[string]int{"y": 0, "z": 2}}
+		m.Batching.BatchDim = modelrepo.BatchDim{
+			Inputs:  map[string]int{"x": 1},
+			Outputs: map[string]int{"y": 0, "z": 2},
+		}
 	})
 	v := w.load("m")
 	crowd(t, 1000, func(i int) (sharedsched.Outcome, error) {
@@ -183,7 +187,10 @@ func TestBatchDimOfEachInputAndOutput(t *testing.T) {
 		for k := range x {
 			x[k] = float32(1000*i + k)
 		}
-		c := &catalog.Call{Version: v, Rows: int(rows), Inputs: []tensor.Tensor{floats(tensor.Shape{width, rows}, x...)}}
+		c := &catalog.Call{
+			Version: v, Rows: int(rows),
+			Inputs: []tensor.Tensor{floats(tensor.Shape{width, rows}, x...)},
+		}
 		if err := w.Predict(t.Context(), c); err != nil {
 			return c.Outcome, err
 		}
@@ -214,15 +221,16 @@ func TestBatchingOffIsPerModel(t *testing.T) {
 		if diff := cmp.Diff([]float32{float32(2 * i), float32(-2 * i)}, values(c.Results[0])); diff != "" {
 			return c.Outcome, fmt.Errorf("(-want +got):\n%s", diff)
 		}
-		if o := c.Outcome; c.Version.Model == "off" && (o.BatchRequests != 1 || o.Executions != 1 || o.Reason != sharedsched.FlushUnbatched) {
+		if o := c.Outcome; c.Version.Model == "off" &&
+			(o.BatchRequests != 1 || o.Executions != 1 || o.Reason != sharedsched.FlushUnbatched) {
 			return o, fmt.Errorf("a request to the model without batching: %+v", o)
 		}
 		return c.Outcome, nil
 	})
 }
 
-// TestUnbatchedInputsAreNeverMixed: bias [?] has an open first dimension, but no rows. Requests with other biases, also such of
-// other length, never share an execution; those with equal ones do.
+// TestUnbatchedInputsAreNeverMixed: bias [?] has an open first dimension, but no rows. Requests with other biases, also
+// such of other length, never share an execution; those with equal ones do.
 func TestUnbatchedInputsAreNeverMixed(t *testing.T) {
 	f := perRow(1, double)
 	f.signature.Inputs = append(f.signature.Inputs, spec("bias", tensor.Float32, tensor.Unknown))

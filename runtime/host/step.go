@@ -6,8 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// step takes an event into the state machine and begins what follows: it publishes at once, and starts each other effect in a goroutine
-// of its own.
+// step takes an event into the state machine and begins what follows: it publishes at once, and starts each other
+// effect in a goroutine of its own.
 func (h *Host) step(e residency.Event) {
 	h.mu.Lock()
 	rest := h.stepLocked(e)
@@ -26,7 +26,9 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 			h.publish(e.Models)
 			published = true
 		case residency.Log:
-			later = append(later, func() { h.log.Log(h.stop, e.Level, e.Message, e.Attrs...) }) //nolint:sloglint // of the few there
+			later = append(later, func() {
+				h.log.Log(h.stop, e.Level, e.Message, e.Attrs...) //nolint:sloglint // of the few there
+			})
 		case residency.Keep:
 			later = append(later, func() { _ = h.keepDecision(e.Model, e.After) }) // it is logged
 		case residency.Abandon:
@@ -133,8 +135,8 @@ func (h *Host) discard(all ...*replica) {
 	}
 }
 
-// tellSettled tells those that wait for models in which nothing is running any more, when all that there is to tell was told and logged.
-// The caller holds Host.mu.
+// tellSettled tells those that wait for models in which nothing is running any more, when all that there is to tell was
+// told and logged. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return

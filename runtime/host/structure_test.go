@@ -77,9 +77,18 @@ func TestProofByStructure(t *testing.T) {
 		reason   string
 		obstacle string
 	}{
-		"as it says":      {graph: doubling(), model: perRow(3, double), proof: catalog.ProofStructure, most: 64, reason: "proven harmless by structure: "},
-		"rounding":        {graph: doubling(), model: off(5e-5), proof: catalog.ProofStructure, most: 64, reason: "largest difference 5e-05"},
-		"beyond rounding": {graph: doubling(), model: off(0.1), proof: catalog.ProofNone, most: 1, reason: `output "y" of a row differs by 0.0`},
+		"as it says": {
+			graph: doubling(), model: perRow(3, double), proof: catalog.ProofStructure, most: 64,
+			reason: "proven harmless by structure: ",
+		},
+		"rounding": {
+			graph: doubling(), model: off(5e-5), proof: catalog.ProofStructure, most: 64,
+			reason: "largest difference 5e-05",
+		},
+		"beyond rounding": {
+			graph: doubling(), model: off(0.1), proof: catalog.ProofNone, most: 1,
+			reason: `output "y" of a row differs by 0.0`,
+		},
 		"a batch fails": {graph: doubling(), model: overRows(3, func(rows [][]float32) error {
 			if len(rows) > 8 {
 				return errors.New("too many")
@@ -88,30 +97,51 @@ func TestProofByStructure(t *testing.T) {
 		}), proof: catalog.ProofNone, most: 1, reason: "a batch of 16 rows fails: too many"},
 		"nothing made up is taken": {
 			graph: doubling(), model: perRow(3, func([]float32) error { return errors.New("not for me") }),
-			proof: catalog.ProofStructure, most: 64, reason: "no batch was compared, because the model fails on made-up inputs even for one row: not for me",
+			proof: catalog.ProofStructure, most: 64, reason: "no batch was compared, because the model fails on " +
+				"made-up inputs even for one row: not for me",
 		},
-		"one row is too dear": {graph: doubling(), model: slowly(perRow(3, double)), change: func(m *modelrepo.Manifest) {
-			m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond)
-		}, proof: catalog.ProofStructure, most: 1, reason: "so its rows are run one by one; they are proven independent by structure"},
-		"a graph that mixes":         {graph: mixing(), model: perRow(3, double), proof: catalog.ProofNone, most: 1, reason: "the graph lets rows meet at ReduceMean", obstacle: "ReduceMean"},
-		"an operator without a rule": {graph: hidden(), model: perRow(3, double), proof: catalog.ProofExamples, most: 64, reason: "proven harmless by examples", obstacle: "SequenceConstruct"},
-		"no graph":                   {graph: []byte("nonsense"), model: perRow(3, double), proof: catalog.ProofExamples, most: 64, obstacle: "the file cannot be read for its structure: "},
+		"one row is too dear": {
+			graph: doubling(), model: slowly(perRow(3, double)),
+			change: func(m *modelrepo.Manifest) {
+				m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond)
+			}, proof: catalog.ProofStructure, most: 1,
+			reason: "so its rows are run one by one; they are proven independent by structure",
+		},
+		"a graph that mixes": {
+			graph: mixing(), model: perRow(3, double), proof: catalog.ProofNone, most: 1,
+			reason: "the graph lets rows meet at ReduceMean", obstacle: "ReduceMean",
+		},
+		"an operator without a rule": {
+			graph: hidden(), model: perRow(3, double), proof: catalog.ProofExamples,
+			most: 64, reason: "proven harmless by examples", obstacle: "SequenceConstruct",
+		},
+		"no graph": {
+			graph: []byte("nonsense"), model: perRow(3, double), proof: catalog.ProofExamples, most: 64,
+			obstacle: "the file cannot be read for its structure: ",
+		},
 		"on": {
-			graph: doubling(), model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn },
-			proof: catalog.ProofTrusted, most: 64, reason: "mode is on",
+			graph: doubling(), model: perRow(3, double),
+			change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn },
+			proof:  catalog.ProofTrusted, most: 64, reason: "mode is on",
 		},
-		"off": {graph: doubling(), model: perRow(3, double), change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, most: 1},
+		"off": {
+			graph: doubling(), model: perRow(3, double),
+			change: func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOff }, most: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.addFile("m", test.graph, test.model, test.change)
 			v := w.load("m")
 			b := v.Batching
-			if v.State != catalog.Ready || b.Proof != test.proof || b.MaxBatchSize != test.most || b.Batched != (test.most > 1) {
+			if v.State != catalog.Ready || b.Proof != test.proof || b.MaxBatchSize != test.most ||
+				b.Batched != (test.most > 1) {
 				t.Errorf("state %v %s: batched %v up to %d by %q", v.State, v.Cause, b.Batched, b.MaxBatchSize, b.Proof)
 			}
-			if !strings.Contains(b.Reason, test.reason) || !strings.Contains(b.Obstacle, test.obstacle) || (b.Obstacle == "") != (test.obstacle == "") && test.proof != catalog.ProofNone {
-				t.Errorf("reason %q, want ...%s...\nobstacle %q, want ...%s...", b.Reason, test.reason, b.Obstacle, test.obstacle)
+			if !strings.Contains(b.Reason, test.reason) || !strings.Contains(b.Obstacle, test.obstacle) ||
+				(b.Obstacle == "") != (test.obstacle == "") && test.proof != catalog.ProofNone {
+				t.Errorf("reason %q, want ...%s...\nobstacle %q, want ...%s...", b.Reason, test.reason, b.Obstacle,
+					test.obstacle)
 			}
 			if strings.Contains(b.Obstacle+b.Reason, string(filepath.Separator)+"tmp") {
 				t.Errorf("the metadata tell a path: %q %q", b.Reason, b.Obstacle)
@@ -144,7 +174,8 @@ func TestStructureFindsTheRowsOfOutputs(t *testing.T) {
 	h := onnxHost(t, l)
 	v := h.Snapshot().Model("m").Version(1)
 	if v.State != catalog.Ready || v.Batching.Proof != catalog.ProofStructure || v.Signature.Outputs[0].BatchDim != 1 {
-		t.Fatalf("state %v %s, rows in dimension %d, %+v", v.State, v.Cause, v.Signature.Outputs[0].BatchDim, v.Batching)
+		t.Fatalf("state %v %s, rows in dimension %d, %+v", v.State, v.Cause, v.Signature.Outputs[0].BatchDim,
+			v.Batching)
 	}
 	call := ask(v, 2, 1, 2, 3, 4, 5, 6, 7, 8)
 	if err := h.Predict(t.Context(), call); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// traffickers are callers that ask without end: each chooses a version from the newest snapshot as the traffic says, once more if
-// that stopped being ready before it took the request, and checks that the answer is of that version.
+// traffickers are callers that ask without end: each chooses a version from the newest snapshot as the traffic says,
+// once more if that stopped being ready before it took the request, and checks that the answer is of that version.
 type traffickers struct {
 	w      *world
 	stop   chan struct{}
@@ -73,8 +73,8 @@ const swaps = 50
 // small makes loading quick.
 func small(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 2 }
 
-// TestHotSwapsUnderLoad: load the next version, move the traffic, unload the one before, and that over and over: no request fails,
-// none is answered by another version than it was led to, and nothing is left of those before.
+// TestHotSwapsUnderLoad: load the next version, move the traffic, unload the one before, and that over and over: no
+// request fails, none is answered by another version than it was led to, and nothing is left of those before.
 func TestHotSwapsUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")

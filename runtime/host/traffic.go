@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest ready
-// version for everything. Otherwise it is as Decide.
+// SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest
+// ready version for everything. Otherwise it is as Decide.
 func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (public *catalog.Traffic, err error) {
 	if t == nil {
 		t = &catalog.Traffic{}
@@ -21,16 +21,20 @@ func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (pub
 	return h.Decide(name, catalog.Decision{Traffic: t, Expected: expected})
 }
 
-// Decide makes a decision about a model, and returns the traffic that is published then. The traffic's Source is "SetTraffic" if it is
-// empty. It holds until the next one, or until the manifest says something else than before, and it outlives the process where there
-// is a Config.Keeper. All versions that it names must be ready, but for shadows that were named before: they come back when they can, and
-// must not keep anybody from moving traffic meanwhile. The error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a
-// *catalog.NotReadyError, a *catalog.RevisionError or a *catalog.KeepError. A model that is not there may still be told of its rollout.
+// Decide makes a decision about a model, and returns the traffic that is published then. The traffic's Source is
+// "SetTraffic" if it is empty. It holds until the next one, or until the manifest says something else than before, and
+// it outlives the process where there is a Config.Keeper. All versions that it names must be ready, but for shadows
+// that were named before: they come back when they can, and must not keep anybody from moving traffic meanwhile. The
+// error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a *catalog.NotReadyError, a *catalog.RevisionError or
+// a *catalog.KeepError. A model that is not there may still be told of its rollout.
 func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic, err error) {
 	now := time.Now().UTC()
 	var next *catalog.Traffic
 	if t := d.Traffic; t != nil {
-		next = &catalog.Traffic{Source: cmp.Or(t.Source, "SetTraffic"), Split: slices.Clone(t.Split), Shadow: slices.Clone(t.Shadow), By: t.By, At: now}
+		next = &catalog.Traffic{
+			Source: cmp.Or(t.Source, "SetTraffic"), Split: slices.Clone(t.Split),
+			Shadow: slices.Clone(t.Shadow), By: t.By, At: now,
+		}
 		if err := next.Check(); err != nil {
 			return nil, err
 		}
@@ -104,12 +108,14 @@ func newVersionsOf(t, before *catalog.Traffic) []int64 {
 	return all
 }
 
-// SetLabel makes a label name a version, which must be ready; 0 removes the label. by is who wants it. It applies at once, and outlives
-// the process where there is a Config.Keeper. It holds until the manifest says something else of the label
-// than before. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that the label cannot be one.
+// SetLabel makes a label name a version, which must be ready; 0 removes the label. by is who wants it. It applies at
+// once, and outlives the process where there is a Config.Keeper. It holds until the manifest says something else of the
+// label than before. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that
+// the label cannot be one.
 func (h *Host) SetLabel(name, label string, number int64, by string) error {
 	if !modelrepo.ValidName(label) {
-		return fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter or digit", label)
+		return fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter "+
+			"or digit", label)
 	}
 	return h.decide(name, false, func(m *residency.Model) (after decisions.Model, err error) {
 		if _, ok := m.Decided.Labelled()[label]; number == 0 && !ok {

@@ -70,7 +70,11 @@ func TestTrafficIsSetByCompareAndSet(t *testing.T) {
 	if _, err := w.SetTraffic("m", split(2), none.Revision); err == nil {
 		t.Error("a change of traffic that was divided meanwhile is made")
 	}
-	second, err := w.SetTraffic("m", &catalog.Traffic{Split: split(1, 3).Split, Shadow: []catalog.Shadow{{Version: 2, Sample: 1}}, Source: "rollout"}, first.Revision)
+	second, err := w.SetTraffic("m",
+		&catalog.Traffic{
+			Split: split(1, 3).Split, Shadow: []catalog.Shadow{{Version: 2, Sample: 1}},
+			Source: "rollout",
+		}, first.Revision)
 	if err != nil || second.Revision <= first.Revision || second.Source != "rollout" || len(second.Shadow) != 1 {
 		t.Fatalf("%+v, %v", second, err)
 	}
@@ -97,7 +101,8 @@ func TestTrafficIsSetByCompareAndSet(t *testing.T) {
 	if now := w.Snapshot().Model("m").Traffic; now != second {
 		t.Errorf("refused changes changed it to %+v", now)
 	}
-	if last, err := w.SetTraffic("m", nil, second.Revision); err != nil || len(last.Split) != 0 || last.Revision <= second.Revision {
+	if last, err := w.SetTraffic("m", nil, second.Revision); err != nil || len(last.Split) != 0 ||
+		last.Revision <= second.Revision {
 		t.Errorf("%+v, %v", last, err)
 	}
 }
@@ -128,8 +133,8 @@ func TestCompareAndSetHasOneWinner(t *testing.T) {
 	}
 }
 
-// TestTrafficOfTheManifest: it is published when the versions that it names are ready, and a change at run time holds until the
-// manifest says something else.
+// TestTrafficOfTheManifest: it is published when the versions that it names are ready, and a change at run time holds
+// until the manifest says something else.
 func TestTrafficOfTheManifest(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), func(m *modelrepo.Manifest) { m.Traffic = stated(1) })
@@ -178,7 +183,8 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.divided(4)
 }
 
-// breaks has a version of m give way to files that cannot be loaded, so that it is not ready any more although it is wanted and named.
+// breaks has a version of m give way to files that cannot be loaded, so that it is not ready any more although it is
+// wanted and named.
 func (w *world) breaks(number int64) {
 	w.t.Helper()
 	w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
@@ -191,7 +197,8 @@ func (w *world) breaks(number int64) {
 	}
 }
 
-// TestTrafficKeepsItsRevision: that a version stops being ready, and comes back, is no change of the traffic that somebody made.
+// TestTrafficKeepsItsRevision: that a version stops being ready, and comes back, is no change of the traffic that
+// somebody made.
 func TestTrafficKeepsItsRevision(t *testing.T) {
 	w := newWorld(t, 1)
 	for n := range int64(3) {
@@ -221,7 +228,10 @@ func TestAShadowNeverAnswers(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, errors.New("cut short"), func(m *modelrepo.Manifest) {
 		m.Traffic = stated(1)
-		m.Traffic.Shadow = []modelrepo.ShadowEntry{{Version: 2, Sample: 1, Per: modelrepo.PerRequest}, {Version: 3, Sample: 1}}
+		m.Traffic.Shadow = []modelrepo.ShadowEntry{
+			{Version: 2, Sample: 1, Per: modelrepo.PerRequest},
+			{Version: 3, Sample: 1},
+		}
 	})
 	w.add("m", 2, times(2), nil)
 	w.add("m", 3, errors.New("cut short"), nil)
@@ -272,7 +282,8 @@ func TestWhatIsNamedStays(t *testing.T) {
 				synctest.Wait()
 				w.states("m/2 ready")
 				warned := slices.IndexFunc(w.logs.records, func(r slog.Record) bool {
-					return r.Message == "a model version stays resident although versions.policy does not select it any more"
+					return r.Message == "a model version stays resident although versions.policy does not select it "+
+						"any more"
 				})
 				if warned < 0 {
 					t.Error("the log does not say that it stays")

@@ -29,7 +29,8 @@ func TestOneBatchOfSeveralLengths(t *testing.T) {
 	seen = nil
 	calls := []*catalog.Call{ask(b.v, 1, 1, 2, 3), ask(b.v, 2, 4, 5, 6, 7, 8, 9, 10, 11), ask(b.v, 1, 12, 13, 14)}
 	errs, runs := b.together(5, calls)
-	if diff := cmp.Diff([]int{5}, runs); diff != "" || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+	if diff := cmp.Diff([]int{5}, runs); diff != "" ||
+		slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		t.Fatalf("errors %v, rows of runs (-want +got):\n%s", errs, diff)
 	}
 	want := []float32{1, 2, 3, -1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, -1, 12, 13, 14, -1}
@@ -37,7 +38,8 @@ func TestOneBatchOfSeveralLengths(t *testing.T) {
 		t.Errorf("what was executed (-want +got):\n%s", diff)
 	}
 	for i, want := range []tensor.Tensor{
-		floats(tensor.Shape{1, 3}, 2, 4, 6), floats(tensor.Shape{2, 4}, 8, 10, 12, 14, 16, 18, 20, 22), floats(tensor.Shape{1, 3}, 24, 26, 28),
+		floats(tensor.Shape{1, 3}, 2, 4, 6), floats(tensor.Shape{2, 4}, 8, 10, 12, 14, 16, 18, 20, 22),
+		floats(tensor.Shape{1, 3}, 24, 26, 28),
 	} {
 		if diff := cmp.Diff(want, calls[i].Results[0]); diff != "" {
 			t.Errorf("call %d (-want +got):\n%s", i, diff)
@@ -45,8 +47,8 @@ func TestOneBatchOfSeveralLengths(t *testing.T) {
 	}
 }
 
-// translator is source [?, ?], target [?, ?] → scores [?, target, source], source·target for each pair, and sizes [?] of source
-// elements that are not zero. With names, the dimensions are called by them.
+// translator is source [?, ?], target [?, ?] → scores [?, target, source], source·target for each pair, and sizes [?]
+// of source elements that are not zero. With names, the dimensions are called by them.
 func translator(dims ...string) *fake {
 	f := &fake{
 		signature: tensor.Signature{
@@ -80,7 +82,10 @@ func translator(dims ...string) *fake {
 					}
 				}
 			}
-			for o, y := range []tensor.Tensor{floats(tensor.Shape{n, t, s}, scores...), floats(tensor.Shape{n}, sizes...)} {
+			for o, y := range []tensor.Tensor{
+				floats(tensor.Shape{n, t, s}, scores...),
+				floats(tensor.Shape{n}, sizes...),
+			} {
 				copy(b.Output(o, y.DType, y.Shape, len(y.Data)), y.Data)
 			}
 			return nil
@@ -93,7 +98,8 @@ func translator(dims ...string) *fake {
 	return f
 }
 
-// TestTwoLengths: an output is cut back along each of two lengths. Where names tell nothing, what the model does tells it.
+// TestTwoLengths: an output is cut back along each of two lengths. Where names tell nothing, what the model does tells
+// it.
 func TestTwoLengths(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -150,7 +156,8 @@ func TestTwoLengths(t *testing.T) {
 				`output "scores" is cut back in dimension 2 to the length of input "source"`,
 			}
 			if test.dims == nil {
-				notes = slices.Insert(notes, 0, "all inputs with rows are taken to have equally many, although nothing says so of \"source\", \"target\": "+
+				notes = slices.Insert(notes, 0, "all inputs with rows are taken to have equally many, although "+
+					"nothing says so of \"source\", \"target\": "+
 					"name an input that has none in batching.unbatched")
 			}
 			if diff := cmp.Diff(notes, b.v.Signature.Notes); diff != "" {
@@ -189,7 +196,10 @@ func TestLengthsBeforeTheRows(t *testing.T) {
 	if errs, _ := b.together(0, calls); errs[0] != nil || errs[1] != nil {
 		t.Fatal(errs)
 	}
-	for i, want := range []tensor.Tensor{floats(tensor.Shape{1, 2, 2}, 2, 4, 6, 8), floats(tensor.Shape{2, 1, 2}, 10, 12, 14, 16)} {
+	for i, want := range []tensor.Tensor{
+		floats(tensor.Shape{1, 2, 2}, 2, 4, 6, 8),
+		floats(tensor.Shape{2, 1, 2}, 10, 12, 14, 16),
+	} {
 		if diff := cmp.Diff(want, calls[i].Results[0]); diff != "" {
 			t.Errorf("call %d (-want +got):\n%s", i, diff)
 		}
@@ -200,7 +210,8 @@ func TestLengthsBeforeTheRows(t *testing.T) {
 func TestMasksAreMadeUpOfOnes(t *testing.T) {
 	for pad, inverted := range map[config.Scalar]bool{"": false, "true": true} {
 		f := eachRow(doubled)
-		f.signature.Inputs = append(f.signature.Inputs, spec("Padding_Mask", tensor.Bool, tensor.Unknown, tensor.Unknown))
+		f.signature.Inputs = append(f.signature.Inputs,
+			spec("Padding_Mask", tensor.Bool, tensor.Unknown, tensor.Unknown))
 		f.run = func(b *tensor.Batch) error {
 			x, length := values(b.Inputs[0]), int(b.Inputs[0].Shape[1])
 			if !slices.Equal(b.Inputs[0].Shape, b.Inputs[1].Shape) {
@@ -234,7 +245,11 @@ func TestMasksAreMadeUpOfOnes(t *testing.T) {
 			t.Errorf("padded with %q: %s%s", pad, v.Cause, v.Batching.Reason)
 		}
 		// The mask must be as long as what it masks, although padding would make it so.
-		_, err := v.Signature.Rows([]tensor.Tensor{floats(tensor.Shape{1, 3}, 1, 2, 3), {DType: tensor.Bool, Shape: tensor.Shape{1, 2}, Data: []byte{1, 1}}})
+		_, err := v.Signature.Rows(
+			[]tensor.Tensor{
+				floats(tensor.Shape{1, 3}, 1, 2, 3),
+				{DType: tensor.Bool, Shape: tensor.Shape{1, 2}, Data: []byte{1, 1}},
+			})
 		if err == nil {
 			t.Error("a mask of 2 elements beside 3 was accepted")
 		}
@@ -259,7 +274,10 @@ func TestStringsOfSeveralLengths(t *testing.T) {
 		},
 	}
 	b := newBench(t, f, func(m *modelrepo.Manifest) {
-		m.Batching.VariableDims = map[string]modelrepo.VariableDim{"in": {Axis: 1, Buckets: []int{3}, PadValue: "[PAD]"}}
+		m.Batching.VariableDims = map[string]modelrepo.VariableDim{"in": {
+			Axis: 1, Buckets: []int{3},
+			PadValue: "[PAD]",
+		}}
 	})
 	if b.v.Signature.Inputs[0].Variable.Buckets == nil {
 		t.Fatal(b.v.Batching.Reason)
@@ -271,7 +289,10 @@ func TestStringsOfSeveralLengths(t *testing.T) {
 	if errs, _ := b.together(0, calls); errs[0] != nil || errs[1] != nil {
 		t.Fatal(errs)
 	}
-	for i, want := range []tensor.Tensor{words(tensor.Shape{2, 1}, "aa", "bcbc"), words(tensor.Shape{1, 3}, "", "dd", "")} {
+	for i, want := range []tensor.Tensor{
+		words(tensor.Shape{2, 1}, "aa", "bcbc"),
+		words(tensor.Shape{1, 3}, "", "dd", ""),
+	} {
 		if diff := cmp.Diff(want, calls[i].Results[0]); diff != "" {
 			t.Errorf("call %d (-want +got):\n%s", i, diff)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// lookAbove looks whether better devices have room for the versions that wait for one. Each device is asked once for all of them.
+// lookAbove looks whether better devices have room for the versions that wait for one. Each device is asked once for
+// all of them.
 func (h *Host) lookAbove() {
 	h.mu.Lock()
 	all := h.residency.Outlooks(time.Now())
@@ -53,7 +54,8 @@ func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *version, wor
 		}
 	default:
 		done.Err = err
-		_, done.Short = errors.AsType[*catalog.MemoryError](err) // nor is this: it ends without anything that a load could spoil
+		// nor is this: it ends without anything that a load could spoil
+		_, done.Short = errors.AsType[*catalog.MemoryError](err)
 	}
 	h.step(done)
 }

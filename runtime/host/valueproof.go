@@ -13,8 +13,8 @@ const (
 	valueProofBytes = 16 << 20
 )
 
-// proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split. If not, it starts
-// the proof if it is time for it.
+// proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split.
+// If not, it starts the proof if it is time for it.
 func (h *Host) proveFirst(r *replica, p *execution.Plan, j *execution.Job) (proven bool) {
 	key := j.Task.Key
 	proven, prove := p.Values.Ask(key, j.Task.Priority != sharedsched.Sheddable) // which is to delay nobody
@@ -24,7 +24,8 @@ func (h *Host) proveFirst(r *replica, p *execution.Plan, j *execution.Job) (prov
 	return proven
 }
 
-// startValueProof proves a value in the background, with copies of rows that came with it. The caller was told to prove it.
+// startValueProof proves a value in the background, with copies of rows that came with it. The caller was told to prove
+// it.
 func (h *Host) startValueProof(r *replica, p *execution.Plan, key string, j *execution.Job) {
 	sets := proof.CopyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
 	h.mu.Lock()

@@ -17,7 +17,8 @@ import (
 
 // moded is scalars with a mode, an integer, whose runs take so long that requests queue up behind them.
 func moded(meet func(mode int64) bool) *fake {
-	return slowly(scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) }))
+	return slowly(scalars([]tensor.Spec{spec("mode", tensor.Int64)},
+		func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) }))
 }
 
 // answerTo returns what a request gets alone.
@@ -42,12 +43,17 @@ func askMode(v *catalog.Version, rows int, mode int64, first float32) *catalog.C
 	for i := range x {
 		x[i] = first + float32(i)
 	}
-	return &catalog.Call{Version: v, Rows: rows, Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), 2}, x...), int64s(nil, mode)}}
+	return &catalog.Call{
+		Version: v, Rows: rows,
+		Inputs: []tensor.Tensor{floats(tensor.Shape{int64(rows), 2}, x...), int64s(nil, mode)},
+	}
 }
 
-// modes asks from many callers at once, each with one of the modes in turn, and returns how many answers were wrong and how many requests
-// shared an execution, by mode.
-func (w *world) modes(v *catalog.Version, meet func(mode int64) bool, callers, each int, modes ...int64) (wrong int64, shared map[int64]int) {
+// modes asks from many callers at once, each with one of the modes in turn, and returns how many answers were wrong and
+// how many requests shared an execution, by mode.
+func (w *world) modes(v *catalog.Version, meet func(mode int64) bool, callers, each int,
+	modes ...int64,
+) (wrong int64, shared map[int64]int) {
 	w.t.Helper()
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -77,9 +83,9 @@ func (w *world) modes(v *catalog.Version, meet func(mode int64) bool, callers, e
 	return bad.Load(), shared
 }
 
-// TestValuesAreProvenBeforeTheyAreJoined: requests that bring the same value for an input without rows share executions only once that
-// value was proven with their rows. Modes that no made-up example has meddle with rows: nobody gets a wrong answer, and when that is
-// found the version is out of batching.
+// TestValuesAreProvenBeforeTheyAreJoined: requests that bring the same value for an input without rows share executions
+// only once that value was proven with their rows. Modes that no made-up example has meddle with rows: nobody gets a
+// wrong answer, and when that is found the version is out of batching.
 func TestValuesAreProvenBeforeTheyAreJoined(t *testing.T) {
 	meet := func(mode int64) bool { return mode == 4242 }
 	w := newWorld(t, 1)
@@ -102,7 +108,8 @@ func TestValuesAreProvenBeforeTheyAreJoined(t *testing.T) {
 		t.Fatalf("%d answers are wrong, and %d requests with the mode 4242 shared executions", wrong, shared[4242])
 	}
 	w.until(func() bool { return !w.version("m", 1).Batching.Batched })
-	if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `with what a request brought for "mode", output "y" of a row`) {
+	if b := w.version("m", 1).Batching; !strings.Contains(b.Reason,
+		`with what a request brought for "mode", output "y" of a row`) {
 		t.Errorf("it is out of batching because: %s", b.Reason)
 	}
 	if wrong, shared = w.modes(v, meet, 16, 20, 5); wrong > 0 || shared[5] > 0 {
@@ -156,16 +163,20 @@ func TestValuesThatNeverComeBack(t *testing.T) {
 	})
 }
 
-// TestUnprovenValuesRunAsTheyCame: until its value is proven nothing is added to a request and nothing taken away, whatever sizes are
-// allowed; then it is filled up and split.
+// TestUnprovenValuesRunAsTheyCame: until its value is proven nothing is added to a request and nothing taken away,
+// whatever sizes are allowed; then it is filled up and split.
 func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
 	const meets, harmless = 4242, 4243
 	meet := func(mode int64) bool { return mode == meets }
 	for _, rows := range []int{1, 3, 8, 21} {
 		synctest.Test(t, func(t *testing.T) {
-			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
+			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)},
+				func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
 			w := newWorld(t, 1)
-			w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.AllowedBatchSizes, m.Batching.MaxBatchSize = []int{4, 8}, 8 })
+			w.add("m", 1, f, func(m *modelrepo.Manifest) {
+				m.Batching.AllowedBatchSizes,
+					m.Batching.MaxBatchSize = []int{4, 8}, 8
+			})
 			v := w.load("m")
 			if !v.Batching.Batched {
 				t.Fatalf("not batched: %s", v.Batching.Reason)
@@ -192,7 +203,8 @@ func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
 				synctest.Wait()
 				f.forget()
 				runs := asks(mode, 3)
-				if padded := !slices.ContainsFunc(runs, func(size int) bool { return size != 4 && size != 8 }); mode == harmless && !padded {
+				if padded := !slices.ContainsFunc(runs,
+					func(size int) bool { return size != 4 && size != 8 }); mode == harmless && !padded {
 					t.Errorf("%d rows with a mode that is proven: executions of %v rows", rows, runs)
 				}
 			}
@@ -229,7 +241,10 @@ func TestUnprovenValuesAreNotPadded(t *testing.T) {
 			t.Fatalf("%+v", b)
 		}
 		for range 3 { // the second begins the proof
-			call := &catalog.Call{Version: v, Rows: 2, Inputs: []tensor.Tensor{floats(tensor.Shape{2, 3}, 1, 2, 3, 4, 5, 6), int64s(nil, 4242)}}
+			call := &catalog.Call{
+				Version: v, Rows: 2,
+				Inputs: []tensor.Tensor{floats(tensor.Shape{2, 3}, 1, 2, 3, 4, 5, 6), int64s(nil, 4242)},
+			}
 			if err := w.Predict(t.Context(), call); err != nil {
 				t.Fatal(err)
 			}
@@ -319,8 +334,8 @@ func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 	}
 }
 
-// TestLengthsAreProvenBeforeTheyAreJoined: the size of an open dimension is a value. Rows that meet in one length only, which no made-up
-// example has, get what they get alone.
+// TestLengthsAreProvenBeforeTheyAreJoined: the size of an open dimension is a value. Rows that meet in one length only,
+// which no made-up example has, get what they get alone.
 func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := sequence(func(rows [][]float32) ([][]float32, error) {
@@ -371,14 +386,15 @@ func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
 				t.Errorf("length %d: up to %d requests shared an execution", length, shared)
 			}
 		}
-		if b := w.version("m", 1).Batching; !strings.Contains(b.Reason, `taken out of batching: with what a request brought for "x"`) {
+		if b := w.version("m", 1).Batching; !strings.Contains(b.Reason,
+			`taken out of batching: with what a request brought for "x"`) {
 			t.Error(b.Reason)
 		}
 	})
 }
 
-// TestProofsOfValuesTakeTheirShareOnly: whatever a client sends, proofs of values take a tenth of the device time of the requests that were
-// answered, and a second at first.
+// TestProofsOfValuesTakeTheirShareOnly: whatever a client sends, proofs of values take a tenth of the device time of
+// the requests that were answered, and a second at first.
 func TestProofsOfValuesTakeTheirShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })

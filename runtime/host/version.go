@@ -17,10 +17,12 @@ type version struct {
 	from   residency.Candidate // what it was loaded from, with the manifest that the proof was made with
 	ready  atomic.Bool         // takes requests
 
-	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with tuning held.
+	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
+	// tuning held.
 	demoted atomic.Pointer[string]
-	tuning  sync.Mutex                        // held while the settings and the plan of a replica change
-	tuned   map[*replica]sharedsched.Settings // guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
+	tuning  sync.Mutex // held while the settings and the plan of a replica change
+	// guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
+	tuned map[*replica]sharedsched.Settings
 
 	proofs atomic.Int64 // how often it was proven anew while it served
 

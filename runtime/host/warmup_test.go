@@ -58,7 +58,8 @@ func TestWarmUpOfUnbatchedModels(t *testing.T) {
 		{"one row that takes longer than a batch may", slowly(perRow(3, double)), []int{1, 1, 1, 1, 2, 2, 3, 3}},
 	} {
 		w := newWorld(t, 1)
-		w.add("m", 1, test.model, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) })
+		w.add("m", 1, test.model,
+			func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) })
 		w.load("m")
 		if diff := cmp.Diff(test.want, test.model.forget()); diff != "" {
 			t.Errorf("%s: rows of each run at load (-want +got):\n%s", test.name, diff)
@@ -91,8 +92,8 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler is told that memory did not suffice for one of them;
-// what could not be proven is not used, and the log says what to do.
+// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler is told that memory did not suffice
+// for one of them; what could not be proven is not used, and the log says what to do.
 func TestOutOfMemoryInWarmUp(t *testing.T) {
 	for _, test := range []struct {
 		mode    modelrepo.BatchMode
@@ -148,7 +149,8 @@ func TestCostsOfAnUnprovenModelAreKnown(t *testing.T) {
 	if v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
-	c := &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{floats(tensor.Shape{1, 2}, 1, 2), floats(tensor.Shape{1, 2}, 1, 2)}}
+	one := floats(tensor.Shape{1, 2}, 1, 2)
+	c := &catalog.Call{Version: v, Rows: 1, Inputs: []tensor.Tensor{one, one}}
 	if err := w.Predict(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +179,8 @@ func TestSettings(t *testing.T) {
 	w.add("plain", 1, perRow(3, double), func(m *modelrepo.Manifest) { m.Batching.Adaptive = false })
 	w.load("m")
 	want := sharedsched.Settings{
-		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond, MaxQueue: 5, MaxRequestRows: 40,
+		Batched: true, MaxBatchSize: 16, MaxBatchCost: time.Minute, BatchTimeout: time.Millisecond,
+		MaxQueue: 5, MaxRequestRows: 40,
 		AllowedBatchSizes: []int{4, 16}, TargetLatency: 3 * time.Millisecond, MaxLatency: time.Second,
 		Adaptive: true, WaitWhenFull: true, Padding: sharedsched.MinimizeCost,
 	}
@@ -202,7 +205,9 @@ func TestWarmUpKeepsWithinMemory(t *testing.T) {
 	largest := 0
 	f := &fake{
 		signature: tensor.Signature{
-			Inputs:  []tensor.Spec{spec("image", tensor.Float32, tensor.Unknown, tensor.Unknown, tensor.Unknown, tensor.Unknown)},
+			Inputs: []tensor.Spec{
+				spec("image", tensor.Float32, tensor.Unknown, tensor.Unknown, tensor.Unknown, tensor.Unknown),
+			},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown)},
 		},
 		run: func(b *tensor.Batch) error {

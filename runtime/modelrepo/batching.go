@@ -16,21 +16,21 @@ type Batching struct {
 	// MaxBatchCost is the most device time that one execution is planned to take, 100us to 1m, default 100ms.
 	// Too low wastes the device; too high lets one execution delay every other model by that much.
 	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
-	// BatchTimeout holds a partial batch this long for more rows, even while the device is idle, unless a limit or a target that the
-	// request or the model names would be missed; up to 1m.
-	// 0, the default: an idle device starts what is there. Higher adds that latency to every quiet moment.
+	// BatchTimeout holds a partial batch this long for more rows, even while the device is idle, unless a limit or a
+	// target that the request or the model names would be missed; up to 1m. 0, the default: an idle device starts what
+	// is there. Higher adds that latency to every quiet moment.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
 	// MaxQueue is the most requests waiting for one version, 1 to 1000000, default 1000. Too low refuses bursts;
 	// too high makes requests wait for an answer that comes too late.
 	MaxQueue int `yaml:"max_queue"`
-	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no room;
-	// wait keeps its caller waiting for room until the request's limit.
+	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no
+	// room; wait keeps its caller waiting for room until the request's limit.
 	OnFull OnFull `yaml:"on_full"`
 	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. What
 	// exceeds MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
-	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default: any
-	// size. Few sizes suit engines that prepare per size; they cost the time of the padding rows.
+	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default:
+	// any size. Few sizes suit engines that prepare per size; they cost the time of the padding rows.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
 	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
 	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does what costs less
@@ -39,18 +39,18 @@ type Batching struct {
 	// Adaptive, the default, lets batch size and waiting follow the traffic and the measured costs, within the bounds
 	// set here. false holds to the bounds alone.
 	Adaptive bool `yaml:"adaptive"`
-	// Audit is the share of a version's device time, 0 to 0.5, default 0.01, that goes into running rows of its batches again by
-	// themselves, while the device is idle, to see whether they answer alike. A version that does not is taken out of batching;
-	// with mode on it is told in the log only. Too low lets more wrong answers pass before they are noticed, higher costs that
-	// device time. 0: none.
+	// Audit is the share of a version's device time, 0 to 0.5, default 0.01, that goes into running rows of its batches
+	// again by themselves, while the device is idle, to see whether they answer alike. A version that does not is taken
+	// out of batching; with mode on it is told in the log only. Too low lets more wrong answers pass before they are
+	// noticed, higher costs that device time. 0: none.
 	Audit float64 `yaml:"audit"`
 	// BatchDim names the dimension along which a tensor's rows are joined, where it is not 0.
 	BatchDim BatchDim `yaml:"batch_dim"`
 	// Unbatched names the inputs that have no batch dimension; requests share an execution only when these are equal.
 	Unbatched []string `yaml:"unbatched,flow"`
-	// Tolerance is how far the answer to a row may be from the one that it gets alone, relative to the largest value, up to 1,
-	// where batching must be proven. 0, the default: 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies batching for rounding;
-	// too high hides what rows do to each other.
+	// Tolerance is how far the answer to a row may be from the one that it gets alone, relative to the largest value,
+	// up to 1, where batching must be proven. 0, the default: 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies
+	// batching for rounding; too high hides what rows do to each other.
 	Tolerance float64 `yaml:"tolerance"`
 	// VariableDims names the inputs whose length differs from request to request and how they are brought to common
 	// lengths, so that these requests share executions. None, the default: only requests of equal length do.
@@ -66,12 +66,14 @@ func (b *Batching) Notes() (notes []string) {
 		return nil
 	}
 	if b.MaxQueue < b.MaxBatchSize {
-		notes = append(notes, fmt.Sprintf("batching.max_queue is %d, below batching.max_batch_size (%d): no batch gets more rows than requests may wait, "+
+		notes = append(notes, fmt.Sprintf("batching.max_queue is %d, below batching.max_batch_size (%d): no batch "+
+			"gets more rows than requests may wait, "+
 			"unless these have several rows each; raise it, or lower max_batch_size", b.MaxQueue, b.MaxBatchSize))
 	}
 	if b.BatchTimeout > 0 {
-		notes = append(notes, fmt.Sprintf("batching.batch_timeout is %v: a partial batch is held that long even where a request is wanted earlier; "+
-			"0s starts it when the device is free", b.BatchTimeout))
+		notes = append(notes, fmt.Sprintf(
+			"batching.batch_timeout is %v: a partial batch is held that long even where a request is wanted earlier; "+
+				"0s starts it when the device is free", b.BatchTimeout))
 	}
 	return notes
 }

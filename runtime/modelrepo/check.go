@@ -19,10 +19,12 @@ func (m *Manifest) Check() config.Faults {
 	config.Between(&faults, "target_latency", m.TargetLatency, 0, config.Duration(time.Hour))
 	config.Between(&faults, "max_latency", m.MaxLatency, 0, config.Duration(time.Hour))
 	if m.MaxLatency > 0 && m.TargetLatency > m.MaxLatency {
-		faults.Addf("target_latency", "%v is later than max_latency (%v); lower it, or raise max_latency", m.TargetLatency, m.MaxLatency)
+		faults.Addf("target_latency", "%v is later than max_latency (%v); lower it, or raise max_latency",
+			m.TargetLatency, m.MaxLatency)
 	}
 	if m.MaxLatency > 0 && m.Batching.BatchTimeout > m.MaxLatency {
-		faults.Addf("batching.batch_timeout", "%v is longer than max_latency (%v), so that a held batch would come too late; lower it, or raise max_latency",
+		faults.Addf("batching.batch_timeout", "%v is longer than max_latency (%v), so that a held batch would come "+
+			"too late; lower it, or raise max_latency",
 			m.Batching.BatchTimeout, m.MaxLatency)
 	}
 	m.Batching.check(&faults)
@@ -54,7 +56,8 @@ func (m *Manifest) checkEngine(faults *config.Faults) {
 
 func (b *Batching) check(faults *config.Faults) {
 	config.Between(faults, "batching.max_batch_size", b.MaxBatchSize, 1, 1<<16)
-	config.Between(faults, "batching.max_batch_cost", b.MaxBatchCost, config.Duration(100*time.Microsecond), config.Duration(time.Minute))
+	config.Between(faults, "batching.max_batch_cost", b.MaxBatchCost, config.Duration(100*time.Microsecond),
+		config.Duration(time.Minute))
 	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(time.Minute))
 	config.Between(faults, "batching.max_queue", b.MaxQueue, 1, 1_000_000)
 	config.Between(faults, "batching.max_request_rows", b.MaxRequestRows, 1, 1<<20)
@@ -76,15 +79,17 @@ func (b *Batching) checkSizes(faults *config.Faults) {
 		case size < 1:
 			faults.Addf(key, "%d rows; expected at least 1", size)
 		case size > b.MaxBatchSize:
-			faults.Addf(key, "%d is above batching.max_batch_size (%d); raise that or remove this size", size, b.MaxBatchSize)
+			faults.Addf(key, "%d is above batching.max_batch_size (%d); raise that or remove this size", size,
+				b.MaxBatchSize)
 		case i > 0 && size <= b.AllowedBatchSizes[i-1]:
 			faults.Addf(key, "%d comes after %d; expected ascending sizes", size, b.AllowedBatchSizes[i-1])
 		}
 		largest = max(largest, size)
 	}
 	if largest > 0 && largest < b.MaxBatchSize {
-		faults.Addf("batching.allowed_batch_sizes", "the largest is %d, but batching.max_batch_size is %d (set that to %d, or add the size %d); "+
-			"expected the largest to be batching.max_batch_size", largest, b.MaxBatchSize, largest, b.MaxBatchSize)
+		faults.Addf("batching.allowed_batch_sizes",
+			"the largest is %d, but batching.max_batch_size is %d (set that to %d, or add the size %d); "+
+				"expected the largest to be batching.max_batch_size", largest, b.MaxBatchSize, largest, b.MaxBatchSize)
 	}
 }
 
@@ -154,7 +159,8 @@ func (s *Synth) checkSide(faults *config.Faults, side string, tensors map[string
 		for i, size := range t.Shape {
 			switch dim := fmt.Sprintf("%s.shape[%d]", at, i); {
 			case size == -1 && side == "outputs" && i != batchDim[name]:
-				faults.Addf(dim, "-1 is not the batch dimension (%d); the size of an output must be known", batchDim[name])
+				faults.Addf(dim, "-1 is not the batch dimension (%d); the size of an output must be known",
+					batchDim[name])
 			case size == -1:
 			case size < 1:
 				faults.Addf(dim, "%d; expected a positive size, or -1 where it varies", size)
@@ -180,9 +186,11 @@ func (s *Synth) checkTensor(faults *config.Faults, key, side, name string, dim i
 	t, ok := tensors[name]
 	switch {
 	case !ok:
-		faults.Addf(key, "the model has no such tensor, only %s; expected the name of one of synth.%s", list(sortedKeys(tensors)), side)
+		faults.Addf(key, "the model has no such tensor, only %s; expected the name of one of synth.%s",
+			list(sortedKeys(tensors)), side)
 	case dim > 0 && dim >= len(t.Shape):
-		faults.Addf(key, "dimension %d does not exist, the shape has %d; expected one that it has, counted from 0", dim, len(t.Shape))
+		faults.Addf(key, "dimension %d does not exist, the shape has %d; expected one that it has, counted from 0", dim,
+			len(t.Shape))
 	}
 }
 

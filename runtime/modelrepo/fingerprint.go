@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxDepth and maxFiles bound what is looked at in one version directory: of further files only the names count, and what lies
-	// deeper is not noticed.
+	// maxDepth and maxFiles bound what is looked at in one version directory: of further files only the names count,
+	// and what lies deeper is not noticed.
 	maxDepth = 8
 	maxFiles = 10_000
 )
@@ -32,9 +32,10 @@ type prints struct {
 type walk struct {
 	root       *os.Root
 	files, all hash.Hash
-	count      int                                // of what was looked at, or passed over beyond maxFiles
-	above      []fs.FileInfo                      // the directories that lead to where the walk is: a link may lead back to one
-	entered    func(dir string, info fs.FileInfo) // is called with each directory
+	count      int // of what was looked at, or passed over beyond maxFiles
+	// the directories that lead to where the walk is: a link may lead back to one
+	above   []fs.FileInfo
+	entered func(dir string, info fs.FileInfo) // is called with each directory
 }
 
 // takePrints reads the state of the directory dir of root. It follows links as far as root does.
@@ -90,8 +91,8 @@ func (w *walk) enter(name, below string, info fs.FileInfo) {
 	w.above = w.above[:len(w.above)-1]
 }
 
-// open returns a directory and what is in it, in the order in which it is to be looked at: the model first, however many files there
-// are, and the others by name.
+// open returns a directory and what is in it, in the order in which it is to be looked at: the model first, however
+// many files there are, and the others by name.
 func (w *walk) open(name string) (*os.Root, []fs.DirEntry, error) {
 	folder, err := w.root.OpenRoot(name)
 	if err != nil {

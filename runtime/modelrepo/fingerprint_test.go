@@ -28,17 +28,21 @@ func TestFingerprint(t *testing.T) {
 		change func(t *testing.T, repo string)
 		same   bool
 	}{
-		"nothing":               {change: func(*testing.T, string) {}, same: true},
-		"size":                  {change: put("m/1/model.onnx", "longer")},
-		"a file beside":         {change: put("m/1/weights.bin", "other")},
-		"a file below":          {change: put("m/1/data/w.bin", "other")},
-		"one more":              {change: put("m/1/more.bin", "")},
-		"one less":              {change: remove("m/1/weights.bin")},
-		"a name":                {change: rename("m/1/weights.bin", "m/1/weight.bin")},
-		"a manifest":            {change: put("m/model.yaml", "weight: 2"), same: true},
-		"a file on its way":     {change: put("m/1/.model.onnx.swp", "x"), same: true},
-		"a hidden directory":    {change: put("m/1/data/.git/x", "x"), same: true},
-		"another file, as long": {change: func(t *testing.T, repo string) { replaceAlike(t, filepath.Join(repo, "m/1/model.onnx")) }},
+		"nothing":            {change: func(*testing.T, string) {}, same: true},
+		"size":               {change: put("m/1/model.onnx", "longer")},
+		"a file beside":      {change: put("m/1/weights.bin", "other")},
+		"a file below":       {change: put("m/1/data/w.bin", "other")},
+		"one more":           {change: put("m/1/more.bin", "")},
+		"one less":           {change: remove("m/1/weights.bin")},
+		"a name":             {change: rename("m/1/weights.bin", "m/1/weight.bin")},
+		"a manifest":         {change: put("m/model.yaml", "weight: 2"), same: true},
+		"a file on its way":  {change: put("m/1/.model.onnx.swp", "x"), same: true},
+		"a hidden directory": {change: put("m/1/data/.git/x", "x"), same: true},
+		"another file, as long": {change: func(t *testing.T,
+			repo string,
+		) {
+			replaceAlike(t, filepath.Join(repo, "m/1/model.onnx"))
+		}},
 		"time": {change: func(t *testing.T, repo string) {
 			if err := os.Chtimes(filepath.Join(repo, "m/1/weights.bin"), time.Time{}, time.Unix(1, 0)); err != nil {
 				t.Fatal(err)
@@ -49,7 +53,9 @@ func TestFingerprint(t *testing.T) {
 			repo := t.TempDir()
 			build(t, repo, map[string]string{
 				"m/1/model.onnx": "m", "m/1/weights.bin": "w", "m/1/data/w.bin": "w",
-				"m/1/a": "-> ../1", "m/1/b": "-> ../1", "m/1/c": "-> ../1", "m/1/d": "-> ../1", "m/1/out": "-> /", "m/1/nowhere": "-> nothing", // none of which may lead it astray
+				// none of which may lead it astray
+				"m/1/a": "-> ../1", "m/1/b": "-> ../1", "m/1/c": "-> ../1", "m/1/d": "-> ../1", "m/1/out": "-> /",
+				"m/1/nowhere": "-> nothing",
 			})
 			before := fingerprint(t, repo)
 			tt.change(t, repo)

@@ -51,7 +51,8 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 		case entry == ModelFile:
 			s.loose = true
 		case entry == tritonConfig:
-			s.note("%s is passed over, and what it sets with it: it is Triton's, and docs/MIGRATING.md tells what its settings are called in %s",
+			s.note("%s is passed over, and what it sets with it: it is Triton's, and docs/MIGRATING.md tells what its "+
+				"settings are called in %s",
 				tritonConfig, ManifestName)
 		case err == nil && isDir:
 			s.strays = append(s.strays, entry)
@@ -72,7 +73,8 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 	}
 }
 
-// isDir reports whether an entry of the model directory is a directory, or leads to one. Only links need a further look.
+// isDir reports whether an entry of the model directory is a directory, or leads to one. Only links need a further
+// look.
 func (s *modelScan) isDir(e fs.DirEntry) (bool, error) {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.IsDir(), nil
@@ -84,7 +86,8 @@ func (s *modelScan) isDir(e fs.DirEntry) (bool, error) {
 // readManifest reads the manifest, if there is one.
 func (s *modelScan) readManifest() (h head) {
 	if s.misnamed != "" {
-		h.err = fmt.Errorf("%s: a manifest is called %s; rename the file", filepath.Join(s.model.Dir, s.misnamed), ManifestName)
+		h.err = fmt.Errorf("%s: a manifest is called %s; rename the file", filepath.Join(s.model.Dir, s.misnamed),
+			ManifestName)
 		return h
 	}
 	if !s.hasManifest {

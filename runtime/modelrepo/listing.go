@@ -40,8 +40,8 @@ type Model struct {
 	Versions []Version
 	// Selected is the usable versions that the manifest's policy selects, ascending; empty when Err is set.
 	Selected []Version
-	// Missing are versions that the manifest names and that are not there, or cannot be served: config.Faults, nil for none. The
-	// model's other versions are not harmed. Nil when Err is set.
+	// Missing are versions that the manifest names and that are not there, or cannot be served: config.Faults, nil for
+	// none. The model's other versions are not harmed. Nil when Err is set.
 	Missing error
 	// Notes tells of what was passed over and is probably a mistake, such as a directory that is no version.
 	Notes []string
@@ -57,9 +57,9 @@ type Version struct {
 	Dir string
 	// Path is the absolute path of model.onnx, "" for a synthetic model.
 	Path string
-	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says nothing
-	// of what is in the files, and is to be compared with those of the same Dir only. Dot files do not count. "": the
-	// version is held back, see [ErrCopying].
+	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says
+	// nothing of what is in the files, and is to be compared with those of the same Dir only. Dot files do not count.
+	// "": the version is held back, see [ErrCopying].
 	Fingerprint string
 	// Err is why this version cannot be served, such as a model file that is missing. The model's other versions
 	// are not harmed: a version that is still being copied does not take its elders down.
@@ -72,8 +72,10 @@ func sameListing(a, b *Listing) bool {
 }
 
 func sameModel(a, b Model) bool {
-	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) &&
-		slices.EqualFunc(a.Versions, b.Versions, sameVersion) && slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
+	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && sameError(a.Err, b.Err) &&
+		sameError(a.Missing, b.Missing) &&
+		slices.EqualFunc(a.Versions, b.Versions, sameVersion) &&
+		slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
 		slices.Equal(a.Notes, b.Notes) && reflect.DeepEqual(a.Manifest, b.Manifest)
 }
 

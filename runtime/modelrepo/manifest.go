@@ -15,16 +15,18 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX tells how ONNX Runtime runs the model. Not looked at when Synth is set.
 	ONNX ONNX `yaml:"onnx"`
-	// Replicas is on how many devices each version is resident, so that they share its requests: 1 or more, default 1, or auto, which
-	// follows the load. There are never more than devices that can run it; each takes the version's memory on its device.
+	// Replicas is on how many devices each version is resident, so that they share its requests: 1 or more, default 1,
+	// or auto, which follows the load. There are never more than devices that can run it; each takes the version's
+	// memory on its device.
 	Replicas Replicas `yaml:"replicas"`
 	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
 	// 1000, default 1. Twice the weight is twice the device time; it does not matter on an idle device.
 	Weight float64 `yaml:"weight"`
 	// Fairness says who owns the share: every version one of its own, or the model one for all its versions.
 	Fairness Fairness `yaml:"fairness"`
-	// TargetLatency is the target of requests that bring none: it orders, ends BatchTimeout, and refuses nothing. 0: derived from the measured cost of
-	// a full batch. Too low makes everybody else wait and batches small; too high makes the model wait for others.
+	// TargetLatency is the target of requests that bring none: it orders, ends BatchTimeout, and refuses nothing. 0:
+	// derived from the measured cost of a full batch. Too low makes everybody else wait and batches small; too high
+	// makes the model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
 	// MaxLatency is the limit of requests that bring no deadline; what cannot meet it is refused or dropped.
 	// Default 10s; 0: none, such requests wait for ever. Too low refuses what would have been useful; too high
@@ -34,8 +36,8 @@ type Manifest struct {
 	Batching Batching `yaml:"batching"`
 	// Versions says which versions are served and what they are called.
 	Versions Versions `yaml:"versions"`
-	// Traffic divides the requests that name neither a version nor a label. nil, the default: the newest version that is
-	// ready answers all of them.
+	// Traffic divides the requests that name neither a version nor a label. nil, the default: the newest version that
+	// is ready answers all of them.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Warmup is not supported yet: models are warmed up with random data.
 	Warmup config.NotYet `yaml:"warmup,omitempty"`

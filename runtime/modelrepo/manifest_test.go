@@ -80,7 +80,10 @@ func TestEveryKeyIsRead(t *testing.T) {
 		Traffic: &modelrepo.Traffic{
 			Split: []modelrepo.SplitEntry{{Slot: "a", Version: 1, Weight: 90}, {Slot: "b.2", Version: 3, Weight: 0}},
 			Shadow: []modelrepo.ShadowEntry{
-				{Version: 3, Sample: 0.5, Per: modelrepo.PerRequest, Tolerance: 1e-12, Tolerances: map[string]float64{"action": 1e-2, "value": 0}},
+				{
+					Version: 3, Sample: 0.5, Per: modelrepo.PerRequest, Tolerance: 1e-12,
+					Tolerances: map[string]float64{"action": 1e-2, "value": 0},
+				},
 				{Version: 1, Sample: 1, Per: modelrepo.PerEpisode, Tolerance: 0.001},
 			},
 		},

@@ -20,13 +20,15 @@ func strew(t *testing.T, dir string, files int) {
 	}
 }
 
-// TestManyStrayFilesAreCheap: what is nobody's model is not looked at one by one. What each such file allocates tells whether it is.
+// TestManyStrayFilesAreCheap: what is nobody's model is not looked at one by one. What each such file allocates tells
+// whether it is.
 func TestManyStrayFilesAreCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 18 seconds")
 	}
 	const files = 20_000
-	for where, most := range map[string]float64{".": 3, "m": 5, "m/1": 14} { // that many names, or the files of a version, count
+	// that many names, or the files of a version, count
+	for where, most := range map[string]float64{".": 3, "m": 5, "m/1": 14} {
 		repo := t.TempDir()
 		build(t, repo, map[string]string{"m/1/model.onnx": "m"})
 		strew(t, filepath.Join(repo, where), files)
@@ -74,7 +76,10 @@ func TestOddThingsAreCounted(t *testing.T) {
 	repo := t.TempDir()
 	build(t, repo, map[string]string{"m/1/model.onnx": "m"})
 	for i := range 200 {
-		build(t, repo, map[string]string{fmt.Sprintf("m/v%03d/", i): "", fmt.Sprintf("m/%d", 100+i): "", fmt.Sprintf("no model %d/", i): ""})
+		build(t, repo, map[string]string{
+			fmt.Sprintf("m/v%03d/", i): "", fmt.Sprintf("m/%d", 100+i): "",
+			fmt.Sprintf("no model %d/", i): "",
+		})
 	}
 	r, err := modelrepo.Open(repo)
 	if err != nil {

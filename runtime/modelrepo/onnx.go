@@ -11,31 +11,32 @@ import (
 
 // ONNX tells how ONNX Runtime runs a model.
 type ONNX struct {
-	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves what it lacks to
-	// CUDA. openvino and coreml compute on what they choose, and are scheduled as the CPU.
+	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves
+	// what it lacks to CUDA. openvino and coreml compute on what they choose, and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow"`
 	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
 	// large model's execution; it takes cores from the other models, and their costs become harder to predict.
 	IntraOpThreads int `yaml:"intra_op_threads"`
-	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. "", the default: the server
-	// chooses.
+	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. "", the default: the
+	// server chooses.
 	Device string `yaml:"device,omitempty"`
-	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work space; 0, the
-	// default: none; at least 1MiB. Too low fails batches that would have fitted; too high lets the model take what others need. What CUDA and its
-	// libraries take for themselves comes on top.
+	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work
+	// space; 0, the default: none; at least 1MiB. Too low fails batches that would have fitted; too high lets the model
+	// take what others need. What CUDA and its libraries take for themselves comes on top.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
-	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps each twice the
-	// last, or same_as_requested, by what is needed, which wastes less and calls the driver more often.
+	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps
+	// each twice the last, or same_as_requested, by what is needed, which wastes less and calls the driver more often.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy"`
-	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that differ in the
-	// fourth digit.
+	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that
+	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
-	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default, guesses at once;
-	// exhaustive tries all, which stops the device at each new shape; default takes always the same.
+	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default,
+	// guesses at once; exhaustive tries all, which stops the device at each new shape; default takes always the same.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search"`
 	// PinBuffers page-locks batch buffers for CUDA devices; default false. Experimental.
 	PinBuffers bool `yaml:"pin_buffers"`
-	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it; default false. Experimental.
+	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it; default false.
+	// Experimental.
 	CUDAGraphs bool `yaml:"cuda_graphs"`
 }
 
@@ -76,7 +77,10 @@ func (ConvSearch) Choices() (now, later []string) {
 }
 
 func defaultONNX() ONNX {
-	return ONNX{Providers: []Provider{CPU}, IntraOpThreads: 1, ArenaExtendStrategy: "next_power_of_two", ConvAlgoSearch: "heuristic"}
+	return ONNX{
+		Providers: []Provider{CPU}, IntraOpThreads: 1,
+		ArenaExtendStrategy: "next_power_of_two", ConvAlgoSearch: "heuristic",
+	}
 }
 
 func (o *ONNX) check(faults *config.Faults, b *Batching) {
@@ -94,7 +98,8 @@ func (o *ONNX) check(faults *config.Faults, b *Batching) {
 		}
 	}
 	if o.Device != "" && !isCUDADevice(o.Device) {
-		faults.Addf("onnx.device", "%q; expected such as cuda:0, which needs cuda or tensorrt in onnx.providers", o.Device)
+		faults.Addf("onnx.device", "%q; expected such as cuda:0, which needs cuda or tensorrt in onnx.providers",
+			o.Device)
 	}
 	o.checkForCUDA(faults)
 	switch {
@@ -102,8 +107,9 @@ func (o *ONNX) check(faults *config.Faults, b *Batching) {
 	case !slices.Contains(o.Providers, CUDA):
 		faults.Addf("onnx.cuda_graphs", "true needs the provider cuda; add it to onnx.providers or remove the key")
 	case len(b.AllowedBatchSizes) == 0 && b.Mode != BatchOff:
-		faults.Addf("onnx.cuda_graphs", "true needs batching.allowed_batch_sizes, such as [1, 2, 4, 8], since each size has a graph of its own; "+
-			"list them or remove the key")
+		faults.Addf("onnx.cuda_graphs",
+			"true needs batching.allowed_batch_sizes, such as [1, 2, 4, 8], since each size has a graph of its own; "+
+				"list them or remove the key")
 	}
 }
 
@@ -125,7 +131,8 @@ func (o *ONNX) checkForCUDA(faults *config.Faults) {
 		{"pin_buffers", o.PinBuffers},
 	} {
 		if s.set {
-			faults.Addf("onnx."+s.key, "this is of CUDA devices, and onnx.providers has neither cuda nor tensorrt; add one or remove the key")
+			faults.Addf("onnx."+s.key,
+				"this is of CUDA devices, and onnx.providers has neither cuda nor tensorrt; add one or remove the key")
 		}
 	}
 }

@@ -19,8 +19,8 @@ type Versions struct {
 }
 
 // Transition is availability, the default (a new version is loaded and ready before an old one is unloaded, so that one
-// always answers; both are in memory for that time), or resource (the old one is unloaded first, so that memory is needed
-// for one only; nothing answers in between).
+// always answers; both are in memory for that time), or resource (the old one is unloaded first, so that memory is
+// needed for one only; nothing answers in between).
 type Transition string
 
 // The transitions.
@@ -104,8 +104,8 @@ func (m *Manifest) named() []named {
 	return append(all, m.Traffic.names()...)
 }
 
-// choose returns the versions to serve. missing are the numbers that the manifest asks for in vain: the others are served without
-// them. faults are what contradicts the policy, and what is missing where nothing is left to serve.
+// choose returns the versions to serve. missing are the numbers that the manifest asks for in vain: the others are
+// served without them. faults are what contradicts the policy, and what is missing where nothing is left to serve.
 // versions ascends by number; so does selected.
 func (m *Manifest) choose(versions []Version) (selected []Version, missing, faults config.Faults) {
 	good := slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return !usable(v) })
@@ -137,8 +137,10 @@ func (m *Manifest) choose(versions []Version) (selected []Version, missing, faul
 		_, chosen := find(selected, n.number)
 		switch specific := m.Versions.Policy.Specific; {
 		case chosen || n.number < 1:
-		case specific != nil && !slices.Contains(specific, n.number): // whether it is there or not, so that removing it mends nothing
-			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; expected one that versions.policy selects: add it there, or name another", n.number, listNumbers(specific))
+		// whether it is there or not, so that removing it mends nothing
+		case specific != nil && !slices.Contains(specific, n.number):
+			faults.Addf(n.key, "version %d is not selected by versions.policy, which selects %s; expected one that "+
+				"versions.policy selects: add it there, or name another", n.number, listNumbers(specific))
 		default:
 			missing.Addf(n.key, "%s", whyMissing(n.number, versions))
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestFaultsAreToldWithoutWhatStandsInTheFile puts, one after the other, words and numbers that nothing else has in the place of each
-// value of each manifest of the tests: whatever is found wrong then, callers must not read them.
+// TestFaultsAreToldWithoutWhatStandsInTheFile puts, one after the other, words and numbers that nothing else has in the
+// place of each value of each manifest of the tests: whatever is found wrong then, callers must not read them.
 func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")
@@ -40,14 +40,19 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 			if i+1 < len(values) {
 				after = source[at[1]:values[i+1][0]] + "%s" + source[values[i+1][1]:]
 			}
-			for _, secret := range []string{"zqxj", `"zqxj`, "[zqxj]", "!zqxj", "-7919", "7919000", "79191919191919191919", "7919ms"} {
+			for _, secret := range []string{
+				"zqxj", `"zqxj`, "[zqxj]", "!zqxj", "-7919", "7919000",
+				"79191919191919191919", "7919ms",
+			} {
 				_, err := modelrepo.ReadManifest("m/model.yaml", []byte(source[:at[0]]+secret+source[at[1]:]))
-				_, both := modelrepo.ReadManifest("m/model.yaml", []byte(source[:at[0]]+secret+strings.Replace(after, "%s", secret, 1)))
+				_, both := modelrepo.ReadManifest("m/model.yaml",
+					[]byte(source[:at[0]]+secret+strings.Replace(after, "%s", secret, 1)))
 				one, _ := errors.AsType[config.Faults](err)
 				two, _ := errors.AsType[config.Faults](both)
 				faults := slices.Concat(one, two)
 				public := faults.Public()
-				if strings.Contains(public, "zqxj") || strings.Contains(public, "7919") || strings.Contains(public, "\n") {
+				if strings.Contains(public, "zqxj") || strings.Contains(public, "7919") ||
+					strings.Contains(public, "\n") {
 					t.Fatalf("%s: instead of %s: callers read\n%s\nof\n%v", file, source[at[0]:at[1]], public, err)
 				}
 				for _, f := range faults {
@@ -73,8 +78,10 @@ func TestPublicFault(t *testing.T) {
 		"batching: {mode: always}": "m/model.yaml:1:12: batching.mode: expected one of auto, on, off",
 		"wieght: 2":                `m/model.yaml:1:1: wieght: unknown key; did you mean "weight"?`,
 		"weight: {":                "m/model.yaml:1:9: not valid YAML near here",
-		"a: &b 1":                  "m/model.yaml:1:4: anchors (&name) are not supported: write the value out where it is used",
-		"weight: 0\nreplicas: no":  "m/model.yaml:1:1: weight: expected 0.001 to 1000; m/model.yaml:2:1: replicas: expected a number from 1 to 64, or auto",
+		"a: &b 1": "m/model.yaml:1:4: anchors (&name) are not supported: write the value out where " +
+			"it is used",
+		"weight: 0\nreplicas: no": "m/model.yaml:1:1: weight: expected 0.001 to 1000; m/model.yaml:2:1: replicas: " +
+			"expected a number from 1 to 64, or auto",
 	} {
 		_, err := modelrepo.ReadManifest("m/model.yaml", []byte(source))
 		faults, _ := errors.AsType[config.Faults](err)

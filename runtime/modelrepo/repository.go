@@ -68,7 +68,8 @@ func isDirectory(path string) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNoRepository, err)
 	case !info.IsDir():
-		return fmt.Errorf("%w: %s is a file; name the directory that holds <model>/<version>/%s", ErrNoRepository, path, ModelFile)
+		return fmt.Errorf("%w: %s is a file; name the directory that holds <model>/<version>/%s", ErrNoRepository, path,
+			ModelFile)
 	}
 	return nil
 }
@@ -79,8 +80,8 @@ func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
 // Scan reads the directories as they are now. What is wrong with one model never hides another: faults are
 // in the listing, each at the innermost thing that it harms.
 //
-// A directory without a model is a fault, ErrNoRepository: what was to be mounted there may be missing. It is none where models
-// were found in the very same directory before, for then they were removed.
+// A directory without a model is a fault, ErrNoRepository: what was to be mounted there may be missing. It is none
+// where models were found in the very same directory before, for then they were removed.
 //
 // Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches
 // anything outside. The paths in the listing are for an engine that opens files itself: whoever may write to
@@ -117,7 +118,8 @@ func joinNamesakes(models []Model) []Model {
 				dirs[i] = namesake.Dir
 			}
 			m = Model{Name: m.Name, Dir: m.Dir, Manifest: Defaults(), Err: fmt.Errorf(
-				"model %q is in more than one repository: %s; rename or remove all but one", m.Name, strings.Join(dirs, ", "))}
+				"model %q is in more than one repository: %s; rename or remove all but one", m.Name,
+				strings.Join(dirs, ", "))}
 		}
 		joined, models = append(joined, m), models[n:]
 	}
@@ -157,7 +159,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 			faults = append(faults, unreadable(full, err))
 		case !ValidName(name):
 			if misnamed++; misnamed <= maxOdd {
-				faults = append(faults, fmt.Errorf("%s: the directory cannot be a model: a model %s; rename or remove it", full, nameRule))
+				faults = append(faults, fmt.Errorf(
+					"%s: the directory cannot be a model: a model %s; rename or remove it", full, nameRule))
 			}
 		default:
 			s.enter(full, info)
@@ -165,7 +168,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 		}
 	}
 	if misnamed > maxOdd {
-		faults = append(faults, fmt.Errorf("%s: %d more directories cannot be models for their names", path, misnamed-maxOdd))
+		faults = append(faults, fmt.Errorf("%s: %d more directories cannot be models for their names", path,
+			misnamed-maxOdd))
 	}
 	emptied := r.emptied(path, itself, len(models) > 0)
 	models = append(models, s.missed(path, models, func(dir string) bool { return !unclear[dir] })...)
@@ -175,8 +179,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 	return models, faults
 }
 
-// emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were some when it
-// was looked at before. Where the path leads to another directory now, or did so never, nobody can tell.
+// emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were
+// some when it was looked at before. Where the path leads to another directory now, or did so never, nobody can tell.
 func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,7 +48,8 @@ func show(l modelrepo.Listing, tmp string) string {
 		fmt.Fprintf(&b, "fault: %v\n", fault)
 	}
 	for _, m := range l.Models {
-		fmt.Fprintf(&b, "model %s in %s, manifest %q, selected %s\n", m.Name, m.Dir, m.ManifestPath, numbers(m.Selected))
+		fmt.Fprintf(&b, "model %s in %s, manifest %q, selected %s\n", m.Name, m.Dir, m.ManifestPath,
+			numbers(m.Selected))
 		for _, v := range m.Versions {
 			fmt.Fprintf(&b, "  version %d in %s, file %q\n", v.Number, v.Dir, v.Path)
 			if v.Err != nil {
@@ -101,43 +102,49 @@ func TestScan(t *testing.T) {
 			"repo/dangling":             "-> nowhere",
 		}},
 		{name: "policies", files: map[string]string{
-			"repo/all/1/model.onnx":           "m",
-			"repo/all/3/model.onnx":           "m",
-			"repo/all/model.yaml":             "versions: {policy: all, labels: {old: 1}}",
-			"repo/two/1/model.onnx":           "m",
-			"repo/two/2/model.onnx":           "m",
-			"repo/two/3/model.onnx":           "m",
-			"repo/two/model.yaml":             "versions: {policy: {latest: 2}}",
-			"repo/more/1/model.onnx":          "m",
-			"repo/more/model.yaml":            "versions: {policy: {latest: 5}}",
-			"repo/some/1/model.onnx":          "m",
-			"repo/some/2/model.onnx":          "m",
-			"repo/some/3/model.onnx":          "m",
-			"repo/some/model.yaml":            "versions: {policy: {specific: [3, 1]}, labels: {stable: 1}}",
-			"repo/missing/1/model.onnx":       "m",
-			"repo/missing/2/model.onnx":       "",
-			"repo/missing/model.yaml":         "# 7 was never there, 2 is empty\nversions:\n  policy: {specific: [1, 7, 2]}\n  labels: {gone: 9, half: 2}\n",
-			"repo/unselected/1/model.onnx":    "m",
-			"repo/unselected/2/model.onnx":    "m",
-			"repo/unselected/model.yaml":      "versions: {policy: {specific: [2]}, labels: {stable: 1, canary: 2}}\ntraffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 7}]}\n",
-			"repo/onlymissing/1/model.onnx":   "m",
-			"repo/onlymissing/model.yaml":     "versions: {policy: {specific: [2]}, labels: {stable: 2}}",
-			"repo/invain/1/model.onnx":        "m",
-			"repo/invain/2/model.onnx":        "",
-			"repo/invain/3/model.onnx":        "m",
-			"repo/invain/model.yaml":          "# 2 is empty, 9 not there\nversions: {labels: {stable: 2, old: 1}}\ntraffic: {split: [{slot: a, version: 9, weight: 1}, {slot: b, version: 3, weight: 1}], shadow: [{version: 2}]}\n",
-			"repo/named/1/model.onnx":         "m",
-			"repo/named/2/model.onnx":         "m",
-			"repo/named/3/model.onnx":         "m",
-			"repo/named/4/model.onnx":         "m",
-			"repo/named/5/model.onnx":         "m",
-			"repo/named/model.yaml":           "# latest 1, and what is named\nversions: {labels: {stable: 1}}\ntraffic: {split: [{slot: a, version: 3, weight: 1}], shadow: [{version: 4}]}\n",
+			"repo/all/1/model.onnx":     "m",
+			"repo/all/3/model.onnx":     "m",
+			"repo/all/model.yaml":       "versions: {policy: all, labels: {old: 1}}",
+			"repo/two/1/model.onnx":     "m",
+			"repo/two/2/model.onnx":     "m",
+			"repo/two/3/model.onnx":     "m",
+			"repo/two/model.yaml":       "versions: {policy: {latest: 2}}",
+			"repo/more/1/model.onnx":    "m",
+			"repo/more/model.yaml":      "versions: {policy: {latest: 5}}",
+			"repo/some/1/model.onnx":    "m",
+			"repo/some/2/model.onnx":    "m",
+			"repo/some/3/model.onnx":    "m",
+			"repo/some/model.yaml":      "versions: {policy: {specific: [3, 1]}, labels: {stable: 1}}",
+			"repo/missing/1/model.onnx": "m",
+			"repo/missing/2/model.onnx": "",
+			"repo/missing/model.yaml": "# 7 was never there, 2 is empty\nversions:\n  policy: {specific: [1, " +
+				"7, 2]}\n  labels: {gone: 9, half: 2}\n",
+			"repo/unselected/1/model.onnx": "m",
+			"repo/unselected/2/model.onnx": "m",
+			"repo/unselected/model.yaml": "versions: {policy: {specific: [2]}, labels: {stable: 1, canary: " +
+				"2}}\ntraffic: {split: [{slot: a, version: 1, weight: 1}], shadow: [{version: 7}]}\n",
+			"repo/onlymissing/1/model.onnx": "m",
+			"repo/onlymissing/model.yaml":   "versions: {policy: {specific: [2]}, labels: {stable: 2}}",
+			"repo/invain/1/model.onnx":      "m",
+			"repo/invain/2/model.onnx":      "",
+			"repo/invain/3/model.onnx":      "m",
+			"repo/invain/model.yaml": "# 2 is empty, 9 not there\nversions: {labels: {stable: 2, old: " +
+				"1}}\ntraffic: {split: [{slot: a, version: 9, weight: 1}, {slot: b, version: 3, weight: 1}], shadow: " +
+				"[{version: 2}]}\n",
+			"repo/named/1/model.onnx": "m",
+			"repo/named/2/model.onnx": "m",
+			"repo/named/3/model.onnx": "m",
+			"repo/named/4/model.onnx": "m",
+			"repo/named/5/model.onnx": "m",
+			"repo/named/model.yaml": "# latest 1, and what is named\nversions: {labels: {stable: " +
+				"1}}\ntraffic: {split: [{slot: a, version: 3, weight: 1}], shadow: [{version: 4}]}\n",
 			"repo/unselected/1/model.onnx.md": "",
 		}},
 		{name: "broken", files: map[string]string{
-			"repo/good/1/model.onnx":                     "m",
-			"repo/manifest/1/model.onnx":                 "m",
-			"repo/manifest/model.yaml":                   "wieght: 2\nbatching: {max_queue: 0}\nversions: {labels: {stable: 4}}\n",
+			"repo/good/1/model.onnx":     "m",
+			"repo/manifest/1/model.onnx": "m",
+			"repo/manifest/model.yaml": "wieght: 2\nbatching: {max_queue: 0}\nversions: {labels: " +
+				"{stable: 4}}\n",
 			"repo/syntax/1/":                             "",
 			"repo/syntax/model.yaml":                     "synth: {\n",
 			"repo/noversion/model.yaml":                  "weight: 2",
@@ -192,7 +199,10 @@ func TestScan(t *testing.T) {
 			"repo/loop":                   "-> loop",
 		}},
 		{name: "empty", files: map[string]string{"repo/README.md": "nothing here"}},
-		{name: "is-a-model", files: map[string]string{"repo/1/model.onnx": "m", "repo/2/model.onnx": "m", "repo/model.yaml": ""}},
+		{name: "is-a-model", files: map[string]string{
+			"repo/1/model.onnx": "m", "repo/2/model.onnx": "m",
+			"repo/model.yaml": "",
+		}},
 		{
 			name: "two", repos: []string{"one", "other"},
 			files: map[string]string{
@@ -219,7 +229,8 @@ func TestScan(t *testing.T) {
 			}
 			l := r.Scan()
 			golden(t, "testdata/scan/"+tt.name+".txt", show(l, tmp))
-			if hasError := strings.Contains(show(l, tmp), "error: ") || strings.Contains(show(l, tmp), "missing: ") || len(l.Faults) > 0; hasError != (l.Err() != nil) {
+			if hasError := strings.Contains(show(l, tmp), "error: ") || strings.Contains(show(l, tmp), "missing: ") ||
+				len(l.Faults) > 0; hasError != (l.Err() != nil) {
 				t.Errorf("Err() is %v", l.Err())
 			}
 		})
@@ -327,7 +338,8 @@ func TestRelativePathsBecomeAbsolute(t *testing.T) {
 	}
 	t.Chdir("/")
 	l := r.Scan()
-	if !slices.Equal(r.Paths(), []string{filepath.Join(dir, "repo")}) || len(l.Models) != 1 || !filepath.IsAbs(l.Models[0].Versions[0].Path) {
+	if !slices.Equal(r.Paths(), []string{filepath.Join(dir, "repo")}) || len(l.Models) != 1 ||
+		!filepath.IsAbs(l.Models[0].Versions[0].Path) {
 		t.Errorf("paths %v, listing %v", r.Paths(), l)
 	}
 }

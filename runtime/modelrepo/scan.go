@@ -15,7 +15,10 @@ import (
 // scanModel reads the directory name of root, which lies at repository.
 func scanModel(settling *settling, root *os.Root, repository, name string) (m Model) {
 	m = Model{Name: name, Dir: filepath.Join(repository, name), Manifest: Defaults()}
-	s := modelScan{root: root, repository: repository, model: &m, settling: settling, before: settling.model(repository, m.Dir)}
+	s := modelScan{
+		root: root, repository: repository, model: &m, settling: settling,
+		before: settling.model(repository, m.Dir),
+	}
 	defer func() { s.before.listed = m }()
 	h := s.readHead()
 	s.look()
@@ -92,8 +95,8 @@ type looked struct {
 	number      int64
 	fingerprint string
 	settled     bool
-	// Why it cannot be an ONNX model, or a synthetic one; found before the prints were taken, so that a file which goes or
-	// comes in between shows in the prints.
+	// Why it cannot be an ONNX model, or a synthetic one; found before the prints were taken, so that a file which goes
+	// or comes in between shows in the prints.
 	asONNX, asSynth error
 }
 
@@ -137,7 +140,10 @@ func (s *modelScan) note(format string, args ...any) {
 func (s *modelScan) findVersions() []Version {
 	versions := make([]Version, len(s.versions))
 	for i, l := range s.versions {
-		v := Version{Number: l.number, Dir: filepath.Join(s.model.Dir, strconv.FormatInt(l.number, 10)), Fingerprint: l.fingerprint, Err: l.asSynth}
+		v := Version{
+			Number: l.number, Dir: filepath.Join(s.model.Dir, strconv.FormatInt(l.number, 10)),
+			Fingerprint: l.fingerprint, Err: l.asSynth,
+		}
 		if s.model.Manifest.Synth == nil {
 			v.Path, v.Err = filepath.Join(v.Dir, ModelFile), l.asONNX
 		}
@@ -189,7 +195,8 @@ func (s *modelScan) mustBe(full string, want fs.FileMode, elements ...string) er
 	info, err := s.root.Stat(s.path(elements...))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist, or is a link to nothing; put it there, or remove what should hold it%s", full, s.beside(elements))
+		return fmt.Errorf("%s does not exist, or is a link to nothing; put it there, or remove what should hold it%s",
+			full, s.beside(elements))
 	case err != nil:
 		return unreadable(full, err)
 	case info.Mode().Type() != want && want == directory:
@@ -208,7 +215,8 @@ func (s *modelScan) nothingUsable() error {
 	if len(s.versions) > 0 {
 		if len(m.Versions) > 0 && !slices.ContainsFunc(m.Versions, usable) {
 			newest := m.Versions[len(m.Versions)-1]
-			return fmt.Errorf("%s: none of its versions (%s) can be served; the newest: %w", m.Dir, numbers(m.Versions), newest.Err)
+			return fmt.Errorf("%s: none of its versions (%s) can be served; the newest: %w", m.Dir, numbers(m.Versions),
+				newest.Err)
 		}
 		return nil
 	}
@@ -219,9 +227,11 @@ func (s *modelScan) nothingUsable() error {
 	_, looksLikeVersion := parseVersion(m.Name)
 	switch {
 	case s.loose && looksLikeVersion:
-		return fmt.Errorf("%s: this is a version, not a model; name the directory above %s as the repository", m.Dir, s.repository)
+		return fmt.Errorf("%s: this is a version, not a model; name the directory above %s as the repository", m.Dir,
+			s.repository)
 	case s.loose:
-		return fmt.Errorf("%s: %s lies outside any version directory; move it to %s", m.Dir, ModelFile, filepath.Join(m.Dir, "1", ModelFile))
+		return fmt.Errorf("%s: %s lies outside any version directory; move it to %s", m.Dir, ModelFile,
+			filepath.Join(m.Dir, "1", ModelFile))
 	case len(s.strays) > 0:
 		return fmt.Errorf("%s: no version directory, only %s; %s", m.Dir, list(s.strays), expected)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// ErrCopying marks what changed a moment ago, so that it may not be complete yet. It comes again, without this error, in a
-// later listing; a version of that number that is loaded already need not be given up for it.
+// ErrCopying marks what changed a moment ago, so that it may not be complete yet. It comes again, without this error,
+// in a later listing; a version of that number that is loaded already need not be given up for it.
 var ErrCopying = errors.New("still being copied")
 
-// settling decides what is complete: that which looked the same in every scan for a while. Until then it answers with what
-// was complete before. It is kept from scan to scan by one goroutine.
+// settling decides what is complete: that which looked the same in every scan for a while. Until then it answers with
+// what was complete before. It is kept from scan to scan by one goroutine.
 type settling struct {
 	quiet  time.Duration // 0: everything is complete at once
 	models map[string]*settledModel
@@ -113,5 +113,6 @@ func (s *settling) missed(repository string, found []Model, gone func(dir string
 
 // copying says why something is not taken yet.
 func (s *settling) copying(path string) error {
-	return fmt.Errorf("%s is %w: it changed within the last %v, and is looked at again when that is over", path, ErrCopying, s.quiet)
+	return fmt.Errorf("%s is %w: it changed within the last %v, and is looked at again when that is over", path,
+		ErrCopying, s.quiet)
 }

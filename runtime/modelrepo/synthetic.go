@@ -42,7 +42,8 @@ type DType tensor.DType
 func (d *DType) UnmarshalText(text []byte) error {
 	parsed, ok := tensor.ParseDType(string(text))
 	if !ok {
-		return fmt.Errorf("expected one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, fp16, bf16, fp32, fp64, string, found %q", text)
+		return fmt.Errorf("expected one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, fp16, "+
+			"bf16, fp32, fp64, string, found %q", text)
 	}
 	*d = DType(parsed)
 	return nil

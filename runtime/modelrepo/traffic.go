@@ -23,8 +23,8 @@ type SplitEntry struct {
 	Slot string `yaml:"slot"`
 	// Version answers the part's requests; required. Two slots may lead to one version.
 	Version int64 `yaml:"version"`
-	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes, unless
-	// no slot with weight is ready.
+	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes,
+	// unless no slot with weight is ready.
 	Weight float64 `yaml:"weight"`
 }
 
@@ -32,8 +32,8 @@ type SplitEntry struct {
 type ShadowEntry struct {
 	// Version is shown the requests; required.
 	Version int64 `yaml:"version"`
-	// Sample is the part of the episodes or requests that it is shown, above 0 up to 1, default 1. More shows differences
-	// sooner; it takes spare device time.
+	// Sample is the part of the episodes or requests that it is shown, above 0 up to 1, default 1. More shows
+	// differences sooner; it takes spare device time.
 	Sample float64 `yaml:"sample"`
 	// Per says what is sampled: whole episodes, the default, or single requests. A version that keeps state between the
 	// requests of an episode needs whole ones.
@@ -41,7 +41,8 @@ type ShadowEntry struct {
 	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
 	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
 	Tolerance float64 `yaml:"tolerance"`
-	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. Default: every output has Tolerance.
+	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. Default: every output has
+	// Tolerance.
 	Tolerances map[string]float64 `yaml:"tolerances,omitempty"`
 }
 
@@ -115,14 +116,17 @@ func (t *Traffic) check(faults *config.Faults) {
 	for i, s := range t.Shadow {
 		at := fmt.Sprintf("traffic.shadow[%d]", i)
 		checkNumber(faults, at, s.Version)
-		if slices.ContainsFunc(t.Shadow[:i], func(other ShadowEntry) bool { return other.Version == s.Version }) && s.Version > 0 {
+		if slices.ContainsFunc(t.Shadow[:i], func(other ShadowEntry) bool { return other.Version == s.Version }) &&
+			s.Version > 0 {
 			faults.Addf(at+".version", "version %d is listed twice; expected each version once", s.Version)
 		}
 		if !(s.Sample > 0 && s.Sample <= 1) {
 			faults.Addf(at+".sample", "%v is out of range; expected above 0, up to 1", s.Sample)
 		}
 		if !(s.Tolerance > 0 && s.Tolerance <= 1) {
-			faults.Addf(at+".tolerance", "%v is out of range; expected above 0, up to 1 (a tiny one such as 1e-12 asks for equal answers)", s.Tolerance)
+			faults.Addf(at+".tolerance",
+				"%v is out of range; expected above 0, up to 1 (a tiny one such as 1e-12 asks for equal answers)",
+				s.Tolerance)
 		}
 		for _, output := range sortedKeys(s.Tolerances) {
 			config.Between(faults, at+".tolerances."+output, s.Tolerances[output], 0, 1)

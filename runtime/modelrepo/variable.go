@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// VariableDim brings one dimension of an input to one of a few lengths, by elements of one value behind what a request brings.
+// VariableDim brings one dimension of an input to one of a few lengths, by elements of one value behind what a request
+// brings.
 type VariableDim struct {
 	// Axis is the dimension, counted from 0; not that of the batch. Its size must be open in the model.
 	Axis int `yaml:"axis"`
@@ -19,7 +20,8 @@ type VariableDim struct {
 }
 
 const (
-	// maxBuckets bounds the lengths of a dimension: each is proven and warmed up in every batch size, and waits in a queue of its own.
+	// maxBuckets bounds the lengths of a dimension: each is proven and warmed up in every batch size, and waits in a
+	// queue of its own.
 	maxBuckets = 32
 	maxLength  = 1 << 20
 )
@@ -31,10 +33,12 @@ func (m *Manifest) checkVariableDims(faults *config.Faults) {
 		key, v := "batching.variable_dims."+name, b.VariableDims[name]
 		config.Between(faults, key+".axis", v.Axis, 0, maxRank-1)
 		if slices.Contains(b.Unbatched, name) {
-			faults.Addf(key, "%q has no batch dimension by batching.unbatched, and only inputs with one are brought to common lengths; name it in one place only", name)
+			faults.Addf(key, "%q has no batch dimension by batching.unbatched, and only inputs with one are brought "+
+				"to common lengths; name it in one place only", name)
 		}
 		if dim, stated := b.BatchDim.Inputs[name]; stated && dim == v.Axis {
-			faults.Addf(key+".axis", "%d is the batch dimension of %q by batching.batch_dim.inputs; expected another", v.Axis, name)
+			faults.Addf(key+".axis", "%d is the batch dimension of %q by batching.batch_dim.inputs; expected another",
+				v.Axis, name)
 		}
 		v.checkBuckets(faults, key+".buckets")
 		if m.Synth != nil {
@@ -48,7 +52,8 @@ func (v *VariableDim) checkBuckets(faults *config.Faults, key string) {
 	case n == 0:
 		faults.Addf(key, "expected the lengths to execute, ascending, such as [32, 64, 128]")
 	case n > maxBuckets:
-		faults.Addf(key, "%d lengths; at most %d are supported, each takes time to prove when the model is loaded", n, maxBuckets)
+		faults.Addf(key, "%d lengths; at most %d are supported, each takes time to prove when the model is loaded", n,
+			maxBuckets)
 	}
 	for i, length := range v.Buckets {
 		at := fmt.Sprintf("%s[%d]", key, i)

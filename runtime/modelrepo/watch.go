@@ -12,8 +12,8 @@ import (
 
 // WatchConfig says how closely a repository is watched.
 type WatchConfig struct {
-	// Interval is the time between scans when no event of the file system calls for one. 0: the repository is looked at only when
-	// Ask says so, whatever happens in it.
+	// Interval is the time between scans when no event of the file system calls for one. 0: the repository is looked at
+	// only when Ask says so, whatever happens in it.
 	Interval time.Duration
 	// Ask asks for a scan at once, and says what the interval is from then on. May be nil.
 	Ask <-chan time.Duration
@@ -30,14 +30,15 @@ type WatchConfig struct {
 // an error; there is one only when w makes no sense.
 //
 // Only what has been the same for w.Settle is taken for complete, so that a listing never shows half of a change. Until
-// then a version stays in the listing as it was, also when its files are being replaced or have gone; one that is new has
-// Err set to [ErrCopying], wrapped. The same goes for manifests, and for models as a whole. A repository that cannot be
-// read at all keeps its models, and has a fault.
+// then a version stays in the listing as it was, also when its files are being replaced or have gone; one that is new
+// has Err set to [ErrCopying], wrapped. The same goes for manifests, and for models as a whole. A repository that
+// cannot be read at all keeps its models, and has a fault.
 //
 // changed is called from one goroutine and holds up the next scan until it returns.
 func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(Listing)) error {
 	if w.Interval < 0 || w.Settle < 0 {
-		return fmt.Errorf("modelrepo: watch every %v, settling for %v: expected positive durations", w.Interval, w.Settle)
+		return fmt.Errorf("modelrepo: watch every %v, settling for %v: expected positive durations", w.Interval,
+			w.Settle)
 	}
 	w.Settle = cmp.Or(w.Settle, time.Second)
 	if w.open == nil {
@@ -70,7 +71,8 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			continue
 		case <-events:
 		case err := <-n.errors():
-			n.log.Debug("events of the repository were lost, such as when there are too many; it is scanned instead", "error", err)
+			n.log.Debug("events of the repository were lost, such as when there are too many; it is scanned instead",
+				"error", err)
 		case <-timer.C:
 			if ctx.Err() != nil {
 				return nil

@@ -93,7 +93,8 @@ func rename(from, to string) func(*testing.T, string) {
 
 const copying = "is still being copied: it changed within the last 1s, and is looked at again when that is over"
 
-// TestWatch polls every 5 s, with scans in between while something is not quiet for 1 s, and so at times that are known.
+// TestWatch polls every 5 s, with scans in between while something is not quiet for 1 s, and so at times that are
+// known.
 func TestWatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
@@ -145,7 +146,8 @@ func TestWatch(t *testing.T) {
 		},
 		"a link to a version is swapped": {
 			files: map[string]string{
-				"m/.store/a/model.onnx": "m", "m/.store/b/model.onnx": "m", "m/1": "-> .store/a", "m/.new": "-> .store/b",
+				"m/.store/a/model.onnx": "m", "m/.store/b/model.onnx": "m", "m/1": "-> .store/a",
+				"m/.new": "-> .store/b",
 			},
 			steps: []step{{5.5, rename("m/.new", "m/1")}},
 			want:  []string{"1.00: m[1] 1A", "7.00: m[1] 1B"},
@@ -157,7 +159,11 @@ func TestWatch(t *testing.T) {
 		},
 		"a version comes, goes and comes again": {
 			files: map[string]string{"m/1/model.onnx": "m", "m/.two/model.onnx": "m"},
-			steps: []step{{5.5, rename("m/.two", "m/2")}, {6.5, rename("m/2", "m/.two")}, {10.5, rename("m/.two", "m/2")}},
+			steps: []step{
+				{5.5, rename("m/.two", "m/2")},
+				{6.5, rename("m/2", "m/.two")},
+				{10.5, rename("m/.two", "m/2")},
+			},
 			want: []string{
 				"1.00: m[1] 1A",
 				"6.00: m[1] 1A 2-(TMP/repo/m/2 " + copying + ")",
@@ -176,7 +182,8 @@ func TestWatch(t *testing.T) {
 			steps: []step{{5.5, put("m/2/model.onnx", "")}},
 			want: []string{
 				"1.00: m[2] 1A 2B",
-				"7.00: m[1] 1A 2C(TMP/repo/m/2/model.onnx is empty; expected an ONNX model (is it still being copied?))",
+				"7.00: m[1] 1A 2C(TMP/repo/m/2/model.onnx is empty; expected an ONNX model (is it still being " +
+					"copied?))",
 			},
 		},
 		"a version never becomes quiet while the watch begins": {
@@ -199,14 +206,19 @@ func TestWatch(t *testing.T) {
 			steps: []step{{5.5, put("m/model.yaml", "wieght: 2")}, {10.5, put("m/model.yaml", "weight: 2")}},
 			want: []string{
 				"1.00: m[1] 1A n[1] 1B",
-				"7.00: m[] error: TMP/repo/m/model.yaml:1:1: wieght: unknown key; did you mean \"weight\"?\n    1 | wieght: 2\n      | ^ n[1] 1B",
+				"7.00: m[] error: TMP/repo/m/model.yaml:1:1: wieght: unknown key; did you mean \"weight\"?\n    1 | " +
+					"wieght: 2\n      | ^ n[1] 1B",
 				"13.00: m[1] 1A weight 2 n[1] 1B",
 			},
 		},
 		"a faulty weight stays faulty": { // and is not a change each time
-			files: map[string]string{"m/1/model.onnx": "m", "m/model.yaml": "traffic: {split: [{slot: a, version: 1}]}"},
+			files: map[string]string{
+				"m/1/model.onnx": "m",
+				"m/model.yaml":   "traffic: {split: [{slot: a, version: 1}]}",
+			},
 			want: []string{
-				"1.00: m[] error: TMP/repo/m/model.yaml:1:19: traffic.split[0]: weight is missing; expected a share such as 90, or 0 for no new episodes\n" +
+				"1.00: m[] error: TMP/repo/m/model.yaml:1:19: traffic.split[0]: weight is missing; expected a share " +
+					"such as 90, or 0 for no new episodes\n" +
 					"    1 | traffic: {split: [{slot: a, version: 1}]}\n      |                   ^",
 			},
 		},
@@ -255,7 +267,8 @@ func TestWatch(t *testing.T) {
 			},
 			want: []string{
 				"1.00: m[1] 1A",
-				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx and, if wanted, <model>/model.yaml in it",
+				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx " +
+					"and, if wanted, <model>/model.yaml in it",
 				"22.00: m[] error: TMP/repo/m " + copying,
 				"23.00: m[1] 1A",
 				"34.00:",
@@ -266,7 +279,8 @@ func TestWatch(t *testing.T) {
 			steps: []step{{5.5, remove("")}, {5.6, put("", "-> none")}},
 			want: []string{
 				"1.00: m[1] 1A",
-				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx and, if wanted, <model>/model.yaml in it",
+				"7.00: fault: not a model repository: TMP/repo holds no model; expected <model>/<version>/model.onnx " +
+					"and, if wanted, <model>/model.yaml in it",
 			},
 		},
 	} {
@@ -280,7 +294,10 @@ func TestWatch(t *testing.T) {
 					t.Fatal(err)
 				}
 				var log bytes.Buffer
-				w := modelrepo.WatchConfig{Interval: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithoutEvents()
+				w := modelrepo.WatchConfig{
+					Interval: 5 * time.Second,
+					Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+				}.WithoutEvents()
 				d := newDiary(t, tmp)
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)
@@ -326,12 +343,13 @@ func TestWatchByEvents(t *testing.T) {
 		}
 	}()
 	go func() {
-		done <- r.Watch(ctx, modelrepo.WatchConfig{Interval: 24 * time.Hour, Settle: 20 * time.Millisecond}, func(l modelrepo.Listing) {
-			select {
-			case listings <- l:
-			case <-ctx.Done():
-			}
-		})
+		done <- r.Watch(ctx, modelrepo.WatchConfig{Interval: 24 * time.Hour, Settle: 20 * time.Millisecond},
+			func(l modelrepo.Listing) {
+				select {
+				case listings <- l:
+				case <-ctx.Done():
+				}
+			})
 	}()
 	d := newDiary(t, tmp)
 	for _, s := range []struct {
@@ -369,7 +387,8 @@ func TestWatchByEvents(t *testing.T) {
 func TestLackOfEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	long := strings.Repeat("x", 5000) // no system watches that
-	modelrepo.Follow(map[string]string{"/" + long: "1", "/y" + long: "2", t.TempDir() + "/gone": "3"}, slog.New(slog.NewTextHandler(&log, nil)))
+	modelrepo.Follow(map[string]string{"/" + long: "1", "/y" + long: "2", t.TempDir() + "/gone": "3"},
+		slog.New(slog.NewTextHandler(&log, nil)))
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "name too long") {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
@@ -392,8 +411,8 @@ func TestWatchRefusesNegativeTimes(t *testing.T) {
 	}
 }
 
-// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until what is in it is quiet; with
-// the interval that comes with a question, from then on by that.
+// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until what is in it
+// is quiet; with the interval that comes with a question, from then on by that.
 func TestWatchWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tmp := t.TempDir()
@@ -431,7 +450,8 @@ func TestWatchWhenAsked(t *testing.T) {
 		half := func(number int) string { return fmt.Sprintf(" %d-(TMP/repo/m/%d %s)", number, number, copying) }
 		want := []string{
 			"201.00: m[2] 1A 2B", "400.00: m[2] 1A 2B" + half(3), "401.00: m[3] 1A 2B 3C",
-			"600.00: m[3] 1A 2B 3C" + half(4), "601.00: m[4] 1A 2B 3C 4D", "706.00: m[4] 1A 2B 3C 4D" + half(5), "707.00: m[5] 1A 2B 3C 4D 5E",
+			"600.00: m[3] 1A 2B 3C" + half(4), "601.00: m[4] 1A 2B 3C 4D", "706.00: m[4] 1A 2B 3C 4D" + half(5),
+			"707.00: m[5] 1A 2B 3C 4D 5E",
 		}
 		if diff := cmp.Diff(want, d.lines); diff != "" {
 			t.Errorf("listings (-want +got):\n%s", diff)

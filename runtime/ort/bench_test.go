@@ -25,14 +25,15 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkOverhead is what a run costs when the model does next to nothing: with an output of known shape, and with one whose
-// shape the run tells.
+// BenchmarkOverhead is what a run costs when the model does next to nothing: with an output of known shape, and with
+// one whose shape the run tells.
 func BenchmarkOverhead(b *testing.B) {
 	for _, rows := range []any{"n", nil} {
 		b.Run(fmt.Sprintf("known=%t", rows != nil), func(b *testing.B) {
 			g := onnxgraph.New("compress").Input("x", onnxgraph.Float, "n", 4).Input("keep", onnxgraph.Bool, "n").
 				Output("y", onnxgraph.Float, rows, 4)
-			s := openGraph(b, g.Node("Compress", []string{"x", "keep"}, []string{"y"}, onnxgraph.IntAttr("axis", 0)).Marshal())
+			s := openGraph(b, g.Node("Compress", []string{"x", "keep"}, []string{"y"},
+				onnxgraph.IntAttr("axis", 0)).Marshal())
 			batch := batchOf(b, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4), bools(tensor.Shape{1}, true))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The C compiler compares what capi.h and calls.h declare with the header that the binding ships: each entry's position and
-// prototype, the width of each enumeration, and the numbers that capi.c uses.
+// The C compiler compares what capi.h and calls.h declare with the header that the binding ships: each entry's position
+// and prototype, the width of each enumeration, and the numbers that capi.c uses.
 const headerCheck = `
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,8 @@ _Static_assert(sizeof(OrtErrorCode) == sizeof(int32_t), "");
 _Static_assert(sizeof(OrtMemType) == sizeof(int32_t), "");
 _Static_assert(sizeof(OrtDeviceMemoryType) == sizeof(int32_t), "");
 _Static_assert(sizeof(OrtMemoryInfoDeviceType) == sizeof(int32_t), "");
-_Static_assert(OrtMemoryInfoDeviceType_CPU == 0 && OrtMemoryInfoDeviceType_GPU == 1 && OrtDeviceMemoryType_DEFAULT == 0, "");
+_Static_assert(OrtMemoryInfoDeviceType_CPU == 0 && OrtMemoryInfoDeviceType_GPU == 1 &&
+	OrtDeviceMemoryType_DEFAULT == 0, "");
 _Static_assert(ORT_FAIL == 1 && ORT_INVALID_ARGUMENT == 2, "");
 _Static_assert(ONNX_TYPE_TENSOR == 1, "");
 _Static_assert(ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING == 8, "");

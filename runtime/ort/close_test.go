@@ -101,7 +101,8 @@ func TestContextStopsRun(t *testing.T) {
 	if err := <-stopped; engine.KindOf(err) != engine.Terminated {
 		t.Errorf("a run whose context ended: %v, want a terminated run", err)
 	}
-	if err := s.Run(ctx, b); engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.Canceled) || s.Stoppable() != 0 {
+	if err := s.Run(ctx, b); engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.Canceled) ||
+		s.Stoppable() != 0 {
 		t.Errorf("a run after its context ended: %v", err)
 	}
 	go func() { other <- s.Run(t.Context(), b) }()

@@ -14,7 +14,8 @@ import (
 func BenchmarkCUDARun(b *testing.B) {
 	g := useGPU(b)
 	for _, graphs := range []bool{false, true} {
-		s := g.openGraph(b, onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh"), func(o *ort.Options) { o.CUDAGraphs = graphs })
+		s := g.openGraph(b, onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh"),
+			func(o *ort.Options) { o.CUDAGraphs = graphs })
 		for _, rows := range []int64{1, 64} {
 			b.Run(fmt.Sprintf("graphs=%t/rows=%d", graphs, rows), func(b *testing.B) {
 				in := sample(tensor.Float32, tensor.Shape{rows, 48})

@@ -53,7 +53,8 @@ func handlers() map[int]kernelAction {
 	all := map[int]kernelAction{}
 	for n := 1; n <= 64; n++ {
 		var action kernelAction
-		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), 0, uintptr(unsafe.Pointer(&action)), unsafe.Sizeof(action.mask), 0, 0); errno == 0 {
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(n), 0, uintptr(unsafe.Pointer(&action)),
+			unsafe.Sizeof(action.mask), 0, 0); errno == 0 {
 			all[n] = action
 		}
 	}

@@ -24,7 +24,8 @@ type gpu struct {
 	real bool
 }
 
-// useGPU skips the test unless WEFT_TEST_CUDA is 1, or cpu for a rehearsal on the CPU. WEFT_TEST_CUDA_DEVICE is the device, 0 unless set.
+// useGPU skips the test unless WEFT_TEST_CUDA is 1, or cpu for a rehearsal on the CPU. WEFT_TEST_CUDA_DEVICE is the
+// device, 0 unless set.
 func useGPU(t testing.TB) gpu {
 	t.Helper()
 	switch os.Getenv("WEFT_TEST_CUDA") {
@@ -79,7 +80,8 @@ func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tenso
 	for i, w := range want {
 		tolerance := map[tensor.DType]float64{tensor.Float16: 5e-3, tensor.Float32: 1e-3}[w.DType]
 		if d := deviation(got[i], w); !(d <= tolerance) {
-			t.Errorf("%s: output %q deviates by %g of the largest magnitude, want at most %g", what, sig.Outputs[i].Name, d, tolerance)
+			t.Errorf("%s: output %q deviates by %g of the largest magnitude, want at most %g", what,
+				sig.Outputs[i].Name, d, tolerance)
 		}
 	}
 }
@@ -254,7 +256,8 @@ func TestCUDATwoInFlight(t *testing.T) {
 // glutton makes a tensor of as many numbers as its input says, and answers their sum.
 func glutton() []byte {
 	g := onnxgraph.New("glutton").Input("n", onnxgraph.Int64, 1).Output("sum", onnxgraph.Float)
-	g.InitFloats("one", nil, 1).Node("Expand", []string{"one", "n"}, []string{"ones"}).Node("Softplus", []string{"ones"}, []string{"many"})
+	g.InitFloats("one", nil, 1).Node("Expand", []string{"one", "n"},
+		[]string{"ones"}).Node("Softplus", []string{"ones"}, []string{"many"})
 	g.Node("ReduceSum", []string{"many"}, []string{"sum"}, onnxgraph.IntAttr("keepdims", 0))
 	return g.Marshal()
 }
@@ -270,7 +273,8 @@ func TestCUDAOutOfMemory(t *testing.T) {
 			if !g.real && c.limit > 0 {
 				t.Skip("the CPU has no limit")
 			}
-			s := g.openGraph(t, glutton(), func(o *ort.Options) { o.DeviceMemory, o.ArenaExtend = c.limit, ort.ArenaExact })
+			s := g.openGraph(t, glutton(),
+				func(o *ort.Options) { o.DeviceMemory, o.ArenaExtend = c.limit, ort.ArenaExact })
 			runOnce(t, s, int64s(tensor.Shape{1}, 1000))
 			for range 3 {
 				err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, c.floats)))

@@ -15,8 +15,9 @@ import (
 	"unsafe"
 )
 
-// device keeps apart what may not happen at once on CUDA devices. While a graph is being captured, calls of other threads that allocate,
-// copy or wait fail, and spoil the capture (cudaStreamCaptureModeGlobal, which ONNX Runtime uses).
+// device keeps apart what may not happen at once on CUDA devices. While a graph is being captured, calls of other
+// threads that allocate, copy or wait fail, and spoil the capture (cudaStreamCaptureModeGlobal, which ONNX Runtime
+// uses).
 var device struct {
 	// opening is entered while a session opens or closes, or memory is page-locked, and shut by a capture.
 	opening gate

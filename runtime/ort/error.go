@@ -106,7 +106,8 @@ var deviceLost = map[int]bool{
 	999: true, // unknown
 }
 
-// notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or another one has it.
+// notThere are those of deviceLost that are no loss when a model is opened: there is no GPU for this process, or
+// another one has it.
 var notThere = map[int]bool{46: true, 100: true, 101: true}
 
 // blameDevice returns an error that came of opening a model with the kind that blames its device as that is now: it

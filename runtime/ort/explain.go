@@ -25,7 +25,8 @@ func explain(err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "Failed to construct locale"):
-		return fmt.Errorf("%w (a StringNormalizer of the model wants a locale that this system lacks; install it, or compile "+
+		return fmt.Errorf("%w (a StringNormalizer of the model wants a locale that this system lacks; install it, or "+
+			"compile "+
 			"it into a folder, such as `localedef -i en_US -f UTF-8 DIR/en_US.UTF-8`, and set LOCPATH=DIR)", err)
 	case strings.Contains(text, "Protobuf parsing failed"):
 		return fmt.Errorf("%w (the file is damaged, cut short, or not an ONNX model)", err)
@@ -44,27 +45,36 @@ func explain(err error) error {
 	return err
 }
 
-const otherLibrary = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or WEFT_ONNXRUNTIME_LIB; " +
+const otherLibrary = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or " +
+	"WEFT_ONNXRUNTIME_LIB; " +
 	"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
 
-// explainLoad tells the library of a provider that is missing from what that library needs in turn, since each is mended in another way.
+// explainLoad tells the library of a provider that is missing from what that library needs in turn, since each is
+// mended in another way.
 func explainLoad(provider, fault string) error {
 	m := notFound.FindStringSubmatch(fault)
 	switch {
 	case m == nil: // of another release, say
-		return fmt.Errorf("%s cannot be loaded: %s; it must be of the same release as the ONNX Runtime library, and the libraries that it "+
+		return fmt.Errorf("%s cannot be loaded: %s; it must be of the same release as the ONNX Runtime library, and "+
+			"the libraries that it "+
 			"needs of the releases that it was built for", provider, strings.TrimPrefix(fault, provider+": "))
 	case m[1] == provider:
-		return fmt.Errorf("%s is missing: install the execution providers of the same ONNX Runtime release beside its library, or %s", provider, otherLibrary)
+		return fmt.Errorf("%s is missing: install the execution providers of the same ONNX Runtime release beside its "+
+			"library, or %s", provider, otherLibrary)
 	case strings.HasPrefix(m[1], "libcuda.so"):
-		return fmt.Errorf("%s needs %s, which is not found: it comes with NVIDIA's driver; install that, or have it passed into the container "+
+		return fmt.Errorf("%s needs %s, which is not found: it comes with NVIDIA's driver; install that, or have it "+
+			"passed into the container "+
 			"(--gpus all)", provider, m[1])
 	case strings.Contains(filepath.Base(provider), TensorRT):
-		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for "+
+		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's TensorRT and CUDA libraries of the "+
+			"releases that it was built for "+
 			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells of them", provider, m[1])
 	case strings.Contains(filepath.Base(provider), CUDA):
-		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's CUDA libraries of the release that it was built for "+
-			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells which, and where to get them", provider, m[1])
+		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's CUDA libraries of the release that it "+
+			"was built for "+
+			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells which, and where to get "+
+			"them", provider, m[1])
 	}
-	return fmt.Errorf("%s needs %s, which is not found: install it where the system looks, such as a folder in LD_LIBRARY_PATH", provider, m[1])
+	return fmt.Errorf("%s needs %s, which is not found: install it where the system looks, such as a folder in "+
+		"LD_LIBRARY_PATH", provider, m[1])
 }

@@ -67,13 +67,16 @@ func Seize(t *testing.T, on int) (end func()) {
 	return s.end
 }
 
-// FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a session.
+// FirstOf opens with the first of providers that can be had. Each ends as ends says; without an error it makes a
+// session.
 func FirstOf(providers []string, ends map[string]error) (provider string, notes []string, err error) {
-	m, err := firstOf(providers, []string{CPU, CUDA, TensorRT}, func(p string) (made, error) { return made{provider: p}, ends[p] })
+	m, err := firstOf(providers, []string{CPU, CUDA, TensorRT},
+		func(p string) (made, error) { return made{provider: p}, ends[p] })
 	return m.provider, m.notes, err
 }
 
-// NoteLost looks what an error tells of a device, and LostBy returns what has told that it is lost. The test begins and ends with none.
+// NoteLost looks what an error tells of a device, and LostBy returns what has told that it is lost. The test begins and
+// ends with none.
 func NoteLost(t *testing.T, device int, err error) {
 	forgetLost(t)
 	noteLost(device, err)
@@ -116,7 +119,8 @@ func UseCUDARuntime(t *testing.T, path string) {
 	t.Cleanup(func() { cudaRuntime.names, cudaRuntime.c = names, before })
 }
 
-// CaptureOnCPU has sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves are ordinary ones.
+// CaptureOnCPU has sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves are
+// ordinary ones.
 func CaptureOnCPU(t *testing.T) {
 	before := graphDevice
 	graphDevice.provider, graphDevice.memory, graphDevice.kind = CPU, "Cpu", 0

@@ -13,7 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// fakeCUDA is a CUDA runtime whose device memory is the host's. What it was asked is counted in a file: calls are told apart by name.
+// fakeCUDA is a CUDA runtime whose device memory is the host's. What it was asked is counted in a file: calls are told
+// apart by name.
 const fakeCUDA = `
 #include <stdio.h>
 #include <fcntl.h>
@@ -44,7 +45,12 @@ static int last;
 
 const char *cudaGetErrorString(int code) { return code == 2 ? "out of memory" : "some error"; }
 int cudaGetLastError(void) { int was = last; last = 0; return was; }
-int cudaSetDevice(int device) { char t[40]; snprintf(t, sizeof t, "cudaSetDevice %d", device); note(t); return fails("cudaSetDevice"); }
+int cudaSetDevice(int device) {
+	char t[40];
+	snprintf(t, sizeof t, "cudaSetDevice %d", device);
+	note(t);
+	return fails("cudaSetDevice");
+}
 int cudaHostRegister(void *p, size_t n, unsigned flags) {
     char t[80]; snprintf(t, sizeof t, "cudaHostRegister %zu %u", n, flags); note(t);
     return last = fails("cudaHostRegister");

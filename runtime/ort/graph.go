@@ -71,9 +71,12 @@ func checksum(inputs []tensor.Tensor) uint64 {
 	return h.Sum64()
 }
 
-// tolerances is how far an answer with a graph may lie from one without, relative to the largest magnitude: CUDA's libraries may choose
-// other kernels while they are captured. What is not listed must be equal.
-var tolerances = map[tensor.DType]float64{tensor.Float64: 1e-5, tensor.Float32: 1e-3, tensor.Float16: 1e-2, tensor.BFloat16: 3e-2}
+// tolerances is how far an answer with a graph may lie from one without, relative to the largest magnitude: CUDA's
+// libraries may choose other kernels while they are captured. What is not listed must be equal.
+var tolerances = map[tensor.DType]float64{
+	tensor.Float64: 1e-5, tensor.Float32: 1e-3, tensor.Float16: 1e-2,
+	tensor.BFloat16: 3e-2,
+}
 
 // agree compares an answer that came with a graph to one that came without.
 func agree(got, want tensor.Tensor) bool {

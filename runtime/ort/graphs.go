@@ -30,9 +30,10 @@ const (
 	maxShapes = 1024
 )
 
-// A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own batch. So it
-// gives up after a while, and waits longer the next time, because there may be no moment without a run in flight; a hundredth of the
-// time goes into that. The longest wait is near the targets that people have, so that beside longer runs it takes a pause, or luck.
+// A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own
+// batch. So it gives up after a while, and waits longer the next time, because there may be no moment without a run in
+// flight; a hundredth of the time goes into that. The longest wait is near the targets that people have, so that beside
+// longer runs it takes a pause, or luck.
 const (
 	firstPatience = 4 * time.Millisecond
 	lastPatience  = 32 * time.Millisecond
@@ -42,8 +43,8 @@ const (
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
 
-// graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps what was captured with the
-// thread that did, and one stream, which a capture must have for itself.
+// graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps what was
+// captured with the thread that did, and one stream, which a capture must have for itself.
 type graphs struct {
 	s    *Session
 	cuda *C.weft_cuda
@@ -86,18 +87,21 @@ func startGraphs(s *Session) (*graphs, error) {
 	}
 	g := &graphs{
 		s: s, cuda: cuda, jobs: make(chan graphJob), done: make(chan struct{}), shapes: map[string]*graph{},
-		scratch: tensor.NewBatch(0, len(s.signature.Outputs), nil), frame: s.frames.New().(*frame), patience: firstPatience,
+		scratch: tensor.NewBatch(0, len(s.signature.Outputs), nil), frame: s.frames.New().(*frame),
+		patience: firstPatience,
 	}
 	go g.serve()
 	return g, nil
 }
 
-// onDevice returns an error unless the session takes and gives all values in device memory. A kernel would read what it takes from the
-// host at the capture, and never again; and a copy to the host that was captured would go on writing where the value was then.
+// onDevice returns an error unless the session takes and gives all values in device memory. A kernel would read what it
+// takes from the host at the capture, and never again; and a copy to the host that was captured would go on writing
+// where the value was then.
 func onDevice(s *Session) error {
 	index := new(C.int)
 	for _, output := range []bool{false, true} {
-		if err := s.take(C.weft_find_elsewhere(s.api, s.native.c.session, graphDevice.kind, C.bool(output), index)); err != nil {
+		if err := s.take(C.weft_find_elsewhere(s.api, s.native.c.session, graphDevice.kind, C.bool(output),
+			index)); err != nil {
 			return err
 		}
 		if *index < 0 {
@@ -153,9 +157,10 @@ func (g *graphs) execute(job graphJob) (r graphResult) {
 	return r
 }
 
-// choose replays the graph of the batch's shape if there is a proven one, and brings it nearer to having one if not: the first run is
-// eager alone, since kernels take memory and choose algorithms then. The next one captures, beside answering eagerly. Then the
-// first with other inputs is answered both ways, because what a kernel computed on the host would stay what it was at the capture.
+// choose replays the graph of the batch's shape if there is a proven one, and brings it nearer to having one if not:
+// the first run is eager alone, since kernels take memory and choose algorithms then. The next one captures, beside
+// answering eagerly. Then the first with other inputs is answered both ways, because what a kernel computed on the host
+// would stay what it was at the capture.
 func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 	if g.broken.Load() != nil {
 		return true, nil
@@ -248,8 +253,9 @@ func (g *graphs) seize() *seizure {
 	return held
 }
 
-// capture captures the shape of a batch that was answered eagerly, and compares. The batch's answer waits for that: sent before, it would
-// have the next batch wait in its place, which the scheduler hands over meanwhile to a device that it takes for idle.
+// capture captures the shape of a batch that was answered eagerly, and compares. The batch's answer waits for that:
+// sent before, it would have the next batch wait in its place, which the scheduler hands over meanwhile to a device
+// that it takes for idle.
 func (g *graphs) capture(e *graph, b *tensor.Batch) {
 	held := g.seize()
 	if held == nil {
@@ -336,7 +342,8 @@ func (g *graphs) postpone(e *graph, why error) {
 		return
 	}
 	e.told = true
-	g.s.log.Warn("there is no memory for a CUDA graph; its shape runs without until there is", "path", g.s.path, "shape", e.inputs,
+	g.s.log.Warn("there is no memory for a CUDA graph; its shape runs without until there is", "path", g.s.path,
+		"shape", e.inputs,
 		"next_try_after", memoryPause, "cause", why)
 }
 

@@ -24,7 +24,8 @@ func neg() []byte {
 	return g.Node("Neg", []string{"x"}, []string{"y"}).Marshal()
 }
 
-// openGraphs opens a model that captures graphs on the CPU, where a capture is a run like others. It returns the log, too.
+// openGraphs opens a model that captures graphs on the CPU, where a capture is a run like others. It returns the log,
+// too.
 func openGraphs(t *testing.T, model []byte) (*ort.Session, *bytes.Buffer) {
 	t.Helper()
 	ort.CaptureOnCPU(t)
@@ -101,7 +102,8 @@ func TestGraphLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, call := range []string{"cudaFree", "cudaStreamDestroy"} {
-		if made, freed := map[string]int{"cudaFree": 2, "cudaStreamDestroy": 1}[call], log.count(t, call); made != freed {
+		if made, freed := map[string]int{"cudaFree": 2, "cudaStreamDestroy": 1}[call],
+			log.count(t, call); made != freed {
 			t.Errorf("%s: %d calls, want %d", call, freed, made)
 		}
 	}
@@ -220,7 +222,8 @@ func TestGraphsOfHostValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], `input "x" is in the host's memory; running without`) {
+	if notes := s.Notes(); len(notes) != 1 ||
+		!strings.Contains(notes[0], `input "x" is in the host's memory; running without`) {
 		t.Errorf("notes %q", notes)
 	}
 	for i := range 4 {
@@ -267,7 +270,8 @@ func TestGraphsAmongCallers(t *testing.T) {
 func TestGraphsAndErrors(t *testing.T) {
 	useFakeCUDA(t)
 	g := onnxgraph.New("gather").Input("i", onnxgraph.Int64, "n").Output("y", onnxgraph.Float, "n")
-	g.Init("table", onnxgraph.Float, []int64{2}, onnxgraph.FloatBytes([]float32{5, 6})).Node("Gather", []string{"table", "i"}, []string{"y"})
+	g.Init("table", onnxgraph.Float, []int64{2},
+		onnxgraph.FloatBytes([]float32{5, 6})).Node("Gather", []string{"table", "i"}, []string{"y"})
 	s, _ := openGraphs(t, g.Marshal())
 	if err := s.Run(t.Context(), batchOf(t, s, int64s(tensor.Shape{1}, 7))); err == nil {
 		t.Fatal("an index out of range was accepted")

@@ -102,7 +102,10 @@ func outputs(t testing.TB, b *tensor.Batch) []tensor.Tensor {
 		if err := o.Check(); err != nil {
 			t.Fatalf("output %d: %v", i, err)
 		}
-		out = append(out, tensor.Tensor{DType: o.DType, Shape: append(tensor.Shape{}, o.Shape...), Data: bytes.Clone(o.Data)})
+		out = append(out, tensor.Tensor{
+			DType: o.DType, Shape: append(tensor.Shape{}, o.Shape...),
+			Data: bytes.Clone(o.Data),
+		})
 	}
 	return out
 }
@@ -140,8 +143,10 @@ func stringsOf(shape tensor.Shape, values ...string) tensor.Tensor {
 // elementTypes pairs our element types with those of a model file.
 var elementTypes = map[tensor.DType]onnxgraph.DType{
 	tensor.Bool: onnxgraph.Bool,
-	tensor.Int8: onnxgraph.Int8, tensor.Int16: onnxgraph.Int16, tensor.Int32: onnxgraph.Int32, tensor.Int64: onnxgraph.Int64,
-	tensor.Uint8: onnxgraph.Uint8, tensor.Uint16: onnxgraph.Uint16, tensor.Uint32: onnxgraph.Uint32, tensor.Uint64: onnxgraph.Uint64,
+	tensor.Int8: onnxgraph.Int8, tensor.Int16: onnxgraph.Int16, tensor.Int32: onnxgraph.Int32,
+	tensor.Int64: onnxgraph.Int64,
+	tensor.Uint8: onnxgraph.Uint8, tensor.Uint16: onnxgraph.Uint16, tensor.Uint32: onnxgraph.Uint32,
+	tensor.Uint64:  onnxgraph.Uint64,
 	tensor.Float16: onnxgraph.Float16, tensor.BFloat16: onnxgraph.BFloat16,
 	tensor.Float32: onnxgraph.Float, tensor.Float64: onnxgraph.Double,
 	tensor.String: onnxgraph.String,

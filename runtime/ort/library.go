@@ -39,7 +39,8 @@ func Init(path string) error {
 	defer library.mu.Unlock()
 	if library.api != nil {
 		if path != library.path {
-			return fmt.Errorf("ONNX Runtime is already loaded from %s: a process cannot also load %s", library.path, path)
+			return fmt.Errorf("ONNX Runtime is already loaded from %s: a process cannot also load %s", library.path,
+				path)
 		}
 		return nil
 	}
@@ -68,7 +69,8 @@ func load(api *C.weft_api, path string) (version string, err error) {
 	}
 	version = C.GoString(*cVersion)
 	if !bool(C.weft_bind(api, apiVersion)) {
-		return "", fmt.Errorf("the ONNX Runtime library %s is version %s, need 1.%d or newer", path, version, apiVersion)
+		return "", fmt.Errorf("the ONNX Runtime library %s is version %s, need 1.%d or newer", path, version,
+			apiVersion)
 	}
 	onnxruntime.SetSharedLibraryPath(path)
 	// A failed run is returned and answered; ONNX Runtime would also print it.
@@ -76,14 +78,16 @@ func load(api *C.weft_api, path string) (version string, err error) {
 		return "", fmt.Errorf("cannot start ONNX Runtime %s (%s): %w", version, path, err)
 	}
 	if err := take(api, C.weft_prepare(api)); err != nil {
-		return "", errors.Join(fmt.Errorf("cannot start ONNX Runtime %s (%s): %w", version, path, err), onnxruntime.DestroyEnvironment())
+		return "", errors.Join(fmt.Errorf("cannot start ONNX Runtime %s (%s): %w", version, path, err),
+			onnxruntime.DestroyEnvironment())
 	}
 	return version, nil
 }
 
-// silence turns telemetry off, whatever the user's environment says. Since 1.29 the library keeps a store in the user's cache and logs in
-// the folder for temporary files, from the moment on at which the environment is created. DisableTelemetryEvents of the C API comes
-// too late, as it takes an environment; this variable is read before anything is written, or sent.
+// silence turns telemetry off, whatever the user's environment says. Since 1.29 the library keeps a store in the user's
+// cache and logs in the folder for temporary files, from the moment on at which the environment is created.
+// DisableTelemetryEvents of the C API comes too late, as it takes an environment; this variable is read before anything
+// is written, or sent.
 func silence() error { return os.Setenv("ORT_DISABLE_TELEMETRY", "1") }
 
 // Version returns the version of the loaded library, such as 1.30.0, or "" before Init.
@@ -109,9 +113,10 @@ func Shutdown() error {
 	return onnxruntime.DestroyEnvironment()
 }
 
-// Providers returns the execution providers of Options.Providers that the loaded library has. Whether they can be used shows when a model
-// is opened. Those that come as libraries of their own, beside the library, are there if these are: what the library says of itself is how it
-// was built, and it may have been built for providers that were left out, or have been given others since.
+// Providers returns the execution providers of Options.Providers that the loaded library has. Whether they can be used
+// shows when a model is opened. Those that come as libraries of their own, beside the library, are there if these are:
+// what the library says of itself is how it was built, and it may have been built for providers that were left out, or
+// have been given others since.
 func Providers() ([]string, error) {
 	api, err := hold()
 	if err != nil {

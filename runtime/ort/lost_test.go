@@ -63,8 +63,8 @@ func TestLossSeenByAnother(t *testing.T) {
 	}
 }
 
-// A device that is lost during a capture, in a proof, or while the memory of a graph is given back is found out before the native session
-// is destroyed.
+// A device that is lost during a capture, in a proof, or while the memory of a graph is given back is found out before
+// the native session is destroyed.
 func TestLossInTheLifeOfAGraph(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int // runs until the device is lost
@@ -99,7 +99,8 @@ func TestLossInTheLifeOfAGraph(t *testing.T) {
 	}
 }
 
-// A model that cannot be loaded again, for a reason that may pass, fails its runs until it can; its device is not to blame.
+// A model that cannot be loaded again, for a reason that may pass, fails its runs until it can; its device is not to
+// blame.
 func TestReloadThatFails(t *testing.T) {
 	useFakeCUDA(t)
 	ort.CaptureOnCPU(t)

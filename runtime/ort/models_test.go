@@ -35,7 +35,8 @@ type reference struct {
 var openInference = map[string]tensor.DType{
 	"BOOL": tensor.Bool, "INT8": tensor.Int8, "INT16": tensor.Int16, "INT32": tensor.Int32, "INT64": tensor.Int64,
 	"UINT8": tensor.Uint8, "UINT16": tensor.Uint16, "UINT32": tensor.Uint32, "UINT64": tensor.Uint64,
-	"FP16": tensor.Float16, "BF16": tensor.BFloat16, "FP32": tensor.Float32, "FP64": tensor.Float64, "BYTES": tensor.String,
+	"FP16": tensor.Float16, "BF16": tensor.BFloat16, "FP32": tensor.Float32, "FP64": tensor.Float64,
+	"BYTES": tensor.String,
 }
 
 func (r reference) tensor() tensor.Tensor {
@@ -98,9 +99,11 @@ func TestReferenceModels(t *testing.T) {
 func offerLocale(t *testing.T, cause error) {
 	t.Helper()
 	dir := t.TempDir()
-	compile := exec.CommandContext(t.Context(), "localedef", "-i", "en_US", "-f", "UTF-8", filepath.Join(dir, "en_US.UTF-8"))
+	compile := exec.CommandContext(t.Context(), "localedef", "-i", "en_US", "-f",
+		"UTF-8", filepath.Join(dir, "en_US.UTF-8"))
 	if out, err := compile.CombinedOutput(); err != nil {
-		t.Skipf("%v\nand it cannot be made here (Debian has what is needed in the package locales): %v\n%s", cause, err, out)
+		t.Skipf("%v\nand it cannot be made here (Debian has what is needed in the package locales): %v\n%s", cause, err,
+			out)
 	}
 	t.Setenv("LOCPATH", dir)
 }

@@ -28,7 +28,9 @@ type native struct {
 }
 
 // newNative takes the binding over. The signature names the values of a run.
-func newNative(api *C.weft_api, binding *onnxruntime.DynamicAdvancedSession, provider string, sig *tensor.Signature) (*native, error) {
+func newNative(api *C.weft_api, binding *onnxruntime.DynamicAdvancedSession, provider string,
+	sig *tensor.Signature,
+) (*native, error) {
 	session, err := address(binding)
 	if err != nil {
 		return nil, err
@@ -67,5 +69,6 @@ func address(binding *onnxruntime.DynamicAdvancedSession) (*C.OrtSession, error)
 			return (*C.OrtSession)(field.UnsafePointer()), nil
 		}
 	}
-	return nil, errors.New("this version of github.com/yalue/onnxruntime_go keeps its session elsewhere; build with the version that go.mod names")
+	return nil, errors.New("this version of github.com/yalue/onnxruntime_go keeps its session elsewhere; build with " +
+		"the version that go.mod names")
 }

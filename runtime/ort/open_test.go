@@ -93,7 +93,8 @@ func TestInputsThatCannotBeFed(t *testing.T) {
 		contains(t, openError(t, declare(g.Marshal(), inputField, "x", typeProto)), `input "x"`, kind, "dense tensors")
 	}
 	g := onnxgraph.New("shapeless").Output("y", onnxgraph.Float, nil).Node("Neg", []string{"x"}, []string{"y"})
-	contains(t, openError(t, declare(g.Marshal(), inputField, "x", tensorType(onnxgraph.Float))), `input "x"`, "no shape")
+	contains(t, openError(t, declare(g.Marshal(), inputField, "x", tensorType(onnxgraph.Float))), `input "x"`,
+		"no shape")
 }
 
 func TestExternalData(t *testing.T) {
@@ -105,7 +106,10 @@ func TestExternalData(t *testing.T) {
 
 	initialise(t)
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"model.onnx": model, "weights.bin": onnxgraph.FloatBytes([]float32{99, 3, 5})} {
+	for name, data := range map[string][]byte{
+		"model.onnx":  model,
+		"weights.bin": onnxgraph.FloatBytes([]float32{99, 3, 5}),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -117,9 +121,11 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// What a GPU cannot take now is for the caller to take elsewhere, since another GPU may; what no GPU can take goes to the next provider.
+// What a GPU cannot take now is for the caller to take elsewhere, since another GPU may; what no GPU can take goes to
+// the next provider.
 func TestWhatTheGPUIsToBlameFor(t *testing.T) {
-	const full, limit = "CUDA failure 2: out of memory ; GPU=0 ; hostname=h", "Available memory of 100 is smaller than requested bytes of 4096"
+	const full, limit = "CUDA failure 2: out of memory ; GPU=0 ; hostname=h",
+		"Available memory of 100 is smaller than requested bytes of 4096"
 	all := []string{ort.TensorRT, ort.CUDA, ort.CPU}
 	for name, c := range map[string]struct {
 		providers            []string
@@ -127,20 +133,39 @@ func TestWhatTheGPUIsToBlameFor(t *testing.T) {
 		provider             string // that has it; "": none
 		lost, memory, broken bool
 	}{
-		"fits":                     {providers: all[1:], provider: ort.CUDA},
-		"full":                     {providers: all[1:], cuda: full, memory: true},
-		"full arena":               {providers: all[1:], cuda: "Failed to allocate memory for requested buffer of size 4096", memory: true},
-		"lost":                     {providers: all[1:], cuda: "CUDA failure 719: unspecified launch failure ; GPU=0", lost: true},
-		"beyond the limit":         {providers: all[1:], cuda: limit, provider: ort.CPU},
-		"none":                     {providers: all[1:], cuda: "no CUDA device can be used: no CUDA-capable device is detected (CUDA error 100)", provider: ort.CPU},
-		"taken":                    {providers: all[1:], cuda: "CUDA failure 46: CUDA-capable device(s) is/are busy or unavailable ; GPU=0", provider: ort.CPU},
-		"none, and no other":       {providers: all[1:2], cuda: "CUDA failure 100: no CUDA-capable device is detected ; GPU=0", broken: true},
-		"not built for it":         {providers: all[1:], cuda: "CUDA execution provider is not enabled in this build", provider: ort.CPU},
+		"fits": {providers: all[1:], provider: ort.CUDA},
+		"full": {providers: all[1:], cuda: full, memory: true},
+		"full arena": {
+			providers: all[1:],
+			cuda:      "Failed to allocate memory for requested buffer of size 4096", memory: true,
+		},
+		"lost": {
+			providers: all[1:], cuda: "CUDA failure 719: unspecified launch failure ; GPU=0",
+			lost: true,
+		},
+		"beyond the limit": {providers: all[1:], cuda: limit, provider: ort.CPU},
+		"none": {providers: all[1:], cuda: "no CUDA device can be used: no CUDA-capable device is " +
+			"detected (CUDA error 100)", provider: ort.CPU},
+		"taken": {
+			providers: all[1:],
+			cuda:      "CUDA failure 46: CUDA-capable device(s) is/are busy or unavailable ; GPU=0", provider: ort.CPU,
+		},
+		"none, and no other": {
+			providers: all[1:2],
+			cuda:      "CUDA failure 100: no CUDA-capable device is detected ; GPU=0", broken: true,
+		},
+		"not built for it": {
+			providers: all[1:], cuda: "CUDA execution provider is not enabled in this build",
+			provider: ort.CPU,
+		},
 		"a processor that is full": {providers: all[2:], cpu: "std::bad_alloc", broken: true},
 		"TensorRT wants too much":  {providers: all, tensorRT: full, provider: ort.CUDA},
 		"too much for both":        {providers: all, tensorRT: full, cuda: full, memory: true},
 		"only TensorRT is full":    {providers: all, tensorRT: full, cuda: "not enabled in this build", memory: true},
-		"lost with TensorRT":       {providers: all, tensorRT: "CUDA failure 700: an illegal memory access was encountered", lost: true},
+		"lost with TensorRT": {
+			providers: all,
+			tensorRT:  "CUDA failure 700: an illegal memory access was encountered", lost: true,
+		},
 	} {
 		ends := map[string]error{}
 		for p, text := range map[string]string{ort.TensorRT: c.tensorRT, ort.CUDA: c.cuda, ort.CPU: c.cpu} {
@@ -150,7 +175,8 @@ func TestWhatTheGPUIsToBlameFor(t *testing.T) {
 		}
 		provider, notes, err := ort.FirstOf(c.providers, ends)
 		kind := engine.KindOf(fmt.Errorf("cannot load m.onnx: %w", err))
-		if lost, memory := kind == engine.DeviceLost, kind == engine.OutOfMemory; provider != c.provider || lost != c.lost || memory != c.memory ||
+		if lost, memory := kind == engine.DeviceLost, kind == engine.OutOfMemory; provider != c.provider ||
+			lost != c.lost || memory != c.memory ||
 			(err != nil) != (c.lost || c.memory || c.broken) {
 			t.Errorf("%s: provider %q, lost %t, out of memory %t, error %v", name, provider, lost, memory, err)
 		}

@@ -7,15 +7,15 @@ import (
 
 // Options say how a model is to be executed.
 type Options struct {
-	// Providers are tried in this order; the first that can be had executes the model. Empty: CPU. Operators that it lacks run on
-	// the CPU all the same.
+	// Providers are tried in this order; the first that can be had executes the model. Empty: CPU. Operators that it
+	// lacks run on the CPU all the same.
 	Providers []string
 	// IntraOpThreads is how many threads share one operator. 0: one, which leaves the processors to other batches.
 	IntraOpThreads int
 	// DeviceID is the CUDA device, of the providers that have one.
 	DeviceID int
-	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work space, but not
-	// what CUDA and its libraries take for themselves. 0: no limit.
+	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work
+	// space, but not what CUDA and its libraries take for themselves. 0: no limit.
 	DeviceMemory int64
 	// ArenaExtend is how the arena grows; empty: ArenaDoubling.
 	ArenaExtend string
@@ -25,7 +25,8 @@ type Options struct {
 	ConvSearch string
 	// PinBuffers page-locks batch buffers through Session.Memory.
 	PinBuffers bool
-	// CUDAGraphs replays a captured CUDA graph for shapes that come again. What does not allow it is run without, with a note.
+	// CUDAGraphs replays a captured CUDA graph for shapes that come again. What does not allow it is run without, with
+	// a note.
 	CUDAGraphs bool
 	// Log is told of what goes wrong later and fails no run. nil: nobody is.
 	Log *slog.Logger
@@ -46,12 +47,18 @@ const (
 
 // What ONNX Runtime calls them.
 var (
-	arenaStrategies = map[string]string{"": "kNextPowerOfTwo", ArenaDoubling: "kNextPowerOfTwo", ArenaExact: "kSameAsRequested"}
-	convSearches    = map[string]string{"": "HEURISTIC", SearchHeuristic: "HEURISTIC", SearchExhaustive: "EXHAUSTIVE", SearchDefault: "DEFAULT"}
+	arenaStrategies = map[string]string{
+		"": "kNextPowerOfTwo", ArenaDoubling: "kNextPowerOfTwo",
+		ArenaExact: "kSameAsRequested",
+	}
+	convSearches = map[string]string{
+		"": "HEURISTIC", SearchHeuristic: "HEURISTIC", SearchExhaustive: "EXHAUSTIVE",
+		SearchDefault: "DEFAULT",
+	}
 )
 
-// cuda returns the provider options for CUDA. Copies stay in the stream of their run, which has one of its own for as long as it lasts:
-// two runs overlap, and no other way is free of races.
+// cuda returns the provider options for CUDA. Copies stay in the stream of their run, which has one of its own for as
+// long as it lasts: two runs overlap, and no other way is free of races.
 func (o *Options) cuda() map[string]string {
 	options := map[string]string{
 		"device_id":                 strconv.Itoa(o.DeviceID),

@@ -19,7 +19,8 @@ func TestCUDAOptions(t *testing.T) {
 		t.Errorf("defaults (-want +got)\n%s", diff)
 	}
 	o := ort.Options{
-		DeviceID: 3, DeviceMemory: 2 << 30, ArenaExtend: ort.ArenaExact, TF32: true, ConvSearch: ort.SearchExhaustive, CUDAGraphs: true,
+		DeviceID: 3, DeviceMemory: 2 << 30, ArenaExtend: ort.ArenaExact, TF32: true, ConvSearch: ort.SearchExhaustive,
+		CUDAGraphs: true,
 	}
 	all := map[string]string{
 		"device_id": "3", "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "EXHAUSTIVE",

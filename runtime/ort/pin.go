@@ -56,7 +56,8 @@ func (p *pinner) lock(memory []byte) {
 	}
 	if !p.told {
 		p.told = true
-		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory), "error", err)
+		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory),
+			"error", err)
 	}
 }
 
@@ -75,7 +76,8 @@ func (p *pinner) unlock(memory []byte) {
 	if was {
 		device.opening.enter()
 		defer device.opening.leave()
-		_ = p.check(C.weft_cuda_unpin(p.cuda, p.device, unsafe.Pointer(first))) // fails on a lost device, which holds no memory any more
+		// fails on a lost device, which holds no memory any more
+		_ = p.check(C.weft_cuda_unpin(p.cuda, p.device, unsafe.Pointer(first)))
 	}
 }
 

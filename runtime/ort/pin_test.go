@@ -23,7 +23,8 @@ func TestPinner(t *testing.T) {
 		t.Errorf("a page was locked %d times", got)
 	}
 	b.Input(0, tensor.Float32, tensor.Shape{2048}, 8192) // moves
-	if lock, unlock := calls.count(t, "cudaHostRegister"), calls.count(t, "cudaHostUnregister"); lock != 2 || unlock != 1 {
+	if lock, unlock := calls.count(t, "cudaHostRegister"), calls.count(t, "cudaHostUnregister"); lock != 2 ||
+		unlock != 1 {
 		t.Errorf("after a move: %d locked, %d unlocked", lock, unlock)
 	}
 	if calls.count(t, "cudaSetDevice 3") != calls.count(t, "cudaSetDevice") || calls.count(t, "cudaSetDevice") == 0 {

@@ -21,8 +21,8 @@ type inputDim struct{ input, dim int }
 // predict returns the prediction for an output, or nil where its shape is known after the run only.
 func predict(sig *tensor.Signature, output tensor.Spec) prediction {
 	if output.DType == tensor.String || output.Shape == nil || sig.Input(output.Name) >= 0 {
-		// Strings have sizes of their own, a missing shape says nothing, and ONNX Runtime hands an output that is an input
-		// back as that input without writing anywhere.
+		// Strings have sizes of their own, a missing shape says nothing, and ONNX Runtime hands an output that is an
+		// input back as that input without writing anywhere.
 		return nil
 	}
 	p := make(prediction, len(output.Shape))
@@ -48,7 +48,8 @@ func predict(sig *tensor.Signature, output tensor.Spec) prediction {
 	return p
 }
 
-// shape appends the predicted shape for inputs to dst. It reports false where the inputs contradict the model's symbols.
+// shape appends the predicted shape for inputs to dst. It reports false where the inputs contradict the model's
+// symbols.
 func (p prediction) shape(dst tensor.Shape, inputs []tensor.Tensor) (tensor.Shape, bool) {
 	for _, d := range p {
 		size := d.size

@@ -52,7 +52,8 @@ func withProviders(path string, o Options) (made, error) {
 	}
 	for _, p := range providers {
 		if !slices.ContainsFunc(providerNames, func(n providerName) bool { return n.ours == p }) {
-			return made{}, fmt.Errorf("unknown execution provider %q: there are %s, %s, %s, %s and %s", p, CPU, CUDA, TensorRT, OpenVINO, CoreML)
+			return made{}, fmt.Errorf("unknown execution provider %q: there are %s, %s, %s, %s and %s", p, CPU, CUDA,
+				TensorRT, OpenVINO, CoreML)
 		}
 	}
 	have, err := Providers()
@@ -62,8 +63,8 @@ func withProviders(path string, o Options) (made, error) {
 	return firstOf(providers, have, func(p string) (made, error) { return ofProvider(path, o, p) })
 }
 
-// firstOf returns what the first provider makes that can be had. Where a GPU is lost, or has no memory now, the processor does not
-// step in: that is an *engine.Error, by which the caller may try another GPU first.
+// firstOf returns what the first provider makes that can be had. Where a GPU is lost, or has no memory now, the
+// processor does not step in: that is an *engine.Error, by which the caller may try another GPU first.
 func firstOf(providers, have []string, try func(provider string) (made, error)) (made, error) {
 	var failed []string
 	var blamed *engine.Error
@@ -88,7 +89,8 @@ func firstOf(providers, have []string, try func(provider string) (made, error)) 
 			failed = append(failed, err.Error())
 		default:
 			if !slices.Contains(have, p) {
-				err = fmt.Errorf("the ONNX Runtime library (version %s) has %s (%w)", Version(), strings.Join(have, ", "), err)
+				err = fmt.Errorf("the ONNX Runtime library (version %s) has %s (%w)", Version(),
+					strings.Join(have, ", "), err)
 			}
 			failed = append(failed, fmt.Sprintf("%s asked for but not there: %v", p, err))
 		}
@@ -100,14 +102,16 @@ func firstOf(providers, have []string, try func(provider string) (made, error)) 
 	return made{}, err
 }
 
-// ofProvider creates the session with one provider. Where the model does not allow CUDA graphs a note says so, and it has none.
+// ofProvider creates the session with one provider. Where the model does not allow CUDA graphs a note says so, and it
+// has none.
 func ofProvider(path string, o Options, provider string) (made, error) {
 	m := made{provider: provider, graphs: o.CUDAGraphs && provider == graphDevice.provider}
 	if o.CUDAGraphs && provider == TensorRT {
 		m.notes = append(m.notes, noGraphs(errors.New("they are captured with the provider cuda only")))
 	}
 	if o.DeviceMemory > 0 && provider == TensorRT {
-		m.notes = append(m.notes, "device_memory_limit asked for but not possible: the provider tensorrt knows none; running without")
+		m.notes = append(m.notes,
+			"device_memory_limit asked for but not possible: the provider tensorrt knows none; running without")
 	}
 	o.CUDAGraphs = m.graphs
 	var err error

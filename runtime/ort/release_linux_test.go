@@ -13,7 +13,8 @@ import (
 // A batch that has no room for an output panics in the middle of Run. What ONNX Runtime allocated for this output and
 // the later ones is given back all the same, and the session runs on.
 func TestPanicReleasesOutputs(t *testing.T) {
-	g := onnxgraph.New("two").Input("shape", onnxgraph.Int64, 1).Output("y", onnxgraph.Float, nil).Output("z", onnxgraph.Float, nil)
+	g := onnxgraph.New("two").Input("shape", onnxgraph.Int64, 1).Output("y", onnxgraph.Float,
+		nil).Output("z", onnxgraph.Float, nil)
 	g.InitFloats("one", []int64{1}, 1).InitFloats("two", []int64{1}, 2)
 	g.Node("Expand", []string{"one", "shape"}, []string{"y"}).Node("Expand", []string{"two", "shape"}, []string{"z"})
 	s := openGraph(t, g.Marshal())
@@ -30,7 +31,8 @@ func TestPanicReleasesOutputs(t *testing.T) {
 			mustPanic(t, s, b)
 		}
 		if grown := resident(t) - before; grown > runs*lost*output/2 {
-			t.Errorf("room for %d outputs: %d MiB more after %d runs, each with %d MiB without room", room, grown>>20, runs, lost*output>>20)
+			t.Errorf("room for %d outputs: %d MiB more after %d runs, each with %d MiB without room", room, grown>>20,
+				runs, lost*output>>20)
 		}
 	}
 	if got := runOnce(t, s, int64s(tensor.Shape{1}, 3)); len(got[0].Data) != 12 || len(got[1].Data) != 12 {

@@ -117,7 +117,8 @@ func (s *Session) check(inputs []tensor.Tensor) error {
 	for i, spec := range s.signature.Inputs {
 		in := inputs[i]
 		if in.DType != spec.DType || !spec.Shape.Accepts(in.Shape) {
-			return fmt.Errorf("input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType, in.Shape)
+			return fmt.Errorf("input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType,
+				in.Shape)
 		}
 		if err := in.Check(); err != nil {
 			return fmt.Errorf("input %q: %w", spec.Name, err)
@@ -212,7 +213,8 @@ func (s *Session) collect(b *tensor.Batch, i int, value *C.OrtValue) error {
 		size = int(extent.elements)*4 + int(extent.string_bytes)
 	}
 	dst := b.Output(i, dtype, dims[:extent.rank], size)
-	if err := s.take(C.weft_copy(s.api, value, &extent, unsafe.Pointer(unsafe.SliceData(dst)), C.size_t(size))); err != nil {
+	if err := s.take(C.weft_copy(s.api, value, &extent, unsafe.Pointer(unsafe.SliceData(dst)),
+		C.size_t(size))); err != nil {
 		return fmt.Errorf("output %q: %w", s.signature.Outputs[i].Name, err)
 	}
 	return nil

@@ -107,7 +107,8 @@ func TestRunOutOfMemory(t *testing.T) {
 }
 
 func TestConcurrentRuns(t *testing.T) {
-	g := onnxgraph.New("sum").Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float, "n", 2).Output("kept", onnxgraph.Float, nil)
+	g := onnxgraph.New("sum").Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float,
+		"n", 2).Output("kept", onnxgraph.Float, nil)
 	g.Node("Add", []string{"x", "x"}, []string{"y"}).Node("Unique", []string{"y"}, []string{"kept"})
 	s := openGraph(t, g.Marshal())
 	var wg sync.WaitGroup

@@ -37,7 +37,8 @@ func TestCapturePatience(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				const ms = time.Millisecond
-				if diff := cmp.Diff([]time.Duration{4 * ms, 8 * ms, 16 * ms, 32 * ms, 32 * ms, 32 * ms}, waits); diff != "" {
+				if diff := cmp.Diff([]time.Duration{4 * ms, 8 * ms, 16 * ms, 32 * ms, 32 * ms, 32 * ms},
+					waits); diff != "" {
 					t.Errorf("waits (-want +got)\n%s", diff)
 				}
 				if n := log.count(t, "cudaMalloc"); n != 0 {
@@ -69,7 +70,8 @@ func TestCapturePatienceForAll(t *testing.T) {
 	})
 }
 
-// The patience that sufficed for one shape is that for the next, after a rest. Where nobody has to be waited for there is none.
+// The patience that sufficed for one shape is that for the next, after a rest. Where nobody has to be waited for there
+// is none.
 func TestCapturePatienceIsKept(t *testing.T) {
 	log := useFakeCUDA(t)
 	initialise(t)
@@ -116,7 +118,8 @@ func TestCapturePatienceIsKept(t *testing.T) {
 	})
 }
 
-// A capture that hangs on a device that is lost holds up nobody on others, and what it does when it wakes is nobody's concern.
+// A capture that hangs on a device that is lost holds up nobody on others, and what it does when it wakes is nobody's
+// concern.
 func TestCaptureThatHangs(t *testing.T) {
 	for _, call := range []string{"cudaMalloc", "to device", "cudaStreamSynchronize"} {
 		t.Run(call, func(t *testing.T) {

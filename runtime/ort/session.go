@@ -37,8 +37,8 @@ type Session struct {
 
 	closed atomic.Bool
 	api    *C.weft_api
-	// mu is held for reading by each run and for writing by who closes or exchanges the native session: one destroyed under a run is
-	// freed memory in use.
+	// mu is held for reading by each run and for writing by who closes or exchanges the native session: one destroyed
+	// under a run is freed memory in use.
 	mu      sync.RWMutex
 	graphs  *graphs   // nil: none are captured
 	missing error     // why there is no native session although nobody closed it
@@ -50,8 +50,8 @@ type Session struct {
 	stoppable map[*C.OrtRunOptions]struct{}
 }
 
-// Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have been
-// called. The error says what is wrong with the file, the model, or the providers.
+// Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have
+// been called. The error says what is wrong with the file, the model, or the providers.
 func Open(path string, o Options) (*Session, error) {
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("cannot read the model file: %w", err)
@@ -126,8 +126,9 @@ func fromNative(api *C.weft_api, m made) (*Session, error) {
 	return s, nil
 }
 
-// reload loads the model again as s.options have it. The old session goes first, so that the device need not hold both. The caller
-// holds mu, or is alone. After an error no run is possible, and each one gets it until restore has mended that.
+// reload loads the model again as s.options have it. The old session goes first, so that the device need not hold both.
+// The caller holds mu, or is alone. After an error no run is possible, and each one gets it until restore has mended
+// that.
 func (s *Session) reload() error {
 	s.stopping.Lock()
 	old := s.native
@@ -152,17 +153,21 @@ func (s *Session) load() error {
 		s.missing = fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)
 	}
 	if cause := lostBy(s.options.DeviceID); cause != nil {
-		s.missing = &engine.Error{Kind: engine.DeviceLost, Err: fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause)}
+		s.missing = &engine.Error{
+			Kind: engine.DeviceLost,
+			Err:  fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause),
+		}
 	}
 	s.tried = time.Now()
 	return s.missing
 }
 
-// reloadPause is how long a session leaves its model alone that it could not load again: the file may come back, or memory, but each
-// request of a batch that fails may be tried alone.
+// reloadPause is how long a session leaves its model alone that it could not load again: the file may come back, or
+// memory, but each request of a batch that fails may be tried alone.
 var reloadPause = 5 * time.Second
 
-// restore loads the model again if that failed earlier, and not a moment ago. It returns why there is no native session.
+// restore loads the model again if that failed earlier, and not a moment ago. It returns why there is no native
+// session.
 func (s *Session) restore() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,15 +198,17 @@ func (s *Session) make() (*native, error) {
 	return n, nil
 }
 
-// unload closes a native session that is in use no more. ONNX Runtime ends the process when a captured graph cannot be destroyed, as on a
-// lost device and while some stream is still capturing, so a session that has one is left as it is then.
+// unload closes a native session that is in use no more. ONNX Runtime ends the process when a captured graph cannot be
+// destroyed, as on a lost device and while some stream is still capturing, so a session that has one is left as it is
+// then.
 func (s *Session) unload(n *native) error {
 	cause := n.stuck
 	if cause == nil {
 		cause = lostBy(s.options.DeviceID)
 	}
 	if cause != nil && n.captures > 0 {
-		s.log.Warn("a model with CUDA graphs that cannot be destroyed is left in its memory", "path", s.path, "cause", cause)
+		s.log.Warn("a model with CUDA graphs that cannot be destroyed is left in its memory", "path", s.path,
+			"cause", cause)
 		return nil
 	}
 	return n.close()
@@ -219,7 +226,8 @@ func (s *Session) dropGraphs(failed *graphs) error {
 	return s.reload()
 }
 
-// Signature returns what the model takes and returns. No dimension is marked as the batch: the model file does not tell.
+// Signature returns what the model takes and returns. No dimension is marked as the batch: the model file does not
+// tell.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
 // Provider returns what executes the model, such as CPU or CUDA.

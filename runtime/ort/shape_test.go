@@ -45,7 +45,8 @@ func TestUnknownShapeOfEachType(t *testing.T) {
 		}
 		g := onnxgraph.New("compress").Input("x", elementTypes[d], "n").Input("keep", onnxgraph.Bool, "n").
 			Output("y", elementTypes[d], nil)
-		s := openGraph(t, g.Node("Compress", []string{"x", "keep"}, []string{"y"}, onnxgraph.IntAttr("axis", 0)).Marshal())
+		s := openGraph(t, g.Node("Compress", []string{"x", "keep"}, []string{"y"},
+			onnxgraph.IntAttr("axis", 0)).Marshal())
 		x := sample(d, tensor.Shape{4})
 		if diff := cmp.Diff(x, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, true, true))[0]); diff != "" {
 			t.Errorf("all kept: (-want +got)\n%s", diff)
@@ -54,7 +55,8 @@ func TestUnknownShapeOfEachType(t *testing.T) {
 		if diff := cmp.Diff(want, runOnce(t, s, x, bools(tensor.Shape{4}, true, true, false, false))[0]); diff != "" {
 			t.Errorf("two kept: (-want +got)\n%s", diff)
 		}
-		if got := runOnce(t, s, x, bools(tensor.Shape{4}, false, false, false, false))[0]; len(got.Data) != 0 || got.Shape[0] != 0 {
+		if got := runOnce(t, s, x, bools(tensor.Shape{4}, false, false, false, false))[0]; len(got.Data) != 0 ||
+			got.Shape[0] != 0 {
 			t.Errorf("none kept: got %v", got)
 		}
 	})
@@ -75,7 +77,8 @@ func TestOutputWithoutShape(t *testing.T) {
 		}
 		long := tensor.Shape{1, 1, 2, 1, 1, 1, 3, 1, 1, 1, 1}
 		want = sample(d, long)
-		if diff := cmp.Diff(want, runOnce(t, s, sample(d, tensor.Shape{6}), int64s(tensor.Shape{11}, long...))[0]); diff != "" {
+		if diff := cmp.Diff(want,
+			runOnce(t, s, sample(d, tensor.Shape{6}), int64s(tensor.Shape{11}, long...))[0]); diff != "" {
 			t.Errorf("rank 11: (-want +got)\n%s", diff)
 		}
 		if s.Unpredictable() {
@@ -100,8 +103,10 @@ func TestNonZeroAndUnique(t *testing.T) {
 func TestWrongDeclarationIsSurvived(t *testing.T) {
 	keep := []string{"x", "keep"}
 	models := map[string]*onnxgraph.Graph{
-		"symbol": onnxgraph.New("liar").Input("x", onnxgraph.Float, "n").Input("keep", onnxgraph.Bool, "m").Output("y", onnxgraph.Float, "n"),
-		"size":   onnxgraph.New("liar").Input("x", onnxgraph.Float, "n").Input("keep", onnxgraph.Bool, "m").Output("y", onnxgraph.Float, 7),
+		"symbol": onnxgraph.New("liar").Input("x", onnxgraph.Float, "n").Input("keep", onnxgraph.Bool,
+			"m").Output("y", onnxgraph.Float, "n"),
+		"size": onnxgraph.New("liar").Input("x", onnxgraph.Float, "n").Input("keep", onnxgraph.Bool,
+			"m").Output("y", onnxgraph.Float, 7),
 	}
 	for name, g := range models {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +126,8 @@ func TestWrongDeclarationIsSurvived(t *testing.T) {
 
 // Broadcasting makes one symbol stand for two sizes.
 func TestOneSymbolTwoSizes(t *testing.T) {
-	g := onnxgraph.New("add").Input("a", onnxgraph.Float, "n").Input("b", onnxgraph.Float, "n").Output("y", onnxgraph.Float, "n")
+	g := onnxgraph.New("add").Input("a", onnxgraph.Float, "n").Input("b", onnxgraph.Float,
+		"n").Output("y", onnxgraph.Float, "n")
 	s := openGraph(t, g.Node("Add", []string{"a", "b"}, []string{"y"}).Marshal())
 	one, three := floats(tensor.Shape{1}, 10), floats(tensor.Shape{3}, 1, 2, 3)
 	for _, inputs := range [][]tensor.Tensor{{one, three}, {three, one}} {
@@ -137,7 +143,8 @@ func TestOneSymbolTwoSizes(t *testing.T) {
 // Outputs that no node computes: ONNX Runtime has its own way of handing those out.
 func TestOutputsWithoutNode(t *testing.T) {
 	g := onnxgraph.New("passthrough").Input("x", onnxgraph.Float, "n", 2).Output("x", onnxgraph.Float, "n", 2).
-		Output("constant", onnxgraph.Float, 2).Output("copy", onnxgraph.Float, "n", 2).Output("folded", onnxgraph.Float, 2).
+		Output("constant", onnxgraph.Float, 2).Output("copy", onnxgraph.Float, "n", 2).Output("folded", onnxgraph.Float,
+		2).
 		Output("again", onnxgraph.Float, "n", 2)
 	g.InitFloats("constant", []int64{2}, 8, 9)
 	g.Node("Identity", []string{"x"}, []string{"copy"})
@@ -165,13 +172,25 @@ func TestSeveralInputsAndOutputs(t *testing.T) {
 
 	want := &tensor.Signature{
 		Inputs: []tensor.Spec{
-			{Name: "a", DType: tensor.Float32, Shape: tensor.Shape{-1}, DimNames: []string{"n"}, BatchDim: tensor.NoBatch},
-			{Name: "b", DType: tensor.Int64, Shape: tensor.Shape{-1}, DimNames: []string{"n"}, BatchDim: tensor.NoBatch},
+			{
+				Name: "a", DType: tensor.Float32, Shape: tensor.Shape{-1}, DimNames: []string{"n"},
+				BatchDim: tensor.NoBatch,
+			},
+			{
+				Name: "b", DType: tensor.Int64, Shape: tensor.Shape{-1}, DimNames: []string{"n"},
+				BatchDim: tensor.NoBatch,
+			},
 			{Name: "c", DType: tensor.Float64, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch},
 		},
 		Outputs: []tensor.Spec{
-			{Name: "sum", DType: tensor.Float32, Shape: tensor.Shape{-1}, DimNames: []string{"n"}, BatchDim: tensor.NoBatch},
-			{Name: "as_int", DType: tensor.Int32, Shape: tensor.Shape{-1}, DimNames: []string{"n"}, BatchDim: tensor.NoBatch},
+			{
+				Name: "sum", DType: tensor.Float32, Shape: tensor.Shape{-1}, DimNames: []string{"n"},
+				BatchDim: tensor.NoBatch,
+			},
+			{
+				Name: "as_int", DType: tensor.Int32, Shape: tensor.Shape{-1}, DimNames: []string{"n"},
+				BatchDim: tensor.NoBatch,
+			},
 			{Name: "c_half", DType: tensor.Float16, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch},
 		},
 	}

@@ -23,11 +23,12 @@ type keeper struct {
 	end func() // puts them back and lets the next go on, once
 }
 
-// keepSignals runs f, which opens something on a CUDA device (-1: on none), and puts back the signal handlers that f replaced. The CUDA
-// provider and the libraries it loads install handlers of their own, without SA_ONSTACK; Go then dies on the next signal, such as
-// the interrupt that should have started an orderly shutdown (https://github.com/yalue/onnxruntime_go/issues/140). A handler that
-// another goroutine registers for the first time while f runs is lost. Where f hangs because its device is lost, others go
-// on; on a device that is lost already, f is not run, and the error tells.
+// keepSignals runs f, which opens something on a CUDA device (-1: on none), and puts back the signal handlers that f
+// replaced. The CUDA provider and the libraries it loads install handlers of their own, without SA_ONSTACK; Go then
+// dies on the next signal, such as the interrupt that should have started an orderly shutdown
+// (https://github.com/yalue/onnxruntime_go/issues/140). A handler that another goroutine registers for the first time
+// while f runs is lost. Where f hangs because its device is lost, others go on; on a device that is lost already, f is
+// not run, and the error tells.
 func keepSignals[T any](on int, f func() (T, error)) (T, error) {
 	signals.Lock()
 	saved := new(C.weft_signals)

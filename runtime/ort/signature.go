@@ -38,7 +38,8 @@ func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, e
 			return nil, err
 		}
 		if d.fault == "" && !d.ranked {
-			d.fault = "declares no shape, so requests cannot be checked; export the model with the shape of each input " +
+			d.fault = "declares no shape, so requests cannot be checked; export the model with the shape of each " +
+				"input " +
 				"(dimensions may be dynamic)"
 		}
 		if d.fault != "" {
@@ -56,7 +57,8 @@ func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, e
 			continue
 		}
 		if !d.ranked {
-			sig.Notes = append(sig.Notes, fmt.Sprintf("output %q declares no shape: its rank is known after a run only", d.spec.Name))
+			sig.Notes = append(sig.Notes,
+				fmt.Sprintf("output %q declares no shape: its rank is known after a run only", d.spec.Name))
 		}
 		sig.Outputs = append(sig.Outputs, d.spec)
 	}
@@ -79,7 +81,8 @@ func describe(api *C.weft_api, session *C.OrtSession, output bool, index int) (d
 	}
 	d.spec.DType = dtypeOf(onnxruntime.TensorElementDataType(c.dtype))
 	if d.spec.DType == tensor.Invalid {
-		d.fault = fmt.Sprintf("has element type %v, which cannot be served; cast it inside the model", onnxruntime.TensorElementDataType(c.dtype))
+		d.fault = fmt.Sprintf("has element type %v, which cannot be served; cast it inside the model",
+			onnxruntime.TensorElementDataType(c.dtype))
 		return d, nil
 	}
 	if !d.ranked {

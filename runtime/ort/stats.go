@@ -9,7 +9,8 @@ import "github.com/weftserve/weft/runtime/engine"
 func (s *Session) Stats() engine.Stats {
 	return engine.Stats{
 		Graphs: engine.Graphs{
-			Known: true, Replayed: s.counts.replayed.Load(), Eager: s.counts.eager.Load(), Failures: s.counts.failed.Load(),
+			Known: true, Replayed: s.counts.replayed.Load(), Eager: s.counts.eager.Load(),
+			Failures: s.counts.failed.Load(),
 		},
 		Memory: engine.Memory{Known: true, Peak: s.memory.peak.Load(), Held: s.memory.held.Load()},
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error when the
-// model takes none, and any other error as it is.
+// alone runs rows alone until it finds made-up data that the model takes. It returns nil and the model's last error
+// when the model takes none, and any other error as it is.
 func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.ModelError, err error) {
 	rows := sampleRows
 	if t.decision.Against != "" {
@@ -86,7 +86,8 @@ func (t *trial) baseline(ctx context.Context, sets [][]tensor.Tensor) (*baseline
 			finite = finite || ok
 		}
 		if !finite {
-			b.against = cmp.Or(b.against, fmt.Sprintf("output %q has no finite number for any made-up input, which shows nothing", t.decision.Signature.Outputs[o].Name))
+			b.against = cmp.Or(b.against, fmt.Sprintf("output %q has no finite number for any made-up input, which "+
+				"shows nothing", t.decision.Signature.Outputs[o].Name))
 		}
 		telling, silent := varying(rows)
 		b.telling += telling

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// roughly is by how many times its tolerance a value may be off through rounding alone: kernels of another size add in another order.
+	// roughly is by how many times its tolerance a value may be off through rounding alone: kernels of another size add
+	// in another order.
 	roughly = 10
 	// recentRows is of how many of the latest rows the usual magnitude is the median.
 	recentRows = 15
@@ -87,8 +88,8 @@ func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Differenc
 	return worst
 }
 
-// scales returns, by element, what a row gives alone of an output, or the magnitude that three in four of its elements are above where that
-// is more; and the same where what is usual of the output is more than either.
+// scales returns, by element, what a row gives alone of an output, or the magnitude that three in four of its elements
+// are above where that is more; and the same where what is usual of the output is more than either.
 func (s Seen) scales(o int, alone tensor.Tensor) (own, usual []float64) {
 	if !alone.DType.IsFloat() {
 		return nil, nil
@@ -116,8 +117,8 @@ func ranked(values []float64, part int) float64 {
 	return some[(len(some)-1)/part]
 }
 
-// usual returns the median magnitude of an output in the latest rows: what a small one, such as a single number that is near zero for once,
-// does not tell of itself. A few huge rows do not move it.
+// usual returns the median magnitude of an output in the latest rows: what a small one, such as a single number that is
+// near zero for once, does not tell of itself. A few huge rows do not move it.
 func (s Seen) usual(o int) float64 { return ranked(s.recent[o], 2) }
 
 // Learn takes in what a row gives alone.

@@ -16,7 +16,8 @@ type baseline struct {
 	sets    [][]tensor.Tensor // inputs, one row each
 	outputs [][]tensor.Tensor // of as many rows as unit says, which are alike
 	unit    int
-	// kinds tells, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of their kind.
+	// kinds tells, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of
+	// their kind.
 	kinds []int
 	scale map[[2]int][]float64 // by output and kind; see scales
 	cost  time.Duration        // the least device time of a row
@@ -25,8 +26,8 @@ type baseline struct {
 	bytes      int // inputs and outputs of the largest row
 	// against is why comparing with this baseline proves nothing; "" when it does.
 	against string
-	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise than rows
-	// alone always tells; one that does not, tells nothing of the silent ones.
+	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise
+	// than rows alone always tells; one that does not, tells nothing of the silent ones.
 	telling, silent int
 }
 

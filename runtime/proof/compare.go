@@ -10,9 +10,10 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// tolerance returns how far two answers to the same row may lie apart, relative to the largest magnitude among the answers.
-// Floating point sums depend on the order in which a kernel adds, and kernels differ by batch size. bf16 is allowed as many
-// units in the last place as fp16: 2·2⁻¹⁰ of the value there, 2·2⁻⁷ here. What is no floating point number must be equal.
+// tolerance returns how far two answers to the same row may lie apart, relative to the largest magnitude among the
+// answers. Floating point sums depend on the order in which a kernel adds, and kernels differ by batch size. bf16 is
+// allowed as many units in the last place as fp16: 2·2⁻¹⁰ of the value there, 2·2⁻⁷ here. What is no floating point
+// number must be equal.
 func tolerance(d tensor.DType) float64 {
 	switch d {
 	case tensor.Float32, tensor.Float64:
@@ -39,9 +40,9 @@ func magnitude(t tensor.Tensor) (largest float64, finite bool) {
 	return largest, finite
 }
 
-// scales returns, by element, the magnitude that differences of an output are relative to: the largest that the element has in any
-// of the rows, so that a small quantity does not hide behind a large one beside it. Rows of different shape are not comparable
-// by element; the result is then nil.
+// scales returns, by element, the magnitude that differences of an output are relative to: the largest that the element
+// has in any of the rows, so that a small quantity does not hide behind a large one beside it. Rows of different shape
+// are not comparable by element; the result is then nil.
 func scales(rows []tensor.Tensor) []float64 {
 	var largest []float64
 	for k, t := range rows {
@@ -61,8 +62,8 @@ func scales(rows []tensor.Tensor) []float64 {
 	return largest
 }
 
-// varying counts the elements of an output that differ between any two rows, and those that do not. Rows that differ in shape, and
-// strings, are taken as a whole.
+// varying counts the elements of an output that differ between any two rows, and those that do not. Rows that differ in
+// shape, and strings, are taken as a whole.
 func varying(rows []tensor.Tensor) (varied, same int) {
 	size := rows[0].DType.Size()
 	for _, t := range rows[1:] {
@@ -75,7 +76,8 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 	}
 	for at := 0; at < len(rows[0].Data); at += size {
 		end := min(at+size, len(rows[0].Data))
-		if slices.ContainsFunc(rows, func(t tensor.Tensor) bool { return !bytes.Equal(t.Data[at:end], rows[0].Data[at:end]) }) {
+		if slices.ContainsFunc(rows,
+			func(t tensor.Tensor) bool { return !bytes.Equal(t.Data[at:end], rows[0].Data[at:end]) }) {
 			varied++
 		} else {
 			same++
@@ -84,12 +86,12 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 	return varied, same
 }
 
-// floor is how far below the largest magnitude of its row the scale of an element is taken to lie at most: sums of large numbers
-// that cancel out leave errors in proportion to those, and not to what is left.
+// floor is how far below the largest magnitude of its row the scale of an element is taken to lie at most: sums of
+// large numbers that cancel out leave errors in proportion to those, and not to what is left.
 const floor = 1e-2
 
-// inWords says what is wrong with an answer that deviation found to be so far from what its row gives alone, or the error that it
-// gave instead; "" if that is tolerated. among says in what company the row was.
+// inWords says what is wrong with an answer that deviation found to be so far from what its row gives alone, or the
+// error that it gave instead; "" if that is tolerated. among says in what company the row was.
 func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among string) string {
 	switch {
 	case err != nil:
@@ -97,17 +99,19 @@ func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among
 	case math.IsInf(far, 1):
 		return fmt.Sprintf("output %q of a row has another value %s than alone", spec.Name, among)
 	case far > tolerated:
-		return fmt.Sprintf("output %q of a row differs by %.2g of its magnitude %s (tolerated: %.2g)", spec.Name, far, among, tolerated)
+		return fmt.Sprintf("output %q of a row differs by %.2g of its magnitude %s (tolerated: %.2g)", spec.Name, far,
+			among, tolerated)
 	}
 	return ""
 }
 
-// deviation returns the largest difference between two tensors relative to the scale of the element, or to least times the largest of
-// want where that is more (nil: to the largest itself), +Inf where no number can say how different they are. NaN equals NaN, and an
-// infinity itself. The error tells of another type or shape.
+// deviation returns the largest difference between two tensors relative to the scale of the element, or to least times
+// the largest of want where that is more (nil: to the largest itself), +Inf where no number can say how different they
+// are. NaN equals NaN, and an infinity itself. The error tells of another type or shape.
 func deviation(got, want tensor.Tensor, scale []float64, least float64) (float64, error) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return math.Inf(1), fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape, want.DType, want.Shape)
+		return math.Inf(1), fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape,
+			want.DType, want.Shape)
 	}
 	if bytes.Equal(got.Data, want.Data) {
 		return 0, nil

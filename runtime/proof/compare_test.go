@@ -32,11 +32,16 @@ func TestDeviation(t *testing.T) {
 		{doubles(inf), doubles(-inf), 1, inf},
 		{doubles(0.1), doubles(0), 0, inf},
 		{doubles(0), doubles(math.Copysign(0, -1)), 0, 0},
-		{tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{1}}, tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{2}}, 2, inf},
+		{
+			tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{1}},
+			tensor.Tensor{DType: tensor.Int8, Shape: tensor.Shape{1}, Data: []byte{2}},
+			2, inf,
+		},
 	} {
 		got, err := deviation(test.got, test.want, slices.Repeat([]float64{test.scale}, 2), floor)
 		if err != nil || got != test.expect {
-			t.Errorf("%v against %v at scale %v: %v, %v; want %v", test.got, test.want, test.scale, got, err, test.expect)
+			t.Errorf("%v against %v at scale %v: %v, %v; want %v", test.got, test.want, test.scale, got, err,
+				test.expect)
 		}
 	}
 	if _, err := deviation(doubles(1), doubles(1, 2), nil, floor); err == nil {

@@ -17,24 +17,32 @@ func (t *trial) compare(base *baseline, rows []int, outputs []tensor.Tensor) (di
 	})
 }
 
-// compareRoughly is the comparison of rows that are proven independent already: it finds only what rounding cannot explain.
+// compareRoughly is the comparison of rows that are proven independent already: it finds only what rounding cannot
+// explain.
 func (t *trial) compareRoughly(base *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string) {
-	return t.compareUnless(base, rows, outputs, func(d tensor.DType, far float64, _ string) bool { return far <= t.rough(d) })
+	return t.compareUnless(base, rows, outputs,
+		func(d tensor.DType, far float64, _ string) bool { return far <= t.rough(d) })
 }
 
 // compareStrictly tolerates what the setting does, and nothing more.
-func (t *trial) compareStrictly(base *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string) {
+func (t *trial) compareStrictly(base *baseline, rows []int,
+	outputs []tensor.Tensor,
+) (difference float64, wrong string) {
 	return t.compareUnless(base, rows, outputs, func(tensor.DType, float64, string) bool { return false })
 }
 
-// compareUnless compares each row of a batch with what it gave alone. A difference beyond the tolerance is wrong unless it is excused.
-func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tensor, excused func(d tensor.DType, far float64, wrong string) bool) (difference float64, wrong string) {
+// compareUnless compares each row of a batch with what it gave alone. A difference beyond the tolerance is wrong unless
+// it is excused.
+func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tensor,
+	excused func(d tensor.DType, far float64, wrong string) bool,
+) (difference float64, wrong string) {
 	s := t.decision.Signature
 	for o := range outputs {
 		spec, out := &s.Outputs[o], outputs[o]
 		dim := spec.BatchDim
 		if !out.Shape.HasRows(dim, len(rows)) {
-			return 0, fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name, out.Shape, len(rows), dim)
+			return 0, fmt.Sprintf("output %q has the shape %v for %d rows, expected them in dimension %d", spec.Name,
+				out.Shape, len(rows), dim)
 		}
 		for at, row := range rows {
 			got := s.Share(t.decision.trims, o, dim, tensor.RowRange{Tensor: out, First: at, Rows: 1}, base.sets[row])

@@ -16,10 +16,11 @@ type Decision struct {
 
 	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
 	guessed []bool
-	// assumed are the inputs that are taken to have as many rows as others although neither the manifest nor the name of the dimension says so.
+	// assumed are the inputs that are taken to have as many rows as others although neither the manifest nor the name
+	// of the dimension says so.
 	assumed []string
-	// variables are the dimensions of inputs that the manifest brings to common lengths, and trims the dimensions of outputs that
-	// are as long as one of those.
+	// variables are the dimensions of inputs that the manifest brings to common lengths, and trims the dimensions of
+	// outputs that are as long as one of those.
 	variables []variable
 	trims     []tensor.Trim
 }
@@ -37,8 +38,9 @@ func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 // HasLengths reports whether the manifest brings dimensions of inputs to common lengths.
 func (d *Decision) HasLengths() bool { return len(d.variables) > 0 }
 
-// decide chooses the batch dimension of every tensor: what the manifest states; else the dimension that bears the symbolic name
-// of the batch; else dimension 0 where its size is open. The error names the manifest's key that does not fit the model.
+// decide chooses the batch dimension of every tensor: what the manifest states; else the dimension that bears the
+// symbolic name of the batch; else dimension 0 where its size is open. The error names the manifest's key that does not
+// fit the model.
 func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	if err := checkManifest(declared, b); err != nil {
 		return nil, err
@@ -74,7 +76,8 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 	case !batched:
 		d.Against = "no input has an open batch dimension, so every request is an execution of its own"
 		if len(b.Unbatched) > 0 {
-			d.Against = "no input but those that batching.unbatched names has an open batch dimension, so every request is an execution of its own"
+			d.Against = "no input but those that batching.unbatched names has an open batch dimension, so every " +
+				"request is an execution of its own"
 		}
 		d.forgetRows()
 	case b.Mode == modelrepo.BatchOff:
@@ -111,20 +114,22 @@ func batchDim(s *tensor.Spec, stated map[string]int, symbol string) int {
 	return tensor.NoBatch
 }
 
-// batchSymbol returns the name of the batch dimension: that of the first input which has one, by the manifest or in front.
+// batchSymbol returns the name of the batch dimension: that of the first input which has one, by the manifest or in
+// front.
 func batchSymbol(s *tensor.Signature, b *modelrepo.Batching) string {
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
 		dim := batchDim(in, b.BatchDim.Inputs, "")
-		if dim != tensor.NoBatch && !slices.Contains(b.Unbatched, in.Name) && in.DimNames != nil && in.DimNames[dim] != "" {
+		if dim != tensor.NoBatch && !slices.Contains(b.Unbatched, in.Name) && in.DimNames != nil &&
+			in.DimNames[dim] != "" {
 			return in.DimNames[dim]
 		}
 	}
 	return ""
 }
 
-// guessStates gives inputs without a batch dimension their only open one, such as that of a recurrent state [layers, ?, width]
-// beside an observation [?, width]. The proof finds out whether the guess is right.
+// guessStates gives inputs without a batch dimension their only open one, such as that of a recurrent state [layers, ?,
+// width] beside an observation [?, width]. The proof finds out whether the guess is right.
 func guessStates(inputs []tensor.Spec, unbatched []string) {
 	for i := range inputs {
 		if inputs[i].BatchDim == tensor.NoBatch && !slices.Contains(unbatched, inputs[i].Name) {
@@ -148,8 +153,8 @@ func onlyOpen(s tensor.Shape) int {
 	return open
 }
 
-// certain reports whether all inputs with rows are sure to have equally many, because there is one such input or because the
-// model gives their batch dimensions one name.
+// certain reports whether all inputs with rows are sure to have equally many, because there is one such input or
+// because the model gives their batch dimensions one name.
 func (d *Decision) certain() bool {
 	symbols := map[string]bool{}
 	inputs := 0
@@ -168,12 +173,14 @@ func (d *Decision) certain() bool {
 	return inputs == 1 || len(symbols) == 1 && !symbols[""]
 }
 
-// unnamed returns the inputs with rows whose dimension bears another name than that of the batch, or none, and is not stated.
+// unnamed returns the inputs with rows whose dimension bears another name than that of the batch, or none, and is not
+// stated.
 func (d *Decision) unnamed(symbol string, stated map[string]int) (names []string) {
 	for i := range d.Signature.Inputs {
 		in := &d.Signature.Inputs[i]
 		_, is := stated[in.Name]
-		if in.BatchDim != tensor.NoBatch && !is && (in.DimNames == nil || in.DimNames[in.BatchDim] != symbol || symbol == "") {
+		if in.BatchDim != tensor.NoBatch && !is &&
+			(in.DimNames == nil || in.DimNames[in.BatchDim] != symbol || symbol == "") {
 			names = append(names, strconv.Quote(in.Name))
 		}
 	}
@@ -217,5 +224,6 @@ func (d *Decision) observe(few, many []tensor.Tensor, n, m int) {
 
 // growsAlong reports whether the two shapes are n rows and m rows along dim.
 func growsAlong(dim int, few, many tensor.Shape, n, m int) bool {
-	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) && many[dim] == int64(m) && few.EqualBut(dim, many)
+	return dim != tensor.NoBatch && dim < len(few) && few[dim] == int64(n) && len(many) == len(few) &&
+		many[dim] == int64(m) && few.EqualBut(dim, many)
 }

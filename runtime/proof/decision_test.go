@@ -51,7 +51,15 @@ func TestDecide(t *testing.T) {
 			[]int{0, 0, 0},
 			false, false,
 		},
-		{"one input", []tensor.Spec{declared("a", "?", 3)}, []tensor.Spec{declared("y", "?")}, auto, []int{0, 0}, true, false},
+		{
+			"one input",
+			[]tensor.Spec{declared("a", "?", 3)},
+			[]tensor.Spec{declared("y", "?")},
+			auto,
+			[]int{0, 0},
+			true,
+			false,
+		},
 		{
 			"the name is followed to other places",
 			[]tensor.Spec{declared("ids", "batch", "seq"), declared("past", 2, "batch", 4, "past", 8)},
@@ -100,13 +108,21 @@ func TestDecide(t *testing.T) {
 			[]int{none, none},
 			false, true,
 		},
-		{"a fixed batch", []tensor.Spec{declared("a", 4, 3)}, []tensor.Spec{declared("y", 4)}, auto, []int{none, none}, false, true},
+		{
+			"a fixed batch",
+			[]tensor.Spec{declared("a", 4, 3)},
+			[]tensor.Spec{declared("y", 4)},
+			auto,
+			[]int{none, none},
+			false, true,
+		},
 		{
 			"the manifest's word",
 			[]tensor.Spec{declared("a", "?", 3), declared("b", 7, "?"), declared("c", "?")},
 			[]tensor.Spec{declared("y", "?", "?")},
 			with(func(b *modelrepo.Batching) {
-				b.BatchDim.Inputs, b.BatchDim.Outputs, b.Unbatched = map[string]int{"b": 1}, map[string]int{"y": 1}, []string{"c"}
+				b.BatchDim.Inputs, b.BatchDim.Outputs, b.Unbatched = map[string]int{"b": 1}, map[string]int{"y": 1},
+					[]string{"c"}
 			}),
 			[]int{0, 1, none, 1},
 			false, false,

@@ -21,16 +21,23 @@ type findings struct {
 	less       bool   // a batch was smaller than asked for, or not compared
 }
 
-// examples runs rows of every kind alone and beside ordinary ones in small and large batches, then values for the inputs without rows,
-// then the sizes that were not run yet: what structure cannot decide is to be seen in as many ways as there is time for. most is the
-// largest batch that may be run. What the model refuses of a row alone is not held against it.
+// examples runs rows of every kind alone and beside ordinary ones in small and large batches, then values for the
+// inputs without rows, then the sizes that were not run yet: what structure cannot decide is to be seen in as many ways
+// as there is time for. most is the largest batch that may be run. What the model refuses of a row alone is not held
+// against it.
 func (t *trial) examples(ctx context.Context, base *baseline, most int) (f findings, err error) {
 	if most < 2 {
 		return f, nil
 	}
-	pool := &baseline{sets: slices.Clone(base.sets), outputs: slices.Clone(base.outputs), unit: base.unit, kinds: make([]int, len(base.sets)), bytes: base.bytes, cost: base.cost}
+	pool := &baseline{
+		sets: slices.Clone(base.sets), outputs: slices.Clone(base.outputs), unit: base.unit,
+		kinds: make([]int, len(base.sets)), bytes: base.bytes, cost: base.cost,
+	}
 	before := t.spent
-	for _, step := range []func(context.Context, *baseline, *baseline, int) (findings, error){t.varyRows, t.varyParameters, t.varyExtents} {
+	for _, step := range []func(context.Context, *baseline, *baseline, int) (findings, error){
+		t.varyRows,
+		t.varyParameters, t.varyExtents,
+	} {
 		if f, err = f.and(step(ctx, base, pool, most)); err != nil || f.wrong != "" {
 			return f, err
 		}
@@ -40,10 +47,14 @@ func (t *trial) examples(ctx context.Context, base *baseline, most int) (f findi
 
 // and adds what a further step showed.
 func (f findings) and(g findings, err error) (findings, error) {
-	return findings{difference: max(f.difference, g.difference), wrong: cmp.Or(f.wrong, g.wrong), end: cmp.Or(f.end, g.end), less: f.less || g.less}, err
+	return findings{
+		difference: max(f.difference, g.difference), wrong: cmp.Or(f.wrong, g.wrong),
+		end: cmp.Or(f.end, g.end), less: f.less || g.less,
+	}, err
 }
 
-// sizesTime is the device time that all sizes may take that only few rows were run in, at least; else as much as what was run before them.
+// sizesTime is the device time that all sizes may take that only few rows were run in, at least; else as much as what
+// was run before them.
 const sizesTime = 20 * time.Millisecond
 
 // outOfTime says why a step ended early.
@@ -84,7 +95,8 @@ func (t *trial) varyRows(ctx context.Context, base, pool *baseline, most int) (f
 			return f.and(outOfTime("every kind of number"), nil)
 		}
 		if len(pool.sets)*pool.bytes < trialBytes {
-			pool.sets, pool.outputs, pool.kinds = append(pool.sets, b.sets[ordinary]), append(pool.outputs, b.outputs[ordinary]), append(pool.kinds, n+1)
+			pool.sets, pool.outputs, pool.kinds = append(pool.sets, b.sets[ordinary]),
+				append(pool.outputs, b.outputs[ordinary]), append(pool.kinds, n+1)
 		}
 	}
 	return f, nil
@@ -103,8 +115,11 @@ func (b *baseline) some(n int) *baseline {
 	}
 }
 
-// add runs rows alone and adds those that the model takes. more reports whether the model did clearly more for them than for the others.
-func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor, kind int) (added int, more bool, err error) {
+// add runs rows alone and adds those that the model takes. more reports whether the model did clearly more for them
+// than for the others.
+func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor,
+	kind int,
+) (added int, more bool, err error) {
 	for _, set := range sets {
 		outputs, cost, err := t.single(ctx, set, true)
 		if _, is := errors.AsType[*catalog.ModelError](err); is {
@@ -130,7 +145,8 @@ func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor, ki
 	return added, more, nil
 }
 
-// mix returns so many rows of a baseline: in front and at the end those from special on, in turn, among those from least on.
+// mix returns so many rows of a baseline: in front and at the end those from special on, in turn, among those from
+// least on.
 func (t *trial) mix(size, least, special, all int) []int {
 	rows := make([]int, size)
 	for i := range rows {
@@ -146,7 +162,9 @@ func (t *trial) mix(size, least, special, all int) []int {
 }
 
 // batches runs batches of rows of b and compares them with what the rows gave alone.
-func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most int, with string) (f findings, err error) {
+func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most int,
+	with string,
+) (f findings, err error) {
 	for _, rows := range batches {
 		if len(rows) > most || len(rows)*b.bytes > trialBytes {
 			rows, f.less = rows[:max(2, min(most, trialBytes/max(b.bytes, 1)))], true
@@ -203,7 +221,9 @@ func (t *trial) varyParameters(ctx context.Context, _, pool *baseline, most int)
 		if all < 2 {
 			continue
 		}
-		if f, err = f.and(t.batches(ctx, b, [][]int{t.mix(2, 0, 0, all), t.mix(3, 0, all/2, all), t.mix(most, 0, 0, all)}, most, a.name)); err != nil || f.wrong != "" {
+		if f, err = f.and(t.batches(ctx, b,
+			[][]int{t.mix(2, 0, 0, all), t.mix(3, 0, all/2, all), t.mix(most, 0, 0, all)}, most, a.name)); err != nil ||
+			f.wrong != "" {
 			return f, err
 		}
 		if t.spent > trialTime {
@@ -239,8 +259,8 @@ func (t *trial) under(ctx context.Context, pool *baseline, a assignment) (b *bas
 	return b, more, nil
 }
 
-// varyExtents tries other sizes of the open dimensions: how long a sequence is may matter to its mates. Small batches must do, since long
-// rows may take much.
+// varyExtents tries other sizes of the open dimensions: how long a sequence is may matter to its mates. Small batches
+// must do, since long rows may take much.
 func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f findings, err error) {
 	for _, extent := range t.extents() {
 		if extent == base.extent || !hasExtent(t.decision.Signature) || len(t.decision.variables) > 0 {
@@ -250,7 +270,8 @@ func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f
 			return f.and(outOfTime("every length"), nil)
 		}
 		b := &baseline{unit: base.unit, cost: base.cost}
-		if _, _, err := t.add(ctx, b, samples(t.decision.Signature, extentRows, extent, base.palette, t.rng), 0); err != nil {
+		if _, _, err := t.add(ctx, b, samples(t.decision.Signature, extentRows, extent, base.palette, t.rng),
+			0); err != nil {
 			return f, err
 		}
 		all := len(b.sets)
@@ -258,7 +279,8 @@ func (t *trial) varyExtents(ctx context.Context, base, _ *baseline, most int) (f
 			continue
 		}
 		batches := [][]int{t.mix(2, 0, 0, all), t.mix(3, 0, all/2, all)}
-		if f, err = f.and(t.batches(ctx, b, batches, most, fmt.Sprintf("open dimensions of %d", extent))); err != nil || f.wrong != "" {
+		if f, err = f.and(t.batches(ctx, b, batches, most, fmt.Sprintf("open dimensions of %d", extent))); err != nil ||
+			f.wrong != "" {
 			return f, err
 		}
 	}
@@ -281,7 +303,8 @@ func (t *trial) varySizes(ctx context.Context, pool *baseline, most int, limit t
 		if t.spent > min(end, trialTime) || size*pool.bytes > trialBytes {
 			return f, nil // sizes between those that were run are used all the same
 		}
-		if f, err = f.and(t.batches(ctx, pool, [][]int{t.mix(size, 0, t.rng.IntN(len(pool.sets)), len(pool.sets))}, most, "rows of all kinds")); err != nil || f.wrong != "" {
+		if f, err = f.and(t.batches(ctx, pool, [][]int{t.mix(size, 0, t.rng.IntN(len(pool.sets)), len(pool.sets))},
+			most, "rows of all kinds")); err != nil || f.wrong != "" {
 			return f, err
 		}
 	}

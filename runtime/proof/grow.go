@@ -11,11 +11,12 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or what is wrong.
+// comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or what is
+// wrong.
 type comparison func(b *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string)
 
-// grow runs batches of growing size, up to the one that exceeds the budget of an execution. With a comparison the verdict is
-// whether rows in them answer as they do alone; without one the runs only warm up, and a failure ends them.
+// grow runs batches of growing size, up to the one that exceeds the budget of an execution. With a comparison the
+// verdict is whether rows in them answer as they do alone; without one the runs only warm up, and a failure ends them.
 func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare comparison) (Verdict, error) {
 	v := Verdict{Batched: true, Most: 1}
 	if base == nil {
@@ -38,15 +39,19 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 			return t.unproven("%s", seen.wrong), nil
 		}
 		if seen.wrong != "" || seen.memory {
-			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that does, and tries it
-			// again. What is not proven is not used, and nothing is proven any more once requests come.
-			then := "batches of so many rows are formed all the same, because batching.mode is on or their rows are proven independent by structure"
+			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that
+			// does, and tries it again. What is not proven is not used, and nothing is proven any more once requests
+			// come.
+			then := "batches of so many rows are formed all the same, because batching.mode is on or their rows are " +
+				"proven independent by structure"
 			v.end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)
 			if compare != nil && !t.graph.Proven {
-				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load it again when memory is free", v.Most)
+				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load "+
+					"it again when memory is free", v.Most)
 				v.end += " (larger ones are tried when the version is loaded again)"
 			}
-			t.subject.Log.Warn("a batch size failed in warm-up", "model", t.subject.Model, "version", t.subject.Version, "device", t.subject.Device,
+			t.subject.Log.Warn("a batch size failed in warm-up", "model", t.subject.Model, "version", t.subject.Version,
+				"device", t.subject.Device,
 				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "then", then)
 			break
 		}

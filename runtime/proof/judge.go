@@ -51,14 +51,16 @@ func (t *trial) trusted(ctx context.Context, base *baseline) (Verdict, error) {
 	v.Batched, v.Most, v.Allowed, v.AnyValue = true, t.batching.MaxBatchSize, t.batching.AllowedBatchSizes, true
 	v.Proof, v.Reason = catalog.ProofTrusted, "batching.mode is on: rows are joined without proof"
 	if shared := t.decision.sharedOutput(); err == nil && shared != "" {
-		err = fmt.Errorf("batching.mode is on, but output %q has no batch dimension, so that callers would get each other's answers: "+
+		err = fmt.Errorf("batching.mode is on, but output %q has no batch dimension, so that callers would get each "+
+			"other's answers: "+
 			"state it in batching.batch_dim.outputs if it has one, or use mode auto or off", shared)
 	}
 	return v, err
 }
 
-// byStructure is the verdict for a graph whose rows are independent for every value of every input. Examples warm the engine up and
-// may still deny batching for what rounding cannot explain. shows is why they show nothing, "" if they show something.
+// byStructure is the verdict for a graph whose rows are independent for every value of every input. Examples warm the
+// engine up and may still deny batching for what rounding cannot explain. shows is why they show nothing, "" if they
+// show something.
 func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (Verdict, error) {
 	compare := t.compareRoughly
 	if shows != "" {
@@ -68,12 +70,15 @@ func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (
 	if err != nil || v.wrong != "" {
 		return v, err
 	}
-	saw := fmt.Sprintf("made-up ones answer alike alone and in batches (largest difference %.2g of the largest value)", v.Difference)
+	saw := fmt.Sprintf("made-up ones answer alike alone and in batches (largest difference %.2g of the largest value)",
+		v.Difference)
 	if shows != "" {
 		saw = "no batch was compared, because " + shows
 	}
-	v.Most, v.Allowed, v.AnyValue, v.Proof = t.batching.MaxBatchSize, t.batching.AllowedBatchSizes, true, catalog.ProofStructure
-	v.Reason = "proven harmless by structure: the graph gives each row an answer that depends on that row only, whatever the inputs are; " + saw
+	v.Most, v.Allowed, v.AnyValue, v.Proof = t.batching.MaxBatchSize, t.batching.AllowedBatchSizes, true,
+		catalog.ProofStructure
+	v.Reason = "proven harmless by structure: the graph gives each row an answer that depends on that row only, " +
+		"whatever the inputs are; " + saw
 	return v, nil
 }
 
@@ -96,13 +101,14 @@ func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error)
 	}
 	v.Difference = max(v.Difference, saw.difference)
 	v.Proof, v.Obstacle = catalog.ProofExamples, t.graph.obstacle()
-	v.Reason = fmt.Sprintf("proven harmless by examples: rows answer alike alone and in batches of %s (largest difference %.2g of the largest value)%s%s",
+	v.Reason = fmt.Sprintf("proven harmless by examples: rows answer alike alone and in batches of %s (largest "+
+		"difference %.2g of the largest value)%s%s",
 		v.tried, v.Difference, saw.end, v.end)
 	return v, nil
 }
 
-// rowByRow is the verdict for a model of which one row takes more than an execution may: requests of several rows are run row by row, if
-// small batches show that rows do not influence each other, or the graph does; else as they come.
+// rowByRow is the verdict for a model of which one row takes more than an execution may: requests of several rows are
+// run row by row, if small batches show that rows do not influence each other, or the graph does; else as they come.
 func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 	over := fmt.Sprintf("one row takes %v, more than batching.max_batch_cost (%v) allows for an execution",
 		base.cost.Round(time.Microsecond), time.Duration(t.batching.MaxBatchCost))
@@ -115,11 +121,15 @@ func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 		if !few.Batched || few.tried == "" || t.rounding.most > 0 || base.telling == 0 {
 			wrong := cmp.Or(few.wrong, t.rounding.wrong, "no small batch shows it")
 			return Verdict{
-				Reason: fmt.Sprintf("%s, and its rows are not run one by one, because they are not proven independent: %s", over, wrong),
-				Proof:  catalog.ProofNone, Obstacle: t.graph.obstacle(),
+				Reason: fmt.Sprintf("%s, and its rows are not run one by one, because they are not proven "+
+					"independent: %s", over, wrong),
+				Proof: catalog.ProofNone, Obstacle: t.graph.obstacle(),
 			}, nil
 		}
-		v = Verdict{Batched: true, Most: t.unit, dear: true, Proof: catalog.ProofExamples, Obstacle: t.graph.obstacle(), Difference: few.Difference}
+		v = Verdict{
+			Batched: true, Most: t.unit, dear: true, Proof: catalog.ProofExamples, Obstacle: t.graph.obstacle(),
+			Difference: few.Difference,
+		}
 	}
 	if len(t.batching.AllowedBatchSizes) > 0 {
 		v.Allowed = []int{t.unit}
@@ -131,7 +141,10 @@ func (t *trial) rowByRow(ctx context.Context, base *baseline) (Verdict, error) {
 // unproven is the verdict for a model that needs the proof and fails it.
 func (t *trial) unproven(format string, args ...any) Verdict {
 	wrong := fmt.Sprintf(format, args...)
-	return Verdict{Reason: "batching is not proven harmless: " + wrong, wrong: wrong, Proof: catalog.ProofNone, Obstacle: t.graph.obstacle()}
+	return Verdict{
+		Reason: "batching is not proven harmless: " + wrong, wrong: wrong, Proof: catalog.ProofNone,
+		Obstacle: t.graph.obstacle(),
+	}
 }
 
 // undecided is the verdict for a model of which the proof shows nothing, for want of data that mean something to it.

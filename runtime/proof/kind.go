@@ -8,13 +8,14 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// kind is a way to make up rows unlike those of the baseline: models treat some numbers otherwise than others, and what rows do to each
-// other may show on those only.
+// kind is a way to make up rows unlike those of the baseline: models treat some numbers otherwise than others, and what
+// rows do to each other may show on those only.
 type kind struct {
 	name string // as in "with <name>"
 	// of tells which element types it changes; the others are as in the baseline.
 	of func(tensor.DType) bool
-	// palette has the numbers of its rows. Of a special value there is one row all of it, and some where one element is that, each another.
+	// palette has the numbers of its rows. Of a special value there is one row all of it, and some where one element is
+	// that, each another.
 	palette palette
 	special *float64
 	// turns: every second special row has the special value with the other sign.
@@ -55,7 +56,8 @@ func (k kind) turning() kind {
 	return k
 }
 
-// kinds in the order in which they are tried: of integers the small ones first, since how much a model does may depend on them.
+// kinds in the order in which they are tried: of integers the small ones first, since how much a model does may depend
+// on them.
 var kinds = []kind{
 	floats("ordinary numbers", (*rand.Rand).NormFloat64).beside(),
 	floats("numbers of very different size", wide),
@@ -127,7 +129,8 @@ func (k *kind) rows(b *baseline, s *tensor.Signature, rng *rand.Rand) (sets [][]
 	return sets
 }
 
-// spoil puts a value into element n of a tensor of numbers, or near it in proportion where there are many; for n at specialRows, into all.
+// spoil puts a value into element n of a tensor of numbers, or near it in proportion where there are many; for n at
+// specialRows, into all.
 func spoil(t *tensor.Tensor, value float64, n int, rng *rand.Rand) {
 	size := t.DType.Size()
 	all := len(t.Data) / size

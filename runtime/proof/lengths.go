@@ -14,9 +14,10 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// lengths decides whether requests of different lengths may share executions, padded: padding can change an answer despite a mask.
-// Like batching it is proven with made-up requests, each as it is, padded, and padded beside others, and with mode on only warmed
-// up. judged is the verdict on batches of equal lengths. The error names buckets that the model cannot be run with.
+// lengths decides whether requests of different lengths may share executions, padded: padding can change an answer
+// despite a mask. Like batching it is proven with made-up requests, each as it is, padded, and padded beside others,
+// and with mode on only warmed up. judged is the verdict on batches of equal lengths. The error names buckets that the
+// model cannot be run with.
 func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Verdict, error) {
 	d := t.decision
 	if base != nil {
@@ -54,11 +55,13 @@ func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Ve
 		judged.RowMemory = max(judged.RowMemory, v.RowMemory) // of all lengths there is one figure
 		switch {
 		case wrong != "" && trusted:
-			t.subject.Log.Warn("padding to a bucket failed in warm-up", "model", t.subject.Model, "version", t.subject.Version,
+			t.subject.Log.Warn("padding to a bucket failed in warm-up", "model", t.subject.Model,
+				"version", t.subject.Version,
 				"bucket", d.bucket(step), "cause", wrong)
 			continue
 		case wrong != "":
-			judged.Reason += "; only requests of equal length share an execution, because padding is not proven harmless: " + wrong
+			judged.Reason += "; only requests of equal length share an execution, because padding is not proven " +
+				"harmless: " + wrong
 			return judged, nil
 		case !trusted && !v.dear:
 			judged.shrink(v.Most)
@@ -68,7 +71,8 @@ func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Ve
 	}
 	if !trusted {
 		judged.Padded = true
-		judged.Reason += fmt.Sprintf("; so is padding to %s (largest difference %.2g)", strings.Join(buckets, ", "), difference)
+		judged.Reason += fmt.Sprintf("; so is padding to %s (largest difference %.2g)", strings.Join(buckets, ", "),
+			difference)
 	}
 	return judged, nil
 }
@@ -83,8 +87,10 @@ func (t *trial) checkBuckets(ctx context.Context, base *baseline) error {
 		failed, is := errors.AsType[*catalog.ModelError](err)
 		switch {
 		case is && engine.KindOf(failed) != engine.OutOfMemory:
-			return fmt.Errorf("model.yaml: batching.variable_dims: the model fails on made-up inputs as long as a bucket (%s), though it takes such of length %d: %w; "+
-				"remove that bucket, or add an entry for each input that shares the dimension", t.decision.bucket(step), base.extent, failed.Err)
+			return fmt.Errorf("model.yaml: batching.variable_dims: the model fails on made-up inputs as long as a "+
+				"bucket (%s), though it takes such of length %d: %w; "+
+				"remove that bucket, or add an entry for each input that shares the dimension", t.decision.bucket(step),
+				base.extent, failed.Err)
 		case err != nil && !is:
 			return err
 		}
@@ -106,8 +112,8 @@ func (t *trial) stretched(ctx context.Context, b *baseline) (Verdict, error) {
 	return v, err
 }
 
-// stretch makes a baseline of requests of different lengths that have the step's buckets, each run as it is and alone in its bucket.
-// wrong is what speaks against padding.
+// stretch makes a baseline of requests of different lengths that have the step's buckets, each run as it is and alone
+// in its bucket. wrong is what speaks against padding.
 func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *baseline, wrong string, err error) {
 	d := t.decision
 	b = &baseline{palette: base.palette, unit: t.unit, bucket: d.bucket(step)}
@@ -150,7 +156,8 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 	return b, t.judgeTraces(b, traces, step), nil
 }
 
-// judgeTraces compares what the rows of b gave as they are and alone in their bucket. The result is what speaks against padding.
+// judgeTraces compares what the rows of b gave as they are and alone in their bucket. The result is what speaks against
+// padding.
 func (t *trial) judgeTraces(b *baseline, traces []trace, step int) (wrong string) {
 	d := t.decision
 	if len(traces) == 0 {
@@ -158,7 +165,8 @@ func (t *trial) judgeTraces(b *baseline, traces []trace, step int) (wrong string
 	}
 	for k := range d.variables {
 		if v := &d.variables[k]; v.least(step) < v.at(step) && !slices.ContainsFunc(traces, v.shorter) {
-			return fmt.Sprintf("the model takes no made-up input %q that is shorter than its bucket (%s), which shows nothing", d.name(v), b.bucket)
+			return fmt.Sprintf("the model takes no made-up input %q that is shorter than its bucket (%s), which shows "+
+				"nothing", d.name(v), b.bucket)
 		}
 	}
 	d.learnTrims(traces)

@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// misfit is what is wrong with a setting of the manifest for a model. Callers are told what was expected of it, not what it is.
+// misfit is what is wrong with a setting of the manifest for a model. Callers are told what was expected of it, not
+// what it is.
 func misfit(key, expected, format string, args ...any) error {
 	return &catalog.Hidden{Err: fmt.Errorf(key+format, args...), Text: key + ": expected " + expected}
 }
@@ -36,9 +37,12 @@ func checkManifest(s *tensor.Signature, b *modelrepo.Batching) error {
 			case i < 0:
 				return fmt.Errorf("%s names %q, but the model's %s are %s", key, name, side.key, names(side.specs))
 			case dim >= len(side.specs[i].Shape):
-				return misfit(key+"."+name, open(side.specs[i].Shape), " is %d, but the shape is %v; dimensions count from 0", dim, side.specs[i].Shape)
+				return misfit(key+"."+name, open(side.specs[i].Shape),
+					" is %d, but the shape is %v; dimensions count from 0", dim, side.specs[i].Shape)
 			case side.specs[i].Shape[dim] != tensor.Unknown:
-				return misfit(key+"."+name, open(side.specs[i].Shape), " is %d, but the shape is %v; rows can only be joined where the size is open", dim, side.specs[i].Shape)
+				return misfit(key+"."+name, open(side.specs[i].Shape),
+					" is %d, but the shape is %v; rows can only be joined where the size is open", dim,
+					side.specs[i].Shape)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ type assignment struct {
 	number int64
 }
 
-// What is tried for inputs without rows: a model may do something else for each of them, such as to train. Integers come in the order of
-// their magnitude, since how much a model does may depend on them.
+// What is tried for inputs without rows: a model may do something else for each of them, such as to train. Integers
+// come in the order of their magnitude, since how much a model does may depend on them.
 var (
 	parameterInts   = []int64{0, 1, -1, 2, 3, 7, -101, 101, 1001, 1_000_003}
 	parameterFloats = []float64{0, 1, -1, 0.5, 60, -1e3, 1e3, 1e30, math.NaN(), math.Inf(1)}
@@ -50,7 +50,8 @@ func (t *trial) assignments(base *baseline) (all []assignment) {
 		var names []string
 		for i := range s.Inputs {
 			if c := choices[i]; len(c) > 0 {
-				one := c[t.rng.IntN(min(len(c), 6))] // the tame ones: together with others, large ones are mostly refused
+				// the tame ones: together with others, large ones are mostly refused
+				one := c[t.rng.IntN(min(len(c), 6))]
 				joint.values[i] = one.values[i]
 				names = append(names, one.name)
 			}
@@ -65,7 +66,10 @@ func (t *trial) assignments(base *baseline) (all []assignment) {
 func (t *trial) choices(i int, like []tensor.Tensor) (all []assignment) {
 	spec := &t.decision.Signature.Inputs[i]
 	add := func(what string, p palette, number int64) {
-		a := assignment{name: fmt.Sprintf("input %q = %s", spec.Name, what), values: make([]tensor.Tensor, len(like)), input: i, number: number}
+		a := assignment{
+			name: fmt.Sprintf("input %q = %s", spec.Name, what), values: make([]tensor.Tensor, len(like)),
+			input: i, number: number,
+		}
 		a.values[i] = p.tensor(spec.DType, like[i].Shape, t.rng)
 		all = append(all, a)
 	}

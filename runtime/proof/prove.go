@@ -80,8 +80,8 @@ func (f *Found) WarmUp(ctx context.Context) error {
 	return err
 }
 
-// repeat runs some of the baseline's rows alone once more. Costs are kept by shape: a version whose inputs turned out to have no
-// rows has other shape keys than it had during its trial. base may be nil.
+// repeat runs some of the baseline's rows alone once more. Costs are kept by shape: a version whose inputs turned out
+// to have no rows has other shape keys than it had during its trial. base may be nil.
 func (t *trial) repeat(ctx context.Context, base *baseline) error {
 	if base == nil {
 		return nil

@@ -57,7 +57,8 @@ func prove(t *testing.T, e *weftest.Engine, b *modelrepo.Batching, log *weftest.
 		t.Fatal(err)
 	}
 	r := &direct{engine: e}
-	found, err := proof.Prove(t.Context(), r, &proof.Subject{Model: "m", Version: 1, Device: "dev", Batching: b, Log: slog.New(log)}, d)
+	found, err := proof.Prove(t.Context(), r,
+		&proof.Subject{Model: "m", Version: 1, Device: "dev", Batching: b, Log: slog.New(log)}, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,17 +94,31 @@ func TestProve(t *testing.T) {
 		most    int
 		reason  string
 	}{
-		"rows by themselves":    {weftest.PerRow(3, weftest.Double), true, 64, "proven harmless by examples"},
-		"rows that meet":        {weftest.OverRows(3, sum), false, 0, "not proven harmless: output \"y\" of a row differs"},
-		"a batch that fails":    {weftest.OverRows(3, upTo(4, errors.New("too many"))), false, 0, "a batch of 8 rows fails"},
-		"a batch without room":  {weftest.OverRows(3, upTo(8, full)), true, 8, "the device's memory does not suffice for 16 rows"},
-		"nothing that it takes": {weftest.OverRows(3, upTo(0, errors.New("never"))), false, 0, "fails on made-up inputs even for one row"},
+		"rows by themselves": {weftest.PerRow(3, weftest.Double), true, 64, "proven harmless by examples"},
+		"rows that meet": {
+			weftest.OverRows(3, sum), false, 0,
+			"not proven harmless: output \"y\" of a row differs",
+		},
+		"a batch that fails": {
+			weftest.OverRows(3, upTo(4, errors.New("too many"))), false, 0,
+			"a batch of 8 rows fails",
+		},
+		"a batch without room": {
+			weftest.OverRows(3, upTo(8, full)), true, 8,
+			"the device's memory does not suffice for 16 rows",
+		},
+		"nothing that it takes": {
+			weftest.OverRows(3, upTo(0, errors.New("never"))), false, 0,
+			"fails on made-up inputs even for one row",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := prove(t, test.engine, batching(), &weftest.Log{})
 			v := found.Verdict
-			if v.Batched != test.batched || test.batched && v.Most != test.most || !strings.Contains(v.Reason, test.reason) {
-				t.Errorf("batched %v, up to %d rows: %s\nwant %v, %d: %s", v.Batched, v.Most, v.Reason, test.batched, test.most, test.reason)
+			if v.Batched != test.batched || test.batched && v.Most != test.most ||
+				!strings.Contains(v.Reason, test.reason) {
+				t.Errorf("batched %v, up to %d rows: %s\nwant %v, %d: %s", v.Batched, v.Most, v.Reason, test.batched,
+					test.most, test.reason)
 			}
 			if found.Spent <= 0 {
 				t.Error("it took no device time")
@@ -119,7 +134,8 @@ func TestProve(t *testing.T) {
 func TestATrustedSizeThatFailsIsLogged(t *testing.T) {
 	b, log := batching(), &weftest.Log{}
 	b.Mode = modelrepo.BatchOn
-	if v := prove(t, weftest.OverRows(3, upTo(4, errors.New("too many"))), b, log).Verdict; !v.Batched || v.Most != b.MaxBatchSize {
+	if v := prove(t, weftest.OverRows(3, upTo(4, errors.New("too many"))), b, log).Verdict; !v.Batched ||
+		v.Most != b.MaxBatchSize {
 		t.Errorf("what is trusted is batched %v, up to %d rows: %s", v.Batched, v.Most, v.Reason)
 	}
 	if log.Count("a batch size failed in warm-up") != 1 {
@@ -131,7 +147,8 @@ func TestATrustedSizeThatFailsIsLogged(t *testing.T) {
 func TestDecideRefuses(t *testing.T) {
 	b := batching()
 	b.Unbatched = []string{"z"}
-	if _, err := proof.Decide(weftest.PerRow(3, weftest.Double).Signature(), b); err == nil || !strings.Contains(err.Error(), `names "z"`) {
+	if _, err := proof.Decide(weftest.PerRow(3, weftest.Double).Signature(), b); err == nil ||
+		!strings.Contains(err.Error(), `names "z"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -166,7 +183,8 @@ func TestProveValue(t *testing.T) {
 			value := proof.Value{Signature: s, Most: 8, Brought: s.Inputs[1:]}
 			r := &direct{engine: e}
 			found := value.Prove(t.Context(), r, 1, proof.CopyRows(s, inputs, 3))
-			if !found.Shown || (found.Wrong != "") != meet || meet && !strings.Contains(found.Wrong, `what a request brought for "by"`) {
+			if !found.Shown || (found.Wrong != "") != meet || meet &&
+				!strings.Contains(found.Wrong, `what a request brought for "by"`) {
 				t.Errorf("found %+v", found)
 			}
 			if r.asCame == 0 || found.Spent == 0 {

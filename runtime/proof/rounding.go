@@ -7,11 +7,12 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// tolerance returns how far two answers to the same row may lie apart, relative to the largest magnitude among the answers.
+// tolerance returns how far two answers to the same row may lie apart, relative to the largest magnitude among the
+// answers.
 func (t *trial) tolerance(d tensor.DType) float64 { return tolerated(t.batching.Tolerance, d) }
 
-// tolerated returns what the manifest states of numbers of floating point, or what suits their type where it states 0. What is no
-// floating point number must be equal.
+// tolerated returns what the manifest states of numbers of floating point, or what suits their type where it states 0.
+// What is no floating point number must be equal.
 func tolerated(stated float64, d tensor.DType) float64 {
 	if stated > 0 && d.IsFloat() {
 		return stated
@@ -19,8 +20,8 @@ func tolerated(stated float64, d tensor.DType) float64 {
 	return tolerance(d)
 }
 
-// rough returns how far apart two answers may lie if rounding is to explain it: a hundred times the tolerance. What rows do to each other
-// is mostly far more than that.
+// rough returns how far apart two answers may lie if rounding is to explain it: a hundred times the tolerance. What
+// rows do to each other is mostly far more than that.
 func (t *trial) rough(d tensor.DType) float64 { return rough(100, t.tolerance(d)) }
 
 // rough returns so many times the tolerance, but never so much that any two numbers would do.
@@ -40,7 +41,8 @@ func (r *rounding) note(far float64, wrong string) {
 
 // advice tells of the difference, and how to have it accepted.
 func (r *rounding) advice() string {
-	return fmt.Sprintf("%s; that may be rounding alone: batching.tolerance: %g would accept it, and if you know that rows do not influence each other, "+
+	return fmt.Sprintf("%s; that may be rounding alone: batching.tolerance: %g would accept it, and if you know that "+
+		"rows do not influence each other, "+
 		"batching.mode: on joins them", r.wrong, roundUp(r.most))
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// palette is a way to make up input values. Random data may lie outside what a model can take at all, such as an index beyond a
-// table, so there are several, from the most telling to the tamest.
+// palette is a way to make up input values. Random data may lie outside what a model can take at all, such as an index
+// beyond a table, so there are several, from the most telling to the tamest.
 type palette struct {
 	least, ints int64 // integers are drawn from [least, least+ints)
 	words       bool  // strings are words; else empty
@@ -25,15 +25,16 @@ var palettes = []palette{
 	{ints: 1, float: func(*rand.Rand) float64 { return 0 }},
 }
 
-// wide draws numbers of very different magnitude, about one in forty beyond a thousand: what a threshold hides from ordinary
-// numbers shows on these.
+// wide draws numbers of very different magnitude, about one in forty beyond a thousand: what a threshold hides from
+// ordinary numbers shows on these.
 func wide(rng *rand.Rand) float64 { return rng.NormFloat64() * math.Exp(3.5*rng.NormFloat64()) }
 
-// extents are the sizes tried for open dimensions other than the batch: some models want a minimum, some a power of two.
+// extents are the sizes tried for open dimensions other than the batch: some models want a minimum, some a power of
+// two.
 var extents = []int64{4, 1, 16, 64, 256, 512}
 
-// samples makes up n sets of inputs of one row each. Inputs without rows are the same in all of them. Open dimensions of the
-// same name have the same size: extent, or what their name makes of it.
+// samples makes up n sets of inputs of one row each. Inputs without rows are the same in all of them. Open dimensions
+// of the same name have the same size: extent, or what their name makes of it.
 func samples(s *tensor.Signature, n int, extent int64, p palette, rng *rand.Rand) [][]tensor.Tensor {
 	sets := make([][]tensor.Tensor, n)
 	for k := range sets {
@@ -68,8 +69,8 @@ func sampleShape(s *tensor.Spec, extent int64) tensor.Shape {
 	return shape
 }
 
-// sampleBytes returns the size of one set of inputs, or the largest number for one beyond all bounds. Strings are counted as if
-// they were short.
+// sampleBytes returns the size of one set of inputs, or the largest number for one beyond all bounds. Strings are
+// counted as if they were short.
 func sampleBytes(s *tensor.Signature, extent int64) int64 {
 	total := int64(0)
 	for i := range s.Inputs {
@@ -133,8 +134,8 @@ func (p palette) word(rng *rand.Rand) []byte {
 	return word
 }
 
-// differ reports whether the sets are not all alike. Rows that are, or that the model answers alike, cannot show what their
-// mates do to them.
+// differ reports whether the sets are not all alike. Rows that are, or that the model answers alike, cannot show what
+// their mates do to them.
 func differ(sets [][]tensor.Tensor) bool {
 	for _, set := range sets[1:] {
 		for i := range set {

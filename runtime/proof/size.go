@@ -23,7 +23,8 @@ func (t *trial) sizes() []int {
 	return append(sizes, most)
 }
 
-// fewRows are the sizes of the batches that are run to see whether rows are independent where more than one is too many to serve.
+// fewRows are the sizes of the batches that are run to see whether rows are independent where more than one is too many
+// to serve.
 func (t *trial) fewRows() []int {
 	if len(t.batching.AllowedBatchSizes) == 0 {
 		return []int{2, 3}
@@ -42,9 +43,11 @@ type sighting struct {
 	memory     bool   // the device's memory does not suffice for this size
 }
 
-// size runs batches of one size: full ones, with other mates and places for each row every time, and where sizes are padded up
-// to this one, one with as much padding as there can be. smaller is the next smaller size.
-func (t *trial) size(ctx context.Context, base *baseline, smaller, size int, compare comparison) (seen sighting, err error) {
+// size runs batches of one size: full ones, with other mates and places for each row every time, and where sizes are
+// padded up to this one, one with as much padding as there can be. smaller is the next smaller size.
+func (t *trial) size(ctx context.Context, base *baseline, smaller, size int,
+	compare comparison,
+) (seen sighting, err error) {
 	full := repeats
 	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && base.cost > budget {
 		full = 2 // to see whether rows are independent, not what they cost

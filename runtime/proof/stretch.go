@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// steps returns how many combinations of buckets are tried. Where inputs of different length each have their own buckets, the first
-// of one go with the first of the others, and so on: to try each with each would take too long.
+// steps returns how many combinations of buckets are tried. Where inputs of different length each have their own
+// buckets, the first of one go with the first of the others, and so on: to try each with each would take too long.
 func (d *Decision) steps() int {
 	most := 0
 	for k := range d.variables {
@@ -45,7 +45,8 @@ func (d *Decision) bucket(step int) string {
 	return strings.Join(parts, ", ")
 }
 
-// extents returns the sizes to try for open dimensions: the usual ones, and the buckets, since a model may take nothing else.
+// extents returns the sizes to try for open dimensions: the usual ones, and the buckets, since a model may take nothing
+// else.
 func (d *Decision) extents() []int64 {
 	all := slices.Clone(extents)
 	if len(d.variables) > 0 {
@@ -54,8 +55,9 @@ func (d *Decision) extents() []int64 {
 	return all
 }
 
-// stretchedSample makes up one row whose lengths have the step's buckets: of the first sample they fill them, of the others they are
-// the smallest, the middle, and the one below the bucket in turn. What is neither variable nor has rows is as in the baseline.
+// stretchedSample makes up one row whose lengths have the step's buckets: of the first sample they fill them, of the
+// others they are the smallest, the middle, and the one below the bucket in turn. What is neither variable nor has rows
+// is as in the baseline.
 func (t *trial) stretchedSample(base *baseline, step, sample int) []tensor.Tensor {
 	d := t.decision
 	inputs := make([]tensor.Tensor, len(d.Signature.Inputs))
@@ -108,9 +110,9 @@ func (d *Decision) sampleLength(like, step, sample int) int64 {
 	return []int64{least, (least + bucket) / 2, max(least, bucket-1)}[(sample+k)%3]
 }
 
-// present makes up a mask: random ones would mask what is there, and padding shows on inputs that are masked altogether. By
-// convention 1 (or true) is what is there, or 0 where the padding is something else. It panics for tensor.Invalid, which no engine
-// declares.
+// present makes up a mask: random ones would mask what is there, and padding shows on inputs that are masked
+// altogether. By convention 1 (or true) is what is there, or 0 where the padding is something else. It panics for
+// tensor.Invalid, which no engine declares.
 func present(dtype tensor.DType, shape tensor.Shape, pad []byte) tensor.Tensor {
 	text := "1"
 	if slices.ContainsFunc(pad, func(b byte) bool { return b != 0 }) && dtype != tensor.String {

@@ -14,21 +14,23 @@ import (
 // graphProof is what the graph of a version proves of its rows. The zero value proves nothing, and was not asked to.
 type graphProof struct{ structure.Verdict }
 
-// proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows independent, the decision's
-// outputs have their rows where the graph has them.
+// proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows
+// independent, the decision's outputs have their rows where the graph has them.
 func proveByStructure(s *Subject, d *Decision) graphProof {
 	if s.Batching.Mode != modelrepo.BatchAuto || s.Path == "" || d.Against != "" {
 		return graphProof{}
 	}
 	model, err := structure.Read(s.Path)
 	if err != nil {
-		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path)) // the metadata tell no paths of the machine
+		// the metadata tell no paths of the machine
+		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path))
 		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + why}}
 	}
 	v := model.Prove(d.axes())
 	if v.Proven {
 		if name := d.adopt(v.Outputs); name != "" {
-			v.Proven, v.Reason = false, fmt.Sprintf("output %q has its rows in another dimension than batching.batch_dim.outputs states", name)
+			v.Proven, v.Reason = false,
+				fmt.Sprintf("output %q has its rows in another dimension than batching.batch_dim.outputs states", name)
 		}
 	}
 	return graphProof{v}
@@ -56,8 +58,8 @@ func (d *Decision) axes() map[string]int {
 	return axes
 }
 
-// adopt takes over where the outputs have their rows. It returns the name of one of which the manifest states something else, and then
-// takes over nothing.
+// adopt takes over where the outputs have their rows. It returns the name of one of which the manifest states something
+// else, and then takes over nothing.
 func (d *Decision) adopt(outputs map[string]int) (contradicted string) {
 	s := d.Signature.Clone()
 	for i := range s.Outputs {

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// repeats is how often each batch size is run at load. The first run is kept out of the cost model: it pays for what the
-	// engine sets up once per shape.
+	// repeats is how often each batch size is run at load. The first run is kept out of the cost model: it pays for
+	// what the engine sets up once per shape.
 	repeats = 4
 	// sampleRows is how many different rows the proof of batching uses. Larger batches hold each of them several times.
 	sampleRows = 8
-	// trialTime bounds the device time of one version's trial, and trialBytes the memory of its largest batch. Sizes beyond
-	// are not tried and, where batching must be proven, not used.
+	// trialTime bounds the device time of one version's trial, and trialBytes the memory of its largest batch. Sizes
+	// beyond are not tried and, where batching must be proven, not used.
 	trialTime  = 30 * time.Second
 	trialBytes = 256 << 20
 )
@@ -32,7 +32,8 @@ type trial struct {
 	rng      *rand.Rand
 	spent    time.Duration // device time so far
 	halved   bool          // an execution was run in two halves, for want of memory
-	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the others are copies.
+	// unit is how many rows the smallest execution has that the version may be run with: where a row runs alone, the
+	// others are copies.
 	unit  int
 	graph graphProof
 	// asItCame has single rows run as requests do that share no execution.
@@ -43,11 +44,17 @@ type trial struct {
 
 // newTrial is seeded, so that a model that fails its proof fails it again and can be looked into.
 func newTrial(r Runner, s *Subject, d *Decision, seed uint64) *trial {
-	return &trial{runner: r, subject: s, decision: d, batching: s.Batching, rng: rand.New(rand.NewPCG(seed, uint64(s.Version))), unit: 1}
+	return &trial{
+		runner: r, subject: s, decision: d, batching: s.Batching,
+		rng: rand.New(rand.NewPCG(seed, uint64(s.Version))), unit: 1,
+	}
 }
 
-// single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as many rows.
-func (t *trial) single(ctx context.Context, set []tensor.Tensor, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
+// single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as
+// many rows.
+func (t *trial) single(ctx context.Context, set []tensor.Tensor,
+	unmeasured bool,
+) ([]tensor.Tensor, time.Duration, error) {
 	return t.execute(ctx, Request{Inputs: t.copies(set), Rows: t.unit, Unmeasured: unmeasured, AsItCame: t.asItCame})
 }
 
@@ -64,7 +71,9 @@ func (t *trial) copies(set []tensor.Tensor) []tensor.Tensor {
 }
 
 // run executes one made-up request and returns its outputs and the device time that it took.
-func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int, unmeasured bool) ([]tensor.Tensor, time.Duration, error) {
+func (t *trial) run(ctx context.Context, inputs []tensor.Tensor, rows int,
+	unmeasured bool,
+) ([]tensor.Tensor, time.Duration, error) {
 	return t.execute(ctx, Request{Inputs: inputs, Rows: rows, Unmeasured: unmeasured})
 }
 

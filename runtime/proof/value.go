@@ -91,7 +91,8 @@ func (t *trial) value(ctx context.Context, v *Value, sets [][]tensor.Tensor) (wr
 		most = min(most, max(3, int(v.Budget/max(1, t.spent/time.Duration(all)))))
 	}
 	batches := [][]int{
-		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all), t.mix(most, 0, 0, came),
+		t.mix(2, 0, 0, came), t.mix(min(3, most), 0, 0, all), t.mix(2, 0, came-1, all), t.mix(most, 0, 0, all),
+		t.mix(most, 0, 0, came),
 	}
 	f, err := t.batches(ctx, b, batches, most, "what a request brought for "+names(v.Brought))
 	switch {
@@ -105,8 +106,8 @@ func (t *trial) value(ctx context.Context, v *Value, sets [][]tensor.Tensor) (wr
 	return "", !f.less && tells(b.outputs)
 }
 
-// tells reports whether an element of an output differs from row to row: rows that are answered alike show nothing. Not every output must
-// vary, since a value may switch one off, and requests with it would never be joined.
+// tells reports whether an element of an output differs from row to row: rows that are answered alike show nothing. Not
+// every output must vary, since a value may switch one off, and requests with it would never be joined.
 func tells(answers [][]tensor.Tensor) bool {
 	for o := range answers[0] {
 		rows := make([]tensor.Tensor, len(answers))

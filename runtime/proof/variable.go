@@ -18,16 +18,18 @@ type variable struct {
 	seen   bool   // the outputs that are as long are known from what the model did, not from names
 }
 
-// findVariables reads what the manifest says of lengths, in the order of the inputs. The error names the manifest's key that does
-// not fit the model. The batch dimensions are decided already; batched says whether any input has one.
+// findVariables reads what the manifest says of lengths, in the order of the inputs. The error names the manifest's key
+// that does not fit the model. The batch dimensions are decided already; batched says whether any input has one.
 func (d *Decision) findVariables(b *modelrepo.Batching, batched bool) error {
 	for _, name := range slices.Sorted(maps.Keys(b.VariableDims)) {
 		i := d.Signature.Input(name)
 		if i < 0 {
-			return fmt.Errorf("model.yaml: batching.variable_dims names %q, but the model's inputs are %s", name, names(d.Signature.Inputs))
+			return fmt.Errorf("model.yaml: batching.variable_dims names %q, but the model's inputs are %s", name,
+				names(d.Signature.Inputs))
 		}
 		if batched && d.Signature.Inputs[i].BatchDim == tensor.NoBatch {
-			return fmt.Errorf("model.yaml: batching.variable_dims names %q, which has no batch dimension; only inputs with one are brought to common lengths", name)
+			return fmt.Errorf("model.yaml: batching.variable_dims names %q, which has no batch dimension; only inputs "+
+				"with one are brought to common lengths", name)
 		}
 		v, err := newVariable(&d.Signature.Inputs[i], b.VariableDims[name])
 		if err != nil {
@@ -45,8 +47,10 @@ func (d *Decision) findVariables(b *modelrepo.Batching, batched bool) error {
 				continue
 			}
 			if !slices.Equal(first.Buckets, v.Buckets) {
-				return misfit("model.yaml: batching.variable_dims."+d.name(v)+".buckets", fmt.Sprintf("those of %q, because the model calls both dimensions %q", d.name(&first), v.symbol),
-					" are %v, but those of %q are %v, and the model calls both dimensions %q; give both the same", &v.Variable, d.name(&first), &first.Variable, v.symbol)
+				return misfit("model.yaml: batching.variable_dims."+d.name(v)+".buckets",
+					fmt.Sprintf("those of %q, because the model calls both dimensions %q", d.name(&first), v.symbol),
+					" are %v, but those of %q are %v, and the model calls both dimensions %q; give both the same",
+					&v.Variable, d.name(&first), &first.Variable, v.symbol)
 			}
 			v.Like = first.Like
 			break
@@ -59,15 +63,19 @@ func newVariable(s *tensor.Spec, declared modelrepo.VariableDim) (variable, erro
 	dim := declared.Axis
 	switch {
 	case dim >= len(s.Shape):
-		return variable{}, misfit("axis", open(s.Shape), " is %d, but the shape is %v; dimensions count from 0", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape), " is %d, but the shape is %v; dimensions count from 0", dim,
+			s.Shape)
 	case dim == s.BatchDim:
-		return variable{}, misfit("axis", open(s.Shape)+", other than that of the batch", " is %d, which is the batch dimension of %v; expected another", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape)+", other than that of the batch",
+			" is %d, which is the batch dimension of %v; expected another", dim, s.Shape)
 	case s.Shape[dim] != tensor.Unknown:
-		return variable{}, misfit("axis", open(s.Shape), " is %d, but the shape is %v; only a dimension whose size is open can have several lengths", dim, s.Shape)
+		return variable{}, misfit("axis", open(s.Shape),
+			" is %d, but the shape is %v; only a dimension whose size is open can have several lengths", dim, s.Shape)
 	}
 	pad, err := tensor.ParseElement(s.DType, string(declared.PadValue))
 	if err != nil {
-		return variable{}, misfit("pad_value", fmt.Sprintf("an element of %v", s.DType), ": %w (the input is %v)", err, s.DType)
+		return variable{}, misfit("pad_value", fmt.Sprintf("an element of %v", s.DType), ": %w (the input is %v)", err,
+			s.DType)
 	}
 	v := variable{Variable: tensor.Variable{Dim: dim, Pad: pad, Most: int64(slices.Max(declared.Buckets))}}
 	for _, b := range declared.Buckets {
@@ -79,8 +87,9 @@ func newVariable(s *tensor.Spec, declared modelrepo.VariableDim) (variable, erro
 	return v, nil
 }
 
-// sameLength reports whether two inputs of a request must be equally long: the model calls the dimensions alike or, where it does
-// not name them, the manifest gives them the same buckets. Padding would otherwise hide from the model that they differ.
+// sameLength reports whether two inputs of a request must be equally long: the model calls the dimensions alike or,
+// where it does not name them, the manifest gives them the same buckets. Padding would otherwise hide from the model
+// that they differ.
 func (v *variable) sameLength(w *variable) bool {
 	return v.symbol == w.symbol && (v.symbol != "" || slices.Equal(v.Buckets, w.Buckets))
 }
@@ -95,17 +104,21 @@ func (d *Decision) checkSharers() error {
 		for i := range d.Signature.Inputs {
 			in := &d.Signature.Inputs[i]
 			dim := slices.Index(in.DimNames, v.symbol)
-			padded := slices.ContainsFunc(d.variables, func(w variable) bool { return w.input == i && w.symbol == v.symbol })
+			padded := slices.ContainsFunc(d.variables,
+				func(w variable) bool { return w.input == i && w.symbol == v.symbol })
 			switch {
 			case dim < 0:
 			case !padded && in.BatchDim == tensor.NoBatch:
-				return fmt.Errorf("model.yaml: batching.variable_dims.%s: input %q, which has no batch dimension, has that dimension too (the model calls it %q) "+
+				return fmt.Errorf("model.yaml: batching.variable_dims.%s: input %q, which has no batch dimension, has "+
+					"that dimension too (the model calls it %q) "+
 					"and cannot be padded along; remove all entries for it", d.name(v), in.Name, v.symbol)
 			case !padded:
-				return fmt.Errorf("model.yaml: batching.variable_dims has no entry for input %q, whose dimension %d the model calls %q like that of %q; "+
+				return fmt.Errorf("model.yaml: batching.variable_dims has no entry for input %q, whose dimension %d "+
+					"the model calls %q like that of %q; "+
 					"add one with axis: %d and buckets: [%v]", in.Name, dim, v.symbol, d.name(v), dim, &v.Variable)
 			case slices.Contains(in.DimNames[dim+1:], v.symbol):
-				return fmt.Errorf("model.yaml: batching.variable_dims.%s: the model calls two dimensions of this input %q, and only one can be padded; remove all entries for it",
+				return fmt.Errorf("model.yaml: batching.variable_dims.%s: the model calls two dimensions of this "+
+					"input %q, and only one can be padded; remove all entries for it",
 					in.Name, v.symbol)
 			}
 		}
@@ -115,7 +128,8 @@ func (d *Decision) checkSharers() error {
 
 func (d *Decision) name(v *variable) string { return d.Signature.Inputs[v.input].Name }
 
-// declare writes into the signature what requests may bring: up to the largest bucket of every length, padded or as it is.
+// declare writes into the signature what requests may bring: up to the largest bucket of every length, padded or as it
+// is.
 func (d *Decision) declare(padded bool) {
 	d.Signature = d.Signature.Clone()
 	for k := range d.variables {
@@ -131,7 +145,8 @@ func (d *Decision) declare(padded bool) {
 func (d *Decision) explain(padded bool) {
 	notes := &d.Signature.Notes
 	if d.assumed != nil {
-		*notes = append(*notes, fmt.Sprintf("all inputs with rows are taken to have equally many, although nothing says so of %s: name an input that has none in batching.unbatched",
+		*notes = append(*notes, fmt.Sprintf("all inputs with rows are taken to have equally many, although nothing "+
+			"says so of %s: name an input that has none in batching.unbatched",
 			strings.Join(d.assumed, ", ")))
 	}
 	for k := range d.variables {
@@ -140,7 +155,8 @@ func (d *Decision) explain(padded bool) {
 		if padded {
 			how = fmt.Sprintf("padded to %v", &v.Variable)
 		}
-		*notes = append(*notes, fmt.Sprintf("input %q takes 1 to %d elements in dimension %d, %s", d.name(v), v.Most, v.Dim, how))
+		*notes = append(*notes, fmt.Sprintf("input %q takes 1 to %d elements in dimension %d, %s", d.name(v), v.Most,
+			v.Dim, how))
 	}
 	if !padded {
 		return
@@ -151,9 +167,11 @@ func (d *Decision) explain(padded bool) {
 			c := slices.IndexFunc(d.trims, func(c tensor.Trim) bool { return c.Output == o && c.Dim == dim })
 			switch {
 			case c >= 0:
-				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q", out.Name, dim, d.Signature.Inputs[d.trims[c].Input].Name))
+				*notes = append(*notes, fmt.Sprintf("output %q is cut back in dimension %d to the length of input %q",
+					out.Name, dim, d.Signature.Inputs[d.trims[c].Input].Name))
 			case size == tensor.Unknown && dim != out.BatchDim:
-				*notes = append(*notes, fmt.Sprintf("output %q comes in dimension %d as the model gives it for the padded inputs", out.Name, dim))
+				*notes = append(*notes, fmt.Sprintf(
+					"output %q comes in dimension %d as the model gives it for the padded inputs", out.Name, dim))
 			}
 		}
 	}

@@ -49,7 +49,8 @@ func (v *Verdict) Covers(from, to []int) bool {
 	if len(from) == 0 { // any size up to v.Most
 		return len(to) > 0 && to[0] <= v.Most
 	}
-	return len(to) > 0 && slices.Contains(v.Allowed, to[0]) && !slices.ContainsFunc(to, func(size int) bool { return !slices.Contains(from, size) })
+	return len(to) > 0 && slices.Contains(v.Allowed, to[0]) &&
+		!slices.ContainsFunc(to, func(size int) bool { return !slices.Contains(from, size) })
 }
 
 // Under returns the verdict of a proof for a manifest whose sizes it has seen.

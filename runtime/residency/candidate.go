@@ -28,7 +28,8 @@ func (c *Candidate) Path() string {
 // Hide returns an error of the candidate that tells callers no path of this machine.
 func (c *Candidate) Hide(err error) *catalog.Hidden { return Hide(err, filepath.Dir(c.Version.Dir)) }
 
-// Hide returns an error that tells callers no path of this machine: it names files from the repository on. dir is the model's.
+// Hide returns an error that tells callers no path of this machine: it names files from the repository on. dir is the
+// model's.
 func Hide(err error, dir string) *catalog.Hidden { return catalog.Hide(err, filepath.Dir(dir)) }
 
 // alike reports whether loading the one must end as loading the other.
@@ -84,7 +85,8 @@ func numbered(m *modelrepo.Model, number int64) *modelrepo.Version {
 // with returns the model with a version in it as given.
 func with(m *modelrepo.Model, v modelrepo.Version) *modelrepo.Model {
 	next := *m
-	next.Versions = slices.DeleteFunc(slices.Clone(m.Versions), func(o modelrepo.Version) bool { return o.Number == v.Number })
+	next.Versions = slices.DeleteFunc(slices.Clone(m.Versions),
+		func(o modelrepo.Version) bool { return o.Number == v.Number })
 	next.Versions = append(next.Versions, v)
 	slices.SortFunc(next.Versions, func(a, b modelrepo.Version) int { return int(a.Number - b.Number) })
 	return &next

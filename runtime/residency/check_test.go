@@ -26,7 +26,8 @@ func check(m *residency.Machine) error {
 	for name, model := range m.Models() {
 		for n, v := range model.Versions {
 			what := fmt.Sprintf("%s/%d", name, n)
-			serves := slices.Contains([]residency.State{residency.Ready, residency.Replacing, residency.Draining}, v.State)
+			serves := slices.Contains([]residency.State{residency.Ready, residency.Replacing, residency.Draining},
+				v.State)
 			if v.Number != n || v.State == 0 || serves != (v.Resident != nil) {
 				return fmt.Errorf("%s: state %d, resident %v", what, v.State, v.Resident)
 			}

@@ -125,7 +125,8 @@ func (m *Machine) loaded(e Loaded) {
 	before := v.Resident
 	c := e.Of
 	r := &Resident{
-		ID: e.Load.Resident, Of: c, Settings: c.Manifest, Proven: c.Manifest, Replicas: working, Since: m.now, sites: e.Sites, auto: 1,
+		ID: e.Load.Resident, Of: c, Settings: c.Manifest, Proven: c.Manifest, Replicas: working, Since: m.now,
+		sites: e.Sites, auto: 1,
 	}
 	if before != nil {
 		r.auto = before.auto

@@ -19,8 +19,9 @@ type blame struct {
 	fingerprint string    // of the files that were loaded
 }
 
-// maxBlamed is how many devices may be lost under a version before it gets no other: a kernel that dies on some input, or a file that
-// does when it is opened, would take one device after the other along. Losses that are blameTime apart are chance.
+// maxBlamed is how many devices may be lost under a version before it gets no other: a kernel that dies on some input,
+// or a file that does when it is opened, would take one device after the other along. Losses that are blameTime apart
+// are chance.
 const (
 	maxBlamed = 2
 	blameTime = time.Hour
@@ -77,8 +78,9 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 		return true
 	}
 	v.State, v.Of = Failed, r.Of
-	v.Cause = catalog.Hide(fmt.Errorf("the device %s is lost (%w), and the version is not loaded elsewhere because versions.policy "+
-		"does not select it", d.Name, m.lost[d]))
+	v.Cause = catalog.Hide(fmt.Errorf(
+		"the device %s is lost (%w), and the version is not loaded elsewhere because versions.policy "+
+			"does not select it", d.Name, m.lost[d]))
 	return true
 }
 
@@ -120,8 +122,10 @@ func (m *Machine) Blamed(c *Candidate) error {
 	if b.fingerprint != c.Version.Fingerprint || len(b.devices) < maxBlamed {
 		return nil
 	}
-	return fmt.Errorf("%s: the devices %s failed while it was opened or ran there, and it is not tried on another, lest that fails too: "+
-		"replace its files, or, if it is not the cause, start the server anew", c.Path(), strings.Join(b.devices, " and "))
+	return fmt.Errorf("%s: the devices %s failed while it was opened or ran there, and it is not tried on another, "+
+		"lest that fails too: "+
+		"replace its files, or, if it is not the cause, start the server anew", c.Path(),
+		strings.Join(b.devices, " and "))
 }
 
 // isLost reports whether the device of a name is lost and did not come back.

@@ -1,5 +1,6 @@
-// Package residency decides what is loaded, where, and what happens next. It is a pure state machine: Machine.Step takes the time and an
-// Event and returns the Effects to carry out; it has no goroutine, no clock, no lock and no file. The package host is its shell.
+// Package residency decides what is loaded, where, and what happens next. It is a pure state machine: Machine.Step
+// takes the time and an Event and returns the Effects to carry out; it has no goroutine, no clock, no lock and no file.
+// The package host is its shell.
 //
 // # A version
 //
@@ -12,19 +13,22 @@
 //	   │                │            not wanted   ▼
 //	   └────────────────┴───────────────────── draining
 //
-// A ready version has one replica or several, each on one incarnation of one device. A replica that leaves (its version was replaced, it
-// moved to a better device, the load asks for fewer, its device was lost) is retiring: it answers what it accepted and is closed.
+// A ready version has one replica or several, each on one incarnation of one device. A replica that leaves (its version
+// was replaced, it moved to a better device, the load asks for fewer, its device was lost) is retiring: it answers what
+// it accepted and is closed.
 //
 // # Convergence
 //
-// Events only note what is wanted and what is. After each event the machine converges the models that it touched: if no effect of a model
-// is running, it looks at what the model still lacks and starts the next step. The steps of one model follow each other in this order:
-// changed settings, unloading, loading, upgrades to better devices, fewer replicas, more replicas. So the order in which wishes come does
-// not matter, nor what was interrupted. Models do not wait for each other.
+// Events only note what is wanted and what is. After each event the machine converges the models that it touched: if no
+// effect of a model is running, it looks at what the model still lacks and starts the next step. The steps of one model
+// follow each other in this order: changed settings, unloading, loading, upgrades to better devices, fewer replicas,
+// more replicas. So the order in which wishes come does not matter, nor what was interrupted. Models do not wait for
+// each other.
 //
 // # Invariants
 //
-// The tests check them after each event of random histories: at most one resident version per number; no replica in two places; no replica of a version on a lost device;
-// an effect that was started is counted until its event comes; whatever leaves a version is retired exactly once; a model without a
-// running effect is as wanted, waits for a time that was announced by WakeAt, or waits for room or for a caller to change something.
+// The tests check them after each event of random histories: at most one resident version per number; no replica in two
+// places; no replica of a version on a lost device; an effect that was started is counted until its event comes;
+// whatever leaves a version is retired exactly once; a model without a running effect is as wanted, waits for a time
+// that was announced by WakeAt, or waits for room or for a caller to change something.
 package residency

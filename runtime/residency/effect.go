@@ -8,18 +8,19 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Effect is what the shell is to do. Load, Reconfigure, Drain, Upgrade, Grow, Shrink and AskBusy end with an event, each exactly once,
-// however they end; the machine starts nothing else of the model until then.
+// Effect is what the shell is to do. Load, Reconfigure, Drain, Upgrade, Grow, Shrink and AskBusy end with an event,
+// each exactly once, however they end; the machine starts nothing else of the model until then.
 type Effect interface{ effect() }
 
 // Publish says that the state of these models changed. It comes before all other effects of a step.
 type Publish struct{ Models []string }
 
-// Load opens a version on a device, proves and warms it up, and on further devices if it replaces a version that has several.
-// It ends with Loaded.
+// Load opens a version on a device, proves and warms it up, and on further devices if it replaces a version that has
+// several. It ends with Loaded.
 type Load struct {
 	Of Candidate
-	// Resident is the number that the version is to have; Replaces is that of the version in whose place it comes, 0 for none.
+	// Resident is the number that the version is to have; Replaces is that of the version in whose place it comes, 0
+	// for none.
 	Resident, Replaces int64
 	Replicas           int     // at most so many, as far as they can be had now
 	Demoted            *string // why it is out of batching from the beginning; nil: it is not

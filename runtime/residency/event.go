@@ -20,14 +20,15 @@ type Listed struct {
 // ListedModel is one model of a listing.
 type ListedModel struct {
 	*modelrepo.Model
-	// Recalled is what was decided about it by an earlier process, where that is known. The machine reads it when it meets the model
-	// for the first time.
+	// Recalled is what was decided about it by an earlier process, where that is known. The machine reads it when it
+	// meets the model for the first time.
 	Recalled *decisions.Model
 	// Present has the directories of the versions that Model.Unlisted named and that are still there.
 	Present map[string]bool
 }
 
-// Overridden says that somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was asked before.
+// Overridden says that somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was
+// asked before.
 type Overridden struct {
 	Model  string
 	Number int64
@@ -157,7 +158,8 @@ type Fared struct {
 	Further  bool // there is a device for a further replica
 }
 
-// Judged says that another way of serving a version, or another remark on it, holds from now on. Demoted is why it is out of batching.
+// Judged says that another way of serving a version, or another remark on it, holds from now on. Demoted is why it is
+// out of batching.
 type Judged struct {
 	Model    string
 	Number   int64

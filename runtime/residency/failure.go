@@ -26,8 +26,8 @@ const (
 	jitter     = 0.2
 )
 
-// backoff is how long to wait after so many failed attempts in a row: twice as long each time, spread so that what failed
-// together is not tried again together.
+// backoff is how long to wait after so many failed attempts in a row: twice as long each time, spread so that what
+// failed together is not tried again together.
 func (m *Machine) backoff(attempts int) time.Duration {
 	wait := lastRetry
 	if n := attempts - 1; n < 9 { // 2⁹ s are more than lastRetry
@@ -107,7 +107,8 @@ func (v *Version) giveUp() {
 	}
 }
 
-// overBudget reports whether the failure is for want of room in the memory budget, and unplaced whether for want of room on devices.
+// overBudget reports whether the failure is for want of room in the memory budget, and unplaced whether for want of
+// room on devices.
 func (f *failure) overBudget() bool {
 	_, is := errors.AsType[*catalog.MemoryError](f.cause)
 	return is
@@ -121,14 +122,15 @@ func (f *failure) unplaced() bool {
 // short reports whether the failure is for want of memory, and is tried again by itself.
 func (f *failure) short() bool { return f.overBudget() && !f.again.IsZero() || f.unplaced() }
 
-// fits reports whether the failure is tried again by itself and would not be for want of memory with so many free bytes.
+// fits reports whether the failure is tried again by itself and would not be for want of memory with so many free
+// bytes.
 func (f *failure) fits(free int64) bool {
 	e, is := errors.AsType[*catalog.MemoryError](f.cause)
 	return is && !f.again.IsZero() && e.Need <= free
 }
 
-// memoryFreed makes versions due that failed for want of memory and for which there is enough now, or may be: how much a device has is
-// asked when a version is placed.
+// memoryFreed makes versions due that failed for want of memory and for which there is enough now, or may be: how much
+// a device has is asked when a version is placed.
 func (m *Machine) memoryFreed(free int64) {
 	for _, name := range slices.Sorted(maps.Keys(m.short)) {
 		still := false

@@ -145,7 +145,12 @@ func (h *history) list(name string) error {
 
 func (h *history) someModel(name string) residency.ListedModel {
 	manifest := modelrepo.Defaults()
-	manifest.Versions.Policy = []modelrepo.Policy{{Latest: 1}, {Latest: 2}, {All: true}, {Specific: []int64{1, 3}}}[h.rng.IntN(4)]
+	manifest.Versions.Policy = []modelrepo.Policy{
+		{Latest: 1},
+		{Latest: 2},
+		{All: true},
+		{Specific: []int64{1, 3}},
+	}[h.rng.IntN(4)]
 	if h.rng.IntN(4) == 0 {
 		manifest.Versions.Transition = modelrepo.ResourceFirst
 	}
@@ -158,7 +163,10 @@ func (h *history) someModel(name string) residency.ListedModel {
 		manifest.Versions.Labels = map[string]int64{"stable": 1 + h.rng.Int64N(4)}
 	}
 	if h.rng.IntN(3) == 0 {
-		manifest.Traffic = &modelrepo.Traffic{Split: []modelrepo.SplitEntry{{Slot: "s", Version: 1 + h.rng.Int64N(4), Weight: 1}}}
+		manifest.Traffic = &modelrepo.Traffic{Split: []modelrepo.SplitEntry{{
+			Slot: "s", Version: 1 + h.rng.Int64N(4),
+			Weight: 1,
+		}}}
 	}
 	var versions []modelrepo.Version
 	for n := range int64(4) {
@@ -189,7 +197,10 @@ func (h *history) decide(name string, m *residency.Model, number int64) error {
 	after := m.Decided
 	switch h.rng.IntN(3) {
 	case 0:
-		after = after.Divide(&catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "s", Version: number, Weight: 1}}})
+		after = after.Divide(&catalog.Traffic{
+			Source: "SetTraffic",
+			Split:  []catalog.Slot{{Name: "s", Version: number, Weight: 1}},
+		})
 	case 1:
 		after = after.Label("mine", decisions.Label{Version: number * h.rng.Int64N(2)})
 	case 2:

@@ -8,10 +8,12 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// TestNothingFurtherForWhatDrains: the shell asks what watched versions could grow to, and a draining one may have lost all its devices.
+// TestNothingFurtherForWhatDrains: the shell asks what watched versions could grow to, and a draining one may have lost
+// all its devices.
 func TestNothingFurtherForWhatDrains(t *testing.T) {
 	s := newScript()
-	err := s.play("list m 1 replicas=2\n> load m/1\nloaded m/1 on gpu0\n> grow m/1\ngrown m/1 to gpu1\nunload m/1\n> drain m/1\n" +
+	err := s.play("list m 1 replicas=2\n> load m/1\nloaded m/1 on gpu0\n> grow m/1\ngrown m/1 to gpu1\nunload m/1\n> " +
+		"drain m/1\n" +
 		"lost gpu0\n> retire gpu0\n> abandon gpu0\nlost gpu1\n> retire gpu1\n> abandon gpu1\n")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +41,8 @@ func TestBackBeforeTheLossIsTold(t *testing.T) {
 	t.Error("the device that is back is taken for lost for ever")
 }
 
-// TestLoadedOnAnIncarnationThatIsGone: what was loaded on a device that was lost and came back meanwhile is on the one that is gone.
+// TestLoadedOnAnIncarnationThatIsGone: what was loaded on a device that was lost and came back meanwhile is on the one
+// that is gone.
 func TestLoadedOnAnIncarnationThatIsGone(t *testing.T) {
 	s := newScript()
 	if err := s.play("list m 1\n> load m/1\nlost gpu0\nback gpu0\n"); err != nil {

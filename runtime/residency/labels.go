@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// resolveLabels derives which labels are published: a label stays with its version while the one that it is to name is not ready.
+// resolveLabels derives which labels are published: a label stays with its version while the one that it is to name is
+// not ready.
 func (m *Model) resolveLabels() {
 	next := map[string]int64{}
 	for label, n := range m.Decided.Labelled() {

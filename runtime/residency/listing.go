@@ -9,7 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// listed takes over a listing and has published what follows of it at once: new models, their versions as loading, labels and traffic.
+// listed takes over a listing and has published what follows of it at once: new models, their versions as loading,
+// labels and traffic.
 func (m *Machine) listed(e Listed) {
 	if m.closing {
 		return
@@ -87,19 +88,21 @@ func says(m *modelrepo.Manifest) decisions.Manifest {
 	if t := m.Traffic; t != nil {
 		said.Traffic = &catalog.Traffic{Source: "model.yaml"}
 		for _, s := range t.Split {
-			said.Traffic.Split = append(said.Traffic.Split, catalog.Slot{Name: s.Slot, Version: s.Version, Weight: s.Weight})
+			said.Traffic.Split = append(said.Traffic.Split,
+				catalog.Slot{Name: s.Slot, Version: s.Version, Weight: s.Weight})
 		}
 		for _, s := range t.Shadow {
 			said.Traffic.Shadow = append(said.Traffic.Shadow, catalog.Shadow{
-				Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance, Tolerances: s.Tolerances,
+				Version: s.Version, Sample: s.Sample, PerRequest: s.Per == modelrepo.PerRequest, Tolerance: s.Tolerance,
+				Tolerances: s.Tolerances,
 			})
 		}
 	}
 	return said
 }
 
-// Unlisted returns those versions that somebody loaded by hand and for which a listing comes too early: it is older than they are, or
-// takes them for half a copy still. They stay if their directories are there.
+// Unlisted returns those versions that somebody loaded by hand and for which a listing comes too early: it is older
+// than they are, or takes them for half a copy still. They stay if their directories are there.
 func (m *Model) Unlisted(listed *modelrepo.Model) (all []modelrepo.Version) {
 	if m.listed == nil {
 		return nil

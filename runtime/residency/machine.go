@@ -45,8 +45,9 @@ type Config struct {
 func New(c Config) *Machine {
 	c.rng = rand.New(rand.NewPCG(c.Seed, c.Seed))
 	return &Machine{
-		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, back: map[string]int{}, retiring: map[ReplicaID]placement.DeviceID{},
-		short: map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
+		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, back: map[string]int{},
+		retiring: map[ReplicaID]placement.DeviceID{},
+		short:    map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
 	}
 }
 
@@ -62,8 +63,8 @@ func (m *Machine) Lost() map[placement.DeviceID]error { return m.lost }
 // Retiring returns the replicas that left their versions and are not closed yet, ascending.
 func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.retiring)) }
 
-// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a type of event that
-// this package does not declare, which is a mistake of whoever wrote it.
+// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a
+// type of event that this package does not declare, which is a mistake of whoever wrote it.
 func (m *Machine) Step(now time.Time, e Event) []Effect {
 	m.now, m.effects = now, nil
 	m.apply(e)

@@ -71,8 +71,8 @@ func (m *Model) Want(number int64) *Candidate {
 	return nil
 }
 
-// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by name and is not
-// resident, such as after a restart of the server; overrides count more than either.
+// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by
+// name and is not resident, such as after a restart of the server; overrides count more than either.
 func (m *Model) wanted() []Candidate {
 	if m.listed == nil {
 		return nil
@@ -81,7 +81,8 @@ func (m *Model) wanted() []Candidate {
 	copied := false
 	for _, v := range slices.Backward(m.listed.Versions) {
 		copied = copied || errors.Is(v.Err, modelrepo.ErrCopying) && m.Ready(v.Number)
-		// While the files of a version that serves are being replaced, the policy selects a lower one. It is not loaded for that moment.
+		// While the files of a version that serves are being replaced, the policy selects a lower one. It is not loaded
+		// for that moment.
 		wanted := m.selected(v.Number) && !(copied && m.Versions[v.Number] == nil) || m.missed(v)
 		if said, ok := m.overrides[v.Number]; ok {
 			wanted = said.Loaded && v.Err == nil

@@ -8,8 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// MayOverride returns why a version cannot be loaded or unloaded by hand, nil if it can: catalog.ErrUnknown, wrapped, or a
-// *catalog.LoadError. found is the model as it was looked at for that, nil if it was not; m may be nil if it is not.
+// MayOverride returns why a version cannot be loaded or unloaded by hand, nil if it can: catalog.ErrUnknown, wrapped,
+// or a *catalog.LoadError. found is the model as it was looked at for that, nil if it was not; m may be nil if it is
+// not.
 func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) error {
 	listed := found
 	if m != nil && m.listed != nil {
@@ -33,8 +34,8 @@ func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) err
 	return nil
 }
 
-// overridden notes that somebody loads or unloads a version by hand. That also counts where the policy says the same now: a later listing
-// may select other versions.
+// overridden notes that somebody loads or unloads a version by hand. That also counts where the policy says the same
+// now: a later listing may select other versions.
 func (m *Machine) overridden(e Overridden) {
 	if m.closing {
 		return
@@ -77,8 +78,8 @@ func (m *Machine) overridden(e Overridden) {
 	m.touch(model, nil)
 }
 
-// gaveUp notes that a caller waits no more for a version that it loads by hand. If it failed and nothing serves, the last of them gives
-// it up.
+// gaveUp notes that a caller waits no more for a version that it loads by hand. If it failed and nothing serves, the
+// last of them gives it up.
 func (m *Machine) gaveUp(e GaveUp) {
 	model := m.models[e.Model]
 	if model == nil {
@@ -97,8 +98,8 @@ func (m *Machine) gaveUp(e GaveUp) {
 	m.visit[e.Model] = true
 }
 
-// LoadOutcome reports whether it is decided what becomes of a version that somebody loads by hand, and what: nil, catalog.ErrUnknown,
-// catalog.ErrBusy if somebody unloads it, or how it failed.
+// LoadOutcome reports whether it is decided what becomes of a version that somebody loads by hand, and what: nil,
+// catalog.ErrUnknown, catalog.ErrBusy if somebody unloads it, or how it failed.
 func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error) {
 	if m == nil || m.listed == nil {
 		return true, nil, catalog.ErrUnknown
@@ -118,8 +119,8 @@ func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error
 	return true, &v.failure.of, v.failure.cause
 }
 
-// UnloadOutcome reports whether it is decided what becomes of a version that somebody unloads by hand, and what: nil if it is gone, a
-// *catalog.InUseError, or catalog.ErrBusy if somebody loads it.
+// UnloadOutcome reports whether it is decided what becomes of a version that somebody unloads by hand, and what: nil if
+// it is gone, a *catalog.InUseError, or catalog.ErrBusy if somebody loads it.
 func (m *Model) UnloadOutcome(number int64) (over bool, _ error) {
 	if m == nil || m.Versions[number] == nil {
 		return true, nil

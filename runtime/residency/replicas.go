@@ -85,8 +85,8 @@ func (m *Machine) shrunk(e Shrunk) {
 	m.touch(model, v)
 }
 
-// fared takes in how a version fared. How busy a further device is matters only where the load asks for it: a number in a manifest is
-// meant as it is.
+// fared takes in how a version fared. How busy a further device is matters only where the load asks for it: a number in
+// a manifest is meant as it is.
 func (m *Machine) fared(e Fared) {
 	model, v := m.find(e.Model, e.Number, e.Resident)
 	if v == nil || !v.ready() {
@@ -122,8 +122,8 @@ func (r *Resident) Watched() bool {
 	return r.Settings.Replicas == modelrepo.AutoReplicas || r.short.why != ""
 }
 
-// Further returns the devices that could get a further replica: those of the rank that the replicas have, since a last resort gets no
-// further ones.
+// Further returns the devices that could get a further replica: those of the rank that the replicas have, since a last
+// resort gets no further ones.
 func (r *Resident) Further() (names []string) {
 	if len(r.Replicas) == 0 { // it drains, and its devices were lost
 		return nil

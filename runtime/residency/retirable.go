@@ -106,7 +106,10 @@ func (m *Machine) forget(model *Model, v *Version) {
 		return
 	}
 	if c := model.Want(v.Number); c != nil {
-		model.Versions[v.Number] = &Version{Number: v.Number, State: Loading, Of: *c, blamed: v.blamed, latest: v.latest}
+		model.Versions[v.Number] = &Version{
+			Number: v.Number, State: Loading, Of: *c, blamed: v.blamed,
+			latest: v.latest,
+		}
 	} else if !v.override {
 		model.showFault(v.Number)
 	}
@@ -126,8 +129,8 @@ func (m *Model) showFault(number int64) {
 	m.Versions[number] = v
 }
 
-// retirable returns the versions that may go now, ascending, and why others stay that nobody wants either: because something
-// names them, or because what is wanted in their stead cannot be loaded.
+// retirable returns the versions that may go now, ascending, and why others stay that nobody wants either: because
+// something names them, or because what is wanted in their stead cannot be loaded.
 func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64]string) {
 	keep, kept := map[int64]bool{}, map[int64]string{}
 	for _, c := range wanted {
@@ -168,8 +171,9 @@ func (m *Model) mustMakeRoom(v *Version, wanted []Candidate) bool {
 		slices.ContainsFunc(m.due(wanted), func(c Candidate) bool { return c.Version.Number == v.Number })
 }
 
-// mayComeBack reports whether a version that cannot be loaded as it lies in the repository now is not given up: because it is being
-// copied, because it is to be served once it is mended, or because there is nothing but its failure, which is shown.
+// mayComeBack reports whether a version that cannot be loaded as it lies in the repository now is not given up: because
+// it is being copied, because it is to be served once it is mended, or because there is nothing but its failure, which
+// is shown.
 func (m *Model) mayComeBack(number int64) bool {
 	if m.listed == nil {
 		return false
@@ -224,9 +228,9 @@ func (m *Model) gaps(wanted []Candidate) (g gaps) {
 	return g
 }
 
-// canSpare reports whether a version that is not wanted may go although some that are wanted are not ready. One whose directory is
-// gone may as soon as another one answers. Any other waits for those that are still being loaded, and makes no room for those
-// that failed unless a newer one answers: else a bad new version would take a good one down.
+// canSpare reports whether a version that is not wanted may go although some that are wanted are not ready. One whose
+// directory is gone may as soon as another one answers. Any other waits for those that are still being loaded, and
+// makes no room for those that failed unless a newer one answers: else a bad new version would take a good one down.
 func (g *gaps) canSpare(number int64, gone bool) bool {
 	newer := g.highest > number
 	switch {

@@ -52,7 +52,8 @@ func TestAScriptIsWatched(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []string{
-		"list m 1\n", "list m 1\n> load m/2\n", "list m 1\n> load m/1\n> load m/1\n", good + "= m/1 ready on gpu1\n", good + "= m/1 failed\n",
+		"list m 1\n", "list m 1\n> load m/2\n", "list m 1\n> load m/1\n> load m/1\n", good + "= m/1 ready on gpu1\n",
+		good + "= m/1 failed\n",
 	} {
 		if newScript().play(bad) == nil {
 			t.Errorf("nothing is wrong with %q", bad)

@@ -14,7 +14,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// shell carries out effects for the tests of this package: it keeps those that have not ended, and ends them when it is told to.
+// shell carries out effects for the tests of this package: it keeps those that have not ended, and ends them when it is
+// told to.
 type shell struct {
 	machine  *residency.Machine
 	now      time.Time
@@ -32,7 +33,8 @@ var sites = []placement.Site{{Device: "gpu0"}, {Device: "gpu1"}, {Device: "cpu",
 
 func newShell(c residency.Config) *shell {
 	s := &shell{
-		machine: residency.New(c), now: time.Unix(1000, 0), open: map[residency.ReplicaID]bool{}, lost: map[string]bool{},
+		machine: residency.New(c), now: time.Unix(1000, 0), open: map[residency.ReplicaID]bool{},
+		lost:  map[string]bool{},
 		wakes: map[string][]time.Time{},
 	}
 	for _, site := range sites {
@@ -50,7 +52,8 @@ func (s *shell) step(e residency.Event) error {
 			if i > 0 {
 				return errors.New("something is done before the state is published")
 			}
-		case residency.Load, residency.Drain, residency.Upgrade, residency.Grow, residency.Shrink, residency.Reconfigure, residency.AskBusy:
+		case residency.Load, residency.Drain, residency.Upgrade, residency.Grow, residency.Shrink,
+			residency.Reconfigure, residency.AskBusy:
 			if err := s.mayStart(effect); err != nil {
 				return err
 			}
@@ -100,7 +103,8 @@ func about(e residency.Effect) (model string, number int64) {
 	return "", 0
 }
 
-// mayStart returns an error if something is running for the version already: there would be two that publish its number.
+// mayStart returns an error if something is running for the version already: there would be two that publish its
+// number.
 func (s *shell) mayStart(e residency.Effect) error {
 	model, number := about(e)
 	for _, other := range s.running {
@@ -161,7 +165,8 @@ func (s *shell) replica(device string) residency.Replica {
 	return residency.Replica{ID: s.replicas, Device: s.devices[i]}
 }
 
-// end ends the effect at a place of the list with an event that may be anything that a shell reports, or nothing but good.
+// end ends the effect at a place of the list with an event that may be anything that a shell reports, or nothing but
+// good.
 func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 	e := s.running[i]
 	s.running = slices.Delete(s.running, i, i+1)
@@ -187,7 +192,10 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 		}
 		return s.step(done)
 	case residency.Reconfigure:
-		done := residency.Reconfigured{Reconfigure: e, Interrupted: fails(9), Reload: fails(5), Proven: rng.IntN(2) == 0}
+		done := residency.Reconfigured{
+			Reconfigure: e, Interrupted: fails(9), Reload: fails(5),
+			Proven: rng.IntN(2) == 0,
+		}
 		if fails(4) {
 			done.Err = errors.New("it cannot follow")
 		}
@@ -231,7 +239,10 @@ func (s *shell) end(i int, rng *rand.Rand, good bool) error {
 		}
 		return s.step(done)
 	case residency.Shrink:
-		return s.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: e.Replicas[rng.IntN(len(e.Replicas))].ID})
+		return s.step(residency.Shrunk{
+			Model: e.Model, Number: e.Number,
+			Replica: e.Replicas[rng.IntN(len(e.Replicas))].ID,
+		})
 	case residency.Drain:
 		done := residency.Drained{Model: e.Model, Number: e.Number}
 		if fails(9) {
@@ -271,7 +282,8 @@ func (s *shell) somewhere(rng *rand.Rand, n int) (all []residency.Replica) {
 func (s *shell) freeFor(c residency.Candidate) (free []string) {
 	v := s.version(c)
 	for _, d := range s.devices {
-		on := v != nil && v.Resident != nil && slices.ContainsFunc(v.Resident.Replicas, func(r residency.Replica) bool { return r.Device == d })
+		on := v != nil && v.Resident != nil &&
+			slices.ContainsFunc(v.Resident.Replicas, func(r residency.Replica) bool { return r.Device == d })
 		if !s.lost[d.Name] && !on {
 			free = append(free, d.Name)
 		}

@@ -9,17 +9,20 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// division is what is published of a model's traffic. What was asked for last, the wanted traffic, is Model.Decided.Traffic.
+// division is what is published of a model's traffic. What was asked for last, the wanted traffic, is
+// Model.Decided.Traffic.
 type division struct {
-	Public   *catalog.Traffic // what is wanted, or what was wanted before while that works and the wanted one does not yet
+	// what is wanted, or what was wanted before while that works and the wanted one does not yet
+	Public   *catalog.Traffic
 	WaitsFor []int64          // versions that must become ready before the wanted traffic is published
 	waiting  *catalog.Traffic // what is wanted while it waits, else nil
 	deciding bool             // a decision is being kept: Public stays as its author saw it
 }
 
-// resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is not there
-// yet, or at once where what was published before does not answer either. What is published stays as it is when a version of it
-// stops being ready: routing leads its requests elsewhere and says so. It returns what became of a wish of the manifest.
+// resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is
+// not there yet, or at once where what was published before does not answer either. What is published stays as it is
+// when a version of it stops being ready: routing leads its requests elsewhere and says so. It returns what became of a
+// wish of the manifest.
 func (d *division) resolve(m *Model) (all []Log) {
 	wanted := m.Decided.Traffic
 	if d.deciding {
@@ -29,7 +32,8 @@ func (d *division) resolve(m *Model) (all []Log) {
 		all = append(all, Log{slog.LevelInfo, message, append([]any{"model", m.Name}, attrs...)})
 	}
 	if d.waiting != nil && d.waiting != wanted {
-		say("the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
+		say("the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were "+
+			"ready",
 			"waited_for", d.WaitsFor, "replaced_by", wanted.Source)
 	}
 	before := d.WaitsFor
@@ -38,7 +42,8 @@ func (d *division) resolve(m *Model) (all []Log) {
 	case d.Public == wanted:
 	case m.serves(wanted, true) || !m.serves(d.Public, false):
 		d.Public = wanted
-		say("traffic is divided as model.yaml says", "split", wanted.Split, "shadow", wanted.Shadow, "revision", wanted.Revision)
+		say("traffic is divided as model.yaml says", "split", wanted.Split, "shadow", wanted.Shadow,
+			"revision", wanted.Revision)
 	default:
 		d.waiting, d.WaitsFor = wanted, m.unready(wanted)
 		if !slices.Equal(before, d.WaitsFor) {

@@ -13,10 +13,12 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// A version that is on a device of a worse rank than its manifest prefers, for want of room, is upgraded when there is room: it is loaded
-// there next to the replica that serves, which is then taken away. Nothing moves in the other direction, so that no version goes back and forth.
+// A version that is on a device of a worse rank than its manifest prefers, for want of room, is upgraded when there is
+// room: it is loaded there next to the replica that serves, which is then taken away. Nothing moves in the other
+// direction, so that no version goes back and forth.
 
-// upgrade is what is known about a version that waits for a better device. The zero value is that of one that does not wait.
+// upgrade is what is known about a version that waits for a better device. The zero value is that of one that does not
+// wait.
 type upgrade struct {
 	why  string    // "": it does not wait
 	said time.Time // when why was published
@@ -29,10 +31,12 @@ type upgrade struct {
 }
 
 const (
-	// sayAgainAfter is how long what is said of the room on better devices stays as it is: free memory is a bit different at each look.
+	// sayAgainAfter is how long what is said of the room on better devices stays as it is: free memory is a bit
+	// different at each look.
 	sayAgainAfter = time.Minute
-	// scarceFor is the wait after a failed attempt to have a further replica, or an upgrade. Further failures of an upgrade double it
-	// maxUpgradeDoublings times, to about an hour: each attempt loads the model next to others that serve.
+	// scarceFor is the wait after a failed attempt to have a further replica, or an upgrade. Further failures of an
+	// upgrade double it maxUpgradeDoublings times, to about an hour: each attempt loads the model next to others that
+	// serve.
 	scarceFor           = time.Minute
 	maxUpgradeDoublings = 6
 )
@@ -64,8 +68,9 @@ func (u *upgrade) fail(now time.Time) {
 	u.failed++
 }
 
-// better returns the version's replica of the worst rank, the last of several, and the devices that it should rather be on: those of a
-// better rank that are not lost and do not have the version yet. The replica is nil if there is no such device.
+// better returns the version's replica of the worst rank, the last of several, and the devices that it should rather be
+// on: those of a better rank that are not lost and do not have the version yet. The replica is nil if there is no such
+// device.
 func (m *Machine) better(r *Resident) (from *Replica, above []placement.Site) {
 	for i := range r.Replicas {
 		if x := &r.Replicas[i]; from == nil || r.rank(x.Device.Name) >= r.rank(from.Device.Name) {
@@ -145,14 +150,19 @@ func (m *Machine) upgraded(e Upgraded) {
 	case e.Stay:
 		*u = upgrade{}
 		m.touch(model, v)
-		m.log(Log{slog.LevelWarn, "a model version stays where it is, because its engine cannot have it on the device that its manifest " +
-			"prefers", append(attrs, "device", e.On)})
+		m.log(Log{
+			slog.LevelWarn,
+			"a model version stays where it is, because its engine cannot have it on the device that its manifest " +
+				"prefers", append(attrs, "device", e.On),
+		})
 	case len(e.Full) > 0:
 		u.full = append(u.full, e.Full...) // it matters if nothing is known about them at the next look
 	case e.Err != nil:
-		why := fmt.Sprintf("it is on %s for now; loading it on a device that its manifest prefers failed, and is tried again: %v", e.On, e.Err)
+		why := fmt.Sprintf("it is on %s for now; loading it on a device that its manifest prefers failed, and is "+
+			"tried again: %v", e.On, e.Err)
 		if e.Short {
-			why = fmt.Sprintf("it is on %s for now, and moves when the memory budget has room for it on two devices at once: %v", e.On, e.Err)
+			why = fmt.Sprintf("it is on %s for now, and moves when the memory budget has room for it on two devices "+
+				"at once: %v", e.On, e.Err)
 		} else {
 			u.fail(m.now)
 		}
@@ -161,7 +171,10 @@ func (m *Machine) upgraded(e Upgraded) {
 			m.touch(model, v)
 		}
 		if told || !e.Short {
-			m.log(Log{slog.LevelWarn, "a model version cannot be loaded on the device that its manifest prefers", append(attrs, "cause", e.Err)})
+			m.log(Log{
+				slog.LevelWarn, "a model version cannot be loaded on the device that its manifest prefers",
+				append(attrs, "cause", e.Err),
+			})
 		}
 	}
 }
@@ -178,14 +191,16 @@ func (m *Machine) moveUp(model *Model, v *Version, from ReplicaID, to Replica) {
 	}
 	all = append(all, to)
 	r.Replicas = all
-	slices.SortStableFunc(r.Replicas, func(a, b Replica) int { return cmp.Compare(r.rank(a.Device.Name), r.rank(b.Device.Name)) })
+	slices.SortStableFunc(r.Replicas,
+		func(a, b Replica) int { return cmp.Compare(r.rank(a.Device.Name), r.rank(b.Device.Name)) })
 	r.short = shortage{} // there may be room for more of the better rank
 	r.wait = m.waitAgain(r, r.wait)
 	m.log(Log{slog.LevelInfo, "a model version moved to a device that its manifest prefers", attrs})
 	m.touch(model, v)
 }
 
-// waitAgain returns what a version waits for before anybody looked at the better devices; before is what it waited for until now.
+// waitAgain returns what a version waits for before anybody looked at the better devices; before is what it waited for
+// until now.
 func (m *Machine) waitAgain(r *Resident, before upgrade) upgrade {
 	next, above := m.better(r)
 	if next == nil {
@@ -202,7 +217,8 @@ func (m *Machine) waitAgain(r *Resident, before upgrade) upgrade {
 // WaitsAbove words that a version waits, and what speaks against the better devices.
 func WaitsAbove(on string, need int64, full []catalog.FullDevice) string {
 	e := catalog.PlacementError{Need: need, Devices: full}
-	return fmt.Sprintf("it is on %s for now, and moves when a device that its manifest prefers has room for it; it %s", on, e.Shortage())
+	return fmt.Sprintf("it is on %s for now, and moves when a device that its manifest prefers has room for it; it %s",
+		on, e.Shortage())
 }
 
 // Outlook is a version that waits for a better device.

@@ -28,7 +28,8 @@ type Version struct {
 	State  State
 	// Cause says why it failed, or what keeps a ready one from following its files or its manifest; nil: nothing.
 	Cause *catalog.Hidden
-	// Of is what is loaded, was tried last or is to be loaded. It has no manifest if the repository has only a fault to show.
+	// Of is what is loaded, was tried last or is to be loaded. It has no manifest if the repository has only a fault to
+	// show.
 	Of       Candidate
 	Resident *Resident // what takes requests or answers its last ones; nil: nothing does
 
@@ -96,7 +97,8 @@ func (v *Version) current(c *Candidate) bool {
 		return false
 	}
 	r := v.Resident
-	return r.Of.sameFiles(c) && !(r.reload != nil && sameSettings(r.reload, c.Manifest)) && sameOpening(r.Of.Manifest, c.Manifest) &&
+	return r.Of.sameFiles(c) && !(r.reload != nil && sameSettings(r.reload, c.Manifest)) &&
+		sameOpening(r.Of.Manifest, c.Manifest) &&
 		sameDims(&r.Of.Manifest.Batching, &c.Manifest.Batching)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Answer returns what Run gives for inputs, without a device and without failing runs. Rows do not depend on each other: the
-// answer to several is the answers to each, joined along the open dimension. An output without an open dimension depends on
-// the inputs without one only. The error is about inputs that do not fit the signature.
+// Answer returns what Run gives for inputs, without a device and without failing runs. Rows do not depend on each
+// other: the answer to several is the answers to each, joined along the open dimension. An output without an open
+// dimension depends on the inputs without one only. The error is about inputs that do not fit the signature.
 func (s *Session) Answer(inputs ...tensor.Tensor) ([]tensor.Tensor, error) {
 	rows, err := s.rows(inputs)
 	if err != nil {
@@ -26,7 +26,9 @@ func (s *Session) Answer(inputs ...tensor.Tensor) ([]tensor.Tensor, error) {
 
 // answer fills each output in the memory that declare returns for it. Element k of a row's share of output i is made of
 // hash(seed, inputs without rows, the row's share of the other inputs), i and k.
-func (s *Session) answer(inputs []tensor.Tensor, rows int64, declare func(int, tensor.DType, tensor.Shape, int) []byte) {
+func (s *Session) answer(inputs []tensor.Tensor, rows int64,
+	declare func(int, tensor.DType, tensor.Shape, int) []byte,
+) {
 	common := []uint64{mix(s.o.Seed)}
 	for i, spec := range s.signature.Inputs {
 		if rowDim(spec.Shape) < 0 {
@@ -70,7 +72,8 @@ func rowDim(shape tensor.Shape) int {
 	return -1
 }
 
-// place returns the row that element e belongs to, where dimension d counts rows, and its position among the row's elements.
+// place returns the row that element e belongs to, where dimension d counts rows, and its position among the row's
+// elements.
 func place(shape tensor.Shape, d int, e int64) (row, k int64) {
 	if d < 0 {
 		return 0, e
@@ -80,7 +83,8 @@ func place(shape tensor.Shape, d int, e int64) (row, k int64) {
 	return chunk % shape[d], chunk/shape[d]*inner + e%inner
 }
 
-// hashRows mixes each row's elements into its hash, where dimension d counts rows; or, where d is -1, all into the first.
+// hashRows mixes each row's elements into its hash, where dimension d counts rows; or, where d is -1, all into the
+// first.
 func hashRows(hashes []uint64, t tensor.Tensor, d int) {
 	if d < 0 {
 		hashes[0] = hash(hashes[0], t.Data)

@@ -24,8 +24,8 @@ type Options struct {
 	FailOnNaN bool
 	// FailEvery fails every FailEvery-th run. 0: none.
 	FailEvery int
-	// Inputs and Outputs are the signature. The first Unknown dimension of an input counts its rows; an output has at most one,
-	// which takes as many. None: an input "x" and an output "y", both fp32 of [Unknown, 4].
+	// Inputs and Outputs are the signature. The first Unknown dimension of an input counts its rows; an output has at
+	// most one, which takes as many. None: an input "x" and an output "y", both fp32 of [Unknown, 4].
 	Inputs, Outputs []tensor.Spec
 	// Device is what runs occupy; nil: one of the model's own.
 	Device *Device
@@ -94,7 +94,8 @@ func (o *Options) check() error {
 			row = row.With(d, 1)
 		}
 		if _, ok := row.Elements(); !ok {
-			return fmt.Errorf("synthetic model: output %q: shape %v has more than one open dimension, or too many elements", spec.Name, spec.Shape)
+			return fmt.Errorf("synthetic model: output %q: shape %v has more than one open dimension, or too many "+
+				"elements", spec.Name, spec.Shape)
 		}
 	}
 	return nil
@@ -113,7 +114,8 @@ func checkSpec(side string, spec tensor.Spec) error {
 	return nil
 }
 
-// Signature returns what the model takes and returns. No dimension is marked as the batch: that is for the caller to decide.
+// Signature returns what the model takes and returns. No dimension is marked as the batch: that is for the caller to
+// decide.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
 // Provider returns what executes the model: synth.
@@ -122,8 +124,8 @@ func (s *Session) Provider() string { return "synth" }
 // Notes returns nothing: there is nothing to fall back to.
 func (s *Session) Notes() []string { return nil }
 
-// Run occupies the device for as long as the rows take, then declares and fills the outputs. A run that is to fail takes its
-// time too; the end of ctx ends one at once.
+// Run occupies the device for as long as the rows take, then declares and fills the outputs. A run that is to fail
+// takes its time too; the end of ctx ends one at once.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	s.running.RLock()
 	defer s.running.RUnlock()
@@ -141,7 +143,8 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if s.o.FailOnNaN {
 		for i, in := range b.Inputs {
 			if at := findNaN(in); at >= 0 {
-				return fmt.Errorf("synthetic model: input %q: element %d is not a number", s.signature.Inputs[i].Name, at)
+				return fmt.Errorf("synthetic model: input %q: element %d is not a number", s.signature.Inputs[i].Name,
+					at)
 			}
 		}
 	}
@@ -166,7 +169,8 @@ func (s *Session) rows(inputs []tensor.Tensor) (int64, error) {
 	for i, spec := range s.signature.Inputs {
 		in := inputs[i]
 		if in.DType != spec.DType || !spec.Shape.Accepts(in.Shape) {
-			return 0, fmt.Errorf("synthetic model: input %q: expected %v %v, got %v %v", spec.Name, spec.DType, spec.Shape, in.DType, in.Shape)
+			return 0, fmt.Errorf("synthetic model: input %q: expected %v %v, got %v %v", spec.Name, spec.DType,
+				spec.Shape, in.DType, in.Shape)
 		}
 		if err := in.Check(); err != nil {
 			return 0, fmt.Errorf("synthetic model: input %q: %w", spec.Name, err)

@@ -58,7 +58,8 @@ func answer(t *testing.T, s *synth.Session, inputs ...tensor.Tensor) []tensor.Te
 func TestDefaultModelAnswersEachRowAlone(t *testing.T) {
 	s := open(t, synth.Options{Seed: 7})
 	rows := []tensor.Tensor{
-		floats(tensor.Shape{1, 4}, 1, 2, 3, 4), floats(tensor.Shape{1, 4}, 5, 6, 7, 8), floats(tensor.Shape{1, 4}, 1, 2, 3, 5),
+		floats(tensor.Shape{1, 4}, 1, 2, 3, 4), floats(tensor.Shape{1, 4}, 5, 6, 7, 8),
+		floats(tensor.Shape{1, 4}, 1, 2, 3, 5),
 	}
 	all := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{3, 4}}
 	want := tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{3, 4}}
@@ -138,7 +139,8 @@ func TestRowsOfEachTypeAreIndependent(t *testing.T) {
 				},
 			})
 			all := []tensor.Tensor{
-				sample(d, tensor.Shape{3, 3}), sample(d, tensor.Shape{2, 3, 2}), sample(d, tensor.Shape{}), sample(d, tensor.Shape{3, 2}),
+				sample(d, tensor.Shape{3, 3}), sample(d, tensor.Shape{2, 3, 2}), sample(d, tensor.Shape{}),
+				sample(d, tensor.Shape{3, 2}),
 			}
 			b := batch(t, s, all...)
 			if err := s.Run(t.Context(), b); err != nil {
@@ -153,7 +155,8 @@ func TestRowsOfEachTypeAreIndependent(t *testing.T) {
 				t.Error("different rows have the same answer")
 			}
 			// 2 of the row's 6 elements stand together.
-			if state := rowOf(b.Outputs[1], 1, 0).Data; d != tensor.Bool && string(state[:len(state)/3]) == string(state[len(state)/3:len(state)/3*2]) {
+			if state := rowOf(b.Outputs[1], 1, 0).Data; d != tensor.Bool &&
+				string(state[:len(state)/3]) == string(state[len(state)/3:len(state)/3*2]) {
 				t.Error("a row's elements repeat")
 			}
 			for r := range int64(3) {
@@ -259,7 +262,10 @@ func TestModelsCompeteForTheirDevice(t *testing.T) {
 			synctest.Wait() // so that they come in this order
 		}
 		runs.Wait()
-		want := map[*synth.Session]time.Duration{a: 10 * time.Millisecond, b: 40 * time.Millisecond, c: 5 * time.Millisecond}
+		want := map[*synth.Session]time.Duration{
+			a: 10 * time.Millisecond, b: 40 * time.Millisecond,
+			c: 5 * time.Millisecond,
+		}
 		for s, d := range want {
 			if ended[s] != d {
 				t.Errorf("a model ended after %v, want %v", ended[s], d)
@@ -301,7 +307,8 @@ func TestContextStopsRuns(t *testing.T) {
 			b := batch(t, s, floats(tensor.Shape{1, 4}, 1, 2, 3, 4))
 			start := time.Now()
 			err := s.Run(ctx, b)
-			if engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Second {
+			if engine.KindOf(err) != engine.Terminated || !errors.Is(err, context.DeadlineExceeded) ||
+				time.Since(start) > time.Second {
 				t.Errorf("got %v after %v, want a run that was stopped when its context ended", err, time.Since(start))
 			}
 		}
@@ -353,7 +360,8 @@ func TestFailOnNaN(t *testing.T) {
 		}
 		bad := sample(d, tensor.Shape{2, 2})
 		copy(bad.Data[3*d.Size():], bits)
-		if err := s.Run(t.Context(), batch(t, s, bad)); err == nil || !strings.Contains(err.Error(), `input "x": element 3`) {
+		if err := s.Run(t.Context(), batch(t, s, bad)); err == nil ||
+			!strings.Contains(err.Error(), `input "x": element 3`) {
 			t.Errorf("%v: got %v, want an error about element 3", d, err)
 		}
 		o.FailOnNaN = false
@@ -368,8 +376,11 @@ func TestSignatureLeavesTheBatchToTheHost(t *testing.T) {
 	given := []tensor.Spec{{Name: "x", DType: tensor.Int8, Shape: tensor.Shape{-1, 3}}}
 	s := open(t, synth.Options{Inputs: given})
 	want := &tensor.Signature{
-		Inputs:  []tensor.Spec{{Name: "x", DType: tensor.Int8, Shape: tensor.Shape{-1, 3}, BatchDim: tensor.NoBatch}},
-		Outputs: []tensor.Spec{{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{-1, 4}, BatchDim: tensor.NoBatch}},
+		Inputs: []tensor.Spec{{Name: "x", DType: tensor.Int8, Shape: tensor.Shape{-1, 3}, BatchDim: tensor.NoBatch}},
+		Outputs: []tensor.Spec{{
+			Name: "y", DType: tensor.Float32, Shape: tensor.Shape{-1, 4},
+			BatchDim: tensor.NoBatch,
+		}},
 	}
 	if diff := cmp.Diff(want, s.Signature()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -381,7 +392,8 @@ func TestSignatureLeavesTheBatchToTheHost(t *testing.T) {
 
 func TestWrongInputs(t *testing.T) {
 	s := open(t, synth.Options{Inputs: []tensor.Spec{
-		{Name: "a", DType: tensor.Float32, Shape: tensor.Shape{-1, 1}}, {Name: "b", DType: tensor.Float32, Shape: tensor.Shape{-1, 1}},
+		{Name: "a", DType: tensor.Float32, Shape: tensor.Shape{-1, 1}},
+		{Name: "b", DType: tensor.Float32, Shape: tensor.Shape{-1, 1}},
 	}})
 	one, two := floats(tensor.Shape{1, 1}, 1), floats(tensor.Shape{2, 1}, 1, 2)
 	short := floats(tensor.Shape{1, 1}, 1)

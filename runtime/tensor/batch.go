@@ -2,11 +2,12 @@ package tensor
 
 import "slices"
 
-// Batch is the memory of one execution: complete input tensors that the host assembled and room for the outputs that the
-// engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time: to the
-// engine from the start of Run to its return, to the host otherwise.
+// Batch is the memory of one execution: complete input tensors that the host assembled and room for the outputs that
+// the engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time:
+// to the engine from the start of Run to its return, to the host otherwise.
 type Batch struct {
-	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this run.
+	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this
+	// run.
 	Inputs, Outputs []Tensor
 
 	in, out []Slab
@@ -27,14 +28,14 @@ func NewBatch(inputs, outputs int, memory Allocator) *Batch {
 	return b
 }
 
-// Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is the
-// product of shape and element size. Shape is copied.
+// Input declares input i and returns its memory, size bytes that the caller fills. For every type but String size is
+// the product of shape and element size. Shape is copied.
 func (b *Batch) Input(i int, dtype DType, shape Shape, size int) []byte {
 	return place(&b.Inputs[i], &b.in[i], dtype, shape, size)
 }
 
-// Output declares output i and returns its memory, size bytes that the engine fills. An engine that knows the shape before
-// the run has the model write there directly; one that learns it from the run copies into it. Shape is copied.
+// Output declares output i and returns its memory, size bytes that the engine fills. An engine that knows the shape
+// before the run has the model write there directly; one that learns it from the run copies into it. Shape is copied.
 func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
 	return place(&b.Outputs[i], &b.out[i], dtype, shape, size)
 }

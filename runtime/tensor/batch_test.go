@@ -22,7 +22,8 @@ func TestSlabIsReusedAndGrows(t *testing.T) {
 	}
 	copy(first, "kept")
 	held := s.Cap()
-	if again := s.Bytes(held); unsafe.SliceData(again) != unsafe.SliceData(first) || !bytes.HasPrefix(again, []byte("kept")) {
+	if again := s.Bytes(held); unsafe.SliceData(again) != unsafe.SliceData(first) ||
+		!bytes.HasPrefix(again, []byte("kept")) {
 		t.Error("the memory moved, though there was enough")
 	}
 	if less := s.Bytes(1); unsafe.SliceData(less) != unsafe.SliceData(first) || s.Cap() != held {

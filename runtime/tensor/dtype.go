@@ -1,4 +1,5 @@
-// Package tensor defines the values that models exchange: element types, shapes, signatures, and the memory that holds a batch.
+// Package tensor defines the values that models exchange: element types, shapes, signatures, and the memory that holds
+// a batch.
 package tensor
 
 import "fmt"

@@ -8,8 +8,10 @@ import (
 
 func TestDTypeNames(t *testing.T) {
 	sizes := map[tensor.DType]int{
-		tensor.Bool: 1, tensor.Int8: 1, tensor.Uint8: 1, tensor.Int16: 2, tensor.Uint16: 2, tensor.Float16: 2, tensor.BFloat16: 2,
-		tensor.Int32: 4, tensor.Uint32: 4, tensor.Float32: 4, tensor.Int64: 8, tensor.Uint64: 8, tensor.Float64: 8, tensor.String: 0,
+		tensor.Bool: 1, tensor.Int8: 1, tensor.Uint8: 1, tensor.Int16: 2, tensor.Uint16: 2, tensor.Float16: 2,
+		tensor.BFloat16: 2,
+		tensor.Int32:    4, tensor.Uint32: 4, tensor.Float32: 4, tensor.Int64: 8, tensor.Uint64: 8, tensor.Float64: 8,
+		tensor.String: 0,
 	}
 	seen := map[string]bool{}
 	for d := tensor.Bool; d <= tensor.String; d++ {

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// ParseElement returns the element of type d that a text such as "-1", "0.5", "true", ".inf" or, for strings, any text stands for,
-// as Tensor.Data holds it. The empty text is 0, false or the empty string. Floating point numbers are rounded to the nearest
-// that the type has; the error is about those beyond its range, and about texts that are no such element.
+// ParseElement returns the element of type d that a text such as "-1", "0.5", "true", ".inf" or, for strings, any text
+// stands for, as Tensor.Data holds it. The empty text is 0, false or the empty string. Floating point numbers are
+// rounded to the nearest that the type has; the error is about those beyond its range, and about texts that are no such
+// element.
 func ParseElement(d DType, text string) ([]byte, error) {
 	if d == String {
 		return AppendString(nil, []byte(text)), nil

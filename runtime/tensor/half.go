@@ -2,8 +2,9 @@ package tensor
 
 import "math"
 
-// The four conversions between fp32, in which the API carries short floating point numbers as typed lists, and the formats
-// themselves. Narrowing rounds to nearest, ties to even; what is too large becomes infinity, a NaN stays a (quiet) NaN.
+// The four conversions between fp32, in which the API carries short floating point numbers as typed lists, and the
+// formats themselves. Narrowing rounds to nearest, ties to even; what is too large becomes infinity, a NaN stays a
+// (quiet) NaN.
 
 const (
 	f32Infinity  = 0x7f800000
@@ -25,7 +26,8 @@ func Float16Bits(f float32) uint16 {
 	case abs >= f16Overflow:
 		return sign | f16Infinity
 	case abs < f16MinNormal:
-		// One unit of a subnormal binary16 is 2^-24, which is also one unit of a binary32 in [0.5, 1): the addition rounds.
+		// One unit of a subnormal binary16 is 2^-24, which is also one unit of a binary32 in [0.5, 1): the addition
+		// rounds.
 		return sign | uint16(math.Float32bits(math.Float32frombits(abs)+0.5)-math.Float32bits(0.5))
 	default:
 		abs += 0xfff + abs>>13&1

@@ -1,7 +1,7 @@
 package tensor
 
-// Padding brings dimension Dim to Size elements with copies of Element, behind those that are there. Element is as Tensor.Data
-// holds it.
+// Padding brings dimension Dim to Size elements with copies of Element, behind those that are there. Element is as
+// Tensor.Data holds it.
 type Padding struct {
 	Dim     int
 	Size    int64
@@ -17,8 +17,8 @@ func (s *Spec) Padding(value Shape) (p Padding, pads bool) {
 	return Padding{Dim: v.Dim, Size: v.Padded(value[v.Dim]), Element: v.Pad}, true
 }
 
-// JoinPadded is JoinRows for ranges whose tensors may also differ in dimension p.Dim, which is not dim: each is padded on the
-// way. None is larger there than p.Size. dst must have PaddedSize bytes.
+// JoinPadded is JoinRows for ranges whose tensors may also differ in dimension p.Dim, which is not dim: each is padded
+// on the way. None is larger there than p.Size. dst must have PaddedSize bytes.
 func JoinPadded(dst []byte, dim int, ranges []RowRange, p Padding) {
 	if len(ranges) == 0 {
 		return
@@ -72,8 +72,8 @@ func joinRowByRow(dst []byte, dim int, ranges []RowRange, sources []elements, p 
 	}
 }
 
-// joinSideBySide: the rows of all ranges lie next to each other once for every place in the padded dimension; beyond what a range
-// has there, they are padding.
+// joinSideBySide: the rows of all ranges lie next to each other once for every place in the padded dimension; beyond
+// what a range has there, they are padding.
 func joinSideBySide(dst []byte, dim int, ranges []RowRange, sources []elements, p Padding) {
 	shape := ranges[0].Shape
 	outer, middle, inner := product(shape[:p.Dim]), product(shape[p.Dim+1:dim]), product(shape[dim+1:])

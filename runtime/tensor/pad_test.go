@@ -78,7 +78,10 @@ func joinPadded(t *testing.T, rng *rand.Rand, dtype tensor.DType, base tensor.Sh
 	for _, length := range []int64{2, 5, 1, 3} {
 		rows := rng.IntN(3) + 1
 		first := rng.IntN(rows)
-		r := tensor.RowRange{Tensor: random(rng, dtype, base.With(dim, int64(rows)).With(p.Dim, length)), First: first, Rows: rows - first}
+		r := tensor.RowRange{
+			Tensor: random(rng, dtype, base.With(dim, int64(rows)).With(p.Dim, length)), First: first,
+			Rows: rows - first,
+		}
 		ranges = append(ranges, r)
 		for k := range r.Rows {
 			from = append(from, origin{r.Tensor, int64(first + k)})
@@ -110,7 +113,10 @@ func TestBox(t *testing.T) {
 	for _, dtype := range []tensor.DType{tensor.Float16, tensor.Int64, tensor.String} {
 		for _, shape := range []tensor.Shape{{}, {4}, {3, 4}, {3, 1, 4}, {2, 3, 4, 2}, {0, 3}} {
 			for range 20 {
-				b := tensor.Box{Tensor: random(rng, dtype, shape), First: make(tensor.Shape, len(shape)), Extent: make(tensor.Shape, len(shape))}
+				b := tensor.Box{
+					Tensor: random(rng, dtype, shape), First: make(tensor.Shape, len(shape)),
+					Extent: make(tensor.Shape, len(shape)),
+				}
 				for d, size := range shape {
 					b.First[d] = rng.Int64N(size + 1)
 					b.Extent[d] = rng.Int64N(size - b.First[d] + 1)

@@ -11,9 +11,9 @@ type RowRange struct {
 	First, Rows int
 }
 
-// JoinRows writes the tensor that has the rows of all ranges, in their order, along dimension dim: dst must have JoinedSize
-// bytes and not overlap the ranges' data. The tensors agree in element type and in every dimension but dim, and have the rows
-// that the ranges name; the caller has checked that.
+// JoinRows writes the tensor that has the rows of all ranges, in their order, along dimension dim: dst must have
+// JoinedSize bytes and not overlap the ranges' data. The tensors agree in element type and in every dimension but dim,
+// and have the rows that the ranges name; the caller has checked that.
 func JoinRows(dst []byte, dim int, ranges []RowRange) {
 	if len(ranges) == 0 {
 		return
@@ -73,8 +73,8 @@ func (t Tensor) Clone() Tensor {
 	return Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: slices.Clone(t.Data)}
 }
 
-// joinStrings does the work of JoinRows for elements of varying length, which can only be found from the front: it advances
-// through all ranges side by side.
+// joinStrings does the work of JoinRows for elements of varying length, which can only be found from the front: it
+// advances through all ranges side by side.
 func joinStrings(dst []byte, dim int, ranges []RowRange) {
 	outer, inner := around(ranges[0].Shape, dim)
 	rest := make([][]byte, len(ranges))
@@ -107,5 +107,6 @@ func stringsEnd(data []byte, n int) int {
 	return at
 }
 
-// around returns how many stretches of rows lie one after the other in memory, and the elements of one row within a stretch.
+// around returns how many stretches of rows lie one after the other in memory, and the elements of one row within a
+// stretch.
 func around(s Shape, dim int) (outer, inner int) { return product(s[:dim]), product(s[dim+1:]) }

@@ -84,7 +84,10 @@ func TestJoinRows(t *testing.T) {
 						ranges, rows = append(ranges, r), rows+int64(r.Rows)
 					}
 
-					joined := tensor.Tensor{DType: dtype, Shape: shape.With(dim, rows), Data: make([]byte, tensor.JoinedSize(dim, ranges))}
+					joined := tensor.Tensor{
+						DType: dtype, Shape: shape.With(dim, rows),
+						Data: make([]byte, tensor.JoinedSize(dim, ranges)),
+					}
 					tensor.JoinRows(joined.Data, dim, ranges)
 					if err := joined.Check(); err != nil {
 						t.Fatal(err)

@@ -3,8 +3,8 @@ package tensor
 import "math"
 
 // Slab is memory outside the Go heap that grows on demand and is reused from batch to batch. Its address does not move
-// between two calls of Bytes that need no growth, and the garbage collector never looks at it, so native code may keep the
-// address. A Slab has one owner and is not safe for concurrent use. The zero value is ready.
+// between two calls of Bytes that need no growth, and the garbage collector never looks at it, so native code may keep
+// the address. A Slab has one owner and is not safe for concurrent use. The zero value is ready.
 type Slab struct {
 	mem    []byte
 	memory Allocator // nil: SystemMemory
@@ -12,9 +12,9 @@ type Slab struct {
 
 const minSlab = 4096
 
-// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results. It panics with
-// an *OutOfMemoryError when the system has no memory left, and the slab is then empty; the host turns that into the failure of
-// the batch.
+// Bytes returns the first n bytes of the slab, with whatever they held before. Growing invalidates earlier results. It
+// panics with an *OutOfMemoryError when the system has no memory left, and the slab is then empty; the host turns that
+// into the failure of the batch.
 func (s *Slab) Bytes(n int) []byte {
 	if n > len(s.mem) {
 		size := max(minSlab, len(s.mem))

@@ -8,9 +8,9 @@ import (
 
 // Tensor is one dense value.
 //
-// Data holds the elements row-major and little-endian, DType.Size bytes each. The elements of a String tensor stand one after
-// the other, each as its length in bytes (uint32, little-endian) followed by its bytes; this is the BYTES layout of the Open
-// Inference Protocol, and it keeps every tensor one flat range of memory that another process could map.
+// Data holds the elements row-major and little-endian, DType.Size bytes each. The elements of a String tensor stand one
+// after the other, each as its length in bytes (uint32, little-endian) followed by its bytes; this is the BYTES layout
+// of the Open Inference Protocol, and it keeps every tensor one flat range of memory that another process could map.
 //
 // A Tensor does not own Data: whoever hands a Tensor over says how long it stays valid.
 type Tensor struct {
@@ -40,7 +40,8 @@ func (t Tensor) Check() error {
 		return fmt.Errorf("element type %v holds no data", t.DType)
 	}
 	if n > math.MaxInt64/size || int64(len(t.Data)) != n*size {
-		return fmt.Errorf("shape %v of %v asks for %d elements of %d bytes, got %d bytes", t.Shape, t.DType, n, size, len(t.Data))
+		return fmt.Errorf("shape %v of %v asks for %d elements of %d bytes, got %d bytes", t.Shape, t.DType, n, size,
+			len(t.Data))
 	}
 	return nil
 }

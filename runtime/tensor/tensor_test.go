@@ -34,7 +34,10 @@ func TestStringElements(t *testing.T) {
 }
 
 func TestNextStringCutShort(t *testing.T) {
-	for _, data := range []string{"", "\x01", "\x01\x00\x00", "\x01\x00\x00\x00", "\x05\x00\x00\x00abcd", "\xff\xff\xff\xffabcd"} {
+	for _, data := range []string{
+		"", "\x01", "\x01\x00\x00", "\x01\x00\x00\x00", "\x05\x00\x00\x00abcd",
+		"\xff\xff\xff\xffabcd",
+	} {
 		if element, rest, ok := tensor.NextString([]byte(data)); ok {
 			t.Errorf("%q: got %q and %q", data, element, rest)
 		}
@@ -53,7 +56,11 @@ func TestCheck(t *testing.T) {
 		{"no elements", tensor.Tensor{DType: tensor.Int64, Shape: tensor.Shape{4, 0}}, ""},
 		{"strings", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{2}, Data: two}, ""},
 		{"no strings", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{0}}, ""},
-		{"short", tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{2, 3}, Data: make([]byte, 23)}, "6 elements of 4 bytes, got 23"},
+		{
+			"short",
+			tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{2, 3}, Data: make([]byte, 23)},
+			"6 elements of 4 bytes, got 23",
+		},
 		{"long", tensor.Tensor{DType: tensor.Bool, Shape: tensor.Shape{2}, Data: make([]byte, 3)}, "got 3 bytes"},
 		{"scalar without data", tensor.Tensor{DType: tensor.Bool}, "got 0 bytes"},
 		{"negative", tensor.Tensor{DType: tensor.Bool, Shape: tensor.Shape{-1}}, "must not be negative"},
@@ -61,8 +68,16 @@ func TestCheck(t *testing.T) {
 		{"no type", tensor.Tensor{Shape: tensor.Shape{0}}, "invalid holds no data"},
 		{"few strings", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{3}, Data: two}, "3 strings, got 2"},
 		{"many strings", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{1}, Data: two}, "1 strings, got 2"},
-		{"cut string", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{2}, Data: two[:len(two)-1]}, "element 1 is cut short"},
-		{"strings overflow", tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{1 << 40, 1 << 40}}, "must fit in 63 bits"},
+		{
+			"cut string",
+			tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{2}, Data: two[:len(two)-1]},
+			"element 1 is cut short",
+		},
+		{
+			"strings overflow",
+			tensor.Tensor{DType: tensor.String, Shape: tensor.Shape{1 << 40, 1 << 40}},
+			"must fit in 63 bits",
+		},
 	}
 	for _, test := range tests {
 		err := test.value.Check()

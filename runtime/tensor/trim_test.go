@@ -12,7 +12,10 @@ import (
 func TestShare(t *testing.T) {
 	length := &tensor.Variable{Dim: 1, Buckets: []int64{2, 4}, Most: 4, Pad: []byte{0}}
 	s := &tensor.Signature{
-		Inputs: []tensor.Spec{{Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown}, Variable: length}},
+		Inputs: []tensor.Spec{{
+			Name: "x", DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown},
+			Variable: length,
+		}},
 	}
 	if p, pads := s.Inputs[0].Padding(tensor.Shape{1, 3}); !pads || p.Dim != 1 || p.Size != 4 {
 		t.Errorf("3 elements are padded %v, by %+v", pads, p)

@@ -17,9 +17,9 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: expected %s, got %s", e.Field, e.Want, e.Got)
 }
 
-// Rows checks inputs, given in the signature's order, against the signature and returns how many rows they bring: the common
-// size of the batch dimensions, which may be 0, or 1 where no input has one. Data must already agree with each tensor's own shape (see
-// Tensor.Check). The error is a *FieldError.
+// Rows checks inputs, given in the signature's order, against the signature and returns how many rows they bring: the
+// common size of the batch dimensions, which may be 0, or 1 where no input has one. Data must already agree with each
+// tensor's own shape (see Tensor.Check). The error is a *FieldError.
 func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	rows := int64(-1)
 	from := ""
@@ -53,7 +53,10 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	case rows < 0:
 		return 1, nil
 	case rows > maxRows:
-		return 0, &FieldError{inputField(from, "shape"), fmt.Sprintf("at most %d rows", maxRows), strconv.FormatInt(rows, 10)}
+		return 0, &FieldError{
+			inputField(from, "shape"), fmt.Sprintf("at most %d rows", maxRows),
+			strconv.FormatInt(rows, 10),
+		}
 	}
 	return int(rows), nil
 }
@@ -63,9 +66,10 @@ const maxRows = 1<<31 - 1
 
 func inputField(name, part string) string { return fmt.Sprintf("inputs[%q].%s", name, part) }
 
-// Key appends what must be equal for two requests to share an execution: every dimension that the signature leaves open, but
-// for the batch dimensions and where there are buckets the bucket instead, and the whole value of each unbatched input. Equal
-// keys mean joinable, byte for byte; nothing is hashed. A model whose only open dimension is the batch has the empty key.
+// Key appends what must be equal for two requests to share an execution: every dimension that the signature leaves
+// open, but for the batch dimensions and where there are buckets the bucket instead, and the whole value of each
+// unbatched input. Equal keys mean joinable, byte for byte; nothing is hashed. A model whose only open dimension is the
+// batch has the empty key.
 func (s *Signature) Key(dst []byte, inputs []Tensor) []byte {
 	dst = s.ShapeKey(dst, inputs)
 	for i, spec := range s.Inputs {

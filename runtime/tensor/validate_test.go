@@ -65,13 +65,19 @@ func TestRowsErrors(t *testing.T) {
 		},
 		{
 			with(1, func(v *tensor.Tensor) { v.Shape = tensor.Shape{2, 4, 4} }),
-			tensor.FieldError{Field: `inputs["state"].shape`, Want: `3 rows in dimension 1, as input "audio" brings`, Got: "[2,4,4]"},
+			tensor.FieldError{
+				Field: `inputs["state"].shape`, Want: `3 rows in dimension 1, as input "audio" brings`,
+				Got: "[2,4,4]",
+			},
 		},
 		{
 			with(1, func(v *tensor.Tensor) { v.Shape = tensor.Shape{-1, -4, 4} }),
 			tensor.FieldError{Field: `inputs["state"].shape`, Want: "[2,?,4]", Got: "[-1,-4,4]"},
 		},
-		{request(1<<31, 512, 1), tensor.FieldError{Field: `inputs["audio"].shape`, Want: "at most 2147483647 rows", Got: "2147483648"}},
+		{
+			request(1<<31, 512, 1),
+			tensor.FieldError{Field: `inputs["audio"].shape`, Want: "at most 2147483647 rows", Got: "2147483648"},
+		},
 	}
 	for _, test := range tests {
 		_, err := speech().Rows(test.inputs)
@@ -105,7 +111,8 @@ func TestKey(t *testing.T) {
 		}
 	}
 	shape := string(speech().ShapeKey(nil, request(1, 512, 8)))
-	if shape != string(speech().ShapeKey(nil, request(2, 512, 16))) || shape == string(speech().ShapeKey(nil, request(1, 256, 8))) {
+	if shape != string(speech().ShapeKey(nil, request(2, 512, 16))) ||
+		shape == string(speech().ShapeKey(nil, request(1, 256, 8))) {
 		t.Error("the shape key must depend on the open dimensions beside the batch, and on nothing else")
 	}
 	if string(speech().Key([]byte("prefix"), request(1, 512, 8))) != "prefix"+base {
@@ -120,10 +127,14 @@ func TestKeySeparatesValues(t *testing.T) {
 		{Name: "b", DType: tensor.String, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch},
 	}}
 	value := func(data string) tensor.Tensor { return tensor.Tensor{DType: tensor.String, Data: []byte(data)} }
-	if string(sig.Key(nil, []tensor.Tensor{value("xy"), value("z")})) == string(sig.Key(nil, []tensor.Tensor{value("x"), value("yz")})) {
+	if string(sig.Key(nil, []tensor.Tensor{value("xy"), value("z")})) == string(
+		sig.Key(nil, []tensor.Tensor{value("x"), value("yz")})) {
 		t.Error("different values have the same key")
 	}
-	batchOnly := &tensor.Signature{Inputs: []tensor.Spec{{Name: "x", DType: tensor.Float32, Shape: tensor.Shape{-1, 4}}}}
+	batchOnly := &tensor.Signature{Inputs: []tensor.Spec{{
+		Name: "x", DType: tensor.Float32,
+		Shape: tensor.Shape{-1, 4},
+	}}}
 	if key := batchOnly.Key(nil, []tensor.Tensor{{DType: tensor.Float32, Shape: tensor.Shape{5, 4}}}); len(key) != 0 {
 		t.Errorf("a model with an open batch alone: got key %q, want none", key)
 	}

@@ -7,18 +7,20 @@ import (
 	"strings"
 )
 
-// Variable describes a dimension of an input whose size differs from request to request, and the few sizes that executions have.
+// Variable describes a dimension of an input whose size differs from request to request, and the few sizes that
+// executions have.
 type Variable struct {
 	// Dim is the dimension. It is open in the signature and not that of the batch.
 	Dim int
 	// Most is the largest size that a request may have, at least 1.
 	Most int64
-	// Buckets are the sizes that are executed, ascending and ending in Most: a request is padded to the next. Empty: requests
-	// are executed in the size that they have.
+	// Buckets are the sizes that are executed, ascending and ending in Most: a request is padded to the next. Empty:
+	// requests are executed in the size that they have.
 	Buckets []int64
 	// Pad is the element to pad with, as Tensor.Data holds it.
 	Pad []byte
-	// Like is the place of the first input that must have the same size as this one; its own place where this is the first.
+	// Like is the place of the first input that must have the same size as this one; its own place where this is the
+	// first.
 	Like int
 }
 
@@ -46,7 +48,8 @@ func (s *Signature) checkVariable(i int, inputs []Tensor) error {
 	}
 	if like := s.Inputs[v.Like]; inputs[v.Like].Shape[like.Variable.Dim] != n {
 		return &FieldError{
-			field, fmt.Sprintf("%d elements in dimension %d, as input %q brings", inputs[v.Like].Shape[like.Variable.Dim], v.Dim, like.Name),
+			field, fmt.Sprintf("%d elements in dimension %d, as input %q brings",
+				inputs[v.Like].Shape[like.Variable.Dim], v.Dim, like.Name),
 			fmt.Sprintf("%d in %v", n, inputs[i].Shape),
 		}
 	}

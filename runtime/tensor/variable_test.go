@@ -40,10 +40,12 @@ func TestLengthsOfARequest(t *testing.T) {
 		want   tensor.FieldError
 	}{
 		{lengths(9, 9, 1), tensor.FieldError{
-			Field: `inputs["ids"].shape`, Want: "1 to 8 elements in dimension 1 (8 is the largest bucket)", Got: "9 in [2,9]",
+			Field: `inputs["ids"].shape`, Want: "1 to 8 elements in dimension 1 (8 is the largest bucket)",
+			Got: "9 in [2,9]",
 		}},
 		{lengths(1, 1, 0), tensor.FieldError{
-			Field: `inputs["labels"].shape`, Want: "1 to 3 elements in dimension 1 (3 is the largest bucket)", Got: "0 in [2,0]",
+			Field: `inputs["labels"].shape`, Want: "1 to 3 elements in dimension 1 (3 is the largest bucket)",
+			Got: "0 in [2,0]",
 		}},
 		{lengths(7, 6, 1), tensor.FieldError{
 			Field: `inputs["mask"].shape`, Want: `7 elements in dimension 1, as input "ids" brings`, Got: "6 in [2,6]",
@@ -78,7 +80,8 @@ func TestLengthsShareABucketsKey(t *testing.T) {
 			t.Errorf("%v: joinable %t", test.inputs, !test.same)
 		}
 	}
-	if got := string(text().ShapeKey(nil, lengths(5, 5, 2))); got != string(text().ShapeKey(nil, lengths(8, 8, 2))) || got == string(text().ShapeKey(nil, lengths(3, 3, 2))) {
+	if got := string(text().ShapeKey(nil, lengths(5, 5, 2))); got != string(text().ShapeKey(nil, lengths(8, 8, 2))) ||
+		got == string(text().ShapeKey(nil, lengths(3, 3, 2))) {
 		t.Error("the shape key must tell buckets apart, and nothing finer")
 	}
 }

@@ -32,7 +32,13 @@ func TestCompare(t *testing.T) {
 		{"or not", tensor.Int8, []byte{100, 1}, []byte{100, 2}, false},
 	} {
 		output := func(data []byte) []shadow.Output {
-			return []shadow.Output{{Name: "y", Tensor: tensor.Tensor{DType: test.dtype, Shape: tensor.Shape{int64(len(data) / test.dtype.Size())}, Data: data}}}
+			return []shadow.Output{{
+				Name: "y",
+				Tensor: tensor.Tensor{
+					DType: test.dtype, Shape: tensor.Shape{int64(len(data) / test.dtype.Size())},
+					Data: data,
+				},
+			}}
 		}
 		if d := s.compare("here", output(test.want), output(test.got)); d.within != test.within {
 			t.Errorf("%s: within %v (%v)", test.name, d.within, d)

@@ -19,8 +19,9 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// correctness asks every version of every model the same on the device and on the CPU, alone and in a crowd, and compares the answers
-// with each other and with recorded ones. fp32 is not rounded to tf32, which is onnx.tf32's default.
+// correctness asks every version of every model the same on the device and on the CPU, alone and in a crowd, and
+// compares the answers with each other and with recorded ones. fp32 is not rounded to tf32, which is onnx.tf32's
+// default.
 func (s *suite) correctness(ctx context.Context) error {
 	var errs []error
 	for i, repository := range s.repositories() {
@@ -46,7 +47,8 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 		return err
 	}
 	a := &agreement{name: "correctness: " + from}
-	// A model that takes the device or the server along must not hide what the others do: they are asked again without it.
+	// A model that takes the device or the server along must not hide what the others do: they are asked again without
+	// it.
 	left, servers := twins, 0
 	for most := 4; len(left) > 0 && servers < most && err == nil; servers++ {
 		if servers > 0 {
@@ -57,14 +59,18 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%d versions were not asked: %d servers were lost", len(left), servers)
 	}
-	s.report.judge(a.name, s.tolerances(), fmt.Sprintf("%d of %d versions agree, %d cannot be compared; farthest %v", a.agreed, len(twins), a.skipped, a.worst),
+	s.report.judge(a.name, s.tolerances(),
+		fmt.Sprintf("%d of %d versions agree, %d cannot be compared; farthest %v", a.agreed, len(twins), a.skipped,
+			a.worst),
 		a.agreed > 0 && a.agreed+a.skipped == len(twins))
 	return errors.Join(err, write(filepath.Join(s.folder(folder), "differences.txt"), []byte(a.log.String())))
 }
 
-// compareUntilGone serves models and compares them, until all are done or one took the device or the server along. It returns those that
-// were not asked, and removes that one.
-func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, twins []twin, a *agreement) (left []twin, err error) {
+// compareUntilGone serves models and compares them, until all are done or one took the device or the server along. It
+// returns those that were not asked, and removes that one.
+func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, twins []twin,
+	a *agreement,
+) (left []twin, err error) {
 	v, err := s.serve(ctx, dir, repository)
 	if err != nil {
 		return twins, err
@@ -93,7 +99,8 @@ func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, tw
 				}
 				return o.model == t.model
 			})
-			return left, errors.Join(os.RemoveAll(filepath.Join(repository, t.model)), os.RemoveAll(filepath.Join(repository, onCPU(t.model))))
+			return left, errors.Join(os.RemoveAll(filepath.Join(repository, t.model)),
+				os.RemoveAll(filepath.Join(repository, onCPU(t.model))))
 		}
 	}
 	return nil, nil
@@ -120,7 +127,8 @@ func (s *suite) reportTwin(a *agreement, t twin, found difference, err error) {
 }
 
 func (s *suite) tolerances() string {
-	return fmt.Sprintf("≤ %g of the largest value (fp16: %g, bf16: %g)", s.bounds.difference, s.bounds.fp16, s.bounds.bf16)
+	return fmt.Sprintf("≤ %g of the largest value (fp16: %g, bf16: %g)", s.bounds.difference, s.bounds.fp16,
+		s.bounds.bf16)
 }
 
 // difference is the largest that was seen between two answers of which the second should be the first.
@@ -144,8 +152,8 @@ func notOnCPU(err error) error {
 	return fmt.Errorf("%w: it cannot be asked on the CPU either: %w", errIncomparable, err)
 }
 
-// compareTwin asks a version every question on both sides: one by one, then all at once, several times over, so that they share
-// executions.
+// compareTwin asks a version every question on both sides: one by one, then all at once, several times over, so that
+// they share executions.
 func (s *suite) compareTwin(ctx context.Context, v *server, t twin) (difference, error) {
 	side := func(model string) *weftv1.ModelSpec {
 		return &weftv1.ModelSpec{Name: model, VersionChoice: &weftv1.ModelSpec_Version{Version: t.version}}

@@ -58,8 +58,8 @@ type pace struct {
 	least     time.Duration // of all runs
 }
 
-// loop runs a model again and again, at least three times, for a time, on batches of so many random rows, in several loops side by
-// side.
+// loop runs a model again and again, at least three times, for a time, on batches of so many random rows, in several
+// loops side by side.
 func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, err error) {
 	session, err := ort.Open(path, e.options)
 	if err != nil {
@@ -80,7 +80,8 @@ func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, 
 		running.Go(func() {
 			b := randomBatch(session.Signature(), rows)
 			defer b.Free()
-			faults[i] = errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b)) // the first pays for what is set up once
+			// the first pays for what is set up once
+			faults[i] = errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b))
 			ready.Done()
 			<-begin
 			for n := 0; faults[i] == nil && (n < 3 || time.Since(start) < span); n++ {
@@ -119,7 +120,8 @@ func randomBatch(s *tensor.Signature, rows int) *tensor.Batch {
 	return b
 }
 
-// randomFloats returns n fp32 numbers. Zeros would be easier on a GPU than what models are given: it runs faster on them.
+// randomFloats returns n fp32 numbers. Zeros would be easier on a GPU than what models are given: it runs faster on
+// them.
 func randomFloats(n int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	raw := make([]byte, 0, 4*n)

@@ -19,7 +19,8 @@ func (s *suite) environment(ctx context.Context) error {
 	defer cancel()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "time: %s\nsystem: %s/%s, %d processors, %s\nONNX Runtime: %s, %s\n",
-		time.Now().UTC().Format(time.RFC3339), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), ort.Version(), s.ONNXRuntimeLib)
+		time.Now().UTC().Format(time.RFC3339), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(),
+		ort.Version(), s.ONNXRuntimeLib)
 	version, err := exec.CommandContext(ctx, s.Weft, "version").Output()
 	if err != nil {
 		return fmt.Errorf("%s version: %w", s.Weft, err)

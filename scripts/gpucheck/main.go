@@ -1,6 +1,7 @@
-// Command gpucheck serves models with Weft on one device and checks what the server promises there: that its answers are right, that
-// it keeps the device busy and shares it by weight, what CUDA graphs gain, that a batch which runs out of memory harms nobody else, and
-// that its telemetry is true. It ends with a table, and with status 1 if a check failed.
+// Command gpucheck serves models with Weft on one device and checks what the server promises there: that its answers
+// are right, that it keeps the device busy and shares it by weight, what CUDA graphs gain, that a batch which runs out
+// of memory harms nobody else, and that its telemetry is true. It ends with a table, and with status 1 if a check
+// failed.
 package main
 
 import (
@@ -32,7 +33,8 @@ func main() {
 // run makes the checks of a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
-	parser, err := kong.New(&o, kong.Name("gpucheck"), kong.Description("Check a Weft server on a GPU (or, with --device cpu, what can be checked without one)."),
+	parser, err := kong.New(&o, kong.Name("gpucheck"),
+		kong.Description("Check a Weft server on a GPU (or, with --device cpu, what can be checked without one)."),
 		kong.Writers(stdout, stderr), kong.Vars{"checks": strings.Join(checkNames(), ", ")})
 	if err == nil {
 		_, err = parser.Parse(args)

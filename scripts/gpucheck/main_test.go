@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// repository holds one small policy, with a recorded answer if adjust is there: the one that the engine of these checks gives, after
-// adjust had its way with it.
+// repository holds one small policy, with a recorded answer if adjust is there: the one that the engine of these checks
+// gives, after adjust had its way with it.
 func repository(t *testing.T, adjust func(answer []byte)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,10 +60,14 @@ func repository(t *testing.T, adjust func(answer []byte)) string {
 	answer := answerOf(t, path, question)
 	adjust(answer)
 	tensor := func(name string, width int, data []byte) map[string]any {
-		return map[string]any{"name": name, "datatype": "FP32", "shape": []int{1, width}, "data_b64": base64.StdEncoding.EncodeToString(data)}
+		return map[string]any{
+			"name": name, "datatype": "FP32", "shape": []int{1, width},
+			"data_b64": base64.StdEncoding.EncodeToString(data),
+		}
 	}
 	cases, err := json.Marshal(map[string]any{"cases": []any{map[string]any{
-		"inputs": []any{tensor(onnxgraph.MLPInput, inputs, question)}, "outputs": []any{tensor(onnxgraph.MLPOutput, actions, answer)},
+		"inputs":  []any{tensor(onnxgraph.MLPInput, inputs, question)},
+		"outputs": []any{tensor(onnxgraph.MLPOutput, actions, answer)},
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +117,8 @@ func checked(t *testing.T, args ...string) (status int, table string, rows []row
 	t.Setenv("WEFT_TEST_MODELS", "") // which has its own test
 	out := filepath.Join(t.TempDir(), "out")
 	var stdout, stderr bytes.Buffer
-	status = run(t.Context(), append([]string{"--weft", weft, "--device", "cpu", "--out", out}, args...), &stdout, &stderr)
+	status = run(t.Context(), append([]string{"--weft", weft, "--device", "cpu", "--out", out}, args...), &stdout,
+		&stderr)
 	t.Logf("status %d\n%s%s", status, stdout.String(), stderr.String())
 	data, err := os.ReadFile(filepath.Join(out, "report.json"))
 	if err != nil {
@@ -182,7 +187,8 @@ func TestWrongAnswerFails(t *testing.T) {
 func TestMissedBoundFails(t *testing.T) {
 	needsServer(t)
 	o := options{
-		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour, Only: []string{"saturation", "weights"},
+		Weft: weft, Out: t.TempDir(), Device: cpu, Span: 200 * time.Millisecond, Limit: time.Hour,
+		Only: []string{"saturation", "weights"},
 	}
 	s, err := newSuite(&o, &bytes.Buffer{})
 	if err != nil {
@@ -211,7 +217,8 @@ func TestMissedBoundFails(t *testing.T) {
 // TestEnoughMemoryShowsNothing: what runs out of memory nowhere says nothing of what happens then.
 func TestEnoughMemoryShowsNothing(t *testing.T) {
 	needsServer(t)
-	s, err := newSuite(&options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond}, &bytes.Buffer{})
+	s, err := newSuite(&options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond},
+		&bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +232,8 @@ func TestEnoughMemoryShowsNothing(t *testing.T) {
 
 func TestDeviceThatIsNotThereFails(t *testing.T) {
 	status, table, rows := checked(t, "--models", repository(t, nil), "--device", "cuda:99")
-	if status != statusFailed || len(rows) != 2 || verdictOf(t, rows[1:], "device") != failed || !strings.Contains(table, "cuda") {
+	if status != statusFailed || len(rows) != 2 || verdictOf(t, rows[1:], "device") != failed ||
+		!strings.Contains(table, "cuda") {
 		t.Errorf("status %d, rows %v; want one that says that there is no such device", status, rows)
 	}
 }
@@ -233,10 +241,16 @@ func TestDeviceThatIsNotThereFails(t *testing.T) {
 func TestCommandLineIsChecked(t *testing.T) {
 	needsServer(t)
 	for _, args := range [][]string{
-		{"--device", "tpu"}, {"--only", "nonesuch"}, {"--weft", "nonesuch"}, {"--models", "nonesuch"}, {"--span", "1ms"}, {"--nonesuch"},
+		{"--device", "tpu"},
+		{"--only", "nonesuch"},
+		{"--weft", "nonesuch"},
+		{"--models", "nonesuch"},
+		{"--span", "1ms"},
+		{"--nonesuch"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), append([]string{"--weft", weft, "--models", t.TempDir()}, args...), &stdout, &stderr); status != statusUsage {
+		if status := run(t.Context(), append([]string{"--weft", weft, "--models", t.TempDir()}, args...), &stdout,
+			&stderr); status != statusUsage {
 			t.Errorf("%v: status %d, want %d", args, status, statusUsage)
 		}
 		if !strings.Contains(stderr.String(), args[len(args)-1]) {
@@ -251,7 +265,8 @@ func TestQuestionsAreMadeUp(t *testing.T) {
 	for number := range weftv1.DataType_name {
 		if number != 0 {
 			s.Inputs = append(s.Inputs, &weftv1.TensorSpec{
-				Name: weftv1.DataType(number).String(), Dtype: weftv1.DataType(number), Shape: []int64{-1, 3}, BatchDim: new(int32),
+				Name: weftv1.DataType(number).String(), Dtype: weftv1.DataType(number), Shape: []int64{-1, 3},
+				BatchDim: new(int32),
 			})
 		}
 	}

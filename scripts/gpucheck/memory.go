@@ -28,8 +28,8 @@ var (
 	beyondLimit  = shortage{name: "beyond_limit", limit: "1GiB", meal: 1 << 29}
 )
 
-// memory has requests run out of memory beside others that do not: of another model, and of the same one, but in executions of their
-// own. Only those that ran out may fail.
+// memory has requests run out of memory beside others that do not: of another model, and of the same one, but in
+// executions of their own. Only those that ran out may fail.
 func (s *suite) memory(ctx context.Context) error {
 	cases := []shortage{beyondDevice}
 	if s.onGPU() {
@@ -57,7 +57,8 @@ func (s *suite) placeShortage(repository string, c shortage) error {
 		write(filepath.Join(repository, "glutton", "1", "model.onnx"), glutton(c.meal)),
 		write(filepath.Join(repository, "glutton", "model.yaml"), fmt.Appendf(nil,
 			"onnx: {%s}\nbatching: {mode: \"on\", unbatched: [%s]}\n", limited, sizeName)),
-		write(filepath.Join(repository, "neighbour", "1", "model.onnx"), onnxgraph.MLP("neighbour", []int{policyInput, 256, policyOutput}, 1, "Tanh", "")),
+		write(filepath.Join(repository, "neighbour", "1", "model.onnx"),
+			onnxgraph.MLP("neighbour", []int{policyInput, 256, policyOutput}, 1, "Tanh", "")),
 		write(filepath.Join(repository, "neighbour", "model.yaml"), fmt.Appendf(nil, "onnx: {%s}\n", onnx)),
 	)
 }
@@ -112,11 +113,13 @@ func (s *suite) runOut(ctx context.Context, c shortage) (err error) {
 			}
 		}
 	}
-	measured := fmt.Sprintf("%d of %d ran out%s; %d of %d others failed; %d of %d answered afterwards", ran, times, other, failures, calls, after, 2*times)
+	measured := fmt.Sprintf("%d of %d ran out%s; %d of %d others failed; %d of %d answered afterwards", ran, times,
+		other, failures, calls, after, 2*times)
 	if fault := errors.Join(loads[0].err(), loads[1].err()); fault != nil {
 		measured += "; " + fault.Error()
 	}
-	s.report.judge("memory: "+strings.ReplaceAll(c.name, "_", " "), "all of these fail, no others; it serves on", measured,
+	s.report.judge("memory: "+strings.ReplaceAll(c.name, "_", " "), "all of these fail, no others; it serves on",
+		measured,
 		ran == times && failures == 0 && calls > 0 && after == 2*times)
 	return nil
 }
@@ -124,5 +127,6 @@ func (s *suite) runOut(ctx context.Context, c shortage) (err error) {
 // ranOut reports whether a request failed because there was not enough memory for it.
 func ranOut(err error) bool {
 	text := strings.ToLower(status.Convert(err).Message())
-	return status.Code(err) == codes.Internal && (strings.Contains(text, "memory") || strings.Contains(text, "bad_alloc"))
+	return status.Code(err) == codes.Internal &&
+		(strings.Contains(text, "memory") || strings.Contains(text, "bad_alloc"))
 }

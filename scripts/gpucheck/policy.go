@@ -28,8 +28,8 @@ type contest struct {
 	width      int // of its input
 }
 
-// contests are what is compared: a small policy and a deeper one with CUDA graphs and without, and a model with a large input with
-// page-locked buffers and without.
+// contests are what is compared: a small policy and a deeper one with CUDA graphs and without, and a model with a large
+// input with page-locked buffers and without.
 func contests() (graphs []contest, pinned contest) {
 	const frame = 3 * 224 * 224 // numbers of a camera's picture
 	deep := []int{policyInput}
@@ -48,7 +48,11 @@ func contests() (graphs []contest, pinned contest) {
 			onnxgraph.MLP("deep_policy", append(deep, policyOutput), 1, "Elu", "Tanh"), policyInput,
 		},
 	}
-	return graphs, contest{variant{"frames", ""}, variant{"frames_locked", pinSetting}, onnxgraph.MLP("frames", []int{frame, 4}, 1, "Tanh", ""), frame}
+	return graphs, contest{
+		variant{"frames", ""},
+		variant{"frames_locked", pinSetting},
+		onnxgraph.MLP("frames", []int{frame, 4}, 1, "Tanh", ""), frame,
+	}
 }
 
 // variants are those that the device allows, the plain one first.
@@ -59,8 +63,8 @@ func (s *suite) variants(c *contest) []variant {
 	return []variant{c.plain}
 }
 
-// policy times single batches, and what settings change about them. A lone caller asks the variants in turn, with other numbers each
-// time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
+// policy times single batches, and what settings change about them. A lone caller asks the variants in turn, with other
+// numbers each time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
 func (s *suite) policy(ctx context.Context) (err error) {
 	repository := s.repository("policy")
 	graphs, pinned := contests()
@@ -121,11 +125,15 @@ func (s *suite) placeVariant(repository string, v variant, network []byte) error
 	return errors.Join(
 		write(filepath.Join(repository, v.model, "1", "model.onnx"), network),
 		write(filepath.Join(repository, v.model, "model.yaml"),
-			fmt.Appendf(nil, "onnx: {%s}\nbatching: {mode: \"on\", allowed_batch_sizes: [1, 8, 64]}\n", strings.Join(settings, ", "))))
+			fmt.Appendf(nil, "onnx: {%s}\nbatching: {mode: \"on\", allowed_batch_sizes: [1, 8, 64]}\n",
+				strings.Join(settings, ", "))))
 }
 
-// compareVariants returns the median device time of a batch, by model, and how far the others' answers are from the first variant's.
-func (s *suite) compareVariants(ctx context.Context, v *server, variants []variant, rows, width int) (map[string]time.Duration, difference, error) {
+// compareVariants returns the median device time of a batch, by model, and how far the others' answers are from the
+// first variant's.
+func (s *suite) compareVariants(ctx context.Context, v *server, variants []variant, rows,
+	width int,
+) (map[string]time.Duration, difference, error) {
 	const questions = 8
 	requests := make([]*weftv1.PredictRequest, questions)
 	numbers := randomFloats(questions * rows * width)
@@ -144,7 +152,8 @@ func (s *suite) compareVariants(ctx context.Context, v *server, variants []varia
 			if err != nil {
 				return nil, far, fmt.Errorf("%s: %w", one.model, err)
 			}
-			took[one.model] = append(took[one.model], time.Duration(answer.GetExecution().GetDeviceUs())*time.Microsecond)
+			took[one.model] = append(took[one.model],
+				time.Duration(answer.GetExecution().GetDeviceUs())*time.Microsecond)
 			if truth == nil {
 				truth = answer
 			}
@@ -171,9 +180,11 @@ func (s *suite) reportHits(ctx context.Context, v *server, variants []variant) e
 			return err
 		}
 		if one.setting == graphsSetting {
-			s.report.judge(one.model+": replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits), fmt.Sprintf("%.1f %%", 100*hits), hits >= s.bounds.graphHits)
+			s.report.judge(one.model+": replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits),
+				fmt.Sprintf("%.1f %%", 100*hits), hits >= s.bounds.graphHits)
 		} else {
-			s.report.judge(one.model+": replayed graphs where none were asked for", "0 %", fmt.Sprintf("%.1f %%", 100*hits), hits == 0)
+			s.report.judge(one.model+": replayed graphs where none were asked for", "0 %",
+				fmt.Sprintf("%.1f %%", 100*hits), hits == 0)
 		}
 	}
 	return nil

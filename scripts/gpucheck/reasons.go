@@ -43,8 +43,8 @@ func smiReasons(value string) (gpu.Reasons, bool) {
 	return gpu.Reasons(bits) & gpu.AllReasons, err == nil
 }
 
-// compareReasons asks both so many times, each after a pause. At a power limit the reasons come and go between the two: so what one of
-// them tells every time, the other must tell once.
+// compareReasons asks both so many times, each after a pause. At a power limit the reasons come and go between the two:
+// so what one of them tells every time, the other must tell once.
 func (s *suite) compareReasons(ctx context.Context, v *server, id string, times int, pause func() error) error {
 	const name = "telemetry: clock_event"
 	fields, err := knownToSMI(ctx, id, reasonFields)
@@ -73,7 +73,8 @@ func (s *suite) compareReasons(ctx context.Context, v *server, id string, times 
 		server.add(told.reasonsOf(s.Device), n == 0)
 		smi.add(reasons, n == 0)
 	}
-	s.report.judge(name, fmt.Sprintf("always %v, ever %v (%s)", smi.always, smi.ever, fields[0]), fmt.Sprintf("always %v, ever %v", server.always, server.ever),
+	s.report.judge(name, fmt.Sprintf("always %v, ever %v (%s)", smi.always, smi.ever, fields[0]),
+		fmt.Sprintf("always %v, ever %v", server.always, server.ever),
 		smi.always&^server.ever == 0 && server.always&^smi.ever == 0)
 	return nil
 }

@@ -27,7 +27,8 @@ type row struct {
 	Verdict  string `json:"verdict"`
 }
 
-// report is what all checks found. It is written anew with each row, so that whoever ends the program loses nothing that it found.
+// report is what all checks found. It is written anew with each row, so that whoever ends the program loses nothing
+// that it found.
 type report struct {
 	dir      string
 	progress io.Writer // hears of each row

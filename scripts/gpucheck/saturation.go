@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// saturation gives the server more of one model than the device can do. What it must reach is what a loop in this process does with the
-// same model and batches; the pauses are those of the scheduler's trace, in which the device has no batch.
+// saturation gives the server more of one model than the device can do. What it must reach is what a loop in this
+// process does with the same model and batches; the pauses are those of the scheduler's trace, in which the device has
+// no batch.
 func (s *suite) saturation(ctx context.Context) error {
 	dir := s.folder("saturation")
 	h, err := s.heavyModel()
@@ -37,7 +38,8 @@ func (s *suite) saturation(ctx context.Context) error {
 	if twice, err := s.engine.loop(path, h.rows, 2, s.Span/3); err != nil {
 		s.report.tell("saturation: two loops side by side", err.Error())
 	} else {
-		s.report.tell("saturation: two loops side by side", fmt.Sprintf("%.1f %% of one", 100*twice.perSecond/max(before.perSecond, after.perSecond)))
+		s.report.tell("saturation: two loops side by side",
+			fmt.Sprintf("%.1f %% of one", 100*twice.perSecond/max(before.perSecond, after.perSecond)))
 	}
 	executions, err := readTrace(trace, s.Device)
 	if err != nil {
@@ -182,24 +184,30 @@ func (s *suite) reportSaturation(u *usage, out *served, h *heavy, before, after 
 	best := max(before.perSecond, after.perSecond)
 	perBatch := min(before.perRun, after.perRun)
 	r.timed("saturation: batch", fmt.Sprintf("≥ %v, of %d rows", b.batch, h.rows),
-		fmt.Sprintf("%v alone; %d batches of %.1f rows", perBatch.Round(10*time.Microsecond), u.executions, u.batchRows()),
+		fmt.Sprintf("%v alone; %d batches of %.1f rows", perBatch.Round(10*time.Microsecond), u.executions,
+			u.batchRows()),
 		perBatch >= b.batch && u.batchRows() >= b.full*float64(h.rows))
 	// Where this fails, the callers are what is measured below, not the server.
-	r.timed("saturation: a full batch was waiting", "each time", fmt.Sprintf("%d of %d times", out.fed, out.looks), out.fed == out.looks)
+	r.timed("saturation: a full batch was waiting", "each time", fmt.Sprintf("%d of %d times", out.fed, out.looks),
+		out.fed == out.looks)
 	r.timed("saturation: device busy", fmt.Sprintf("≥ %g %%", 100*b.busy),
-		fmt.Sprintf("%.2f %% by the trace, %.2f %% by GetSchedulerState", 100*u.busy, 100*out.busy), u.busy >= b.busy && out.busy >= b.busy)
+		fmt.Sprintf("%.2f %% by the trace, %.2f %% by GetSchedulerState", 100*u.busy, 100*out.busy), u.busy >= b.busy &&
+			out.busy >= b.busy)
 	s.reportSMI(out)
 	// What a batch takes beyond the slower of the loops is time of the device that nobody used.
 	perServed := time.Duration(u.batchRows() / out.perSecond * float64(time.Second))
 	beyond := perServed - max(before.perRun, after.perRun)
 	r.timed("saturation: time per batch beyond the loop's", fmt.Sprintf("< %v", b.gap),
-		fmt.Sprintf("%v; the loops themselves differ by %v", beyond.Round(100*time.Nanosecond), (before.perRun-after.perRun).Abs().Round(100*time.Nanosecond)),
+		fmt.Sprintf("%v; the loops themselves differ by %v", beyond.Round(100*time.Nanosecond),
+			(before.perRun-after.perRun).Abs().Round(100*time.Nanosecond)),
 		beyond < b.gap)
 	gap, longest := u.pause(0.99), u.pause(1)
 	r.timed("saturation: no batch in flight before a batch, 99th percentile", fmt.Sprintf("< %v", b.gap),
-		fmt.Sprintf("%v; in all %d times, longest %v", gap.Round(100*time.Nanosecond), len(u.gaps), longest.Round(100*time.Nanosecond)), gap < b.gap)
+		fmt.Sprintf("%v; in all %d times, longest %v", gap.Round(100*time.Nanosecond), len(u.gaps),
+			longest.Round(100*time.Nanosecond)), gap < b.gap)
 	r.timed("saturation: throughput", fmt.Sprintf("≥ %g %% of a loop", 100*b.throughput),
-		fmt.Sprintf("%.1f %%: %.0f of %.0f rows/s", 100*out.perSecond/best, out.perSecond, best), out.perSecond >= b.throughput*best)
+		fmt.Sprintf("%.1f %%: %.0f of %.0f rows/s", 100*out.perSecond/best, out.perSecond, best),
+		out.perSecond >= b.throughput*best)
 }
 
 // reportSMI tells how busy the device was by the driver's own account, which knows of no batches.
@@ -214,7 +222,9 @@ func (s *suite) reportSMI(out *served) {
 		return
 	}
 	used := median(out.smi, func(l smiLook) float64 { return l.utilisation })
-	s.report.timed(name, fmt.Sprintf("≥ %g %%", 100*s.bounds.busy), fmt.Sprintf("%g %%, SM clock %g MHz, %g W (medians of %d)", used,
-		median(out.smi, func(l smiLook) float64 { return l.clock }), median(out.smi, func(l smiLook) float64 { return l.power }), len(out.smi)),
+	s.report.timed(name, fmt.Sprintf("≥ %g %%", 100*s.bounds.busy),
+		fmt.Sprintf("%g %%, SM clock %g MHz, %g W (medians of %d)", used,
+			median(out.smi, func(l smiLook) float64 { return l.clock }),
+			median(out.smi, func(l smiLook) float64 { return l.power }), len(out.smi)),
 		used >= 100*s.bounds.busy)
 }

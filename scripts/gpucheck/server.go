@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	loadTime = 2 * time.Minute // how long a server may take to become ready: seconds, unless libraries compile for a GPU that they do not know
+	// how long a server may take to become ready: seconds, unless libraries compile for a GPU that they do not know
+	loadTime = 2 * time.Minute
 	stopTime = 30 * time.Second
 	// connections, so that one of them does not bound the load.
 	connections = 4
@@ -53,8 +54,10 @@ type announcement struct {
 // serve starts a server of a repository, with its log in dir, and waits until it is ready.
 func (s *suite) serve(ctx context.Context, dir, repository string, flags ...string) (*server, error) {
 	args := append([]string{
-		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--state-dir", "none", "--watch-interval", "0s",
-		"--devices", s.devices(), "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json", "--max-message-bytes", strconv.Itoa(maxMessage),
+		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--state-dir",
+		"none", "--watch-interval", "0s",
+		"--devices", s.devices(), "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json",
+		"--max-message-bytes", strconv.Itoa(maxMessage),
 	}, flags...)
 	v := &server{dir: dir, cmd: exec.CommandContext(ctx, s.Weft, args...)}
 	v.cmd.Cancel = func() error { return v.cmd.Process.Signal(syscall.SIGTERM) }
@@ -95,7 +98,8 @@ func (s *suite) serve(ctx context.Context, dir, repository string, flags ...stri
 		}
 		return v, nil
 	case <-patience.C:
-		return nil, errors.Join(fmt.Errorf("the server was not ready within %v: see %s", loadTime, v.log.Name()), v.stop())
+		return nil, errors.Join(fmt.Errorf("the server was not ready within %v: see %s", loadTime, v.log.Name()),
+			v.stop())
 	}
 }
 

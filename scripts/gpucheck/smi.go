@@ -25,8 +25,8 @@ const (
 	partPrefix = "MIG-"
 )
 
-// querySMI returns what nvidia-smi says of a device, by field of its --query-gpu, without units. The device is its UUID, or its name
-// such as cuda:0, which is true where CUDA sees all GPUs in the order of their buses.
+// querySMI returns what nvidia-smi says of a device, by field of its --query-gpu, without units. The device is its
+// UUID, or its name such as cuda:0, which is true where CUDA sees all GPUs in the order of their buses.
 func querySMI(ctx context.Context, device string, fields ...string) (map[string]string, error) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -38,7 +38,8 @@ func querySMI(ctx context.Context, device string, fields ...string) (map[string]
 	ctx, cancel := context.WithTimeout(ctx, smiPatience)
 	defer cancel()
 	var said, complaint bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, "--id="+strings.TrimPrefix(device, "cuda:"), "--query-gpu="+strings.Join(fields, ","), "--format=csv,noheader,nounits")
+	cmd := exec.CommandContext(ctx, path, "--id="+strings.TrimPrefix(device, "cuda:"),
+		"--query-gpu="+strings.Join(fields, ","), "--format=csv,noheader,nounits")
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &complaint, time.Second
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("nvidia-smi: %w: %s %s", err, &said, &complaint)
@@ -56,7 +57,8 @@ func querySMI(ctx context.Context, device string, fields ...string) (map[string]
 	return answer, nil
 }
 
-// knownToSMI returns those of the fields that this nvidia-smi knows: one that it does not know would spoil a query for all.
+// knownToSMI returns those of the fields that this nvidia-smi knows: one that it does not know would spoil a query for
+// all.
 func knownToSMI(ctx context.Context, device string, fields []string) (known []string, err error) {
 	for _, field := range fields {
 		var one error

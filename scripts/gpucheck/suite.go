@@ -25,8 +25,9 @@ type suite struct {
 
 // bounds are what is asked of a GPU.
 type bounds struct {
-	difference float64       // of an answer from the CPU's, as a part of the output's largest magnitude
-	fp16, bf16 float64       // the same of these, whose neighbours are farther apart, and which the CPU computes in fp32
+	difference float64 // of an answer from the CPU's, as a part of the output's largest magnitude
+	// the same of these, whose neighbours are farther apart, and which the CPU computes in fp32
+	fp16, bf16 float64
 	batch      time.Duration // least time of a batch that the next three hold for
 	full       float64       // least part of its rows that such a batch has on average
 	busy       float64       // least part of the time in which the device has a batch

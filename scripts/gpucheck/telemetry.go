@@ -37,8 +37,8 @@ var readings = []reading{
 	{"weft_gpu_ecc_errors_total", "ecc.errors.uncorrected.volatile.total", 1, 0, 0},
 }
 
-// telemetry compares what the server tells of the GPU under load with what nvidia-smi tells at about the same time: the medians of
-// several pairs, half a second apart.
+// telemetry compares what the server tells of the GPU under load with what nvidia-smi tells at about the same time: the
+// medians of several pairs, half a second apart.
 func (s *suite) telemetry(ctx context.Context) (err error) {
 	if !s.onGPU() {
 		s.report.skip("telemetry", "there is no GPU")
@@ -71,7 +71,8 @@ type observed struct {
 	missing string // who does not tell the value
 }
 
-// compareTelemetry reads both so many times, each after a pause. A value that one of them lacks is in the way of no other.
+// compareTelemetry reads both so many times, each after a pause. A value that one of them lacks is in the way of no
+// other.
 func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, pause time.Duration) error {
 	first, err := v.metrics(ctx)
 	if err != nil {
@@ -153,7 +154,8 @@ func (s *suite) reportReading(r *reading, o *observed) {
 	if math.IsNaN(server) {
 		measured = "the server does not tell it"
 	}
-	s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), measured, math.Abs(server-smi) <= within)
+	s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), measured,
+		math.Abs(server-smi) <= within)
 }
 
 // median of what there is at least one of.

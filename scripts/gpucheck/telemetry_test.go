@@ -48,8 +48,8 @@ func pageServer(t *testing.T, page string) *server {
 	return &server{dir: t.TempDir(), http: strings.TrimPrefix(pages.URL, "http://")}
 }
 
-// standInForSMI puts a program in the place of nvidia-smi that answers each field with the value that is there for it, and knows no
-// others.
+// standInForSMI puts a program in the place of nvidia-smi that answers each field with the value that is there for it,
+// and knows no others.
 func standInForSMI(t *testing.T, values map[string]string) {
 	t.Helper()
 	bin := t.TempDir()
@@ -59,7 +59,8 @@ func standInForSMI(t *testing.T, values map[string]string) {
 	}
 	script := "#!/bin/sh\n[ \"$1\" = --id=GPU-1 ] || { echo 'No devices were found'; exit 6; }\nline=\n" +
 		"for field in $(echo \"${2#--query-gpu=}\" | tr , ' '); do\ncase $field in\n" + cases.String() +
-		"*) echo \"Field \\\"$field\\\" is not a valid field to query.\"; exit 2 ;;\nesac\nline=\"${line:+$line, }$value\"\ndone\necho \"$line\"\n"
+		"*) echo \"Field \\\"$field\\\" is not a valid field to query.\"; exit 2 ;;\nesac\nline=\"${line:+$line, " +
+		"}$value\"\ndone\necho \"$line\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "nvidia-smi"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +73,15 @@ func newReport(t *testing.T) *report {
 	return &report{dir: t.TempDir(), progress: t.Output()}
 }
 
-// smiSays is what a stand-in for nvidia-smi says. It agrees with the server but for the power; the device counts no memory errors, and
-// the program is too old to know of the highest clock.
+// smiSays is what a stand-in for nvidia-smi says. It agrees with the server but for the power; the device counts no
+// memory errors, and the program is too old to know of the highest clock.
 func smiSays() map[string]string {
 	return map[string]string{
-		"clocks.sm": "1965", "memory.total": "143771", "memory.used": "1030", "memory.free": "142000", "utilization.gpu": "100",
-		"power.draw": "300.00", "enforced.power.limit": "700.00", "temperature.gpu": "60", "ecc.errors.uncorrected.volatile.total": "[N/A]",
-		"clocks_throttle_reasons.active": "0x0000000000000004",
+		"clocks.sm": "1965", "memory.total": "143771", "memory.used": "1030", "memory.free": "142000",
+		"utilization.gpu": "100",
+		"power.draw":      "300.00", "enforced.power.limit": "700.00", "temperature.gpu": "60",
+		"ecc.errors.uncorrected.volatile.total": "[N/A]",
+		"clocks_throttle_reasons.active":        "0x0000000000000004",
 	}
 }
 
@@ -101,7 +104,8 @@ func TestTelemetryIsComparedWithSMI(t *testing.T) {
 		}
 	}
 	if len(s.report.rows) != len(readings)+2 {
-		t.Errorf("%d rows, want one for each of %d values, one for their age, and one for the reasons", len(s.report.rows), len(readings))
+		t.Errorf("%d rows, want one for each of %d values, one for their age, and one for the reasons",
+			len(s.report.rows), len(readings))
 	}
 }
 
@@ -116,7 +120,8 @@ func TestWhatTheServerDoesNotTellFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for check, want := range map[string]string{
-		"telemetry: temperature": failed, "telemetry: clock_event": failed, "telemetry: clock_hertz": passed, "telemetry: age": passed,
+		"telemetry: temperature": failed, "telemetry: clock_event": failed, "telemetry: clock_hertz": passed,
+		"telemetry: age": passed,
 	} {
 		if got := verdictOf(t, s.report.rows, check); got != want {
 			t.Errorf("%s is %q, want %q", check, got, want)
@@ -126,7 +131,10 @@ func TestWhatTheServerDoesNotTellFails(t *testing.T) {
 
 // TestTelemetryWithoutSMI: where it is not there, or the device is a part of a GPU, there is nothing to compare with.
 func TestTelemetryWithoutSMI(t *testing.T) {
-	for name, page := range map[string]string{"not there": gpuPage, "a part": strings.ReplaceAll(gpuPage, "GPU-1", partPrefix+"1")} {
+	for name, page := range map[string]string{
+		"not there": gpuPage,
+		"a part":    strings.ReplaceAll(gpuPage, "GPU-1", partPrefix+"1"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "not there" {
 				t.Setenv("PATH", t.TempDir())

@@ -50,7 +50,10 @@ func readTrace(path, device string) ([]execution, error) {
 			}
 			if e := &s.Out.Event; e.Device == device {
 				end := time.Duration(s.At)
-				all = append(all, execution{start: end - e.Elapsed, end: end, rows: e.Rows, padded: e.Padded, deviceTime: e.DeviceTime})
+				all = append(all, execution{
+					start: end - e.Elapsed, end: end, rows: e.Rows, padded: e.Padded,
+					deviceTime: e.DeviceTime,
+				})
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -76,7 +79,8 @@ type usage struct {
 	rows       int
 }
 
-// usageBetween looks at a part of the trace. Executions that begin or end outside count for the time inside, and not for the rows.
+// usageBetween looks at a part of the trace. Executions that begin or end outside count for the time inside, and not
+// for the rows.
 func usageBetween(executions []execution, from, to time.Duration) usage {
 	u := usage{span: to - from}
 	var idle time.Duration
@@ -107,7 +111,8 @@ func usageBetween(executions []execution, from, to time.Duration) usage {
 // batchRows is how many rows a batch has on average.
 func (u *usage) batchRows() float64 { return float64(u.rows) / float64(max(u.executions, 1)) }
 
-// pause returns the time without a batch that a part of the batches began after at most: 0 for one that began while another ran.
+// pause returns the time without a batch that a part of the batches began after at most: 0 for one that began while
+// another ran.
 func (u *usage) pause(part float64) time.Duration {
 	n := max(u.executions, len(u.gaps))
 	overlapped := n - len(u.gaps)

@@ -26,7 +26,8 @@ func TestRowsAreWrittenAsTheyCome(t *testing.T) {
 	if err := json.Unmarshal(data, &rows); err != nil || len(rows) != 2 || rows[1].Verdict != failed {
 		t.Errorf("rows %v, %v", rows, err)
 	}
-	if table, err := os.ReadFile(filepath.Join(r.dir, "report.md")); err != nil || !strings.Contains(string(table), "a figure") {
+	if table, err := os.ReadFile(filepath.Join(r.dir, "report.md")); err != nil ||
+		!strings.Contains(string(table), "a figure") {
 		t.Errorf("%s, %v", table, err)
 	}
 }
@@ -44,8 +45,8 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// TestModelThatTakesTheServerAlong has a server that is killed as soon as it is ready if it has a certain model. The other one must be
-// compared all the same.
+// TestModelThatTakesTheServerAlong has a server that is killed as soon as it is ready if it has a certain model. The
+// other one must be compared all the same.
 func TestModelThatTakesTheServerAlong(t *testing.T) {
 	models := repository(t, nil)
 	if err := os.CopyFS(filepath.Join(models, "killer"), os.DirFS(filepath.Join(models, "policy"))); err != nil {
@@ -54,7 +55,10 @@ func TestModelThatTakesTheServerAlong(t *testing.T) {
 	frail := filepath.Join(t.TempDir(), "weft")
 	script := fmt.Sprintf(`#!/bin/bash
 [ -d "$2/killer" ] || exec %[1]s "$@"
-exec %[1]s "$@" 2> >(while read -r line; do echo "$line" >&2; case $line in *'"msg":"ready"'*) kill -KILL $$ ;; esac; done)
+exec %[1]s "$@" 2> >(while read -r line; do
+  echo "$line" >&2
+  case $line in *'"msg":"ready"'*) kill -KILL $$ ;; esac
+done)
 `, weft)
 	if err := os.WriteFile(frail, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -67,7 +71,8 @@ exec %[1]s "$@" 2> >(while read -r line; do echo "$line" >&2; case $line in *'"m
 	if got := verdictOf(t, rows, name+": killer/1"); got != failed {
 		t.Errorf("the model that ends the server is %q, want %q", got, failed)
 	}
-	if last := rows[len(rows)-1]; last.Check != name || last.Verdict != failed || !strings.HasPrefix(last.Measured, "1 of 2 versions agree, 0 cannot") {
+	if last := rows[len(rows)-1]; last.Check != name || last.Verdict != failed ||
+		!strings.HasPrefix(last.Measured, "1 of 2 versions agree, 0 cannot") {
 		t.Errorf("%+v, want one that agrees and a failure", last)
 	}
 }
@@ -77,7 +82,8 @@ func TestRandomAnswersAreNotCompared(t *testing.T) {
 	models := repository(t, nil)
 	g := onnxgraph.New("dice").Input(inputName, onnxgraph.Float, rowsDim, 4)
 	g.Node("RandomNormalLike", []string{inputName}, []string{outputName})
-	if err := write(filepath.Join(models, "dice", "1", "model.onnx"), g.Output(outputName, onnxgraph.Float, rowsDim, 4).Marshal()); err != nil {
+	if err := write(filepath.Join(models, "dice", "1", "model.onnx"),
+		g.Output(outputName, onnxgraph.Float, rowsDim, 4).Marshal()); err != nil {
 		t.Fatal(err)
 	}
 	status, _, rows := checked(t, "--models", models, "--only", "correctness")
@@ -88,7 +94,10 @@ func TestRandomAnswersAreNotCompared(t *testing.T) {
 
 // TestOneCheckDoesNotEndTheOthers: a server that does not start fails each check, with its name.
 func TestOneCheckDoesNotEndTheOthers(t *testing.T) {
-	o := options{Weft: "/bin/true", Models: []string{repository(t, nil)}, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond, Limit: time.Hour}
+	o := options{
+		Weft: "/bin/true", Models: []string{repository(t, nil)}, Out: t.TempDir(), Device: cpu,
+		Span: 100 * time.Millisecond, Limit: time.Hour,
+	}
 	s, err := newSuite(&o, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)

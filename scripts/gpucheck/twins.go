@@ -21,8 +21,8 @@ func (t twin) String() string { return fmt.Sprintf("%s/%d", t.model, t.version) 
 // onCPU is the name under which a model is served on the CPU.
 func onCPU(model string) string { return model + ".on-cpu" }
 
-// placeTwins copies every model of a repository into another, once for the device and once for the CPU, with all its versions and its
-// own settings but those of where and how it is executed and of who is answered by which version.
+// placeTwins copies every model of a repository into another, once for the device and once for the CPU, with all its
+// versions and its own settings but those of where and how it is executed and of who is answered by which version.
 func placeTwins(from, to, provider string) ([]twin, error) {
 	repository, err := modelrepo.Open(from)
 	if err != nil {
@@ -41,7 +41,8 @@ func placeTwins(from, to, provider string) ([]twin, error) {
 				continue
 			}
 			for _, name := range []string{m.Name, onCPU(m.Name)} {
-				if err := os.CopyFS(filepath.Join(to, name, strconv.FormatInt(v.Number, 10)), os.DirFS(v.Dir)); err != nil {
+				if err := os.CopyFS(filepath.Join(to, name, strconv.FormatInt(v.Number, 10)),
+					os.DirFS(v.Dir)); err != nil {
 					return nil, err
 				}
 			}

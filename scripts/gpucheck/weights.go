@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. What each gets is
-// what GetSchedulerState says its flow was charged.
+// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. What
+// each gets is what GetSchedulerState says its flow was charged.
 func (s *suite) weights(ctx context.Context) (err error) {
 	h, err := s.heavyModel()
 	if err != nil {
@@ -57,7 +57,8 @@ func (s *suite) weights(ctx context.Context) (err error) {
 		return err
 	}
 	if once <= 0 {
-		return fmt.Errorf("GetSchedulerState says that the models were given %.0f and %.0f ms of device time", twofold, once)
+		return fmt.Errorf("GetSchedulerState says that the models were given %.0f and %.0f ms of device time", twofold,
+			once)
 	}
 	ratio := twofold / once
 	// The same by what they were answered: what the flows are charged is the scheduler's own measure.

@@ -169,7 +169,8 @@ func TestRunWithNamedLibrary(t *testing.T) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/weftserve/weft\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module github.com/weftserve/weft\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(root)

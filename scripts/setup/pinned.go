@@ -6,7 +6,8 @@ import "github.com/weftserve/weft/internal/ortlib"
 // install script is never run: it would fetch a CUDA build from elsewhere.
 const (
 	npmPackage    = "onnxruntime-node@" + ortlib.Version
-	tarballSHA512 = "b7086cd42d82fc1164cf5c9ce4e634288536194aba0d444eee10f86f1e50d90cb79c0309c115d6f31537355733136f5503d96894b3987a9a03f1f8d318e7c8ab"
+	tarballSHA512 = "b7086cd42d82fc1164cf5c9ce4e634288536194aba0d444eee10f86f1e50d90c" +
+		"b79c0309c115d6f31537355733136f5503d96894b3987a9a03f1f8d318e7c8ab"
 )
 
 // pinned names, by GOOS/GOARCH, the library's member in the package and its digest.

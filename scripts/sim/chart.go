@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// series is one set of values: a colour in the chart and a line in its legend. The charts are drawn here because a plotting
-// library would bring fonts and rasterizers of several megabytes, for two kinds of chart.
+// series is one set of values: a colour in the chart and a line in its legend. The charts are drawn here because a
+// plotting library would bring fonts and rasterizers of several megabytes, for two kinds of chart.
 type series struct {
 	Name   string
 	Values []float64
@@ -27,7 +27,8 @@ func bars(w io.Writer, title, unit string, labels []string, all []series) error 
 		for i, s := range all {
 			x := left + group*0.075 + float64(i)*bar
 			c.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s, %s: %.2f</title></rect>`,
-				x, c.y(s.Values[j]), bar*0.9, c.bottom()-c.y(s.Values[j]), colour(i), escape(s.Name), escape(label), s.Values[j])
+				x, c.y(s.Values[j]), bar*0.9, c.bottom()-c.y(s.Values[j]), colour(i), escape(s.Name), escape(label),
+				s.Values[j])
 		}
 	}
 	return c.end(w)
@@ -56,7 +57,8 @@ func lines(w io.Writer, title, unit, xUnit string, x []float64, all []series) er
 
 // colours are told apart by most eyes; the first is for what the chart is about.
 var colours = []string{
-	"#d62728", "#1f77b4", "#17becf", "#7f7f7f", "#2ca02c", "#9467bd", "#ff7f0e", "#c49c94", "#8c564b", "#bcbd22", "#e377c2", "#aec7e8",
+	"#d62728", "#1f77b4", "#17becf", "#7f7f7f", "#2ca02c", "#9467bd", "#ff7f0e", "#c49c94", "#8c564b", "#bcbd22",
+	"#e377c2", "#aec7e8",
 	"#98df8a", "#ffbb78",
 }
 
@@ -99,7 +101,8 @@ func (c *chart) axis() {
 	c.most = math.Ceil(c.most/step-1e-9) * step
 	for i := 0; float64(i)*step <= c.most+step/2; i++ {
 		v := float64(i) * step
-		c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#ddd"/>`, c.left, c.left+c.width, c.y(v), c.y(v))
+		c.printf(`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#ddd"/>`, c.left, c.left+c.width, c.y(v),
+			c.y(v))
 		c.text(c.left-6, c.y(v)+4, "end", fmt.Sprintf("%.4g", v))
 	}
 }
@@ -128,7 +131,8 @@ func (c *chart) end(w io.Writer) error {
 			y += 18
 		}
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="980" height="%.0f" font-family="sans-serif" font-size="12">
+	_, err := fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="980" height="%.0f" font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
 `, y+20, c.out.String())

@@ -38,7 +38,10 @@ func TestBars(t *testing.T) {
 		t.Errorf("%d rectangles, want 9:\n%s", got, &svg)
 	}
 	// The tallest bar is as high as the axes, which end at its value; half of it is half as high.
-	for _, want := range []string{`height="320.0" fill="#d62728"`, `height="160.0" fill="#d62728"`, "ours &amp; theirs, z: 0.00"} {
+	for _, want := range []string{
+		`height="320.0" fill="#d62728"`, `height="160.0" fill="#d62728"`,
+		"ours &amp; theirs, z: 0.00",
+	} {
 		if !strings.Contains(svg.String(), want) {
 			t.Errorf("no %s in\n%s", want, &svg)
 		}
@@ -47,7 +50,8 @@ func TestBars(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	var svg bytes.Buffer
-	if err := lines(&svg, "title", "unit", "load", []float64{0, 1, 2}, []series{{"a", []float64{1, 1, 0.5}}, {"b", []float64{0, 0, 0}}}); err != nil {
+	if err := lines(&svg, "title", "unit", "load", []float64{0, 1, 2},
+		[]series{{"a", []float64{1, 1, 0.5}}, {"b", []float64{0, 0, 0}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := elements(t, svg.Bytes())["polyline"]; got != 2 {
@@ -59,7 +63,14 @@ func TestLines(t *testing.T) {
 }
 
 func TestAxisIsRound(t *testing.T) {
-	for _, tt := range []struct{ most, want float64 }{{1, 0.1}, {1.04, 0.2}, {0.97, 0.1}, {3.7, 0.5}, {0, 1}, {80, 10}} {
+	for _, tt := range []struct{ most, want float64 }{
+		{1, 0.1},
+		{1.04, 0.2},
+		{0.97, 0.1},
+		{3.7, 0.5},
+		{0, 1},
+		{80, 10},
+	} {
 		if got := roundStep(tt.most); got < tt.want*0.999 || got > tt.want*1.001 {
 			t.Errorf("steps of %g up to %g, want %g", got, tt.most, tt.want)
 		}

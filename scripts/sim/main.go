@@ -35,7 +35,8 @@ func main() {
 // run simulates and writes the tables. Each figure goes to progress as soon as it is known.
 func run(args []string, out, progress io.Writer) error {
 	var o options
-	parser, err := kong.New(&o, kong.Name("sim"), kong.Description("Compare the scheduler with others under simulated load."), kong.Writers(out, progress))
+	parser, err := kong.New(&o, kong.Name("sim"),
+		kong.Description("Compare the scheduler with others under simulated load."), kong.Writers(out, progress))
 	if err != nil {
 		return err
 	}
@@ -66,10 +67,11 @@ func (o *options) study() (*sim.Study, error) {
 	maker := func(m *sim.Maker) []string { return []string{m.Family, m.Name} }
 	policies, workloads := chooser{parts: o.Policies}, chooser{parts: o.Workloads}
 	s := &sim.Study{
-		Families:  sim.Families(choose(&policies, sim.Policies(), maker)),
-		Variants:  choose(&policies, sim.Variants(), maker),
-		InFlight:  choose(&policies, sim.InFlight(), maker),
-		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()), func(w *sim.Workload) []string { return []string{w.Name} }),
+		Families: sim.Families(choose(&policies, sim.Policies(), maker)),
+		Variants: choose(&policies, sim.Variants(), maker),
+		InFlight: choose(&policies, sim.InFlight(), maker),
+		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()),
+			func(w *sim.Workload) []string { return []string{w.Name} }),
 		Scenes:    choose(&workloads, sim.Scenes(), func(s *sim.Scene) []string { return []string{s.Name} }),
 		Shifts:    choose(&workloads, sim.Shifts(), func(s *sim.Shift) []string { return []string{s.Name} }),
 		Effort:    sim.Full,
@@ -80,7 +82,8 @@ func (o *options) study() (*sim.Study, error) {
 		return nil, fmt.Errorf("nothing is called %q; run it with --quick to see the names there are", part)
 	}
 	if len(s.Families) == 0 {
-		return nil, fmt.Errorf("--policies names variants only; name a policy to compare them with, such as %s", sim.Ours)
+		return nil, fmt.Errorf("--policies names variants only; name a policy to compare them with, such as %s",
+			sim.Ours)
 	}
 	if s.Families[0].Name != sim.Ours {
 		s.Shifts, s.InFlight = nil, nil // they are of no other policy

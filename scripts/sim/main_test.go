@@ -12,11 +12,17 @@ import (
 func TestSim(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	var out bytes.Buffer
-	err := run([]string{"--quick", "--span", "1s", "--policies", "weft,sfq,powers", "--workloads", "single,aggressor,clock step", "--out", dir}, &out, io.Discard)
+	err := run([]string{
+		"--quick", "--span", "1s", "--policies", "weft,sfq,powers", "--workloads",
+		"single,aggressor,clock step", "--out", dir,
+	}, &out, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## Load carried", "| SFQ |", "## Ablation", "| powers of two |", "## Overload", "## Telemetry\n"} {
+	for _, want := range []string{
+		"## Load carried", "| SFQ |", "## Ablation", "| powers of two |", "## Overload",
+		"## Telemetry\n",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -41,7 +47,8 @@ func TestWhatItDoesNotKnow(t *testing.T) {
 		"--workloads nowhere":    `nothing is called "nowhere"`,
 		"--policies powers":      "--policies names variants only",
 	} {
-		if err := run(strings.Fields(flags), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+		if err := run(strings.Fields(flags), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", flags, err, want)
 		}
 	}

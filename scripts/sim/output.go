@@ -61,7 +61,8 @@ func plots(found *sim.Findings, draw func(name string, chart func(io.Writer) err
 			shares = append(shares, series{Name: f.Name, Values: found.Curves[i][j]})
 		}
 		err = draw("load-"+workload.Name, func(w io.Writer) error {
-			return lines(w, "Share on time: "+workload.Name, "share of requests", "load, of the fluid capacity", s.Loads, shares)
+			return lines(w, "Share on time: "+workload.Name, "share of requests", "load, of the fluid capacity",
+				s.Loads, shares)
 		})
 	}
 	return err

@@ -1,8 +1,9 @@
 // Package breaker decides whether a version of a model is fit for new work, from how its requests ended.
 //
-// Each version has a circuit of its own. It is closed while the version is fit. It opens when too many of the last requests
-// failed or were slow, and new work goes elsewhere. After a pause it is half-open: a few probes are let through, and if they end
-// well it closes, else the next pause is twice as long. So a version that has recovered comes back by itself.
+// Each version has a circuit of its own. It is closed while the version is fit. It opens when too many of the last
+// requests failed or were slow, and new work goes elsewhere. After a pause it is half-open: a few probes are let
+// through, and if they end well it closes, else the next pause is twice as long. So a version that has recovered comes
+// back by itself.
 //
 // Who may not be turned away, such as running episodes, is not asked; how their requests end counts all the same.
 package breaker
@@ -21,8 +22,8 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	// Ignored says nothing about the version: overload, cancellation, a deadline, an invalid request, an input that fails while
-	// others of its batch are answered.
+	// Ignored says nothing about the version: overload, cancellation, a deadline, an invalid request, an input that
+	// fails while others of its batch are answered.
 	Ignored Outcome = iota
 	// OK is an answer, which may turn out to be Slow.
 	OK
@@ -34,7 +35,8 @@ const (
 
 // Config is what a Breaker may be told. Zero values are defaults.
 type Config struct {
-	// Window is how many of a version's last requests are judged; 0: 20. Too low: chance opens it. Too high: it opens late.
+	// Window is how many of a version's last requests are judged; 0: 20. Too low: chance opens it. Too high: it opens
+	// late.
 	Window int
 	// MinRequests is how many there must be before the circuit opens, at most Window; 0: 10, or Window if that is less.
 	MinRequests int
@@ -44,16 +46,16 @@ type Config struct {
 	Latency time.Duration
 	// LatencyRate is the part of them that was slow from which on it opens; 0: 0.5.
 	LatencyRate float64
-	// OpenFor is the first pause; 0: 5 s. It doubles each time that probes fail, and when the circuit opens again after less time
-	// closed than its last pause. Too low: more requests fail as probes. Too high: a recovered version waits.
+	// OpenFor is the first pause; 0: 5 s. It doubles each time that probes fail, and when the circuit opens again after
+	// less time closed than its last pause. Too low: more requests fail as probes. Too high: a recovered version waits.
 	OpenFor time.Duration
 	// MaxOpenFor is the longest pause; 0: 5 min, or OpenFor if that is more.
 	MaxOpenFor time.Duration
-	// Probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or OpenFor
-	// has passed; 0: 3.
+	// Probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
+	// OpenFor has passed; 0: 3.
 	Probes int
-	// OnChange is called after a circuit changed its phase, with no lock held, by whoever's call changed it; it must not block.
-	// Calls for changes at the same moment may come in another order. Nil: nobody is told.
+	// OnChange is called after a circuit changed its phase, with no lock held, by whoever's call changed it; it must
+	// not block. Calls for changes at the same moment may come in another order. Nil: nobody is told.
 	OnChange func(State)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -81,8 +83,8 @@ type versionID struct {
 	version int64
 }
 
-// Breaker has the circuits of all versions that were heard of in the last hour. It is safe for concurrent use and starts no
-// goroutine: time passes when somebody asks.
+// Breaker has the circuits of all versions that were heard of in the last hour. It is safe for concurrent use and
+// starts no goroutine: time passes when somebody asks.
 type Breaker struct {
 	config Config
 
@@ -124,7 +126,8 @@ func (b *Breaker) Done(model string, version int64, outcome Outcome, compute tim
 	b.tell(c.done(&b.config, outcome, now))
 }
 
-// add returns the circuit of a version, new unless somebody else was faster, and forgets those of which nothing was heard.
+// add returns the circuit of a version, new unless somebody else was faster, and forgets those of which nothing was
+// heard.
 func (b *Breaker) add(id versionID, now time.Time) *circuit {
 	b.adding.Lock()
 	var forgotten []State
@@ -135,7 +138,8 @@ func (b *Breaker) add(id versionID, now time.Time) *circuit {
 			if last, state := old.heard(); now.Sub(last) > forgetAfter {
 				delete(known, id)
 				if state.State != Closed {
-					state.State, state.Since, state.Until, state.Reason = Closed, now, time.Time{}, "nothing was heard of it for an hour"
+					state.State, state.Since, state.Until, state.Reason = Closed, now, time.Time{},
+						"nothing was heard of it for an hour"
 					forgotten = append(forgotten, state)
 				}
 			}

@@ -266,7 +266,8 @@ func TestStates(t *testing.T) {
 	b.outcomes(1, breaker.Fault)
 	want := []breaker.State{
 		{
-			Model: "m", Version: 1, State: breaker.Open, Since: b.now, Until: b.now.Add(5 * time.Second), Requests: 4, Errors: 2,
+			Model: "m", Version: 1, State: breaker.Open, Since: b.now, Until: b.now.Add(5 * time.Second), Requests: 4,
+			Errors: 2,
 			Reason: "2 of the last 4 requests failed",
 		},
 		{Model: "m", Version: 2, State: breaker.Closed, Since: began, Requests: 1, Errors: 1},
@@ -299,7 +300,10 @@ func TestForgetsVersionsThatAreGone(t *testing.T) {
 // TestManyAtOnce is for the race detector, and for what must hold of any order.
 func TestManyAtOnce(t *testing.T) {
 	var changes sync.Map
-	b := breaker.New(breaker.Config{OpenFor: 1, MaxOpenFor: 1, OnChange: func(s breaker.State) { changes.Store(s.State, s) }})
+	b := breaker.New(breaker.Config{
+		OpenFor: 1, MaxOpenFor: 1,
+		OnChange: func(s breaker.State) { changes.Store(s.State, s) },
+	})
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

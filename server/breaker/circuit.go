@@ -26,8 +26,8 @@ type State struct {
 	Since time.Time
 	// Until is when an open circuit begins to take probes. Zero in other phases.
 	Until time.Time
-	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they are those
-	// that opened it.
+	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they
+	// are those that opened it.
 	Requests, Errors, Slow int
 	// Reason tells in one sentence why State began. Empty for a circuit that never opened.
 	Reason string

@@ -82,7 +82,10 @@ func TestAnotherProtocol(t *testing.T) {
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	recorded := []string{"OK observation -> action value", "InvalidArgument", "InvalidArgument", "NotFound", "InvalidArgument"}
+	recorded := []string{
+		"OK observation -> action value", "InvalidArgument", "InvalidArgument", "NotFound",
+		"InvalidArgument",
+	}
 	if diff := cmp.Diff(recorded, hears.recorded); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}

@@ -42,10 +42,13 @@ func (unsendable) Encode(*predict.Result) error {
 	return &status.AnswerTooLargeError{Bytes: 2, Limit: 1, Remedy: "ask for less"}
 }
 
-// TestHowRequestsEnd: whatever ends a request, it is counted once, recorded if it was let in, told to a rollout if it came to a version,
-// and logged if its caller is not told all; and it leaves the server.
+// TestHowRequestsEnd: whatever ends a request, it is counted once, recorded if it was let in, told to a rollout if it
+// came to a version, and logged if its caller is not told all; and it leaves the server.
 func TestHowRequestsEnd(t *testing.T) {
-	whole := &jsonLine{Inputs: map[string]jsonTensor{"observation": {Shape: tensor.Shape{1, 4}, Values: make([]float32, 4)}}}
+	whole := &jsonLine{Inputs: map[string]jsonTensor{"observation": {
+		Shape:  tensor.Shape{1, 4},
+		Values: make([]float32, 4),
+	}}}
 	secret := &catalog.ModelError{Model: "policy", Version: 2, Err: errors.New("cannot open /tmp/secret/core.1")}
 	for name, c := range map[string]struct {
 		change   func(*predict.Request)
@@ -57,15 +60,23 @@ func TestHowRequestsEnd(t *testing.T) {
 		logged   string // "": nothing is
 		busy     bool   // the episode goes on
 	}{
-		"answered": {code: "OK", version: 2, compared: []string{"policy/2 begun", "policy/2 OK"}, recorded: true, busy: true},
+		"answered": {
+			code: "OK", version: 2, compared: []string{"policy/2 begun", "policy/2 OK"}, recorded: true,
+			busy: true,
+		},
 		"the last of its episode": {
 			change: func(r *predict.Request) { r.EndOfEpisode = true },
 			code:   "OK", version: 2, compared: []string{"policy/2 begun", "policy/2 OK"}, recorded: true,
 		},
 		"refused at the gate": {run: errFull, code: "ResourceExhausted"},
 		"a message with a fault": {
-			change: func(r *predict.Request) { r.Fault = &tensor.FieldError{Field: "priority", Want: "one", Got: "another"} },
-			code:   "InvalidArgument", recorded: true,
+			change: func(r *predict.Request) {
+				r.Fault = &tensor.FieldError{
+					Field: "priority", Want: "one",
+					Got: "another",
+				}
+			},
+			code: "InvalidArgument", recorded: true,
 		},
 		"a name that is too long": {
 			change: func(r *predict.Request) { r.ID = strings.Repeat("x", predict.MaxIDBytes+1) },
@@ -77,18 +88,22 @@ func TestHowRequestsEnd(t *testing.T) {
 		},
 		"inputs that do not fit": {
 			change: func(r *predict.Request) { r.Codec, r.Inputs = &jsonLine{}, 0 },
-			code:   "InvalidArgument", version: 2, compared: []string{"policy/2 begun", "policy/2 InvalidArgument"}, recorded: true, busy: true,
+			code:   "InvalidArgument", version: 2, compared: []string{"policy/2 begun", "policy/2 InvalidArgument"},
+			recorded: true, busy: true,
 		},
 		"the model fails": {
-			run: secret, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"}, recorded: true,
-			logged: "/tmp/secret/core.1", busy: true,
+			run: secret, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"},
+			recorded: true,
+			logged:   "/tmp/secret/core.1", busy: true,
 		},
 		"a panic": {
-			run: errPanics, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"}, recorded: true,
-			logged: "panic in a request handler", busy: true,
+			run: errPanics, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"},
+			recorded: true,
+			logged:   "panic in a request handler", busy: true,
 		},
 		"superseded": {
-			run: predict.ErrSuperseded, code: "Aborted", version: 2, compared: []string{"policy/2 begun"}, recorded: true, busy: true,
+			run: predict.ErrSuperseded, code: "Aborted", version: 2, compared: []string{"policy/2 begun"},
+			recorded: true, busy: true,
 		},
 		"expired": {
 			run: sharedsched.ErrExpired, code: "DeadlineExceeded", version: 2,
@@ -96,7 +111,8 @@ func TestHowRequestsEnd(t *testing.T) {
 		},
 		"an answer that cannot be sent": {
 			change: func(r *predict.Request) { r.Codec = unsendable{whole} },
-			code:   "ResourceExhausted", version: 2, compared: []string{"policy/2 begun", "policy/2 ResourceExhausted"}, recorded: true, busy: true,
+			code:   "ResourceExhausted", version: 2, compared: []string{"policy/2 begun", "policy/2 ResourceExhausted"},
+			recorded: true, busy: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,10 @@ func (l *jsonLine) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 		return tensor.Tensor{}, err
 	}
 	if int64(len(in.Values)) != count || input.DType != tensor.Float32 {
-		return tensor.Tensor{}, &tensor.FieldError{Field: "values", Want: "as many numbers as the shape says", Got: "others"}
+		return tensor.Tensor{}, &tensor.FieldError{
+			Field: "values", Want: "as many numbers as the shape says",
+			Got: "others",
+		}
 	}
 	t := tensor.Tensor{DType: input.DType, Shape: in.Shape}
 	for _, v := range in.Values {

@@ -26,7 +26,10 @@ import (
 func TestModelErrors(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	h.Run = func(context.Context, *catalog.Call) error {
-		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 5, MaxQueue: 5, RetryAfter: 30 * time.Millisecond}
+		return &sharedsched.Refusal{
+			Reason: sharedsched.RefusedQueueFull, Queued: 5, MaxQueue: 5,
+			RetryAfter: 30 * time.Millisecond,
+		}
 	}
 	var trailer metadata.MD
 	_, err := h.Predictions.Predict(t.Context(), servertest.Observation(""), grpc.Trailer(&trailer))
@@ -48,7 +51,10 @@ func TestVersionTakesOver(t *testing.T) {
 		if call.Version.Number != 5 {
 			next := servertest.PolicySnapshot()
 			next.Revision = 2
-			next.Model("policy").Versions = []*catalog.Version{servertest.PolicyVersion(2, catalog.Unloading), servertest.PolicyVersion(5, catalog.Ready)}
+			next.Model("policy").Versions = []*catalog.Version{
+				servertest.PolicyVersion(2, catalog.Unloading),
+				servertest.PolicyVersion(5, catalog.Ready),
+			}
 			h.Current.Store(next)
 			return catalog.ErrNotReady
 		}

@@ -31,7 +31,8 @@ type listener struct {
 func (l *listener) Observe(model string, version int64, e rollout.Ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = append(l.heard, fmt.Sprintf("%s %d %s fault %v overload %v %v", model, version, e.Code, e.Fault, e.Overload, e.Compute))
+	l.heard = append(l.heard,
+		fmt.Sprintf("%s %d %s fault %v overload %v %v", model, version, e.Code, e.Fault, e.Overload, e.Compute))
 }
 
 func (l *listener) Begun(model string, version int64, at time.Time) {
@@ -59,16 +60,32 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	}{
 		{nil, nil, []string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"}},
 		{nil, nil, []string{"policy 2 OK fault false overload false 2ms"}},
-		{&catalog.ModelError{Model: "policy", Version: 2, Err: broken}, nil, []string{"policy 2 Internal fault true overload false 0s"}},
-		{&catalog.ModelError{Model: "policy", Version: 2, Err: broken, Mates: 3}, nil, []string{"policy 2 Internal fault false overload false 0s"}},
-		{&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}, nil, []string{"policy 2 ResourceExhausted fault false overload true 0s"}},
+		{
+			&catalog.ModelError{Model: "policy", Version: 2, Err: broken}, nil,
+			[]string{"policy 2 Internal fault true overload false 0s"},
+		},
+		{
+			&catalog.ModelError{Model: "policy", Version: 2, Err: broken, Mates: 3}, nil,
+			[]string{"policy 2 Internal fault false overload false 0s"},
+		},
+		{
+			&sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}, nil,
+			[]string{"policy 2 ResourceExhausted fault false overload true 0s"},
+		},
 		{sharedsched.ErrExpired, nil, []string{"policy 2 DeadlineExceeded fault false overload true 0s"}},
 		{catalog.ErrDeviceLost, nil, []string{"policy 2 Unavailable fault false overload true 0s"}},
 		{context.Canceled, nil, []string{"policy 2 Canceled fault false overload false 0s"}},
-		{nil, func(q *weftv1.PredictRequest) { q.Inputs = nil }, []string{"policy 2 InvalidArgument fault false overload false 0s"}},
+		{
+			nil, func(q *weftv1.PredictRequest) { q.Inputs = nil },
+			[]string{"policy 2 InvalidArgument fault false overload false 0s"},
+		},
 		{predict.ErrSuperseded, nil, nil},                                        // nobody waits for it any more
 		{nil, func(q *weftv1.PredictRequest) { q.Model.Name = "nonesuch" }, nil}, // it came to no version
-		{nil, func(q *weftv1.PredictRequest) { q.EpisodeId = "other" }, []string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"}}, // another
+		// another
+		{
+			nil, func(q *weftv1.PredictRequest) { q.EpisodeId = "other" },
+			[]string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"},
+		},
 	} {
 		q := servertest.Observation("r")
 		q.EpisodeId = "e"

@@ -22,8 +22,8 @@ import (
 
 var errModel = errors.New("the model is broken")
 
-// TestBreakerTurnsNewEpisodesAway has version 2 fail: requests of new episodes go to version 1, and say so. A version that is merely
-// overloaded, or fails on inputs of which others of the batch were answered, keeps its requests.
+// TestBreakerTurnsNewEpisodesAway has version 2 fail: requests of new episodes go to version 1, and say so. A version
+// that is merely overloaded, or fails on inputs of which others of the batch were answered, keeps its requests.
 func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -35,7 +35,10 @@ func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := servertest.New(t, server.Config{}, transport.Config{})
-			h.Divide(&catalog.Traffic{Revision: 1, Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 0.001}, {Name: "b", Version: 2, Weight: 1000}}})
+			h.Divide(&catalog.Traffic{
+				Revision: 1,
+				Split:    []catalog.Slot{{Name: "a", Version: 1, Weight: 0.001}, {Name: "b", Version: 2, Weight: 1000}},
+			})
 			h.Run = func(ctx context.Context, call *catalog.Call) error {
 				if call.Version.Number == 2 {
 					return c.err
@@ -54,7 +57,8 @@ func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || answer.GetModel().GetVersion() != 1 || answer.GetExecution().GetFailedOverFrom() != 2 || answer.GetExecution().GetSlot() != "a" {
+			if err != nil || answer.GetModel().GetVersion() != 1 || answer.GetExecution().GetFailedOverFrom() != 2 ||
+				answer.GetExecution().GetSlot() != "a" {
 				t.Errorf("answer %v, %v; want version 1 in slot a instead of version 2", answer, err)
 			}
 			if states := h.Breakers(); len(states) != 2 || states[1].Version != 2 || states[1].State != breaker.Open {
@@ -78,20 +82,30 @@ func (o *offers) Offer(offer shadow.Offer) {
 
 func (o *offers) Summaries(model string) []shadow.Summary {
 	return []shadow.Summary{{
-		Model: model, PrimaryVersion: 1, ShadowVersion: 2, Offered: 20, Done: 9, Dropped: 7, Failed: 3, Pending: 1, Agreed: 8,
-		PrimaryComputeP50: time.Millisecond, PrimaryComputeP99: 2 * time.Millisecond, ShadowComputeP50: 3 * time.Millisecond, ShadowComputeP99: 4 * time.Millisecond,
-		Outputs:  []shadow.OutputSummary{{Name: "action", MaxAbsolute: 5, MaxRelative: 6, MinCosine: 0.5, MeanCosine: 0.75, Cosines: 9, ArgmaxAgreement: 0.25, Rows: 9, Agreed: 10, Mismatched: 11}},
+		Model: model, PrimaryVersion: 1, ShadowVersion: 2, Offered: 20, Done: 9, Dropped: 7, Failed: 3, Pending: 1,
+		Agreed:            8,
+		PrimaryComputeP50: time.Millisecond, PrimaryComputeP99: 2 * time.Millisecond,
+		ShadowComputeP50: 3 * time.Millisecond, ShadowComputeP99: 4 * time.Millisecond,
+		Outputs: []shadow.OutputSummary{{
+			Name: "action", MaxAbsolute: 5, MaxRelative: 6, MinCosine: 0.5,
+			MeanCosine: 0.75, Cosines: 9, ArgmaxAgreement: 0.25, Rows: 9, Agreed: 10, Mismatched: 11,
+		}},
 		Failures: []string{"no such input"},
 	}}
 }
 
-// TestAnsweredRequestsAreShown offers what was answered to the shadows that are ready, and nothing else; and how they compare is told.
+// TestAnsweredRequestsAreShown offers what was answered to the shadows that are ready, and nothing else; and how they
+// compare is told.
 func TestAnsweredRequestsAreShown(t *testing.T) {
 	var o offers
 	h := servertest.New(t, server.Config{Shadows: &o}, transport.Config{})
 	h.Divide(&catalog.Traffic{
 		Revision: 1, Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 1}},
-		Shadow: []catalog.Shadow{{Version: 2, Sample: 1, Tolerance: 0.5, Tolerances: map[string]float64{"value": 0.25}}, {Version: 3, Sample: 1}}, // 3 is loading
+		// 3 is loading
+		Shadow: []catalog.Shadow{
+			{Version: 2, Sample: 1, Tolerance: 0.5, Tolerances: map[string]float64{"value": 0.25}},
+			{Version: 3, Sample: 1},
+		},
 	})
 	if _, err := h.Ask(t, "e"); err != nil {
 		t.Fatal(err)
@@ -113,7 +127,9 @@ func TestAnsweredRequestsAreShown(t *testing.T) {
 		t.Fatalf("%d offers, want 1", len(o.all))
 	}
 	got := o.all[0]
-	if len(got.Shadows) != 1 || got.Shadows[0].Version.Number != 2 || got.Shadows[0].Shadow.ToleranceOf("action") != 0.5 || got.Shadows[0].Shadow.ToleranceOf("value") != 0.25 || got.Episode != "e" || got.RequestID != "first of e" || got.Slot != "a" || len(got.Primary.Results) != 2 {
+	if len(got.Shadows) != 1 || got.Shadows[0].Version.Number != 2 ||
+		got.Shadows[0].Shadow.ToleranceOf("action") != 0.5 || got.Shadows[0].Shadow.ToleranceOf("value") != 0.25 ||
+		got.Episode != "e" || got.RequestID != "first of e" || got.Slot != "a" || len(got.Primary.Results) != 2 {
 		t.Errorf("offer %+v", got)
 	}
 	summary, err := h.Catalog.GetShadowSummary(t.Context(), &weftv1.GetShadowSummaryRequest{Model: "policy"})
@@ -121,10 +137,12 @@ func TestAnsweredRequestsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &weftv1.ShadowSummary{
-		Model: "policy", PrimaryVersion: 1, ShadowVersion: 2, Offered: 20, Done: 9, Dropped: 7, Failed: 3, Pending: 1, Agreed: 8,
+		Model: "policy", PrimaryVersion: 1, ShadowVersion: 2, Offered: 20, Done: 9, Dropped: 7, Failed: 3, Pending: 1,
+		Agreed:              8,
 		PrimaryComputeMsP50: 1, PrimaryComputeMsP99: 2, ShadowComputeMsP50: 3, ShadowComputeMsP99: 4,
 		Outputs: []*weftv1.ShadowOutput{{
-			Name: "action", MaxAbsolute: 5, MaxRelative: 6, MinCosine: new(0.5), MeanCosine: new(0.75), ArgmaxAgreement: 0.25, Agreed: 10, Mismatched: 11,
+			Name: "action", MaxAbsolute: 5, MaxRelative: 6, MinCosine: new(0.5), MeanCosine: new(0.75),
+			ArgmaxAgreement: 0.25, Agreed: 10, Mismatched: 11,
 		}},
 		Failures: []string{"no such input"},
 	}

@@ -44,14 +44,16 @@ func checkLatency(g Gate, e Evidence) GateCheck {
 		return len(r.Compute) > 0 && (r.Earlier || int64(len(r.Compute)) >= min(g.MinRequests, sampleSize))
 	}
 	if !enough(b) || !enough(c) {
-		check.Reason = fmt.Sprintf("compute time measured of %d requests of the candidate and %d of the baseline, %d of each needed",
+		check.Reason = fmt.Sprintf(
+			"compute time measured of %d requests of the candidate and %d of the baseline, %d of each needed",
 			len(c.Compute), len(b.Compute), min(g.MinRequests, sampleSize))
 		return check
 	}
 	_, baseline, baselineHigh := p95(b.Compute)
 	candidateLow, candidate, _ := p95(c.Compute)
 	ratio := float64(candidate) / float64(max(baseline, 1))
-	check.Reason = fmt.Sprintf("the candidate's p95 of compute time is %v, the baseline's %v: a ratio of %s against a limit of %s",
+	check.Reason = fmt.Sprintf(
+		"the candidate's p95 of compute time is %v, the baseline's %v: a ratio of %s against a limit of %s",
 		candidate.Round(time.Microsecond), baseline.Round(time.Microsecond), number(ratio), number(g.MaxLatencyRatio))
 	if b.Earlier {
 		check.Reason += " (the baseline's is of an earlier stage)"
@@ -93,9 +95,11 @@ func checkEpisodes(g Gate, e Evidence) GateCheck {
 	b, n := episodes(e.Strata)
 	c := GateCheck{Name: "episodes", Verdict: Promote}
 	waitB, waitN := e.BaselineEpisodes.Waiting, e.CandidateEpisodes.Waiting
-	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, ", g.Outcome, n+waitN, b+waitB)
+	c.Reason = fmt.Sprintf("%q reported of %d episodes of the candidate and %d of the baseline, ", g.Outcome, n+waitN,
+		b+waitB)
 	if waitB+waitN > 0 {
-		c.Reason += fmt.Sprintf("of which %d and %d count and the others wait for episodes that began before them (%d and %d are unfinished), %v at most; ",
+		c.Reason += fmt.Sprintf("of which %d and %d count and the others wait for episodes that began before them (%d "+
+			"and %d are unfinished), %v at most; ",
 			n, b, e.CandidateEpisodes.Unfinished, e.BaselineEpisodes.Unfinished, longest)
 	}
 	c.Reason += fmt.Sprintf("%d of each needed", g.MinEpisodes)
@@ -109,12 +113,14 @@ func checkEpisodes(g Gate, e Evidence) GateCheck {
 func checkLost(g Gate, e Evidence) GateCheck {
 	b, n := e.BaselineEpisodes, e.CandidateEpisodes
 	c := GateCheck{Name: "lost", Verdict: Promote}
-	c.Reason = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing heard of them for half a minute and no %q reported; %d and %d are unfinished",
+	c.Reason = fmt.Sprintf("%d of %d episodes of the candidate and %d of %d of the baseline were lost, with nothing "+
+		"heard of them for half a minute and no %q reported; %d and %d are unfinished",
 		n.Lost, n.Begun, b.Lost, b.Begun, g.Outcome, n.Unfinished, b.Unfinished)
 	if min(b.Begun, n.Begun) == 0 {
 		return c
 	}
-	c.Reason += fmt.Sprintf("; a part of %s against %s, and %s more is allowed", part(n.Lost, n.Begun), part(b.Lost, b.Begun), number(g.MaxLostIncrease))
+	c.Reason += fmt.Sprintf("; a part of %s against %s, and %s more is allowed", part(n.Lost, n.Begun),
+		part(b.Lost, b.Begun), number(g.MaxLostIncrease))
 	switch exceed(e.Lost, n.Lost, g.MaxLostIncrease, g.Alpha) {
 	case surely:
 		c.Verdict = Rollback
@@ -128,7 +134,8 @@ func checkLost(g Gate, e Evidence) GateCheck {
 	return c
 }
 
-// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely more than it worse.
+// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely more
+// than it worse.
 func checkOutcome(g Gate, e Evidence) GateCheck {
 	c := GateCheck{Name: "outcome", Verdict: Hold}
 	if b, n := episodes(e.Strata); min(b, n) < g.MinEpisodes {
@@ -155,7 +162,8 @@ func checkOutcome(g Gate, e Evidence) GateCheck {
 	if g.LowerIsBetter {
 		direction = "less"
 	}
-	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s between %+.4g and %+.4g, where %s is better and the margin is %s",
+	c.Reason = fmt.Sprintf("the candidate's mean of %q differs by %+.4g from the baseline's, with confidence %s "+
+		"between %+.4g and %+.4g, where %s is better and the margin is %s",
 		g.Outcome, estimate, number(1-g.Alpha), estimate-radius, estimate+radius, direction, number(g.Margin))
 	return c
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// sampleSize is how many compute times are kept of one version and stage. Of 1,000, three standard errors of the p95's rank
-// reach from p92.9 to p97.1.
+// sampleSize is how many compute times are kept of one version and stage. Of 1,000, three standard errors of the p95's
+// rank reach from p92.9 to p97.1.
 const sampleSize = 1000
 
 // counter counts the requests of one version during one stage.

@@ -50,7 +50,8 @@ func wide() world {
 	}}
 }
 
-// stage is a part of a simulated rollout: the candidate's share of the episodes, how many there are, and the mean of both versions then.
+// stage is a part of a simulated rollout: the candidate's share of the episodes, how many there are, and the mean of
+// both versions then.
 type stage struct {
 	share    float64
 	episodes int
@@ -69,9 +70,12 @@ func verdict(strata []Stratum, g Gate) Verdict {
 	return Hold
 }
 
-// simulate asks judge after every episode, as soon as there are enough of each version, and returns whether it ever said
-// Promote and ever said Rollback, and after how many episodes of the candidate it first said either (0: never). A Promote also ends the stage.
-func simulate(r *rand.Rand, w world, g Gate, stages []stage, judge func([]Stratum, Gate) Verdict) (promoted, rolledBack bool, first int64) {
+// simulate asks judge after every episode, as soon as there are enough of each version, and returns whether it ever
+// said Promote and ever said Rollback, and after how many episodes of the candidate it first said either (0: never). A
+// Promote also ends the stage.
+func simulate(r *rand.Rand, w world, g Gate, stages []stage,
+	judge func([]Stratum, Gate) Verdict,
+) (promoted, rolledBack bool, first int64) {
 	var strata []Stratum
 	for _, stage := range stages {
 		strata = append(strata, Stratum{})
@@ -127,8 +131,8 @@ func falseVerdicts(w world, g Gate, stages []stage, judge func([]Stratum, Gate) 
 	return promote, rollback
 }
 
-// TestDifferenceCalibration: with a look after every episode, a verdict that is not true comes in at most alpha of the rollouts. The
-// hardest truth is that of the margin itself, where either verdict is wrong.
+// TestDifferenceCalibration: with a look after every episode, a verdict that is not true comes in at most alpha of the
+// rollouts. The hardest truth is that of the margin itself, where either verdict is wrong.
 func TestDifferenceCalibration(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -155,7 +159,8 @@ func TestDifferenceCalibration(t *testing.T) {
 				alphas = alphas[:1] // It takes long.
 			}
 			for _, alpha := range alphas {
-				promote, rollback := falseVerdicts(c.w, Gate{MinEpisodes: 20, Margin: c.margin, Alpha: alpha}, c.stages, verdict)
+				promote, rollback := falseVerdicts(c.w, Gate{MinEpisodes: 20, Margin: c.margin, Alpha: alpha}, c.stages,
+					verdict)
 				t.Logf("alpha %v: PROMOTE %.3f, ROLLBACK %.3f", alpha, promote, rollback)
 				if promote > limit(alpha) || rollback > limit(alpha) {
 					t.Errorf("alpha %v: PROMOTE in %.3f, ROLLBACK in %.3f of %d rollouts; expected at most %.3f",
@@ -166,27 +171,29 @@ func TestDifferenceCalibration(t *testing.T) {
 	}
 }
 
-// TestDifferenceOneSided: a candidate that is truly worse is promoted with margin 0 in at most alpha of the rollouts, and one that is less
-// than the margin worse is rolled back in at most alpha.
+// TestDifferenceOneSided: a candidate that is truly worse is promoted with margin 0 in at most alpha of the rollouts,
+// and one that is less than the margin worse is rolled back in at most alpha.
 func TestDifferenceOneSided(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine, and minutes under the race detector")
 	}
 	const alpha = 0.05
 	for _, shift := range []float64{-0.02, -0.1, -0.3} {
-		if promote, _ := falseVerdicts(normal(shift), Gate{MinEpisodes: 20, Alpha: alpha}, staged, verdict); promote > limit(alpha) {
+		if promote, _ := falseVerdicts(normal(shift), Gate{MinEpisodes: 20, Alpha: alpha}, staged,
+			verdict); promote > limit(alpha) {
 			t.Errorf("worse by %v: promoted in %.3f of %d rollouts", -shift, promote, simulated)
 		} else {
 			t.Logf("worse by %v: promoted in %.3f", -shift, promote)
 		}
 	}
-	if _, rollback := falseVerdicts(normal(-0.1), Gate{MinEpisodes: 20, Margin: 0.2, Alpha: alpha}, staged, verdict); rollback > limit(alpha) {
+	if _, rollback := falseVerdicts(normal(-0.1), Gate{MinEpisodes: 20, Margin: 0.2, Alpha: alpha}, staged,
+		verdict); rollback > limit(alpha) {
 		t.Errorf("worse by half of the margin: rolled back in %.3f of %d rollouts", rollback, simulated)
 	}
 }
 
-// TestSimulationFindsFaults shows that the calibration would see a test that must not be looked at again and again, and one that
-// adds up episodes over splits.
+// TestSimulationFindsFaults shows that the calibration would see a test that must not be looked at again and again, and
+// one that adds up episodes over splits.
 func TestSimulationFindsFaults(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine, and minutes under the race detector")
@@ -204,7 +211,8 @@ func TestSimulationFindsFaults(t *testing.T) {
 		}
 		return Hold
 	}
-	if promote, rollback := falseVerdicts(normal(0), g, half, once); promote < 2*limit(g.Alpha) || rollback < 2*limit(g.Alpha) {
+	if promote, rollback := falseVerdicts(normal(0), g, half, once); promote < 2*limit(g.Alpha) ||
+		rollback < 2*limit(g.Alpha) {
 		t.Errorf("a z-test with peeking: PROMOTE %.3f, ROLLBACK %.3f; expected far too many", promote, rollback)
 	}
 	pooled := func(strata []Stratum, g Gate) Verdict {
@@ -216,7 +224,8 @@ func TestSimulationFindsFaults(t *testing.T) {
 		return verdict([]Stratum{all}, g)
 	}
 	if promote, rollback := falseVerdicts(normal(0), g, staged, pooled); promote+rollback < 0.5 {
-		t.Errorf("adding up over splits while the level moves: PROMOTE %.3f, ROLLBACK %.3f; expected far too many", promote, rollback)
+		t.Errorf("adding up over splits while the level moves: PROMOTE %.3f, ROLLBACK %.3f; expected far too many",
+			promote, rollback)
 	}
 }
 
@@ -260,7 +269,8 @@ func TestDifferencePower(t *testing.T) {
 				taken = append(taken, first)
 			}
 		}
-		t.Logf("%s: found in %d of %d, wrong in %d, after %v episodes of the candidate in the mean", c.name, right, simulated, wrong, mean(taken))
+		t.Logf("%s: found in %d of %d, wrong in %d, after %v episodes of the candidate in the mean", c.name, right,
+			simulated, wrong, mean(taken))
 		if right < simulated*98/100 || wrong > simulated/100 {
 			t.Errorf("%s: found in %d of %d rollouts, wrong in %d", c.name, right, simulated, wrong)
 		}

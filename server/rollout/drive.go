@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Start begins a rollout with its first stage; by is who wants it. Errors: *PlanError, *UnknownError, *NotReadyError, ErrRunning, or
-// that of Traffic.Decide.
+// Start begins a rollout with its first stage; by is who wants it. Errors: *PlanError, *UnknownError, *NotReadyError,
+// ErrRunning, or that of Traffic.Decide.
 func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	p = p.withDefaults()
 	if err := p.Check(); err != nil {
@@ -17,7 +17,8 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
 	if old := m.runs[p.Model]; old != nil && old.State == Running {
-		return Rollout{}, fmt.Errorf("model %q: %w, of version %d: abort it first", p.Model, ErrRunning, old.CandidateVersion)
+		return Rollout{}, fmt.Errorf("model %q: %w, of version %d: abort it first", p.Model, ErrRunning,
+			old.CandidateVersion)
 	}
 	known := m.traffic.Snapshot().Model(p.Model)
 	if known == nil {
@@ -69,8 +70,8 @@ func (m *Manager) reserve(r *run) {
 	}
 }
 
-// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by is who wants it. If the rollout
-// turns out to have ended the error is ErrEnded and the Rollout says why.
+// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by is who
+// wants it. If the rollout turns out to have ended the error is ErrEnded and the Rollout says why.
 func (m *Manager) Advance(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// What holds up the outcomes of episodes that began later: episodes that are unfinished. Too few of them, or too old ones, hold up nothing.
+// What holds up the outcomes of episodes that began later: episodes that are unfinished. Too few of them, or too old
+// ones, hold up nothing.
 const (
-	// maxUnfinished is the part of a version's episodes, of those that began before an outcome's, that may be unfinished when it counts.
+	// maxUnfinished is the part of a version's episodes, of those that began before an outcome's, that may be
+	// unfinished when it counts.
 	maxUnfinished = 0.05
 	// longest is how long after its beginning an unfinished episode holds up others.
 	longest = 10 * time.Minute
@@ -57,7 +59,8 @@ func (r *run) look(unfinished map[int64][]time.Time, now time.Time) {
 	r.settle(holding)
 }
 
-// settle counts the outcomes of the episodes that began before the last moment before which few enough of either version's are in holding.
+// settle counts the outcomes of the episodes that began before the last moment before which few enough of either
+// version's are in holding.
 func (r *run) settle(holding [2][]time.Time) {
 	finished := [2]int64{}
 	for _, s := range r.strata {
@@ -72,7 +75,8 @@ func (r *run) settle(holding [2][]time.Time) {
 	}
 	slices.SortStableFunc(r.waiting, func(a, b waiting) int { return a.sample.began.Compare(b.sample.began) })
 	few := func(side int, until time.Time) bool {
-		unfinished, _ := slices.BinarySearchFunc(holding[side], until.Add(1), time.Time.Compare) // those that began then are among them
+		// those that began then are among them
+		unfinished, _ := slices.BinarySearchFunc(holding[side], until.Add(1), time.Time.Compare)
 		return float64(unfinished) <= maxUnfinished*float64(int64(unfinished)+finished[side])
 	}
 	n := len(r.waiting)

@@ -103,7 +103,8 @@ func TestUnfinishedEpisodesHoldNoStage(t *testing.T) {
 		if got := named(r.Report, "episodes").Reason; got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
-		if got, want := r.Report.CandidateEpisodes, (Episodes{Begun: 11, Reported: 10, Waiting: 10, Unfinished: 1}); got != want {
+		if got, want := r.Report.CandidateEpisodes,
+			(Episodes{Begun: 11, Reported: 10, Waiting: 10, Unfinished: 1}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		play(20, 300)
@@ -166,8 +167,8 @@ func evidenceOf(f *fleet) Evidence {
 	return f.runs["m"].evidence(0, 0)
 }
 
-// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. What is told of episodes adds up
-// at every look, and a candidate that wrecks robots is not promoted.
+// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. What is told
+// of episodes adds up at every look, and a candidate that wrecks robots is not promoted.
 func TestCrashesAreJudged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -254,8 +255,8 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 	return Running
 }
 
-// TestEpisodesAreToldApart: one that is reported twice, one that is begun again under its name, one of a version that is neither, and one
-// that nobody saw begin.
+// TestEpisodesAreToldApart: one that is reported twice, one that is begun again under its name, one of a version that
+// is neither, and one that nobody saw begin.
 func TestEpisodesAreToldApart(t *testing.T) {
 	withFleet(t, func(t *testing.T, f *fleet) {
 		f.ask("before", 2)

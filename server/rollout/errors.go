@@ -46,7 +46,8 @@ type NotReadyError struct {
 }
 
 func (e *NotReadyError) Error() string {
-	s := fmt.Sprintf("model %q version %d is %v, not ready: a rollout needs both versions ready", e.Model, e.Version, e.State)
+	s := fmt.Sprintf("model %q version %d is %v, not ready: a rollout needs both versions ready", e.Model, e.Version,
+		e.State)
 	if e.Cause != "" {
 		s += ": " + e.Cause
 	}

@@ -6,9 +6,11 @@ import "time"
 type Evidence struct {
 	// Baseline and Candidate are about requests, since the stage began.
 	Baseline, Candidate Requests
-	// Agreed of Shadowed answers of the candidate agreed with those of the version that answered, since the rollout began.
+	// Agreed of Shadowed answers of the candidate agreed with those of the version that answered, since the rollout
+	// began.
 	Agreed, Shadowed int64
-	// Apart says why the two versions' requests did not come under the same load, "" if they did. Overload is then no proof against the candidate.
+	// Apart says why the two versions' requests did not come under the same load, "" if they did. Overload is then no
+	// proof against the candidate.
 	Apart string
 	// Strata are the outcomes, since the rollout began.
 	Strata []Stratum
@@ -34,9 +36,9 @@ type Requests struct {
 	Earlier bool
 }
 
-// Stratum is the outcomes of episodes that were divided between the versions by one and the same split. Versions are only compared
-// inside a stratum: where the outcomes drift with time while the split moves, adding up all episodes would blame or praise the
-// candidate for the time of day at which it got most of its own.
+// Stratum is the outcomes of episodes that were divided between the versions by one and the same split. Versions are
+// only compared inside a stratum: where the outcomes drift with time while the split moves, adding up all episodes
+// would blame or praise the candidate for the time of day at which it got most of its own.
 type Stratum struct {
 	Baseline, Candidate Moments
 }

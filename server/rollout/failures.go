@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkFailures compares how many requests were not answered, whatever the code, except for faults of the model, which have a limit of
-// their own. What makes requests of both versions fail alike is not held against the candidate.
+// checkFailures compares how many requests were not answered, whatever the code, except for faults of the model, which
+// have a limit of their own. What makes requests of both versions fail alike is not held against the candidate.
 func checkFailures(g Gate, e Evidence) GateCheck {
 	b, n := e.Baseline, e.Candidate
 	c := GateCheck{Name: "failures", Verdict: Promote}
@@ -16,8 +16,10 @@ func checkFailures(g Gate, e Evidence) GateCheck {
 		c.Verdict, c.Reason = Hold, fmt.Sprintf("no request of the candidate in this stage, %d needed", g.MinRequests)
 		return c
 	}
-	c.Reason = fmt.Sprintf("%d of %d requests of the candidate failed without a fault of the model%s, %d of %d of the baseline%s: a part of %s against %s, and %s more is allowed",
-		n.Failed, n.Asked, codeList(n.Codes), b.Failed, b.Asked, codeList(b.Codes), part(n.Failed, n.Asked), part(b.Failed, b.Asked), number(g.MaxFailureIncrease))
+	c.Reason = fmt.Sprintf("%d of %d requests of the candidate failed without a fault of the model%s, %d of %d of the "+
+		"baseline%s: a part of %s against %s, and %s more is allowed",
+		n.Failed, n.Asked, codeList(n.Codes), b.Failed, b.Asked, codeList(b.Codes), part(n.Failed, n.Asked),
+		part(b.Failed, b.Asked), number(g.MaxFailureIncrease))
 	more := exceeds(b.Failed, b.Asked, n.Failed, n.Asked, g.MaxFailureIncrease, g.Alpha)
 	switch {
 	case n.Asked < g.MinRequests:
@@ -26,7 +28,8 @@ func checkFailures(g Gate, e Evidence) GateCheck {
 	case n.Failed > 0 && b.Asked == 0:
 		c.Verdict = Hold
 		c.Reason += "; there is no request of the baseline to compare with"
-	case more == surely && e.Apart != "" && exceeds(b.Failed-b.Overload, b.Asked, n.Failed-n.Overload, n.Asked, g.MaxFailureIncrease, g.Alpha) != surely:
+	case more == surely && e.Apart != "" &&
+		exceeds(b.Failed-b.Overload, b.Asked, n.Failed-n.Overload, n.Asked, g.MaxFailureIncrease, g.Alpha) != surely:
 		c.Verdict = Hold
 		c.Reason += fmt.Sprintf("; %d of them are overload, which need not be the candidate's: %s", n.Overload, e.Apart)
 	case more == surely:
@@ -47,13 +50,15 @@ const (
 	surely
 )
 
-// exceeds reports whether the candidate's part of hits exceeds the baseline's by more than margin. However often it is asked while the tries
-// grow, it is wrong in saying surely with about alpha: see difference. Without any try of the baseline it says no.
+// exceeds reports whether the candidate's part of hits exceeds the baseline's by more than margin. However often it is
+// asked while the tries grow, it is wrong in saying surely with about alpha: see difference. Without any try of the
+// baseline it says no.
 func exceeds(baselineHits, baselineTries, hits, tries int64, margin, alpha float64) excess {
 	if hits == 0 || baselineTries == 0 {
 		return no
 	}
-	return exceed([]Stratum{{Baseline: share(baselineHits, baselineTries), Candidate: share(hits, tries)}}, hits, margin, alpha)
+	return exceed([]Stratum{{Baseline: share(baselineHits, baselineTries), Candidate: share(hits, tries)}}, hits,
+		margin, alpha)
 }
 
 // exceed is exceeds for hits that were counted in strata, as ones among zeros.

@@ -12,8 +12,9 @@ import (
 	"github.com/weftserve/weft/internal/race"
 )
 
-// TestExceedsCalibration: with a truth at the margin itself, and a look after every few requests, it is sure of an excess in at most alpha of the
-// runs. Both versions fail ever more or less often meanwhile, as they do when a server is overloaded now and then.
+// TestExceedsCalibration: with a truth at the margin itself, and a look after every few requests, it is sure of an
+// excess in at most alpha of the runs. Both versions fail ever more or less often meanwhile, as they do when a server
+// is overloaded now and then.
 func TestExceedsCalibration(t *testing.T) {
 	if race.Enabled {
 		t.Skip("one goroutine, and minutes under the race detector")
@@ -47,7 +48,9 @@ func TestExceedsCalibration(t *testing.T) {
 				if r.Float64() < rate {
 					hits[side]++
 				}
-				if n%20 == 0 && tries[candidate] >= 20 && exceeds(hits[baseline], tries[baseline], hits[candidate], tries[candidate], 1.25*c.margin, alpha) == surely {
+				if n%20 == 0 && tries[candidate] >= 20 &&
+					exceeds(hits[baseline], tries[baseline], hits[candidate], tries[candidate], 1.25*c.margin,
+						alpha) == surely {
 					wrong++
 					break
 				}
@@ -81,9 +84,11 @@ func TestExceedsPower(t *testing.T) {
 				found++
 			}
 		}
-		t.Logf("%v after %v, %d requests of each: found in %d of %d", c.candidate, c.baseline, c.requests, found, simulated)
+		t.Logf("%v after %v, %d requests of each: found in %d of %d", c.candidate, c.baseline, c.requests, found,
+			simulated)
 		if found < simulated*90/100 {
-			t.Errorf("%v after %v, %d requests of each: found in %d of %d", c.candidate, c.baseline, c.requests, found, simulated)
+			t.Errorf("%v after %v, %d requests of each: found in %d of %d", c.candidate, c.baseline, c.requests, found,
+				simulated)
 		}
 	}
 }
@@ -119,28 +124,80 @@ func TestFailuresOfEveryCodeCount(t *testing.T) {
 			"none", ended(1000, nil), ended(1000, nil), "",
 			Gate{},
 			Promote,
-			"0 of 1000 requests of the candidate failed without a fault of the model, 0 of 1000 of the baseline: a part of 0 against 0, and 0.01 more is allowed",
+			"0 of 1000 requests of the candidate failed without a fault of the model, 0 of 1000 of the baseline: a " +
+				"part of 0 against 0, and 0.01 more is allowed",
 		},
 		{
 			"late", ended(1000, ends{late: 2}), ended(1000, ends{late: 140}), "",
 			Gate{},
 			Rollback,
-			"140 of 1000 requests of the candidate failed without a fault of the model (by code: DeadlineExceeded 140), 2 of 1000 of the baseline (by code: DeadlineExceeded 2): a part of 0.14 against 0.002, and 0.01 more is allowed",
+			"140 of 1000 requests of the candidate failed without a fault of the model (by code: DeadlineExceeded " +
+				"140), 2 of 1000 of the baseline (by code: DeadlineExceeded 2): a part of 0.14 against 0.002, and " +
+				"0.01 more is allowed",
 		},
-		{"refused for want of capacity", ended(1000, nil), ended(1000, ends{full: 140}), "", Gate{}, Rollback, "ResourceExhausted 140"},
-		{"given up by the client", ended(1000, nil), ended(1000, ends{gone: 140}), "", Gate{}, Rollback, "Canceled 140"},
-		{"inputs that only the candidate refuses", ended(1000, nil), ended(1000, ends{refused: 140}), "", Gate{}, Rollback, "InvalidArgument 140"},
-		{"of several codes", ended(9000, nil), ended(1000, ends{late: 30, full: 30, gone: 30}), "", Gate{}, Rollback, "90 of 1000 requests of the candidate failed without a fault of the model (by code: Canceled 30, DeadlineExceeded 30, ResourceExhausted 30)"},
-		{"overload of both alike", ended(9000, ends{late: 1260, full: 900}), ended(1000, ends{late: 140, full: 100}), "", Gate{}, Promote, "a part of 0.24 against 0.24"},
+		{
+			"refused for want of capacity", ended(1000, nil), ended(1000, ends{full: 140}), "",
+			Gate{},
+			Rollback,
+			"ResourceExhausted 140",
+		},
+		{
+			"given up by the client", ended(1000, nil), ended(1000, ends{gone: 140}), "",
+			Gate{},
+			Rollback,
+			"Canceled 140",
+		},
+		{
+			"inputs that only the candidate refuses", ended(1000, nil), ended(1000, ends{refused: 140}), "",
+			Gate{},
+			Rollback, "InvalidArgument 140",
+		},
+		{
+			"of several codes", ended(9000, nil), ended(1000, ends{late: 30, full: 30, gone: 30}), "",
+			Gate{},
+			Rollback,
+			"90 of 1000 requests of the candidate failed without a fault of the model (by code: Canceled 30, " +
+				"DeadlineExceeded 30, ResourceExhausted 30)",
+		},
+		{
+			"overload of both alike", ended(9000, ends{late: 1260, full: 900}), ended(1000, ends{late: 140, full: 100}),
+			"",
+			Gate{},
+			Promote, "a part of 0.24 against 0.24",
+		},
 		{"fewer than the baseline", ended(1000, ends{late: 140}), ended(1000, nil), "", Gate{}, Promote, "0 of 1000"},
 		{"a few more", ended(1000, nil), ended(1000, ends{late: 9}), "", Gate{}, Promote, "0.009 against 0,"},
 		{"perhaps too many", ended(1000, nil), ended(1000, ends{late: 12}), "", Gate{}, Hold, "may still be chance"},
-		{"many, which is allowed", ended(1000, nil), ended(1000, ends{late: 140}), "", Gate{MaxFailureIncrease: 0.2}, Promote, "0.2 more is allowed"},
+		{
+			"many, which is allowed", ended(1000, nil), ended(1000, ends{late: 140}), "",
+			Gate{MaxFailureIncrease: 0.2},
+			Promote, "0.2 more is allowed",
+		},
 		{"all of few", ended(1000, nil), ended(50, ends{late: 50}), "", Gate{}, Hold, "100 requests are needed"},
-		{"nothing to compare with", ended(0, nil), ended(1000, ends{late: 140}), "", Gate{}, Hold, "no request of the baseline"},
-		{"overload at another time", ended(1000, nil), ended(1000, ends{late: 140}), "it was another day", Gate{}, Hold, "140 of them are overload, which need not be the candidate's: it was another day"},
-		{"more than overload at another time", ended(1000, nil), ended(1000, ends{late: 140, gone: 140}), "it was another day", Gate{}, Rollback, "Canceled 140"},
-		{"faults have a limit of their own", ended(1000, nil), ended(1000, ends{faulty: 140}), "", Gate{MaxErrorRate: 0.2}, Promote, "0 of 1000"},
+		{
+			"nothing to compare with", ended(0, nil), ended(1000, ends{late: 140}), "",
+			Gate{},
+			Hold,
+			"no request of the baseline",
+		},
+		{
+			"overload at another time", ended(1000, nil), ended(1000, ends{late: 140}), "it was another day",
+			Gate{},
+			Hold,
+			"140 of them are overload, which need not be the candidate's: it was another day",
+		},
+		{
+			"more than overload at another time", ended(1000, nil), ended(1000, ends{late: 140, gone: 140}),
+			"it was another day",
+			Gate{},
+			Rollback, "Canceled 140",
+		},
+		{
+			"faults have a limit of their own", ended(1000, nil), ended(1000, ends{faulty: 140}),
+			"",
+			Gate{MaxErrorRate: 0.2},
+			Promote, "0 of 1000",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := Evidence{Baseline: c.baseline, Candidate: c.candidate, Apart: c.apart}
@@ -208,12 +265,15 @@ func TestNoMixtureWithMoreFailuresIsPromoted(t *testing.T) {
 			}
 		}
 		was := float64(b.Failed) / float64(b.Asked)
-		tooMany := float64(failed)/float64(n.Asked) > was+0.01 || float64(faults)/float64(faults+n.Codes[Answered]) > 0.01
+		tooMany := float64(failed)/float64(n.Asked) > was+0.01 ||
+			float64(faults)/float64(faults+n.Codes[Answered]) > 0.01
 		if tooMany && report.Verdict == Promote {
-			t.Errorf("seed %d: PROMOTE with %v of %d, when %v of %d failed of the baseline", seed, n.Codes, n.Asked, b.Codes, b.Asked)
+			t.Errorf("seed %d: PROMOTE with %v of %d, when %v of %d failed of the baseline", seed, n.Codes, n.Asked,
+				b.Codes, b.Asked)
 		}
 		if !tooMany && report.Verdict != Promote {
-			t.Errorf("seed %d: %v with %v of %d, when %v of %d failed of the baseline: %+v", seed, report.Verdict, n.Codes, n.Asked, b.Codes, b.Asked, report.Checks)
+			t.Errorf("seed %d: %v with %v of %d, when %v of %d failed of the baseline: %+v", seed, report.Verdict,
+				n.Codes, n.Asked, b.Codes, b.Asked, report.Checks)
 		}
 		var sum CodeCount
 		for _, c := range report.Codes {
@@ -231,7 +291,8 @@ func TestNoMixtureWithMoreFailuresIsPromoted(t *testing.T) {
 	}
 }
 
-// TestFailuresInARollout has a candidate that is late now and then, beside a baseline that is not, and both in the same trouble.
+// TestFailuresInARollout has a candidate that is late now and then, beside a baseline that is not, and both in the same
+// trouble.
 func TestFailuresInARollout(t *testing.T) {
 	late := Ending{Code: "DeadlineExceeded", Overload: true}
 	for _, c := range []struct {
@@ -257,7 +318,8 @@ func TestFailuresInARollout(t *testing.T) {
 					t.Fatalf("%v, want %v: %+v", r.State, c.want, r.Report.Checks)
 				}
 				if c.want == RolledBack {
-					expectEnd(t, r, RolledBack, "60 of 400 requests of the candidate failed without a fault of the model (by code: DeadlineExceeded 60)")
+					expectEnd(t, r, RolledBack, "60 of 400 requests of the candidate failed without a fault of the "+
+						"model (by code: DeadlineExceeded 60)")
 					return
 				}
 				pass(time.Minute)
@@ -270,7 +332,9 @@ func TestFailuresInARollout(t *testing.T) {
 				}
 				pass(2 * time.Second)
 				r = b.state(t)
-				if check := named(r.Report, "failures"); check.Verdict != Hold || !strings.Contains(check.Reason, "60 of 400 of the baseline") || !strings.Contains(check.Reason, "of an earlier stage") {
+				if check := named(r.Report, "failures"); check.Verdict != Hold ||
+					!strings.Contains(check.Reason, "60 of 400 of the baseline") ||
+					!strings.Contains(check.Reason, "of an earlier stage") {
 					t.Errorf("in the last stage: %+v", check)
 				}
 			})

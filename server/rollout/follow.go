@@ -123,7 +123,8 @@ func (m *Manager) end(r *run, state State, by, why string) error {
 	return nil
 }
 
-// endIfBroken ends a rollout that cannot go on, and reports whether it did. If only the candidate is gone, the baseline gets everything.
+// endIfBroken ends a rollout that cannot go on, and reports whether it did. If only the candidate is gone, the baseline
+// gets everything.
 func (m *Manager) endIfBroken(r *run) bool {
 	snapshot := m.traffic.Snapshot()
 	why := r.broken(snapshot)
@@ -184,8 +185,10 @@ func (m *Manager) set(r *run, after *Rollout, t *catalog.Traffic) error {
 func (m *Manager) tell(r *run) {
 	step := r.Steps[len(r.Steps)-1]
 	attrs := []slog.Attr{
-		slog.String("model", r.Model), slog.Int64("baseline", r.BaselineVersion), slog.Int64("candidate", r.CandidateVersion),
-		slog.String("state", step.State.String()), slog.Float64("percent", step.Percent), slog.String("by", step.By), slog.String("reason", step.Reason),
+		slog.String("model", r.Model), slog.Int64("baseline", r.BaselineVersion),
+		slog.Int64("candidate", r.CandidateVersion),
+		slog.String("state", step.State.String()), slog.Float64("percent", step.Percent), slog.String("by", step.By),
+		slog.String("reason", step.Reason),
 		slog.String("verdict", step.Report.Verdict.String()),
 	}
 	for _, c := range step.Report.Checks {

@@ -22,7 +22,8 @@ func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", 
 
 // Gate says what a candidate must show. Zero values are the defaults.
 type Gate struct {
-	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is compared; 0: 100.
+	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is
+	// compared; 0: 100.
 	MinRequests int64 `json:"min_requests"`
 	// MinEpisodes with an outcome must have been reported of each version; 0: 20. Not looked at without Outcome.
 	MinEpisodes int64 `json:"min_episodes"`
@@ -32,21 +33,22 @@ type Gate struct {
 	MaxLatencyRatio float64 `json:"max_latency_ratio"`
 	// MinAgreement is the least part of the shadowed requests that must agree; 0: not looked at.
 	MinAgreement float64 `json:"min_agreement"`
-	// MaxFailureIncrease is by how much the part of the candidate's requests that fail without a fault of the model, whatever their code, may
-	// exceed the baseline's; 0: 0.01.
+	// MaxFailureIncrease is by how much the part of the candidate's requests that fail without a fault of the model,
+	// whatever their code, may exceed the baseline's; 0: 0.01.
 	MaxFailureIncrease float64 `json:"max_failure_increase"`
-	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0: 0.05. An episode
-	// is lost if it ended, or nothing was heard of it any more, without a report of Outcome. Not looked at without Outcome.
+	// MaxLostIncrease is by how much the part of the candidate's episodes that are lost may exceed the baseline's; 0:
+	// 0.05. An episode is lost if it ended, or nothing was heard of it any more, without a report of Outcome. Not
+	// looked at without Outcome.
 	MaxLostIncrease float64 `json:"max_lost_increase"`
 	// Outcome is the name of the outcome that decides; "": outcomes are not looked at.
 	Outcome string `json:"outcome"`
 	// LowerIsBetter for this outcome, for instance a cost.
 	LowerIsBetter bool `json:"lower_is_better"`
-	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome. With 0 only
-	// a candidate that is surely better is promoted, and one that is as good is held for ever.
+	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.
+	// With 0 only a candidate that is surely better is promoted, and one that is as good is held for ever.
 	Margin float64 `json:"margin"`
-	// Alpha is the probability of a wrong verdict on the outcome, on errors, failures, lost episodes and agreement, each, however often the gate
-	// looks; 0: 0.05. Smaller takes more episodes.
+	// Alpha is the probability of a wrong verdict on the outcome, on errors, failures, lost episodes and agreement,
+	// each, however often the gate looks; 0: 0.05. Smaller takes more episodes.
 	Alpha float64 `json:"alpha"`
 }
 
@@ -130,8 +132,8 @@ type CodeCount struct {
 	Candidate int64  `json:"candidate"`
 }
 
-// Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must say Promote
-// for Promote; else it is Hold. Zero values of the gate are its defaults.
+// Judge weighs evidence. It is a pure function. Any check that says Rollback makes the verdict Rollback; else all must
+// say Promote for Promote; else it is Hold. Zero values of the gate are its defaults.
 func Judge(g Gate, e Evidence) Report {
 	g = g.WithDefaults()
 	checks := []GateCheck{checkRequests(g, e), checkErrors(g, e), checkLatency(g, e)}

@@ -87,7 +87,8 @@ func (h *host) put(number int64, state catalog.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	changed := *h.model
-	changed.Versions = slices.DeleteFunc(slices.Clone(changed.Versions), func(v *catalog.Version) bool { return v.Number == number })
+	changed.Versions = slices.DeleteFunc(slices.Clone(changed.Versions),
+		func(v *catalog.Version) bool { return v.Number == number })
 	if state != 0 {
 		changed.Versions = append(changed.Versions, &catalog.Version{Model: "m", Number: number, State: state})
 		slices.SortFunc(changed.Versions, func(a, b *catalog.Version) int { return int(a.Number - b.Number) })

@@ -21,21 +21,22 @@ type Kept struct {
 	Revision uint64 // of the traffic that it set last
 }
 
-// keptRollout is how a rollout is written: with a duration that people can read, and without the gate's latest report, which is that of
-// the last step. docs/VERSIONS.md describes it.
+// keptRollout is how a rollout is written: with a duration that people can read, and without the gate's latest report,
+// which is that of the last step. docs/VERSIONS.md describes it.
 type keptRollout struct {
 	*Rollout
 	StageDuration string `json:"stage_duration"`
 }
 
-// recall goes on with rollouts of an earlier process. What was counted did not outlive that: evidence begins anew, in the stage that
-// was reached, and the stage lasts as long as if it began now.
+// recall goes on with rollouts of an earlier process. What was counted did not outlive that: evidence begins anew, in
+// the stage that was reached, and the stage lasts as long as if it began now.
 func (m *Manager) recall(kept map[string]Kept) {
 	now := m.now()
 	for model, k := range kept {
 		r, err := decode(model, k)
 		if err != nil {
-			m.logger.Error("A ROLLOUT THAT WAS KEPT CANNOT BE READ AND IS FORGOTTEN: the traffic stays as it is", "model", model, "cause", err)
+			m.logger.Error("A ROLLOUT THAT WAS KEPT CANNOT BE READ AND IS FORGOTTEN: the traffic stays as it is",
+				"model", model, "cause", err)
 			continue
 		}
 		m.runs[model] = r
@@ -73,8 +74,9 @@ func decode(model string, k Kept) (*run, error) {
 	return r, nil
 }
 
-// decide makes a decision, all of it or nothing: what the rollout is afterwards is kept, the traffic is divided so, provided that it
-// still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil is no change of the traffic.
+// decide makes a decision, all of it or nothing: what the rollout is afterwards is kept, the traffic is divided so,
+// provided that it still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil
+// is no change of the traffic.
 func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 	text, err := json.Marshal(keptRollout{after, after.StageDuration.String()})
 	if err != nil {

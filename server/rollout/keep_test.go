@@ -36,7 +36,8 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 			},
 			func(t *testing.T, b *bench) {
 				r := b.state(t)
-				if s, why := last(r); r.State != Running || r.Stage != 1 || s != Running || !strings.Contains(why, "begins anew") || len(r.Steps) != 3 {
+				if s, why := last(r); r.State != Running || r.Stage != 1 || s != Running ||
+					!strings.Contains(why, "begins anew") || len(r.Steps) != 3 {
 					t.Fatalf("%+v", r)
 				}
 				expectSplit(t, b, "baseline 1: 90, candidate 2: 10, 0 shadows by rollout")
@@ -47,7 +48,8 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 				b.serve(150, 1, 2)
 				pass(2 * time.Second)
 				expectSplit(t, b, "baseline 1: 50, candidate 2: 50, 0 shadows by rollout")
-				if by := b.state(t).Steps; by[0].By != "somebody" || by[1].By != "gate" || by[2].By != "weft" || by[3].By != "gate" {
+				if by := b.state(t).Steps; by[0].By != "somebody" || by[1].By != "gate" || by[2].By != "weft" ||
+					by[3].By != "gate" {
 					t.Errorf("by %+v", by)
 				}
 			},
@@ -72,7 +74,9 @@ func TestARolloutGoesOnAfterARestart(t *testing.T) {
 			func(p *Plan) { p.Automatic = false },
 			func(b *bench) {},
 			func(t *testing.T, b *bench) {
-				if _, err := b.host.SetTraffic("m", &catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}}, 0); err != nil {
+				if _, err := b.host.SetTraffic("m",
+					&catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}},
+					0); err != nil {
 					t.Fatal(err)
 				}
 				pass(2 * time.Second)
@@ -127,8 +131,8 @@ func TestWhatIsKeptIsForPeople(t *testing.T) {
 	})
 }
 
-// TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with what the rollout is afterwards, and giving the baseline
-// everything with the candidate rolled back.
+// TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with what the rollout is afterwards, and
+// giving the baseline everything with the candidate rolled back.
 func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic = false })
@@ -143,10 +147,12 @@ func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
 		for i, want := range []State{Running, Running, Running, Aborted} {
 			d := b.host.kept[i]
 			r, err := decode("m", Kept{d.Rollout, 0})
-			if err != nil || r.State != want || len(r.Steps) != i+1 || i < 3 && r.Stage != i || d.Traffic == nil || d.Traffic.By != "somebody" {
+			if err != nil || r.State != want || len(r.Steps) != i+1 || i < 3 && r.Stage != i || d.Traffic == nil ||
+				d.Traffic.By != "somebody" {
 				t.Errorf("decision %d: %+v, %v", i+1, d, err)
 			}
-			if back := d.RollBack; (back != nil) != (want == Aborted) || back != nil && (back.Version != 2 || back.By != "somebody" || back.Why == "") {
+			if back := d.RollBack; (back != nil) != (want == Aborted) || back != nil &&
+				(back.Version != 2 || back.By != "somebody" || back.Why == "") {
 				t.Errorf("decision %d rolls back %+v", i+1, back)
 			}
 		}
@@ -188,12 +194,14 @@ func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
 		return strings.Replace(good, old, with, 1)
 	}
 	for _, text := range []string{
-		"", "[]", replaced(`"m"`, `"n"`), replaced(`"stage":0`, `"stage":2`), replaced(`"state":"RUNNING"`, `"state":"GONE"`),
+		"", "[]", replaced(`"m"`, `"n"`), replaced(`"stage":0`, `"stage":2`),
+		replaced(`"state":"RUNNING"`, `"state":"GONE"`),
 		replaced(`"30s"`, `"30"`), replaced(`[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]`, "[]"),
 	} {
 		within(t, func(c *Config) { c.Kept = map[string]Kept{"m": {[]byte(text), 1}} }, func(t *testing.T, b *bench) {
 			synctest.Wait()
-			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "CANNOT BE READ") || !strings.Contains(b.log.String(), slog.LevelError.String()) {
+			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "CANNOT BE READ") ||
+				!strings.Contains(b.log.String(), slog.LevelError.String()) {
 				t.Errorf("%q: %+v, log %s", text, r, b.log)
 			}
 		})

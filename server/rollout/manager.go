@@ -1,4 +1,5 @@
-// Package rollout leads a new version of a model through stages of growing traffic and judges it by what it shows there.
+// Package rollout leads a new version of a model through stages of growing traffic and judges it by what it shows
+// there.
 package rollout
 
 import (
@@ -18,8 +19,9 @@ import (
 type Traffic interface {
 	// Snapshot returns the latest state. It must not block.
 	Snapshot() *catalog.Snapshot
-	// Decide makes a decision about a model, as a whole or not at all, and returns its traffic with its new revision, if that is divided
-	// anew, which the next Snapshot shows. If Expected is not 0 and not the present revision it changes nothing and returns an error.
+	// Decide makes a decision about a model, as a whole or not at all, and returns its traffic with its new revision,
+	// if that is divided anew, which the next Snapshot shows. If Expected is not 0 and not the present revision it
+	// changes nothing and returns an error.
 	Decide(model string, d catalog.Decision) (*catalog.Traffic, error)
 }
 
@@ -29,14 +31,14 @@ type Config struct {
 	// Agreement returns how many shadowed requests of a version were compared, and how many of them agreed, since the
 	// server started. Nil: none.
 	Agreement func(model string, shadow int64) (agreed, done int64)
-	// Began returns when an episode's first request came, if that is still known. An outcome then counts for the stage in which its episode
-	// began, and not at all if that was before the rollout. Else it counts for the stage in which it is reported; a new
-	// version is then judged by its short episodes first, as they are the first to be reported.
+	// Began returns when an episode's first request came, if that is still known. An outcome then counts for the stage
+	// in which its episode began, and not at all if that was before the rollout. Else it counts for the stage in which
+	// it is reported; a new version is then judged by its short episodes first, as they are the first to be reported.
 	Began func(model, episode string) (time.Time, bool)
-	// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
-	// reported how they went. Outcomes then wait until episodes that began before theirs are finished, but for one in twenty of each version's
-	// and for those that began ten minutes ago. Else those that end early count first, which speaks against a
-	// version that keeps its episodes alive for longer. Nil: they count at once.
+	// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which
+	// it may still be reported how they went. Outcomes then wait until episodes that began before theirs are finished,
+	// but for one in twenty of each version's and for those that began ten minutes ago. Else those that end early count
+	// first, which speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
 	Unfinished func(model string, since time.Time) map[int64][]time.Time
 	// Kept are rollouts that an earlier process was told to keep, by model.
 	Kept   map[string]Kept
@@ -46,10 +48,11 @@ type Config struct {
 	Tick time.Duration
 }
 
-// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a rollout
-// that outlives the process which Config.Traffic keeps.
+// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a
+// rollout that outlives the process which Config.Traffic keeps.
 //
-// Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with changing held, never with mu.
+// Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with
+// changing held, never with mu.
 type Manager struct {
 	traffic    Traffic
 	agreement  func(model string, shadow int64) (agreed, done int64)
@@ -82,8 +85,9 @@ type version struct {
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
 	m := &Manager{
-		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, unfinished: c.Unfinished, now: c.Now, logger: c.Logger,
-		tick: cmp.Or(c.Tick, time.Second), seed: maphash.MakeSeed(),
+		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, unfinished: c.Unfinished, now: c.Now,
+		logger: c.Logger,
+		tick:   cmp.Or(c.Tick, time.Second), seed: maphash.MakeSeed(),
 		runs: map[string]*run{}, windows: map[version]*window{},
 	}
 	if m.agreement == nil {
@@ -102,7 +106,8 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Run looks at the running rollouts every tick and moves the automatic ones, until ctx ends. The traffic then stays as it is.
+// Run looks at the running rollouts every tick and moves the automatic ones, until ctx ends. The traffic then stays as
+// it is.
 func (m *Manager) Run(ctx context.Context) {
 	ticker := time.NewTicker(m.tick)
 	defer ticker.Stop()

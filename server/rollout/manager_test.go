@@ -72,7 +72,8 @@ func (b *bench) serve(n int, baseline, candidate float64) {
 		b.episodes++
 		for i, reward := range [...]float64{baseline, candidate} {
 			b.Observe("m", int64(i+1), answered(10*time.Millisecond))
-			b.Report("m", fmt.Sprint("episode ", b.episodes), int64(i+1), map[string]float64{"reward": reward + float64(b.episodes%2)})
+			b.Report("m", fmt.Sprint("episode ", b.episodes), int64(i+1),
+				map[string]float64{"reward": reward + float64(b.episodes%2)})
 		}
 	}
 }
@@ -123,7 +124,10 @@ func TestAutomaticPromotes(t *testing.T) {
 		b.host.model.Traffic = &catalog.Traffic{Revision: 7, Shadow: []catalog.Shadow{{Version: 3, Sample: 1}}}
 		b.start(t, nil)
 		time.Sleep(500 * time.Millisecond) // so that no tick falls together with a look of this test
-		for _, split := range []string{"baseline 1: 99, candidate 2: 1", "baseline 1: 90, candidate 2: 10", "baseline 1: 50, candidate 2: 50"} {
+		for _, split := range []string{
+			"baseline 1: 99, candidate 2: 1", "baseline 1: 90, candidate 2: 10",
+			"baseline 1: 50, candidate 2: 50",
+		} {
 			expectSplit(t, b, split+", 1 shadows by rollout")
 			b.serve(150, 1, 2)
 			time.Sleep(28 * time.Second)
@@ -156,7 +160,8 @@ func TestAutomaticPromotes(t *testing.T) {
 		if d := cmp.Diff([]float64{1, 10, 50, 100, 100}, percents); d != "" {
 			t.Error(d)
 		}
-		if n := strings.Count(b.log.String(), "\n"); n != len(r.Steps) || !strings.Contains(b.log.String(), "outcome=\"PROMOTE: the candidate's mean of") {
+		if n := strings.Count(b.log.String(), "\n"); n != len(r.Steps) ||
+			!strings.Contains(b.log.String(), "outcome=\"PROMOTE: the candidate's mean of") {
 			t.Errorf("%d lines for %d steps:\n%s", n, len(r.Steps), b.log)
 		}
 	})
@@ -178,7 +183,8 @@ func TestAutomaticRollsBackAtOnce(t *testing.T) {
 			t.Errorf("after the end: %d steps, %d changes", len(got.Steps), b.host.changes)
 		}
 		b.start(t, nil)
-		if e := b.state(t).Report.Checks[3]; !strings.Contains(e.Reason, "reported of 0 episodes of the candidate and 0") {
+		if e := b.state(t).Report.Checks[3]; !strings.Contains(e.Reason,
+			"reported of 0 episodes of the candidate and 0") {
 			t.Errorf("another rollout starts with %q", e.Reason)
 		}
 	})
@@ -233,13 +239,24 @@ func TestEndsWhenTheGroundMoves(t *testing.T) {
 		change              func(*host)
 	}{
 		{"traffic", `changed by somebody else: it is revision 2 by "SetTraffic", the rollout's was 1; the traffic was left`, "x 3: 1, 0 shadows by SetTraffic", func(h *host) {
-			if _, err := h.SetTraffic("m", &catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}}, 0); err != nil {
+			if _, err := h.SetTraffic("m",
+				&catalog.Traffic{Source: "SetTraffic", Split: []catalog.Slot{{Name: "x", Version: 3, Weight: 1}}},
+				0); err != nil {
 				panic(err)
 			}
 		}},
-		{"candidate", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout", func(h *host) { h.put(2, 0) }},
-		{"candidate unloading", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout", func(h *host) { h.put(2, catalog.Unloading) }},
-		{"baseline", "the baseline, version 1, is gone; the traffic was left", "baseline 1: 99, candidate 2: 1, 0 shadows by rollout", func(h *host) { h.put(1, catalog.Failed) }},
+		{
+			"candidate", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout",
+			func(h *host) { h.put(2, 0) },
+		},
+		{
+			"candidate unloading", "the candidate, version 2, is gone", "baseline 1: 100, 0 shadows by rollout",
+			func(h *host) { h.put(2, catalog.Unloading) },
+		},
+		{
+			"baseline", "the baseline, version 1, is gone; the traffic was left",
+			"baseline 1: 99, candidate 2: 1, 0 shadows by rollout", func(h *host) { h.put(1, catalog.Failed) },
+		},
 	} {
 		for _, way := range []string{"look", "advance", "abort"} {
 			t.Run(c.name+" "+way, func(t *testing.T) {
@@ -303,14 +320,17 @@ func TestStartRefuses(t *testing.T) {
 			return err
 		}
 		var unknown *UnknownError
-		if err := start(Plan{Model: "other", BaselineVersion: 1, CandidateVersion: 2}); !errors.As(err, &unknown) || unknown.Version != 0 {
+		if err := start(Plan{Model: "other", BaselineVersion: 1, CandidateVersion: 2}); !errors.As(err, &unknown) ||
+			unknown.Version != 0 {
 			t.Errorf("unknown model: %v", err)
 		}
-		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 9}); !errors.As(err, &unknown) || unknown.Version != 9 {
+		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 9}); !errors.As(err, &unknown) ||
+			unknown.Version != 9 {
 			t.Errorf("unknown version: %v", err)
 		}
 		var notReady *NotReadyError
-		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 3}); !errors.As(err, &notReady) || notReady.State != catalog.Loading {
+		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 3}); !errors.As(err, &notReady) ||
+			notReady.State != catalog.Loading {
 			t.Errorf("version that is loading: %v", err)
 		}
 		var plan *PlanError
@@ -357,7 +377,8 @@ func TestAgreementCountsFromTheStart(t *testing.T) {
 	})
 }
 
-// TestStagesCountAnew: requests are counted by the stage, outcomes from the start, and the last stage is compared with the baseline's times of the stage before.
+// TestStagesCountAnew: requests are counted by the stage, outcomes from the start, and the last stage is compared with
+// the baseline's times of the stage before.
 func TestStagesCountAnew(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic, p.Stages = false, []float64{50, 100} })
@@ -380,7 +401,8 @@ func TestStagesCountAnew(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		checks = b.state(t).Report.Checks
 		if !strings.Contains(checks[0].Reason, "100 requests") || !strings.Contains(checks[1].Reason, "0 of 100") ||
-			!strings.Contains(checks[2].Reason, "the baseline's 10ms: a ratio of 100 against a limit of 1.5 (the baseline's is of an earlier stage)") ||
+			!strings.Contains(checks[2].Reason,
+				"the baseline's 10ms: a ratio of 100 against a limit of 1.5 (the baseline's is of an earlier stage)") ||
 			!strings.Contains(checks[3].Reason, "of 200 episodes of the candidate and 200 of the baseline") {
 			t.Errorf("in the last stage: %+v", checks)
 		}

@@ -31,7 +31,8 @@ func TestMomentsAgainstTwoPasses(t *testing.T) {
 		squares += (x - mean) * (x - mean)
 	}
 	if m.Count != int64(len(left)) || math.Abs(m.Mean-mean) > 1e-8 || math.Abs(m.Squares/squares-1) > 1e-8 {
-		t.Errorf("count %d, mean %v, squares %v; expected %d, %v, %v", m.Count, m.Mean, m.Squares, len(left), mean, squares)
+		t.Errorf("count %d, mean %v, squares %v; expected %d, %v, %v", m.Count, m.Mean, m.Squares, len(left), mean,
+			squares)
 	}
 }
 

@@ -31,14 +31,15 @@ type NotKeptReason string
 
 // The reasons.
 const (
-	TooManyNames   NotKeptReason = "too_many_names"   // the version has as many different names as are kept of one
-	TooManyWaiting NotKeptReason = "too_many_waiting" // too many outcomes wait until episodes that began before theirs have ended
-	VersionGone    NotKeptReason = "version_gone"     // the version is not there any more
+	TooManyNames NotKeptReason = "too_many_names" // the version has as many different names as are kept of one
+	// too many outcomes wait until episodes that began before theirs have ended
+	TooManyWaiting NotKeptReason = "too_many_waiting"
+	VersionGone    NotKeptReason = "version_gone" // the version is not there any more
 )
 
-// Report keeps how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within ±MaxOutcome. Reported
-// again, an episode's numbers replace the former ones while the window holds it. It returns what there was no room for, ascending by
-// name; all else is kept.
+// Report keeps how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within
+// ±MaxOutcome. Reported again, an episode's numbers replace the former ones while the window holds it. It returns what
+// there was no room for, ascending by name; all else is kept.
 func (m *Manager) Report(model, episode string, number int64, values map[string]float64) []NotKept {
 	names := slices.Sorted(maps.Keys(values))
 	if known := m.traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
@@ -93,7 +94,8 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 			finished()
 		default:
 			notKept = append(notKept, NotKept{name, TooManyWaiting, fmt.Sprintf(
-				"%d outcomes of the rollout wait for episodes that began before theirs: report it again later", maxWaiting)})
+				"%d outcomes of the rollout wait for episodes that began before theirs: report it again later",
+				maxWaiting)})
 		}
 	}
 	return notKept

@@ -40,8 +40,10 @@ func TestReportAgainReplaces(t *testing.T) {
 func TestReportKeepsNot(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		for name, got := range map[string][]NotKept{
-			`version 9 of model "m" is not there any more`:     b.Report("m", "a", 9, map[string]float64{"success": 1, "reward": 1}),
-			`version 1 of model "other" is not there any more`: b.Report("other", "a", 1, map[string]float64{"success": 1, "reward": 1}),
+			`version 9 of model "m" is not there any more`: b.Report("m", "a", 9,
+				map[string]float64{"success": 1, "reward": 1}),
+			`version 1 of model "other" is not there any more`: b.Report("other", "a", 1,
+				map[string]float64{"success": 1, "reward": 1}),
 		} {
 			if d := cmp.Diff([]NotKept{{"reward", VersionGone, name}, {"success", VersionGone, name}}, got); d != "" {
 				t.Error(d)
@@ -93,7 +95,8 @@ func TestNamesAreBounded(t *testing.T) {
 		for range 2 {
 			got := b.Report("m", "a", 2, map[string]float64{"name 3": 2, "z": 1, "a": 1})
 			if len(got) != 2 || got[0].Name != "a" || got[1].Name != "z" || got[0].Reason != TooManyNames ||
-				!strings.HasPrefix(got[0].Message, "16 names are kept of a version, and version 2 has as many: name 0, name 1, name 10,") {
+				!strings.HasPrefix(got[0].Message,
+					"16 names are kept of a version, and version 2 has as many: name 0, name 1, name 10,") {
 				t.Errorf("not kept: %+v", got)
 			}
 		}
@@ -101,7 +104,8 @@ func TestNamesAreBounded(t *testing.T) {
 		if n := len(kept); n != maxNames {
 			t.Errorf("%d names kept", n)
 		}
-		if i := slices.IndexFunc(kept, func(o Outcome) bool { return o.Name == "name 3" }); i < 0 || kept[i].Moments.Mean != 2 {
+		if i := slices.IndexFunc(kept, func(o Outcome) bool { return o.Name == "name 3" }); i < 0 ||
+			kept[i].Moments.Mean != 2 {
 			t.Errorf("what was reported beside names without room: %+v", kept)
 		}
 		b.Report("m", "b", 2, map[string]float64{"name 0": 1})
@@ -128,7 +132,8 @@ func TestGoneVersionsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestEpisodesCountWhereTheyBegan: an episode belongs to the stage in which it began, and to no rollout if that was before.
+// TestEpisodesCountWhereTheyBegan: an episode belongs to the stage in which it began, and to no rollout if that was
+// before.
 func TestEpisodesCountWhereTheyBegan(t *testing.T) {
 	began := map[string]time.Time{}
 	known := func(c *Config) {
@@ -154,13 +159,15 @@ func TestEpisodesCountWhereTheyBegan(t *testing.T) {
 		}
 		b.Report("m", "first", 3, map[string]float64{"reward": 1})
 		strata := b.runs["m"].strata
-		if len(strata) != 2 || strata[0].Baseline.Count != 1 || strata[1].Baseline.Count != 1 || strata[0].Candidate.Count != 0 {
+		if len(strata) != 2 || strata[0].Baseline.Count != 1 || strata[1].Baseline.Count != 1 ||
+			strata[0].Candidate.Count != 0 {
 			t.Errorf("%d strata, the first %+v, the second %+v", len(strata), strata[0].Stratum, strata[1].Stratum)
 		}
 	})
 }
 
-// TestOutcomesWaitForOlderEpisodes: of two episodes that began together the shorter one does not count before the longer one.
+// TestOutcomesWaitForOlderEpisodes: of two episodes that began together the shorter one does not count before the
+// longer one.
 func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 	var mu sync.Mutex // the manager asks from a goroutine of its own
 	began, running := map[string]time.Time{}, map[string]bool{}
@@ -204,7 +211,8 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if s := b.runs["m"].strata[0]; s.Baseline.Count != baseline || s.Candidate.Count != candidate {
-				t.Errorf("%d and %d episodes count, want %d and %d", s.Baseline.Count, s.Candidate.Count, baseline, candidate)
+				t.Errorf("%d and %d episodes count, want %d and %d", s.Baseline.Count, s.Candidate.Count, baseline,
+					candidate)
 			}
 		}
 		begin("long")
@@ -230,8 +238,8 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 	})
 }
 
-// TestWaitingIsBounded: what waits is neither forgotten with the window nor more than there is room for, and who reports too much learns
-// of it and can report it again.
+// TestWaitingIsBounded: what waits is neither forgotten with the window nor more than there is room for, and who
+// reports too much learns of it and can report it again.
 func TestWaitingIsBounded(t *testing.T) {
 	var mu sync.Mutex // the manager asks from a goroutine of its own
 	var held time.Time
@@ -257,10 +265,14 @@ func TestWaitingIsBounded(t *testing.T) {
 			}
 		}
 		const last = maxWaiting - 1
-		if got := b.Report("m", strconv.Itoa(last), 2, map[string]float64{"reward": 3}); got != nil { // needs no more room
+		// needs no more room
+		if got := b.Report("m", strconv.Itoa(last), 2, map[string]float64{"reward": 3}); got != nil {
 			t.Errorf("reported again: %+v", got)
 		}
-		want := []NotKept{{"reward", TooManyWaiting, "20000 outcomes of the rollout wait for episodes that began before theirs: report it again later"}}
+		want := []NotKept{{
+			"reward", TooManyWaiting,
+			"20000 outcomes of the rollout wait for episodes that began before theirs: report it again later",
+		}}
 		if d := cmp.Diff(want, b.Report("m", "one more", 2, map[string]float64{"reward": 1, "falls": 1})); d != "" {
 			t.Error(d)
 		}
@@ -293,7 +305,8 @@ func TestSampleOfComputeTimes(t *testing.T) {
 	r := c.requests()
 	_, mid, _ := p95(r.Compute)
 	// The rank's standard error is 7 of 1000; five of them.
-	if !slices.IsSorted(r.Compute) || r.Count != n || len(r.Compute) != sampleSize || mid < n*915/1000 || mid > n*985/1000 {
+	if !slices.IsSorted(r.Compute) || r.Count != n || len(r.Compute) != sampleSize || mid < n*915/1000 ||
+		mid > n*985/1000 {
 		t.Errorf("of %d: %d in the sample, p95 %d", r.Count, len(r.Compute), mid)
 	}
 }

@@ -12,11 +12,13 @@ type Plan struct {
 	Model            string `json:"model"`
 	BaselineVersion  int64  `json:"baseline_version"`
 	CandidateVersion int64  `json:"candidate_version"`
-	// Stages are the parts of the traffic that the candidate gets, in percent, ascending, from below 100 up to 100. Empty: 1, 10, 50, 100.
+	// Stages are the parts of the traffic that the candidate gets, in percent, ascending, from below 100 up to 100.
+	// Empty: 1, 10, 50, 100.
 	Stages []float64 `json:"stages"`
 	// Automatic follows the gate without being asked. Else only Advance and Abort move it.
 	Automatic bool `json:"automatic"`
-	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0: 30 s.
+	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0:
+	// 30 s.
 	StageDuration time.Duration `json:"-"`
 	Gate          Gate          `json:"gate"`
 }
@@ -37,7 +39,8 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// Check returns what is wrong with the plan in itself, as a *PlanError; whether its versions are there is another matter.
+// Check returns what is wrong with the plan in itself, as a *PlanError; whether its versions are there is another
+// matter.
 func (p Plan) Check() error {
 	switch {
 	case p.Model == "":
@@ -47,7 +50,10 @@ func (p Plan) Check() error {
 	case p.CandidateVersion < 1:
 		return &PlanError{"candidate_version", "a positive number", strconv.FormatInt(p.CandidateVersion, 10)}
 	case p.BaselineVersion == p.CandidateVersion:
-		return &PlanError{"candidate_version", "another version than the baseline", fmt.Sprintf("%d again", p.CandidateVersion)}
+		return &PlanError{
+			"candidate_version", "another version than the baseline",
+			fmt.Sprintf("%d again", p.CandidateVersion),
+		}
 	case p.StageDuration < 0:
 		return &PlanError{"stage_duration", "a duration of at least 0", p.StageDuration.String()}
 	case len(p.Stages) > maxStages:
@@ -66,7 +72,11 @@ func (p Plan) Check() error {
 		return &PlanError{fmt.Sprintf("stages[%d]", n-1), "100 in the last stage", fmt.Sprint(p.Stages[n-1])}
 	}
 	if len(p.Stages) == 1 {
-		return &PlanError{"stages", "a stage below 100 first, in which both versions can be compared; SetTraffic moves everything at once", "only 100"}
+		return &PlanError{
+			"stages",
+			"a stage below 100 first, in which both versions can be compared; SetTraffic moves everything at once",
+			"only 100",
+		}
 	}
 	return p.Gate.Check()
 }

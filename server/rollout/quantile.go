@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// p95 returns the 95th percentile of an ascending sample, and bounds three standard errors of its rank below and above. Without enough values above it
-// (210 in all) there is no upper bound and high is the largest duration there is. The sample must not be empty.
+// p95 returns the 95th percentile of an ascending sample, and bounds three standard errors of its rank below and above.
+// Without enough values above it (210 in all) there is no upper bound and high is the largest duration there is. The
+// sample must not be empty.
 func p95(sample []time.Duration) (low, mid, high time.Duration) {
 	const q = 0.95
 	n := float64(len(sample))

@@ -36,9 +36,10 @@ type Step struct {
 	At      time.Time `json:"at"`
 	Percent float64   `json:"percent"` // of the candidate afterwards, as far as the rollout knows
 	State   State     `json:"state"`
-	By      string    `json:"by"`     // who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
-	Reason  string    `json:"reason"` // one sentence
-	Report  Report    `json:"report"` // the evidence for it
+	// who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
+	By     string `json:"by"`
+	Reason string `json:"reason"` // one sentence
+	Report Report `json:"report"` // the evidence for it
 }
 
 // clone returns a copy that shares nothing that changes.

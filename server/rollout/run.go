@@ -8,7 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// run is a rollout and what it goes by. Manager.mu guards it; it is written with Manager.changing held too, save the strata's moments.
+// run is a rollout and what it goes by. Manager.mu guards it; it is written with Manager.changing held too, save the
+// strata's moments.
 type run struct {
 	Rollout
 	// revision is that of the traffic that the rollout set last.
@@ -18,7 +19,8 @@ type run struct {
 	waiting []waiting
 	// baseline and candidate count this stage's requests.
 	baseline, candidate *counter
-	// earlier is the baseline's sample of the stages before, if there were requests enough, and earlierEnded how its requests ended there.
+	// earlier is the baseline's sample of the stages before, if there were requests enough, and earlierEnded how its
+	// requests ended there.
 	earlier      []time.Duration
 	earlierEnded Requests
 	// agreed and shadowed are what was counted before the rollout began.
@@ -70,8 +72,8 @@ func (s *stratum) moments(side int) *Moments {
 	return &s.Baseline
 }
 
-// enter begins a stage. With all traffic at the candidate there is nothing to compare with: what comes of the baseline then are the
-// longest of its episodes, so that the outcomes stay as they were.
+// enter begins a stage. With all traffic at the candidate there is nothing to compare with: what comes of the baseline
+// then are the longest of its episodes, so that the outcomes stay as they were.
 func (r *run) enter(stage int, now time.Time) {
 	if r.baseline != nil {
 		before := r.baseline.requests()
@@ -100,7 +102,8 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 	}
 	if e.Baseline.Asked < r.Gate.MinRequests && r.earlierEnded.Asked > 0 {
 		before := &r.earlierEnded
-		e.Baseline.Asked, e.Baseline.Failed, e.Baseline.Overload, e.Baseline.Codes = before.Asked, before.Failed, before.Overload, before.Codes
+		e.Baseline.Asked, e.Baseline.Failed, e.Baseline.Overload, e.Baseline.Codes = before.Asked, before.Failed,
+			before.Overload, before.Codes
 		e.Apart = "the baseline's requests are of an earlier stage"
 	}
 	if shadowed < r.shadowed || agreed < r.agreed {
@@ -116,7 +119,8 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 	return e
 }
 
-// traffic returns the split that gives the candidate percent of the new episodes. The baseline stays in it while the rollout runs.
+// traffic returns the split that gives the candidate percent of the new episodes. The baseline stays in it while the
+// rollout runs.
 func (r *run) traffic(percent float64, end bool, before *catalog.Traffic) *catalog.Traffic {
 	t := &catalog.Traffic{Source: "rollout"}
 	if before != nil {

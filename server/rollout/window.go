@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// maxEpisodes is how many of the latest episodes are remembered of one outcome of one version, so that a report that
-	// comes again replaces the former.
+	// maxEpisodes is how many of the latest episodes are remembered of one outcome of one version, so that a report
+	// that comes again replaces the former.
 	maxEpisodes = 10_000
 	// maxNames is how many outcomes are kept of one version.
 	maxNames = 16
-	// maxWaiting is how many outcomes of a rollout wait for episodes that began before theirs: a window for each of its versions.
+	// maxWaiting is how many outcomes of a rollout wait for episodes that began before theirs: a window for each of its
+	// versions.
 	maxWaiting = 2 * maxEpisodes
 )
 
@@ -72,7 +73,8 @@ func (e *sample) count(moments *Moments) {
 	moments.Add(e.value)
 }
 
-// replace changes the value of an episode that is there, also where it was counted, and returns it; nil if it is not there.
+// replace changes the value of an episode that is there, also where it was counted, and returns it; nil if it is not
+// there.
 func (s *series) replace(episode uint64, value float64) *sample {
 	i, ok := s.index[episode]
 	if !ok {
@@ -87,8 +89,8 @@ func (s *series) replace(episode uint64, value float64) *sample {
 	return old
 }
 
-// add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample outlives that for whoever
-// is still to count it.
+// add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample outlives that
+// for whoever is still to count it.
 func (s *series) add(episode uint64, value float64, began time.Time) *sample {
 	entry := &sample{episode: episode, value: value, began: began}
 	if len(s.ring) < maxEpisodes {

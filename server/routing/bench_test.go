@@ -19,9 +19,18 @@ func BenchmarkRoute(b *testing.B) {
 		snapshot *catalog.Snapshot
 		request  func(i int) routing.Request
 	}{
-		{"newest", serving(1, nil), func(i int) routing.Request { return routing.Request{Model: "m", Serial: uint64(i)} }},
-		{"without_episode", serving(1, weights(90, 10)), func(i int) routing.Request { return routing.Request{Model: "m", Serial: uint64(i)} }},
-		{"one_episode", serving(1, weights(90, 10)), func(int) routing.Request { return routing.Request{Model: "m", Episode: "robot-7/2026-11-21"} }},
+		{
+			"newest", serving(1, nil),
+			func(i int) routing.Request { return routing.Request{Model: "m", Serial: uint64(i)} },
+		},
+		{
+			"without_episode", serving(1, weights(90, 10)),
+			func(i int) routing.Request { return routing.Request{Model: "m", Serial: uint64(i)} },
+		},
+		{
+			"one_episode", serving(1, weights(90, 10)),
+			func(int) routing.Request { return routing.Request{Model: "m", Episode: "robot-7/2026-11-21"} },
+		},
 		{"50000_episodes", serving(1, weights(90, 10)), func(i int) routing.Request {
 			return routing.Request{Model: "m", Episode: names[i%len(names)]}
 		}},

@@ -1,12 +1,13 @@
 // Package routing decides which version of a model answers a request, and which versions are shown it in secret.
 //
-// The decision is a function of an immutable table, of the request, and of two things that are remembered or asked: the version
-// that a running episode began on, and whether a version is fit to take new work.
+// The decision is a function of an immutable table, of the request, and of two things that are remembered or asked: the
+// version that a running episode began on, and whether a version is fit to take new work.
 //
 // # Where an episode goes
 //
-// The same everywhere: it depends on the names of model, slot and episode and on the weights, on nothing of the process, the
-// platform or the release. Two replicas agree without talking, a restart forgets nothing, and anybody can compute it:
+// The same everywhere: it depends on the names of model, slot and episode and on the weights, on nothing of the
+// process, the platform or the release. Two replicas agree without talking, a restart forgets nothing, and anybody can
+// compute it:
 //
 //	mix(z)     z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31   (mod 2^64)
 //	join(a, b) mix(mix(a) xor b)
@@ -15,18 +16,20 @@
 //	u(draw)    (floor(draw / 2^12) + 1/2) / 2^52
 //	score      -ln(u) / (weight / the largest weight)
 //
-// The slot with the least score answers: weighted rendezvous hashing. The scores of a slot do not depend on the other slots, so
-// a slot that gains weight only takes and one that loses weight only gives: where one slot's weight changes beside others that
-// keep theirs in proportion, as in each step of a canary, exactly the difference of the shares moves. Where several change at
-// once a little more does (60/30/10 to 50/30/20 moves 12.7 % for 10 %), because a slot that loses gives to all others. No
-// function of key and weights alone does with the least for every change of three slots: of the splits in halves ab, ac and bc
-// each two would have to agree on half of the keys, but the three slots of a key agree in one pair at most.
+// The slot with the least score answers: weighted rendezvous hashing. The scores of a slot do not depend on the other
+// slots, so a slot that gains weight only takes and one that loses weight only gives: where one slot's weight changes
+// beside others that keep theirs in proportion, as in each step of a canary, exactly the difference of the shares
+// moves. Where several change at once a little more does (60/30/10 to 50/30/20 moves 12.7 % for 10 %), because a slot
+// that loses gives to all others. No function of key and weights alone does with the least for every change of three
+// slots: of the splits in halves ab, ac and bc each two would have to agree on half of the keys, but the three slots of
+// a key agree in one pair at most.
 //
-// Where that slot's version is not ready, or not fit for new work, the slot with the next score answers. Slots of weight 0 have no
-// score beside the others: they answer where no other is ready, by their draws alone.
+// Where that slot's version is not ready, or not fit for new work, the slot with the next score answers. Slots of
+// weight 0 have no score beside the others: they answer where no other is ready, by their draws alone.
 //
-// A request without an episode goes by its request_id in the place of the episode_id, and one without either by a number.
+// A request without an episode goes by its request_id in the place of the episode_id, and one without either by a
+// number.
 //
-// Shadows are drawn from the same key by join(join(key, shadowDomain), version), independent of the split and of each other:
-// one is shown what has u below its sample.
+// Shadows are drawn from the same key by join(join(key, shadowDomain), version), independent of the split and of each
+// other: one is shown what has u below its sample.
 package routing

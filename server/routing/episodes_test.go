@@ -19,11 +19,13 @@ type clock struct{ now atomic.Int64 }
 func (c *clock) Now() time.Time          { return time.Unix(0, c.now.Load()) }
 func (c *clock) advance(d time.Duration) { c.now.Add(int64(d)) }
 
-// TestRunningEpisodesStay has as many episodes running as are remembered by default, and changes everything but their versions.
+// TestRunningEpisodesStay has as many episodes running as are remembered by default, and changes everything but their
+// versions.
 func TestRunningEpisodesStay(t *testing.T) {
 	var unfit atomic.Pointer[refusing]
 	unfit.Store(&refusing{})
-	r := routing.NewRouter(routing.Config{Health: healthFunc(func(model string, v int64) bool { return unfit.Load().Allow(model, v) })})
+	r := routing.NewRouter(routing.Config{Health: healthFunc(
+		func(model string, v int64) bool { return unfit.Load().Allow(model, v) })})
 	began := make([]routing.Route, manyEpisodes)
 	s := serving(1, weights(90, 10))
 	for i := range began {
@@ -55,7 +57,8 @@ func TestRunningEpisodesStay(t *testing.T) {
 		changed := 0
 		for i := range began {
 			route := mustRoute(t, r, s, routing.Request{Episode: episodeName(i)})
-			if route.Version.Number != began[i].Version.Number || route.Slot != began[i].Slot || !route.Pinned || route.FailedOverFrom != 0 {
+			if route.Version.Number != began[i].Version.Number || route.Slot != began[i].Slot || !route.Pinned ||
+				route.FailedOverFrom != 0 {
 				changed++
 			}
 		}
@@ -130,7 +133,8 @@ func TestEndOfEpisode(t *testing.T) {
 	r.End("m", "never")
 	r.End("n", "other")
 	wantEpisode("ended", 1, 1)
-	if route := mustRoute(t, r, serving(2, weights(0, 1)), routing.Request{Episode: "e"}); route.Version.Number != 2 || route.Pinned {
+	if route := mustRoute(t, r, serving(2, weights(0, 1)), routing.Request{Episode: "e"}); route.Version.Number != 2 ||
+		route.Pinned {
 		t.Errorf("after its end the episode still goes to %+v", route)
 	}
 	wantEpisode("begun again", 2, 2)
@@ -168,7 +172,8 @@ func TestEpisodesAreBounded(t *testing.T) {
 		for i := range 10 * most {
 			mustRoute(t, r, before, routing.Request{Episode: episodeName(i)})
 			// The oldest, but not the longest silent.
-			if busiest := mustRoute(t, r, before, routing.Request{Episode: episodeName(0)}); most > 1 && !busiest.Pinned {
+			if busiest := mustRoute(t, r, before, routing.Request{Episode: episodeName(0)}); most > 1 &&
+				!busiest.Pinned {
 				t.Fatalf("bound %d: the busiest episode was forgotten", most)
 			}
 			if n := r.Episodes(); n > most {
@@ -339,7 +344,8 @@ func TestWhenEpisodesBegan(t *testing.T) {
 	}
 	on := mustRoute(t, r, s, routing.Request{Episode: "c"}).Version.Number
 	if !r.Busy(model, on) || r.Busy(model, 7) || r.Busy("another", on) {
-		t.Errorf("busy: version %d %v, 7 %v, another model %v", on, r.Busy(model, on), r.Busy(model, 7), r.Busy("another", on))
+		t.Errorf("busy: version %d %v, 7 %v, another model %v", on, r.Busy(model, on), r.Busy(model, 7),
+			r.Busy("another", on))
 	}
 	for _, episode := range []string{"b", "c"} {
 		r.End(model, episode)

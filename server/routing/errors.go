@@ -30,7 +30,8 @@ type NotFoundError struct {
 	Kind Kind
 	// Model is the model that was searched, for versions and labels.
 	Model string
-	// Name is what the request asked for: any bytes. Empty if no version of the model is left: all were unloaded by hand.
+	// Name is what the request asked for: any bytes. Empty if no version of the model is left: all were unloaded by
+	// hand.
 	Name string
 
 	exists    string // what there is instead, for people
@@ -44,12 +45,15 @@ func (e *NotFoundError) Error() string {
 	case e.Kind == KindModel:
 		fmt.Fprintf(&b, "no model is named %s", Quote(e.Name))
 	case e.Kind == KindVersion && e.Name == "":
-		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with LoadVersion of weft.v1.AdminService, or change versions.policy in model.yaml", Quote(e.Model))
+		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with LoadVersion of "+
+			"weft.v1.AdminService, or change versions.policy in model.yaml", Quote(e.Model))
 	case e.byTraffic:
-		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the traffic, or versions.policy in model.yaml)",
+		return fmt.Sprintf("the traffic of model %s names version %s, which is not there; there is %s (change the "+
+			"traffic, or versions.policy in model.yaml)",
 			Quote(e.Model), e.Name, e.exists)
 	case e.byLabel != "":
-		return fmt.Sprintf("the label %s of model %s names version %s, which is not there; there is %s (change the label, or put the version where it was)",
+		return fmt.Sprintf("the label %s of model %s names version %s, which is not there; there is %s (change the "+
+			"label, or put the version where it was)",
 			Quote(e.byLabel), Quote(e.Model), e.Name, e.exists)
 	case e.Kind == KindVersion:
 		fmt.Fprintf(&b, "model %s has no version %s", Quote(e.Model), e.Name)
@@ -97,7 +101,8 @@ type RolledBackError struct {
 }
 
 func (e *RolledBackError) Error() string {
-	return fmt.Sprintf("model %s version %d was rolled back, and no other version is ready; name it in the request, or give it traffic (SetTraffic)",
+	return fmt.Sprintf("model %s version %d was rolled back, and no other version is ready; name it in the request, "+
+		"or give it traffic (SetTraffic)",
 		Quote(e.Model), e.Version)
 }
 

@@ -29,7 +29,12 @@ func TestFailover(t *testing.T) {
 		{"all are unfit", refusing{1, 2, 3}, [3]catalog.State{catalog.Ready, catalog.Ready, catalog.Ready}, "abc"},
 		{"one is loading", nil, [3]catalog.State{catalog.Ready, catalog.Loading, catalog.Ready}, "ac"},
 		{"one failed, one is unfit", refusing{3}, [3]catalog.State{catalog.Failed, catalog.Ready, catalog.Ready}, "b"},
-		{"one is going, the others are unfit", refusing{1, 3}, [3]catalog.State{catalog.Ready, catalog.Unloading, catalog.Ready}, "ac"},
+		{
+			"one is going, the others are unfit",
+			refusing{1, 3},
+			[3]catalog.State{catalog.Ready, catalog.Unloading, catalog.Ready},
+			"ac",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serving(1, weights(60, 30, 10))
@@ -46,12 +51,14 @@ func TestFailover(t *testing.T) {
 				case route.Version.Number == wanted && route.FailedOverFrom != 0:
 					t.Fatalf("version %d stands in for %d, itself", wanted, route.FailedOverFrom)
 				case route.Version.Number != wanted && route.FailedOverFrom != wanted:
-					t.Fatalf("%d answers for %d, but FailedOverFrom is %d", route.Version.Number, wanted, route.FailedOverFrom)
+					t.Fatalf("%d answers for %d, but FailedOverFrom is %d", route.Version.Number, wanted,
+						route.FailedOverFrom)
 				case slices.Contains([]byte(tt.allowed), healthy[i][0]) && route.Slot != healthy[i]:
 					t.Fatalf("slot %s stands in for %s, which is fit", route.Slot, healthy[i])
 				}
 				if again := mustRoute(t, r, s, routing.Request{Episode: episodeName(i)}); !again.Pinned ||
-					again.Version != route.Version || again.FailedOverFrom != route.FailedOverFrom || again.Slot != route.Slot {
+					again.Version != route.Version || again.FailedOverFrom != route.FailedOverFrom ||
+					again.Slot != route.Slot {
 					t.Fatalf("first %+v, then %+v", route, again)
 				}
 			}
@@ -69,7 +76,8 @@ func TestFailover(t *testing.T) {
 
 // TestFailoverSpreads: what an unfit version leaves behind is divided as the weights of the others are.
 func TestFailoverSpreads(t *testing.T) {
-	r, s, count, failedOver := routing.NewRouter(routing.Config{Health: refusing{1}}), serving(1, weights(60, 30, 10)), 0, 0
+	r, s, count, failedOver := routing.NewRouter(routing.Config{Health: refusing{1}}), serving(1, weights(60, 30, 10)),
+		0, 0
 	for i := range manyEpisodes {
 		if route := mustRoute(t, r, s, routing.Request{Episode: episodeName(i)}); route.FailedOverFrom == 1 {
 			failedOver++
@@ -108,9 +116,22 @@ func TestNoneOfTheSplitIsReady(t *testing.T) {
 		states []catalog.State
 		want   string
 	}{
-		{"loading", weights(1, 1), []catalog.State{catalog.Failed, catalog.Loading, catalog.Ready}, `model "m" version 2 is loading; try again`},
-		{"failed", weights(1, 1), []catalog.State{catalog.Failed, catalog.Failed, catalog.Ready}, `model "m" version 2 failed to load: cause 2`},
-		{"gone", []catalog.Slot{{Name: "a", Version: 8, Weight: 1}}, []catalog.State{catalog.Ready}, `the traffic of model "m" names version 8, which is not there; there is 1 (change the traffic, or versions.policy in model.yaml)`},
+		{
+			"loading", weights(1, 1),
+			[]catalog.State{catalog.Failed, catalog.Loading, catalog.Ready},
+			`model "m" version 2 is loading; try again`,
+		},
+		{
+			"failed", weights(1, 1),
+			[]catalog.State{catalog.Failed, catalog.Failed, catalog.Ready},
+			`model "m" version 2 failed to load: cause 2`,
+		},
+		{
+			"gone",
+			[]catalog.Slot{{Name: "a", Version: 8, Weight: 1}},
+			[]catalog.State{catalog.Ready},
+			`the traffic of model "m" names version 8, which is not there; there is 1 (change the traffic, or versions.policy in model.yaml)`,
+		},
 		{"not split, none ready", nil, []catalog.State{catalog.Loading}, `model "m" version 1 is loading; try again`},
 	} {
 		m := model("m", nil, tt.states...)
@@ -139,8 +160,20 @@ func TestSlotsWithoutWeightAreTheLastResort(t *testing.T) {
 		{"one weight, which is ready", []float64{100, 0, 0}, nil, [3]catalog.State{ready, ready, ready}, "a"},
 		{"one weight, which is unfit", []float64{100, 0, 0}, refusing{1}, [3]catalog.State{ready, ready, ready}, "a"},
 		{"one weight, which failed", []float64{100, 0, 0}, nil, [3]catalog.State{failed, ready, ready}, "bc"},
-		{"one weight, which failed, and one of the others too", []float64{100, 0, 0}, nil, [3]catalog.State{failed, loading, ready}, "c"},
-		{"one weight, which failed, and one of the others is unfit", []float64{100, 0, 0}, refusing{2}, [3]catalog.State{failed, ready, ready}, "c"},
+		{
+			"one weight, which failed, and one of the others too",
+			[]float64{100, 0, 0},
+			nil,
+			[3]catalog.State{failed, loading, ready},
+			"c",
+		},
+		{
+			"one weight, which failed, and one of the others is unfit",
+			[]float64{100, 0, 0},
+			refusing{2},
+			[3]catalog.State{failed, ready, ready},
+			"c",
+		},
 		{"two weights, of which one failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, ready, ready}, "b"},
 		{"two weights, which failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, failed, ready}, "c"},
 		{"all failed", []float64{60, 40, 0}, nil, [3]catalog.State{failed, failed, failed}, ""},
@@ -166,7 +199,8 @@ func TestSlotsWithoutWeightAreTheLastResort(t *testing.T) {
 					continue
 				}
 				count[route.Slot]++
-				if noWeight := tt.weights[route.Version.Number-1] == 0; noWeight && (route.FailedOverFrom == 0 || tt.weights[route.FailedOverFrom-1] == 0) {
+				if noWeight := tt.weights[route.Version.Number-1] == 0; noWeight &&
+					(route.FailedOverFrom == 0 || tt.weights[route.FailedOverFrom-1] == 0) {
 					t.Fatalf("slot %q, without weight, answers for version %d", route.Slot, route.FailedOverFrom)
 				}
 			}

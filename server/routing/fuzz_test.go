@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/server/routing"
 )
 
-// FuzzRoute plays any sequence of changes and requests and compares with what a list of running episodes, without bound, says:
-// nothing is routed to a version that is not ready, and no running episode moves without need.
+// FuzzRoute plays any sequence of changes and requests and compares with what a list of running episodes, without
+// bound, says: nothing is routed to a version that is not ready, and no running episode moves without need.
 func FuzzRoute(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte{0x40, 9, 1, 0, 0x80, 1, 0, 2, 0x41, 200, 3, 0, 0x80, 1, 0xc0, 1})
@@ -69,7 +69,8 @@ func FuzzRoute(f *testing.F) {
 					t.Fatalf("routed to %+v, the catalog has %+v", route.Version, v)
 				}
 				for _, shadow := range route.Shadows {
-					if v := s.Model("m").Version(shadow.Version); v == nil || v.State != catalog.Ready || v == route.Version {
+					if v := s.Model("m").Version(shadow.Version); v == nil || v.State != catalog.Ready ||
+						v == route.Version {
 						t.Fatalf("%+v is in the shadow of %+v", v, route.Version)
 					}
 				}
@@ -105,7 +106,8 @@ func changed(s *catalog.Snapshot) *catalog.Snapshot {
 	return &catalog.Snapshot{Revision: s.Revision + 1, Models: catalog.ByName(&m)}
 }
 
-// takesPart reports whether new episodes may go to a version: one that has weight, or one that has none if no other is ready.
+// takesPart reports whether new episodes may go to a version: one that has weight, or one that has none if no other is
+// ready.
 func takesPart(s *catalog.Snapshot, number int64) bool {
 	m := s.Model("m")
 	divided, served := false, false

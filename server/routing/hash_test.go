@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// golden was computed by a second implementation of the package comment, in Python. It may never change: running fleets would
-// disagree during an update, and episodes would move that a restart must not move.
+// golden was computed by a second implementation of the package comment, in Python. It may never change: running fleets
+// would disagree during an update, and episodes would move that a restart must not move.
 var golden = []struct {
 	episode       string
 	key           uint64
@@ -30,11 +30,20 @@ var golden = []struct {
 }
 
 func TestHashIsWhatItEverWas(t *testing.T) {
-	versions := []*catalog.Version{{Number: 1, State: catalog.Ready}, {Number: 3, State: catalog.Ready}, {Number: 4, State: catalog.Ready}}
-	table := NewTable(&catalog.Snapshot{Models: catalog.ByName(&catalog.Model{Name: "policy", Versions: versions, Traffic: &catalog.Traffic{
-		Split:  []catalog.Slot{{Name: "stable", Version: 1, Weight: 60}, {Name: "canary", Version: 1, Weight: 30}, {Name: "next", Version: 1, Weight: 10}},
-		Shadow: []catalog.Shadow{{Version: 3, Sample: 0.25}, {Version: 4, Sample: 0.25}},
-	}})})
+	versions := []*catalog.Version{
+		{Number: 1, State: catalog.Ready},
+		{Number: 3, State: catalog.Ready},
+		{Number: 4, State: catalog.Ready},
+	}
+	table := NewTable(&catalog.Snapshot{Models: catalog.ByName(
+		&catalog.Model{Name: "policy", Versions: versions, Traffic: &catalog.Traffic{
+			Split: []catalog.Slot{
+				{Name: "stable", Version: 1, Weight: 60},
+				{Name: "canary", Version: 1, Weight: 30},
+				{Name: "next", Version: 1, Weight: 10},
+			},
+			Shadow: []catalog.Shadow{{Version: 3, Sample: 0.25}, {Version: 4, Sample: 0.25}},
+		}})})
 	e := table.models.Get("policy")
 	for _, want := range golden {
 		q := Request{Episode: want.episode}
@@ -60,9 +69,13 @@ func TestHashIsWhatItEverWas(t *testing.T) {
 
 func TestLn(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	inputs := []float64{uniform(0), uniform(math.MaxUint64), 0.5, math.Sqrt2 / 2, math.Nextafter(math.Sqrt2/2, 0), math.Nextafter(0.5, 0)}
+	inputs := []float64{
+		uniform(0), uniform(math.MaxUint64), 0.5, math.Sqrt2 / 2, math.Nextafter(math.Sqrt2/2, 0),
+		math.Nextafter(0.5, 0),
+	}
 	for range 100_000 {
-		inputs = append(inputs, uniform(random.Uint64()), uniform(random.Uint64()>>random.IntN(52)), uniform(^(random.Uint64() >> random.IntN(52))))
+		inputs = append(inputs, uniform(random.Uint64()), uniform(random.Uint64()>>random.IntN(52)),
+			uniform(^(random.Uint64() >> random.IntN(52))))
 	}
 	for _, u := range inputs {
 		if !(u > 0 && u < 1) {

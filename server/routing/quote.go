@@ -8,9 +8,9 @@ import (
 // maxQuoted is how many bytes of a foreign name an error message repeats.
 const maxQuoted = 64
 
-// Quote makes a name that came with a request fit for messages and logs: in double quotes, everything but printable ASCII
-// escaped (so that look-alikes can be told apart and nothing can forge a line), and cut after 64 bytes of the result with the
-// full length appended.
+// Quote makes a name that came with a request fit for messages and logs: in double quotes, everything but printable
+// ASCII escaped (so that look-alikes can be told apart and nothing can forge a line), and cut after 64 bytes of the
+// result with the full length appended.
 func Quote(name string) string {
 	out, used := make([]byte, 0, maxQuoted+2), 0
 	out = append(out, '"')

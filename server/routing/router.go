@@ -10,19 +10,19 @@ import (
 
 // Health tells whether a version is fit to take new work.
 type Health interface {
-	// Allow is asked once for each new episode and each request without one, where another version could stand in. It is called
-	// from many goroutines and must not block. A version that it allowed need not be used.
+	// Allow is asked once for each new episode and each request without one, where another version could stand in. It
+	// is called from many goroutines and must not block. A version that it allowed need not be used.
 	Allow(model string, version int64) bool
 }
 
 // Config is what a Router may be told. Zero values are defaults.
 type Config struct {
-	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000, which
-	// with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an episode
-	// forgotten while it runs goes where its hash leads, which is another version if weights changed since.
+	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000,
+	// which with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an
+	// episode forgotten while it runs goes where its hash leads, which is another version if weights changed since.
 	MaxEpisodes int
-	// EpisodeTTL is how long an episode is remembered after its last request; 0: 10 minutes. Too low: as above, for episodes
-	// with pauses. Too high: robots that vanished keep old versions from being idle.
+	// EpisodeTTL is how long an episode is remembered after its last request; 0: 10 minutes. Too low: as above, for
+	// episodes with pauses. Too high: robots that vanished keep old versions from being idle.
 	EpisodeTTL time.Duration
 	// Health is asked about versions for new work; nil: all are fit.
 	Health Health
@@ -44,13 +44,13 @@ type Request struct {
 type Route struct {
 	// Version is ready.
 	Version *catalog.Version
-	// Slot names the traffic entry that led here. It is empty when the request chose the version or label itself. A running
-	// episode keeps the name that it began with.
+	// Slot names the traffic entry that led here. It is empty when the request chose the version or label itself. A
+	// running episode keeps the name that it began with.
 	Slot string
 	// Degraded: the model's traffic is split but the request named no episode to stay with a version.
 	Degraded bool
-	// FailedOverFrom is the version that the split leads to where that was not ready or not fit and Version stood in; else 0. A
-	// running episode keeps it to its end, since it stays with the version that stood in.
+	// FailedOverFrom is the version that the split leads to where that was not ready or not fit and Version stood in;
+	// else 0. A running episode keeps it to its end, since it stays with the version that stood in.
 	FailedOverFrom int64
 	// Shadows are the versions to be shown the request: ready, and never Version itself. Read only.
 	Shadows []catalog.Shadow
@@ -60,9 +60,9 @@ type Route struct {
 	Began time.Time
 }
 
-// Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. The zero value has
-// the default configuration. It is safe for concurrent use: a table is replaced whole and readers never wait for it, episodes
-// are behind many short locks.
+// Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. The zero
+// value has the default configuration. It is safe for concurrent use: a table is replaced whole and readers never wait
+// for it, episodes are behind many short locks.
 type Router struct {
 	config   Config
 	prepare  sync.Once
@@ -112,17 +112,18 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 
 // Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
 //
-// A request that names a version or a label gets it. Else a running episode stays with its version as long as that is ready;
-// everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if none is fit to the
-// best that is ready; to a slot without weight only where none that has some is ready. An episode runs from its first request on.
+// A request that names a version or a label gets it. Else a running episode stays with its version as long as that is
+// ready; everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if
+// none is fit to the best that is ready; to a slot without weight only where none that has some is ready. An episode
+// runs from its first request on.
 func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 	r.init()
 	if q.Choice != (Choice{}) {
 		return r.Table(s).Resolve(q.Model, q.Choice)
 	}
 	for {
-		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a version that is
-		// not ready in it is gone rather than still unheard of.
+		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a
+		// version that is not ready in it is gone rather than still unheard of.
 		var was pin
 		if q.Episode != "" {
 			was = r.episodes.find(q.Model, q.Episode, r.now())
@@ -134,7 +135,8 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		if was != (pin{}) {
 			if v := readyVersion(e.model, was.version); v != nil {
 				return Route{
-					Version: v, Slot: was.slot, FailedOverFrom: was.failedOverFrom, Shadows: e.shadowsOf(&q, v.Number), Pinned: true,
+					Version: v, Slot: was.slot, FailedOverFrom: was.failedOverFrom, Shadows: e.shadowsOf(&q, v.Number),
+					Pinned: true,
 				}, nil
 			}
 		}
@@ -147,7 +149,8 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 			route.FailedOverFrom = wanted.number
 		}
 		if q.Episode != "" {
-			begun, now := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom}, r.now()
+			begun, now := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom},
+				r.now()
 			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, now) {
 				continue // another request of the episode was faster, and decides
 			}
@@ -176,8 +179,8 @@ func (r *Router) Episodes() int {
 	return r.episodes.running(r.now())
 }
 
-// VersionOf returns the version of an episode that is running or ended lately: at most EpisodeTTL ago, and less if the table of
-// episodes was full since.
+// VersionOf returns the version of an episode that is running or ended lately: at most EpisodeTTL ago, and less if the
+// table of episodes was full since.
 func (r *Router) VersionOf(model, episode string) (int64, bool) {
 	r.init()
 	p := r.episodes.peek(model, episode, r.now())
@@ -191,13 +194,13 @@ func (r *Router) Began(model, episode string) (time.Time, bool) {
 	return r.start.Add(began), ok
 }
 
-// silent is after what time an episode of which nothing is heard is taken to have ended without a word, and one that has ended to have
-// nobody who will report how it went.
+// silent is after what time an episode of which nothing is heard is taken to have ended without a word, and one that
+// has ended to have nobody who will report how it went.
 const silent = 30 * time.Second
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it may still be
-// reported how they went. Those of which nothing was heard for half a minute do not count. It looks at all episodes: ask it by
-// the second, not by the request.
+// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
+// may still be reported how they went. Those of which nothing was heard for half a minute do not count. It looks at all
+// episodes: ask it by the second, not by the request.
 func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	r.init()
 	began := map[int64][]time.Time{}

@@ -49,7 +49,8 @@ func TestShadowsAreSampledByWholeEpisodes(t *testing.T) {
 func TestGreaterSampleKeepsTheLesser(t *testing.T) {
 	shown := func(sample float64, i int) bool {
 		s := serving(1, nil, catalog.Shadow{Version: 1, Sample: sample})
-		return len(mustRoute(t, routing.NewRouter(routing.Config{}), s, routing.Request{Episode: episodeName(i)}).Shadows) == 1
+		return len(mustRoute(t, routing.NewRouter(routing.Config{}), s,
+			routing.Request{Episode: episodeName(i)}).Shadows) == 1
 	}
 	lost, won := 0, 0
 	for i := range 2000 {
@@ -76,7 +77,8 @@ func TestShadowsByRequest(t *testing.T) {
 		for j := range requests {
 			// Every client counts its requests from 0.
 			n += len(mustRoute(t, r, s, routing.Request{Episode: episodeName(i), RequestID: episodeName(j)}).Shadows)
-			bySerial += len(mustRoute(t, r, s, routing.Request{Episode: episodeName(i), Serial: uint64(i*requests + j)}).Shadows)
+			bySerial += len(mustRoute(t, r, s,
+				routing.Request{Episode: episodeName(i), Serial: uint64(i*requests + j)}).Shadows)
 		}
 		byID += n
 		if n > 0 && n < requests {
@@ -91,7 +93,13 @@ func TestShadowsByRequest(t *testing.T) {
 }
 
 func TestShadowIsReadyAndAnother(t *testing.T) {
-	all := []catalog.Shadow{{Version: 1, Sample: 1}, {Version: 2, Sample: 1}, {Version: 3, Sample: 1}, {Version: 4, Sample: 1}, {Version: 9, Sample: 1}}
+	all := []catalog.Shadow{
+		{Version: 1, Sample: 1},
+		{Version: 2, Sample: 1},
+		{Version: 3, Sample: 1},
+		{Version: 4, Sample: 1},
+		{Version: 9, Sample: 1},
+	}
 	s := serving(1, weights(1), all...)
 	s.Model("m").Versions[2] = version("m", 3, catalog.Loading)
 	r := routing.NewRouter(routing.Config{})

@@ -17,16 +17,20 @@ type part struct {
 	seed    uint64
 }
 
-// split is the parts of a model's traffic by the name of the slot, so that the order in which they were written decides nothing.
+// split is the parts of a model's traffic by the name of the slot, so that the order in which they were written decides
+// nothing.
 type split []part
 
-// newSplit returns the parts with weight of a model's traffic, and as its reserve those without, which answer when none of the
-// others is ready. A model whose traffic nobody divided has one part, the newest ready version, or none.
+// newSplit returns the parts with weight of a model's traffic, and as its reserve those without, which answer when none
+// of the others is ready. A model whose traffic nobody divided has one part, the newest ready version, or none.
 func newSplit(m *catalog.Model) (parts, reserve split) {
 	largest := 0.0
 	if m.Traffic != nil {
 		for _, s := range m.Traffic.Split {
-			p := part{slot: s.Name, number: s.Version, version: readyVersion(m, s.Version), weight: s.Weight, seed: hash(s.Name)}
+			p := part{
+				slot: s.Name, number: s.Version, version: readyVersion(m, s.Version), weight: s.Weight,
+				seed: hash(s.Name),
+			}
 			switch {
 			case s.Weight == 0:
 				p.weight = 1 // one is as good as another
@@ -77,8 +81,8 @@ func (s split) after(key uint64, last rank) (rank, bool) {
 	return best, found
 }
 
-// choose returns the part that answers a key: the first that is ready and that health allows, else the first that is ready, else
-// nil. wanted is the part that the weights alone would have had.
+// choose returns the part that answers a key: the first that is ready and that health allows, else the first that is
+// ready, else nil. wanted is the part that the weights alone would have had.
 func (s split) choose(model string, key uint64, health Health) (answers, wanted *part) {
 	for r, more := s.after(key, beforeAll); more; r, more = s.after(key, r) {
 		p := &s[r.index]

@@ -43,7 +43,8 @@ func mustRoute(t testing.TB, r *routing.Router, s *catalog.Snapshot, q routing.R
 	return route
 }
 
-// assign returns the slots of many new keys. Request ids are keys as episodes are, without a table of episodes to be filled.
+// assign returns the slots of many new keys. Request ids are keys as episodes are, without a table of episodes to be
+// filled.
 func assign(t testing.TB, split []catalog.Slot) []string {
 	t.Helper()
 	name := fmt.Sprint(split)
@@ -73,7 +74,8 @@ func wantShare(t testing.TB, what string, count, total int, share float64) {
 
 func TestSplitHasItsShares(t *testing.T) {
 	for _, split := range [][]catalog.Slot{
-		weights(90, 10), weights(99, 1), weights(0.5, 0.5), weights(60, 30, 10), weights(1e300, 1e300, 2e300), weights(5e-324, 5e-324), weights(1, 0, 3),
+		weights(90, 10), weights(99, 1), weights(0.5, 0.5), weights(60, 30, 10), weights(1e300, 1e300, 2e300),
+		weights(5e-324, 5e-324), weights(1, 0, 3),
 	} {
 		count, sum := map[string]int{}, 0.0
 		for _, slot := range assign(t, split) {
@@ -83,7 +85,8 @@ func TestSplitHasItsShares(t *testing.T) {
 			sum += s.Weight / split[0].Weight
 		}
 		for _, s := range split {
-			wantShare(t, fmt.Sprintf("slot %s of %v", s.Name, split), count[s.Name], manyEpisodes, s.Weight/split[0].Weight/sum)
+			wantShare(t, fmt.Sprintf("slot %s of %v", s.Name, split), count[s.Name], manyEpisodes,
+				s.Weight/split[0].Weight/sum)
 		}
 	}
 }
@@ -99,12 +102,25 @@ func TestReweightingMovesOnlyWhatMust(t *testing.T) {
 	}{
 		{"two slots", weights(90, 10), weights(80, 20), map[string]float64{"a>b": 0.1}},
 		{"two slots, back", weights(80, 20), weights(90, 10), map[string]float64{"b>a": 0.1}},
-		{"three slots, one grows", weights(60, 30, 10), weights(60*80./90, 30*80./90, 20), map[string]float64{"a>c": 0.1 * 2 / 3, "b>c": 0.1 / 3}},
-		{"three slots, one shrinks", weights(40, 20, 40), weights(46, 23, 31), map[string]float64{"c>a": 0.06, "c>b": 0.03}},
+		{
+			"three slots, one grows", weights(60, 30, 10), weights(60*80./90, 30*80./90, 20),
+			map[string]float64{"a>c": 0.1 * 2 / 3, "b>c": 0.1 / 3},
+		},
+		{
+			"three slots, one shrinks", weights(40, 20, 40), weights(46, 23, 31),
+			map[string]float64{"c>a": 0.06, "c>b": 0.03},
+		},
 		{"a slot is added", weights(50, 50), weights(45, 45, 10), map[string]float64{"a>c": 0.05, "b>c": 0.05}},
-		{"a slot is closed", weights(60, 30, 10), weights(60, 30, 0), map[string]float64{"c>a": 0.1 * 2 / 3, "c>b": 0.1 / 3}},
+		{
+			"a slot is closed", weights(60, 30, 10), weights(60, 30, 0),
+			map[string]float64{"c>a": 0.1 * 2 / 3, "c>b": 0.1 / 3},
+		},
 		{"another scale", weights(60, 30, 10), weights(6, 3, 1), nil},
-		{"another order", weights(60, 30, 10), []catalog.Slot{weights(60, 30, 10)[2], weights(60, 30, 10)[0], weights(60, 30, 10)[1]}, nil},
+		{
+			"another order", weights(60, 30, 10),
+			[]catalog.Slot{weights(60, 30, 10)[2], weights(60, 30, 10)[0], weights(60, 30, 10)[1]},
+			nil,
+		},
 		// Two change and one stays: some move to the one that stays and some leave it, 12.7 % in all.
 		{"three slots, from one to another", weights(60, 30, 10), weights(50, 30, 20), map[string]float64{
 			"a>b": 3. / 110, "a>c": 0.1 - 3./110, "b>c": 3. / 110,
@@ -170,8 +186,12 @@ func TestRequestsWithoutEpisode(t *testing.T) {
 	if n := r.Episodes(); n != 0 {
 		t.Errorf("%d episodes of requests that have none", n)
 	}
-	for what, split := range map[string][]catalog.Slot{"nothing split": nil, "one part": weights(1), "one part with weight": weights(0, 3)} {
-		if route := mustRoute(t, routing.NewRouter(routing.Config{}), serving(1, split), routing.Request{}); route.Degraded {
+	for what, split := range map[string][]catalog.Slot{
+		"nothing split": nil, "one part": weights(1),
+		"one part with weight": weights(0, 3),
+	} {
+		if route := mustRoute(t, routing.NewRouter(routing.Config{}), serving(1, split),
+			routing.Request{}); route.Degraded {
 			t.Errorf("%s: degraded", what)
 		}
 	}
@@ -194,7 +214,8 @@ func TestChoiceOverridesSplit(t *testing.T) {
 		}
 	}
 	mustRoute(t, r, s, routing.Request{Episode: "e"})
-	if got := mustRoute(t, r, s, routing.Request{Episode: "e", Choice: routing.Choice{Version: new(int64(2))}}); got.Version.Number != 2 {
+	if got := mustRoute(t, r, s,
+		routing.Request{Episode: "e", Choice: routing.Choice{Version: new(int64(2))}}); got.Version.Number != 2 {
 		t.Errorf("version 2 was chosen, %d answers", got.Version.Number)
 	}
 	if got := mustRoute(t, r, s, routing.Request{Episode: "e"}); got.Version.Number != 1 || !got.Pinned {

@@ -19,8 +19,8 @@ type Choice struct {
 
 // Table says which version answers for each model. It is immutable and safe for concurrent use.
 //
-// Names that come with requests are keys of its maps and nothing else: no name is ever parsed, normalised or made a path, so a
-// name that looks like another one, or like a path, is simply absent.
+// Names that come with requests are keys of its maps and nothing else: no name is ever parsed, normalised or made a
+// path, so a name that looks like another one, or like a path, is simply absent.
 type Table struct {
 	snapshot *catalog.Snapshot
 	models   catalog.Map[string, *entry]
@@ -79,8 +79,8 @@ func (t *Table) exists() string {
 	}, t.models.Len())
 }
 
-// Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of those
-// that are ready. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
+// Resolve returns the version that the request chose, or if it chose none the one to which most of the traffic goes, of
+// those that are ready. The error is a *NotFoundError, a *NotReadyError or a *FailedError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -108,7 +108,8 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	return Route{Version: most.version, Slot: most.slot}, nil
 }
 
-// choose returns the part that answers a key, nil if none is ready. wanted is the part that the weights alone would have had.
+// choose returns the part that answers a key, nil if none is ready. wanted is the part that the weights alone would
+// have had.
 func (e *entry) choose(key uint64, health Health) (answers, wanted *part) {
 	answers, wanted = e.split.choose(e.model.Name, key, health)
 	if answers == nil {
@@ -147,7 +148,10 @@ func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 	case v == nil && m.Cause != "":
 		return Route{}, &FailedError{Model: m.Name, Cause: m.Cause}
 	case v == nil:
-		return Route{}, &NotFoundError{Kind: KindVersion, Model: m.Name, Name: formatVersion(number), exists: listVersions(m)}
+		return Route{}, &NotFoundError{
+			Kind: KindVersion, Model: m.Name, Name: formatVersion(number),
+			exists: listVersions(m),
+		}
 	case v.State == catalog.Ready:
 		return Route{Version: v}, nil
 	}
@@ -170,12 +174,13 @@ func (e *entry) noneReady() error {
 		return noneReady(named)
 	}
 	return &NotFoundError{
-		Kind: KindVersion, Model: e.model.Name, Name: formatVersion(e.split[0].number), exists: listVersions(e.model), byTraffic: true,
+		Kind: KindVersion, Model: e.model.Name, Name: formatVersion(e.split[0].number), exists: listVersions(e.model),
+		byTraffic: true,
 	}
 }
 
-// noneReady tells why a model has no version that answers. A version that is on its way, in either direction, says more about
-// what the caller should do than one that failed.
+// noneReady tells why a model has no version that answers. A version that is on its way, in either direction, says more
+// about what the caller should do than one that failed.
 func noneReady(m *catalog.Model) error {
 	if len(m.Versions) == 0 {
 		if m.Cause != "" {

@@ -58,22 +58,58 @@ func TestResolve(t *testing.T) {
 		{name: "newest ready", model: "policy", version: 2, slot: "prod"},
 		{name: "explicit", model: "policy", choice: choose(1), version: 1},
 		{name: "label", model: "policy", choice: label("stable"), version: 1},
-		{name: "explicit loading", model: "policy", choice: choose(3), err: `model "policy" version 3 is loading; try again`},
-		{name: "explicit failed", model: "policy", choice: choose(4), err: `model "policy" version 4 failed to load: cause 4`},
-		{name: "label of a loading version", model: "policy", choice: label("next"), err: `model "policy" version 3 is loading; try again`},
-		{name: "label of a failed version", model: "policy", choice: label("bad"), err: `model "policy" version 4 failed to load: cause 4`},
-		{name: "label of no version", model: "policy", choice: label("gone"), err: `the label "gone" of model "policy" names version 9, which is not there; there is 4 (failed), 3 (loading), 2, 1 (change the label, or put the version where it was)`},
-		{name: "unknown version", model: "policy", choice: choose(7), err: `model "policy" has no version 7; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`},
-		{name: "version zero", model: "policy", choice: choose(0), err: `model "policy" has no version 0; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`},
-		{name: "unknown label", model: "policy", choice: label("canary"), err: `model "policy" has no label "canary"; there is "bad", "gone", "next", "stable"`},
-		{name: "empty label", model: "policy", choice: label(""), err: `model "policy" has no label ""; there is "bad", "gone", "next", "stable"`},
-		{name: "label where there is none", model: "failed", choice: label("x"), err: `model "failed" has no label "x"; there is none`},
-		{name: "unknown model", model: "polcy", err: `no model is named "polcy"; there is "broken", "coming", "empty", "failed", "leaving", "policy"`},
+		{
+			name: "explicit loading", model: "policy", choice: choose(3),
+			err: `model "policy" version 3 is loading; try again`,
+		},
+		{
+			name: "explicit failed", model: "policy", choice: choose(4),
+			err: `model "policy" version 4 failed to load: cause 4`,
+		},
+		{
+			name: "label of a loading version", model: "policy", choice: label("next"),
+			err: `model "policy" version 3 is loading; try again`,
+		},
+		{
+			name: "label of a failed version", model: "policy", choice: label("bad"),
+			err: `model "policy" version 4 failed to load: cause 4`,
+		},
+		{
+			name: "label of no version", model: "policy", choice: label("gone"),
+			err: `the label "gone" of model "policy" names version 9, which is not there; there is 4 (failed), 3 (loading), 2, 1 (change the label, or put the version where it was)`,
+		},
+		{
+			name: "unknown version", model: "policy", choice: choose(7),
+			err: `model "policy" has no version 7; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
+		},
+		{
+			name: "version zero", model: "policy", choice: choose(0),
+			err: `model "policy" has no version 0; there is 4 (failed), 3 (loading), 2, 1 (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
+		},
+		{
+			name: "unknown label", model: "policy", choice: label("canary"),
+			err: `model "policy" has no label "canary"; there is "bad", "gone", "next", "stable"`,
+		},
+		{
+			name: "empty label", model: "policy", choice: label(""),
+			err: `model "policy" has no label ""; there is "bad", "gone", "next", "stable"`,
+		},
+		{
+			name: "label where there is none", model: "failed", choice: label("x"),
+			err: `model "failed" has no label "x"; there is none`,
+		},
+		{
+			name: "unknown model", model: "polcy",
+			err: `no model is named "polcy"; there is "broken", "coming", "empty", "failed", "leaving", "policy"`,
+		},
 		{name: "one is loading", model: "coming", err: `model "coming" version 2 is loading; try again`},
 		{name: "one is unloading", model: "leaving", err: `model "leaving" version 2 is unloading; try again`},
 		{name: "all failed", model: "failed", err: `model "failed" version 2 failed to load: cause 2`},
 		{name: "unreadable", model: "broken", err: `model "broken" could not be read: model.yaml line 3`},
-		{name: "unreadable, explicit", model: "broken", choice: choose(1), err: `model "broken" could not be read: model.yaml line 3`},
+		{
+			name: "unreadable, explicit", model: "broken", choice: choose(1),
+			err: `model "broken" could not be read: model.yaml line 3`,
+		},
 		{
 			name: "no versions", model: "empty",
 			err: `all versions of model "empty" were unloaded by hand; load one with LoadVersion of weft.v1.AdminService, or change versions.policy in model.yaml`,
@@ -91,7 +127,8 @@ func TestResolve(t *testing.T) {
 				t.Fatal(err)
 			}
 			if route.Version.Number != tt.version || route.Slot != tt.slot {
-				t.Errorf("routed to version %d by slot %q, want %d by %q", route.Version.Number, route.Slot, tt.version, tt.slot)
+				t.Errorf("routed to version %d by slot %q, want %d by %q", route.Version.Number, route.Slot, tt.version,
+					tt.slot)
 			}
 		})
 	}
@@ -233,12 +270,23 @@ func TestMostOfTheTraffic(t *testing.T) {
 		want    int64
 	}{
 		"undivided": {nil, 2},
-		"most to 1": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 3}, {Name: "b", Version: 2, Weight: 1}}}, 1},
-		"most to b": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 2, Weight: 1}, {Name: "b", Version: 1, Weight: 3}}}, 1},
-		"one loads": {&catalog.Traffic{Split: []catalog.Slot{{Name: "a", Version: 3, Weight: 3}, {Name: "b", Version: 1, Weight: 1}}}, 1},
+		"most to 1": {&catalog.Traffic{Split: []catalog.Slot{
+			{Name: "a", Version: 1, Weight: 3},
+			{Name: "b", Version: 2, Weight: 1},
+		}}, 1},
+		"most to b": {&catalog.Traffic{Split: []catalog.Slot{
+			{Name: "a", Version: 2, Weight: 1},
+			{Name: "b", Version: 1, Weight: 3},
+		}}, 1},
+		"one loads": {&catalog.Traffic{Split: []catalog.Slot{
+			{Name: "a", Version: 3, Weight: 3},
+			{Name: "b", Version: 1, Weight: 1},
+		}}, 1},
 	} {
 		m := &catalog.Model{Name: "m", Traffic: c.traffic, Versions: []*catalog.Version{
-			{Model: "m", Number: 1, State: catalog.Ready}, {Model: "m", Number: 2, State: catalog.Ready}, {Model: "m", Number: 3, State: catalog.Loading},
+			{Model: "m", Number: 1, State: catalog.Ready},
+			{Model: "m", Number: 2, State: catalog.Ready},
+			{Model: "m", Number: 3, State: catalog.Loading},
 		}}
 		got, err := routing.NewTable(&catalog.Snapshot{Models: catalog.ByName(m)}).Resolve("m", routing.Choice{})
 		if err != nil || got.Version == nil || got.Version.Number != c.want {

@@ -12,33 +12,36 @@ import (
 type Output struct {
 	Name string
 	tensor.Tensor
-	// BatchDim is the dimension along which the rows lie; tensor.NoBatch, or one that the shape does not have: it is one row.
+	// BatchDim is the dimension along which the rows lie; tensor.NoBatch, or one that the shape does not have: it is
+	// one row.
 	BatchDim int
 }
 
-// Difference tells how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a difference that no
-// number can express, such as NaN instead of 1, is +Inf.
+// Difference tells how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a
+// difference that no number can express, such as NaN instead of 1, is +Inf.
 type Difference struct {
 	Name string
 	// Mismatch says how type or shape differ, or who lacks the output. The other fields are then zero.
 	Mismatch string
-	// MaxAbsolute is the largest difference of an element, MaxRelative the same as a part of the largest finite magnitude of
-	// the primary's output: +Inf where that is 0 and the shadow's is not. Of bools and strings both are 1 where any differs.
-	// Integers beyond 2^53 are rounded.
+	// MaxAbsolute is the largest difference of an element, MaxRelative the same as a part of the largest finite
+	// magnitude of the primary's output: +Inf where that is 0 and the shadow's is not. Of bools and strings both are 1
+	// where any differs. Integers beyond 2^53 are rounded.
 	MaxAbsolute, MaxRelative float64
-	// Cosine is that of the angle between both as vectors, over the elements that are finite in both; 1 where both are zero,
-	// 0 where one is. It exists only if HasCosine: not for bools and strings, nor where no element is finite in both.
+	// Cosine is that of the angle between both as vectors, over the elements that are finite in both; 1 where both are
+	// zero, 0 where one is. It exists only if HasCosine: not for bools and strings, nor where no element is finite in
+	// both.
 	Cosine    float64
 	HasCosine bool
-	// Rows counts the rows of numbers, SameArgmax those whose largest element is at the same place in both. NaN is never the
-	// largest; of equal elements the first is.
+	// Rows counts the rows of numbers, SameArgmax those whose largest element is at the same place in both. NaN is
+	// never the largest; of equal elements the first is.
 	Rows, SameArgmax int64
-	// Agreed: floating point numbers are within the tolerance; everything else is equal, since an integer may well be a name.
+	// Agreed: floating point numbers are within the tolerance; everything else is equal, since an integer may well be a
+	// name.
 	Agreed bool
 }
 
-// Compare compares outputs of equal name, in the primary's order; what only the shadow gives comes last. tolerance returns the
-// largest MaxRelative with which the named output agrees; 0 asks for equal values.
+// Compare compares outputs of equal name, in the primary's order; what only the shadow gives comes last. tolerance
+// returns the largest MaxRelative with which the named output agrees; 0 asks for equal values.
 func Compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	all := make([]Difference, 0, len(primary))
 	for i := range primary {
@@ -66,7 +69,8 @@ func indexOf(outputs []Output, name string) int {
 // mismatch says why two tensors cannot be compared element by element, "" if they can.
 func mismatch(primary, shadow tensor.Tensor) string {
 	if primary.DType != shadow.DType || !slices.Equal(primary.Shape, shadow.Shape) {
-		return fmt.Sprintf("the shadow gives %v %v instead of %v %v", shadow.DType, shadow.Shape, primary.DType, primary.Shape)
+		return fmt.Sprintf("the shadow gives %v %v instead of %v %v", shadow.DType, shadow.Shape, primary.DType,
+			primary.Shape)
 	}
 	if err := primary.Check(); err != nil {
 		return fmt.Sprintf("the primary's is broken: %v", err)

@@ -41,7 +41,8 @@ func everywhere(tolerance float64) func(string) float64 {
 // one compares two tensors, the rows of which lie along dimension dim.
 func one(t testing.TB, primary, other tensor.Tensor, dim int, tolerance float64) shadow.Difference {
 	t.Helper()
-	all := shadow.Compare([]shadow.Output{{Name: "y", Tensor: primary, BatchDim: dim}}, []shadow.Output{{Name: "y", Tensor: other}}, everywhere(tolerance))
+	all := shadow.Compare([]shadow.Output{{Name: "y", Tensor: primary, BatchDim: dim}},
+		[]shadow.Output{{Name: "y", Tensor: other}}, everywhere(tolerance))
 	if len(all) != 1 || all[0].Name != "y" {
 		t.Fatalf("got %+v", all)
 	}
@@ -56,7 +57,10 @@ var (
 
 func TestCompareNumbers(t *testing.T) {
 	cos := func(c, absolute, relative float64, rows, same int64, agreed bool) shadow.Difference {
-		return shadow.Difference{MaxAbsolute: absolute, MaxRelative: relative, Cosine: c, HasCosine: true, Rows: rows, SameArgmax: same, Agreed: agreed}
+		return shadow.Difference{
+			MaxAbsolute: absolute, MaxRelative: relative, Cosine: c, HasCosine: true, Rows: rows,
+			SameArgmax: same, Agreed: agreed,
+		}
 	}
 	tests := map[string]struct {
 		dtype tensor.DType
@@ -66,48 +70,203 @@ func TestCompareNumbers(t *testing.T) {
 		tol   float64
 		want  shadow.Difference
 	}{
-		"equal":                   {tensor.Float32, tensor.Shape{2, 2}, 0, "1 2 3 4", "1 2 3 4", 0, cos(1, 0, 0, 2, 2, true)},
-		"within tolerance":        {tensor.Float64, tensor.Shape{1, 2}, 0, "0 100", "0 100.1", 1.001e-3, cos(1, 100.1-100, (100.1-100)/100, 1, 1, true)},
-		"beyond tolerance":        {tensor.Float64, tensor.Shape{1, 2}, 0, "0 100", "0 100.1", 0.999e-3, cos(1, 100.1-100, (100.1-100)/100, 1, 1, false)},
-		"relative to primary":     {tensor.Float32, tensor.Shape{1, 2}, 0, "4 0", "0 -8", 1, cos(0, 8, 2, 1, 1, false)},
-		"opposite":                {tensor.Float32, tensor.Shape{2}, 0, "1 2", "-1 -2", 1, cos(-1, 4, 2, 2, 2, false)},
-		"argmax by row":           {tensor.Float32, tensor.Shape{3, 2}, 0, "1 2 4 3 5 6", "2 1 4 3 6 5", 1, cos(89./91, 1, 1./6, 3, 1, true)},
-		"argmax, one row":         {tensor.Float32, tensor.Shape{3, 2}, tensor.NoBatch, "1 2 4 3 5 6", "2 1 4 3 6 5", 1, cos(89./91, 1, 1./6, 1, 0, true)},
-		"argmax, rows in columns": {tensor.Float32, tensor.Shape{2, 3}, 1, "1 2 3 0 0 4", "1 0 3 0 2 4", 1, cos(26./30, 2, .5, 3, 2, true)},
-		"rows within":             {tensor.Float32, tensor.Shape{2, 2, 2}, 1, "1 0 0 1 0 0 0 0", "1 0 0 0 0 0 0 1", 1, cos(.5, 1, 1, 2, 1, true)},
-		"more dimensions":         {tensor.Float32, tensor.Shape{1, 2, 2}, 0, "1 2 3 4", "1 2 4 3", 1, cos(29./30, 1, .25, 1, 0, true)},
-		"first of equal":          {tensor.Float32, tensor.Shape{1, 3}, 0, "2 2 1", "2 1 2", 1, cos(8./9, 1, .5, 1, 1, true)},
-		"scalar":                  {tensor.Float32, tensor.Shape{}, 0, "2", "3", 1, cos(1, 1, .5, 1, 1, true)},
-		"dimension is not there":  {tensor.Float32, tensor.Shape{2}, 3, "1 2", "2 1", 1, cos(.8, 1, .5, 1, 0, true)},
-		"zeros":                   {tensor.Float32, tensor.Shape{2}, 0, "0 0", "0 0", 0, cos(1, 0, 0, 2, 2, true)},
-		"zero and minus zero":     {tensor.Float32, tensor.Shape{1}, 0, "0", "-0", 0, cos(1, 0, 0, 1, 1, true)},
-		"primary zero":            {tensor.Float32, tensor.Shape{1}, 0, "0", "1", 1, cos(0, 1, inf, 1, 1, false)},
-		"shadow zero":             {tensor.Float32, tensor.Shape{1}, 0, "1", "0", 1, cos(0, 1, 1, 1, 1, true)},
-		"NaN in both":             {tensor.Float32, tensor.Shape{1, 3}, 0, ".nan 1 2", ".nan 1 2", 0, cos(1, 0, 0, 1, 1, true)},
-		"NaN in the shadow":       {tensor.Float32, tensor.Shape{1, 3}, 0, "3 1 2", ".nan 1 2", 1, cos(1, inf, inf, 1, 0, false)},
-		"NaN in the primary":      {tensor.Float32, tensor.Shape{1, 3}, 0, "0 .nan 2", "0 1 2", 1, cos(1, inf, inf, 1, 1, false)},
-		"infinity in both":        {tensor.Float32, tensor.Shape{1, 2}, 0, ".inf 1", ".inf 1", 0, cos(1, 0, 0, 1, 1, true)},
-		"opposite infinities":     {tensor.Float32, tensor.Shape{1, 2}, 0, ".inf 1", "-.inf 1", 1, cos(1, inf, inf, 1, 0, false)},
-		"infinity is no scale":    {tensor.Float32, tensor.Shape{1, 3}, 0, "-.inf 4 0", "-.inf 4 1", 1, cos(4/math.Sqrt(17), 1, .25, 1, 1, true)},
-		"infinity against number": {tensor.Float32, tensor.Shape{1, 2}, 0, "5 1", ".inf 1", 1, cos(1, inf, inf, 1, 1, false)},
-		"NaN against infinity":    {tensor.Float32, tensor.Shape{1, 2}, 0, ".inf 1", ".nan 1", 1, cos(1, inf, inf, 1, 0, false)},
-		"squares too large":       {tensor.Float64, tensor.Shape{1, 2}, 0, "3e200 4e200", "4e200 3e200", 1, cos(.96, 1e200, .25, 1, 0, true)},
-		"squares too small":       {tensor.Float64, tensor.Shape{1, 2}, 0, "3e-200 4e-200", "4e-200 3e-200", 1, cos(.96, 1e-200, .25, 1, 0, true)},
-		"fp16":                    {tensor.Float16, tensor.Shape{1, 2}, 0, "0.5 -2", "0.75 -2", 1, cos(4.375/math.Sqrt(4.25*4.5625), .25, .125, 1, 1, true)},
-		"bf16":                    {tensor.BFloat16, tensor.Shape{1, 2}, 0, "0.5 -2", "0.75 -2", 1, cos(4.375/math.Sqrt(4.25*4.5625), .25, .125, 1, 1, true)},
-		"int8":                    {tensor.Int8, tensor.Shape{1, 2}, 0, "-128 127", "-128 -1", 1, cos(16257/math.Sqrt(32513*16385), 128, 1, 1, 1, false)},
-		"int16":                   {tensor.Int16, tensor.Shape{1, 2}, 0, "-400 300", "-400 0", 1, cos(.8, 300, .75, 1, 1, false)},
-		"int32":                   {tensor.Int32, tensor.Shape{1, 2}, 0, "-400000 300000", "-400000 0", 1, cos(.8, 300000, .75, 1, 1, false)},
-		"int64":                   {tensor.Int64, tensor.Shape{1, 2}, 0, "-4000000000000 3000000000000", "-4000000000000 0", 1, cos(.8, 3e12, .75, 1, 1, false)},
-		"uint8":                   {tensor.Uint8, tensor.Shape{1, 2}, 0, "200 150", "200 0", 1, cos(.8, 150, .75, 1, 1, false)},
-		"uint16":                  {tensor.Uint16, tensor.Shape{1, 2}, 0, "40000 30000", "40000 0", 1, cos(.8, 30000, .75, 1, 1, false)},
-		"uint32":                  {tensor.Uint32, tensor.Shape{1, 2}, 0, "4000000000 3000000000", "4000000000 0", 1, cos(.8, 3e9, .75, 1, 1, false)},
-		"uint64":                  {tensor.Uint64, tensor.Shape{1, 2}, 0, "16000000000000000000 12000000000000000000", "16000000000000000000 0", 1, cos(.8, 1.2e19, .75, 1, 1, false)},
-		"equal integers":          {tensor.Int64, tensor.Shape{1, 2}, 0, "3 4", "3 4", 0, cos(1, 0, 0, 1, 1, true)},
-		"large integers":          {tensor.Int64, tensor.Shape{1}, 0, "9007199254740993", "9007199254740992", 1, cos(1, 1, 1./9007199254740992, 1, 1, false)},
-		"no elements":             {tensor.Float32, tensor.Shape{0, 3}, 0, "", "", 0, shadow.Difference{Agreed: true}},
-		"rows of no elements":     {tensor.Float32, tensor.Shape{3, 0}, 0, "", "", 0, shadow.Difference{Agreed: true}},
-		"nothing finite":          {tensor.Float32, tensor.Shape{1, 1}, 0, ".nan", ".nan", 0, shadow.Difference{Rows: 1, SameArgmax: 1, Agreed: true}},
+		"equal": {
+			tensor.Float32,
+			tensor.Shape{2, 2},
+			0, "1 2 3 4", "1 2 3 4", 0,
+			cos(1, 0, 0, 2, 2, true),
+		},
+		"within tolerance": {
+			tensor.Float64,
+			tensor.Shape{1, 2},
+			0, "0 100", "0 100.1", 1.001e-3,
+			cos(1, 100.1-100, (100.1-100)/100, 1, 1, true),
+		},
+		"beyond tolerance": {
+			tensor.Float64,
+			tensor.Shape{1, 2},
+			0, "0 100", "0 100.1", 0.999e-3,
+			cos(1, 100.1-100, (100.1-100)/100, 1, 1, false),
+		},
+		"relative to primary": {tensor.Float32, tensor.Shape{1, 2}, 0, "4 0", "0 -8", 1, cos(0, 8, 2, 1, 1, false)},
+		"opposite":            {tensor.Float32, tensor.Shape{2}, 0, "1 2", "-1 -2", 1, cos(-1, 4, 2, 2, 2, false)},
+		"argmax by row": {
+			tensor.Float32,
+			tensor.Shape{3, 2},
+			0, "1 2 4 3 5 6", "2 1 4 3 6 5", 1,
+			cos(89./91, 1, 1./6, 3, 1, true),
+		},
+		"argmax, one row": {
+			tensor.Float32,
+			tensor.Shape{3, 2},
+			tensor.NoBatch, "1 2 4 3 5 6", "2 1 4 3 6 5", 1,
+			cos(89./91, 1, 1./6, 1, 0, true),
+		},
+		"argmax, rows in columns": {
+			tensor.Float32,
+			tensor.Shape{2, 3},
+			1, "1 2 3 0 0 4", "1 0 3 0 2 4", 1,
+			cos(26./30, 2, .5, 3, 2, true),
+		},
+		"rows within": {
+			tensor.Float32,
+			tensor.Shape{2, 2, 2},
+			1, "1 0 0 1 0 0 0 0", "1 0 0 0 0 0 0 1", 1,
+			cos(.5, 1, 1, 2, 1, true),
+		},
+		"more dimensions": {
+			tensor.Float32,
+			tensor.Shape{1, 2, 2},
+			0, "1 2 3 4", "1 2 4 3", 1,
+			cos(29./30, 1, .25, 1, 0, true),
+		},
+		"first of equal": {
+			tensor.Float32,
+			tensor.Shape{1, 3},
+			0, "2 2 1", "2 1 2", 1,
+			cos(8./9, 1, .5, 1, 1, true),
+		},
+		"scalar":                 {tensor.Float32, tensor.Shape{}, 0, "2", "3", 1, cos(1, 1, .5, 1, 1, true)},
+		"dimension is not there": {tensor.Float32, tensor.Shape{2}, 3, "1 2", "2 1", 1, cos(.8, 1, .5, 1, 0, true)},
+		"zeros":                  {tensor.Float32, tensor.Shape{2}, 0, "0 0", "0 0", 0, cos(1, 0, 0, 2, 2, true)},
+		"zero and minus zero":    {tensor.Float32, tensor.Shape{1}, 0, "0", "-0", 0, cos(1, 0, 0, 1, 1, true)},
+		"primary zero":           {tensor.Float32, tensor.Shape{1}, 0, "0", "1", 1, cos(0, 1, inf, 1, 1, false)},
+		"shadow zero":            {tensor.Float32, tensor.Shape{1}, 0, "1", "0", 1, cos(0, 1, 1, 1, 1, true)},
+		"NaN in both": {
+			tensor.Float32,
+			tensor.Shape{1, 3},
+			0, ".nan 1 2", ".nan 1 2", 0,
+			cos(1, 0, 0, 1, 1, true),
+		},
+		"NaN in the shadow": {
+			tensor.Float32,
+			tensor.Shape{1, 3},
+			0, "3 1 2", ".nan 1 2", 1,
+			cos(1, inf, inf, 1, 0, false),
+		},
+		"NaN in the primary": {
+			tensor.Float32,
+			tensor.Shape{1, 3},
+			0, "0 .nan 2", "0 1 2", 1,
+			cos(1, inf, inf, 1, 1, false),
+		},
+		"infinity in both": {
+			tensor.Float32,
+			tensor.Shape{1, 2},
+			0, ".inf 1", ".inf 1", 0,
+			cos(1, 0, 0, 1, 1, true),
+		},
+		"opposite infinities": {
+			tensor.Float32,
+			tensor.Shape{1, 2},
+			0, ".inf 1", "-.inf 1", 1,
+			cos(1, inf, inf, 1, 0, false),
+		},
+		"infinity is no scale": {
+			tensor.Float32,
+			tensor.Shape{1, 3},
+			0, "-.inf 4 0", "-.inf 4 1", 1,
+			cos(4/math.Sqrt(17), 1, .25, 1, 1, true),
+		},
+		"infinity against number": {
+			tensor.Float32,
+			tensor.Shape{1, 2},
+			0, "5 1", ".inf 1", 1,
+			cos(1, inf, inf, 1, 1, false),
+		},
+		"NaN against infinity": {
+			tensor.Float32,
+			tensor.Shape{1, 2},
+			0, ".inf 1", ".nan 1", 1,
+			cos(1, inf, inf, 1, 0, false),
+		},
+		"squares too large": {
+			tensor.Float64,
+			tensor.Shape{1, 2},
+			0, "3e200 4e200", "4e200 3e200", 1,
+			cos(.96, 1e200, .25, 1, 0, true),
+		},
+		"squares too small": {
+			tensor.Float64,
+			tensor.Shape{1, 2},
+			0, "3e-200 4e-200", "4e-200 3e-200", 1,
+			cos(.96, 1e-200, .25, 1, 0, true),
+		},
+		"fp16": {
+			tensor.Float16,
+			tensor.Shape{1, 2},
+			0, "0.5 -2", "0.75 -2", 1,
+			cos(4.375/math.Sqrt(4.25*4.5625), .25, .125, 1, 1, true),
+		},
+		"bf16": {
+			tensor.BFloat16,
+			tensor.Shape{1, 2},
+			0, "0.5 -2", "0.75 -2", 1,
+			cos(4.375/math.Sqrt(4.25*4.5625), .25, .125, 1, 1, true),
+		},
+		"int8": {
+			tensor.Int8,
+			tensor.Shape{1, 2},
+			0, "-128 127", "-128 -1", 1,
+			cos(16257/math.Sqrt(32513*16385), 128, 1, 1, 1, false),
+		},
+		"int16": {
+			tensor.Int16,
+			tensor.Shape{1, 2},
+			0, "-400 300", "-400 0", 1,
+			cos(.8, 300, .75, 1, 1, false),
+		},
+		"int32": {
+			tensor.Int32,
+			tensor.Shape{1, 2},
+			0, "-400000 300000", "-400000 0", 1,
+			cos(.8, 300000, .75, 1, 1, false),
+		},
+		"int64": {
+			tensor.Int64,
+			tensor.Shape{1, 2},
+			0, "-4000000000000 3000000000000", "-4000000000000 0",
+			1, cos(.8, 3e12, .75, 1, 1, false),
+		},
+		"uint8": {
+			tensor.Uint8,
+			tensor.Shape{1, 2},
+			0, "200 150", "200 0", 1,
+			cos(.8, 150, .75, 1, 1, false),
+		},
+		"uint16": {
+			tensor.Uint16,
+			tensor.Shape{1, 2},
+			0, "40000 30000", "40000 0", 1,
+			cos(.8, 30000, .75, 1, 1, false),
+		},
+		"uint32": {
+			tensor.Uint32,
+			tensor.Shape{1, 2},
+			0, "4000000000 3000000000", "4000000000 0", 1,
+			cos(.8, 3e9, .75, 1, 1, false),
+		},
+		"uint64": {
+			tensor.Uint64,
+			tensor.Shape{1, 2},
+			0, "16000000000000000000 12000000000000000000",
+			"16000000000000000000 0", 1, cos(.8, 1.2e19, .75, 1, 1, false),
+		},
+		"equal integers": {tensor.Int64, tensor.Shape{1, 2}, 0, "3 4", "3 4", 0, cos(1, 0, 0, 1, 1, true)},
+		"large integers": {
+			tensor.Int64,
+			tensor.Shape{1},
+			0, "9007199254740993", "9007199254740992", 1,
+			cos(1, 1, 1./9007199254740992, 1, 1, false),
+		},
+		"no elements":         {tensor.Float32, tensor.Shape{0, 3}, 0, "", "", 0, shadow.Difference{Agreed: true}},
+		"rows of no elements": {tensor.Float32, tensor.Shape{3, 0}, 0, "", "", 0, shadow.Difference{Agreed: true}},
+		"nothing finite": {
+			tensor.Float32,
+			tensor.Shape{1, 1},
+			0, ".nan", ".nan", 0,
+			shadow.Difference{Rows: 1, SameArgmax: 1, Agreed: true},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -262,9 +421,16 @@ func TestCompareMismatch(t *testing.T) {
 		p, s tensor.Tensor
 		want string
 	}{
-		"type":   {f, of(t, tensor.Float64, tensor.Shape{1, 2}, "1 2"), "the shadow gives fp64 [1,2] instead of fp32 [1,2]"},
-		"shape":  {f, of(t, tensor.Float32, tensor.Shape{2, 1}, "1 2"), "the shadow gives fp32 [2,1] instead of fp32 [1,2]"},
-		"shadow": {f, broken, "the shadow's is broken: shape [1,2] of fp32 asks for 2 elements of 4 bytes, got 7 bytes"},
+		"type": {
+			f, of(t, tensor.Float64, tensor.Shape{1, 2}, "1 2"),
+			"the shadow gives fp64 [1,2] instead of fp32 [1,2]",
+		},
+		"shape": {
+			f, of(t, tensor.Float32, tensor.Shape{2, 1}, "1 2"),
+			"the shadow gives fp32 [2,1] instead of fp32 [1,2]",
+		},
+		"shadow": {f, broken, "the shadow's is broken: shape [1,2] of fp32 asks for 2 elements of 4 bytes, got 7 " +
+			"bytes"},
 		"primary": {
 			broken, f, "the primary's is broken: shape [1,2] of fp32 asks for 2 elements of 4 bytes, got 7 bytes",
 		},

@@ -47,15 +47,18 @@ func TestCountsAddUp(t *testing.T) {
 	var calls atomic.Int64
 	done := repeat(t)
 	books := &bookkeeper{t: t}
-	m := shadow.New(quiet(shadow.Config{MaxPending: 4, Observer: books, Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
-		switch calls.Add(1) % 4 {
-		case 0:
-			return errModel
-		case 1:
-			return sharedsched.ErrExpired
-		}
-		return done(ctx, call)
-	})}))
+	m := shadow.New(quiet(shadow.Config{
+		MaxPending: 4, Observer: books,
+		Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
+			switch calls.Add(1) % 4 {
+			case 0:
+				return errModel
+			case 1:
+				return sharedsched.ErrExpired
+			}
+			return done(ctx, call)
+		}),
+	}))
 	books.mirror = m
 	const writers, each = 4, 500
 	var offering, reading sync.WaitGroup

@@ -44,8 +44,14 @@ func spec(name string, dtype tensor.DType, shape ...int64) tensor.Spec {
 // policySignature: an observation and a goal become an action and a value.
 func policySignature() *tensor.Signature {
 	return &tensor.Signature{
-		Inputs:  []tensor.Spec{spec("observation", tensor.Float32, tensor.Unknown, 2), spec("goal", tensor.Float32, tensor.Unknown, 1)},
-		Outputs: []tensor.Spec{spec("action", tensor.Float32, tensor.Unknown, 2), spec("value", tensor.Float32, tensor.Unknown)},
+		Inputs: []tensor.Spec{
+			spec("observation", tensor.Float32, tensor.Unknown, 2),
+			spec("goal", tensor.Float32, tensor.Unknown, 1),
+		},
+		Outputs: []tensor.Spec{
+			spec("action", tensor.Float32, tensor.Unknown, 2),
+			spec("value", tensor.Float32, tensor.Unknown),
+		},
 	}
 }
 
@@ -57,9 +63,15 @@ func versionOf(number int64, s *tensor.Signature) *catalog.Version {
 func answered(t testing.TB) *catalog.Call {
 	return &catalog.Call{
 		Version: versionOf(1, policySignature()),
-		Inputs:  []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, "1 2"), of(t, tensor.Float32, tensor.Shape{1, 1}, "3")},
-		Rows:    1,
-		Results: []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5"), of(t, tensor.Float32, tensor.Shape{1}, "6")},
+		Inputs: []tensor.Tensor{
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "1 2"),
+			of(t, tensor.Float32, tensor.Shape{1, 1}, "3"),
+		},
+		Rows: 1,
+		Results: []tensor.Tensor{
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5"),
+			of(t, tensor.Float32, tensor.Shape{1}, "6"),
+		},
 		Outcome: sharedsched.Outcome{Compute: 4 * time.Millisecond},
 	}
 }

@@ -32,8 +32,8 @@ type verdict struct {
 	primary, shadow time.Duration
 }
 
-// size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much again for the
-// shadow's answer.
+// size estimates the memory that an offer holds on to for one shadow: inputs and answer of the primary, and as much
+// again for the shadow's answer.
 func (o *Offer) size() int64 {
 	n := 0
 	for i := range o.Primary.Inputs {
@@ -49,7 +49,8 @@ func (o *Offer) size() int64 {
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.log.Error("panic while a shadow was asked", "model", j.target.Version.Model, "version", j.target.Version.Number,
+			m.log.Error("panic while a shadow was asked", "model", j.target.Version.Model,
+				"version", j.target.Version.Number,
 				"panic", p, "stack", string(debug.Stack()))
 			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v", p)}
 		}
@@ -98,7 +99,8 @@ func unanswered(err error) verdict {
 		v.outcome = Dropped
 	}
 	for _, dropped := range []error{
-		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed, catalog.ErrNotReady,
+		sharedsched.ErrExpired, sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
+		catalog.ErrNotReady,
 		context.DeadlineExceeded, context.Canceled,
 	} {
 		if errors.Is(err, dropped) {
@@ -108,8 +110,8 @@ func unanswered(err error) verdict {
 	return v
 }
 
-// call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the shadow's signature,
-// and of the outputs those are wanted that the primary gave.
+// call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the
+// shadow's signature, and of the outputs those are wanted that the primary gave.
 func (j *job) call(outputs []Output) (*catalog.Call, error) {
 	primary, version := j.offer.Primary, j.target.Version
 	own, other := primary.Version.Signature, version.Signature
@@ -143,7 +145,8 @@ func (j *job) call(outputs []Output) (*catalog.Call, error) {
 	for i := range outputs {
 		at := other.Output(outputs[i].Name)
 		if at < 0 {
-			return nil, fmt.Errorf("the signatures differ: version %d gives no output %q", version.Number, outputs[i].Name)
+			return nil, fmt.Errorf("the signatures differ: version %d gives no output %q", version.Number,
+				outputs[i].Name)
 		}
 		call.Wanted = append(call.Wanted, at)
 	}
@@ -158,7 +161,8 @@ func outputsOf(call *catalog.Call) ([]Output, error) {
 		wanted = len(call.Wanted)
 	}
 	if len(call.Results) != wanted {
-		return nil, fmt.Errorf("version %d answered with %d outputs instead of %d", call.Version.Number, len(call.Results), wanted)
+		return nil, fmt.Errorf("version %d answered with %d outputs instead of %d", call.Version.Number,
+			len(call.Results), wanted)
 	}
 	outputs := make([]Output, wanted)
 	for k := range outputs {

@@ -110,7 +110,8 @@ func TestSignaturesDiffer(t *testing.T) {
 	}
 }
 
-// TestToleranceForNothing: a tolerance that is for no output of the shadow, or for one that has none, is told and not passed over.
+// TestToleranceForNothing: a tolerance that is for no output of the shadow, or for one that has none, is told and not
+// passed over.
 func TestToleranceForNothing(t *testing.T) {
 	for name, want := range map[string]string{
 		"actoin": `traffic.tolerances: expected floating point outputs of version 3 ("action", "value"), found "actoin"`,
@@ -197,7 +198,8 @@ func TestOperatorHearsOnce(t *testing.T) {
 	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "model=policy version=3 answered_by=1") ||
+	if text := said.String(); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, "model=policy version=3 answered_by=1") ||
 		!strings.Contains(text, "no such row") {
 		t.Errorf("logged\n%s", text)
 	}

@@ -12,8 +12,8 @@ import (
 // maxJournalBytes bounds the lines that wait for the writer; as many may be in its hands.
 const maxJournalBytes = 1 << 20
 
-// journal hands lines to a writer that may be slow, block or fail, without ever waiting for it. Its goroutine lives only while
-// there are lines.
+// journal hands lines to a writer that may be slow, block or fail, without ever waiting for it. Its goroutine lives
+// only while there are lines.
 type journal struct {
 	w   io.Writer
 	log *slog.Logger
@@ -66,8 +66,8 @@ func (j *journal) drain() {
 	}
 }
 
-// write returns how many of the lines were not written whole. A line that was cut short is ended before the next one, so that it
-// spoils no other.
+// write returns how many of the lines were not written whole. A line that was cut short is ended before the next one,
+// so that it spoils no other.
 func (j *journal) write(lines []byte) (lost int64, err error) {
 	n := 0
 	if j.torn {

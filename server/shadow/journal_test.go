@@ -56,14 +56,20 @@ func (d *disk) lines() []string {
 func TestLogLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}
-		m := shadow.New(quiet(shadow.Config{Log: d, Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
-			if call.Version.Number == 4 {
-				return errModel
-			}
-			call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, ".nan 5"), of(t, tensor.Float32, tensor.Shape{2}, "6 6")}
-			call.Outcome.Compute = 1500 * time.Microsecond
-			return nil
-		})}))
+		m := shadow.New(quiet(shadow.Config{
+			Log: d,
+			Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
+				if call.Version.Number == 4 {
+					return errModel
+				}
+				call.Results = []tensor.Tensor{
+					of(t, tensor.Float32, tensor.Shape{1, 2}, ".nan 5"),
+					of(t, tensor.Float32, tensor.Shape{2}, "6 6"),
+				}
+				call.Outcome.Compute = 1500 * time.Microsecond
+				return nil
+			}),
+		}))
 		m.Offer(offerOf(t, 3))
 		synctest.Wait()
 		m.Offer(offerOf(t, 4))
@@ -152,7 +158,8 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := d.lines()
-		if len(got) != 4 || !json.Valid([]byte(got[0])) || got[1] != `{"time":"2`+"\n" || !json.Valid([]byte(got[2])) || got[3] != `{"tim` {
+		if len(got) != 4 || !json.Valid([]byte(got[0])) || got[1] != `{"time":"2`+"\n" || !json.Valid([]byte(got[2])) ||
+			got[3] != `{"tim` {
 			t.Errorf("got %q", got)
 		}
 		if m.LinesLost() != 5 {
@@ -180,7 +187,8 @@ func TestLogNames(t *testing.T) {
 			RequestID string `json:"request_id"`
 		}
 		got := d.lines()
-		if err := json.Unmarshal([]byte(got[0]), &line); err != nil || len(got) != 1 || line.RequestID != "a\n{\"\uFFFD" {
+		if err := json.Unmarshal([]byte(got[0]), &line); err != nil || len(got) != 1 ||
+			line.RequestID != "a\n{\"\uFFFD" {
 			t.Errorf("%q: %v, %+v", got, err, line)
 		}
 	})

@@ -1,4 +1,5 @@
-// Package shadow shows requests that were answered to other versions of the model as well, in the background, and compares the answers.
+// Package shadow shows requests that were answered to other versions of the model as well, in the background, and
+// compares the answers.
 package shadow
 
 import (
@@ -17,14 +18,15 @@ import (
 
 // Models runs calls.
 type Models interface {
-	// Predict runs the call and fills its Results and Outcome. It returns only when nothing reads call.Inputs any more. When ctx
-	// ends, a call that is still queued fails at once with context.Cause(ctx). Safe for concurrent use.
+	// Predict runs the call and fills its Results and Outcome. It returns only when nothing reads call.Inputs any more.
+	// When ctx ends, a call that is still queued fails at once with context.Cause(ctx). Safe for concurrent use.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
 // Observer hears how mirrored requests ended, for metrics.
 type Observer interface {
-	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must not block.
+	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must
+	// not block.
 	ShadowDone(Event)
 }
 
@@ -43,8 +45,9 @@ type Event struct {
 	Model           string
 	Primary, Shadow int64
 	Outcome         Outcome
-	// Agreed, MaxRelative and ComputeRatio are of those Done: whether all outputs were within the tolerance, the largest difference
-	// of any (see Difference; it may be +Inf), and the shadow's compute time as a multiple of the primary's (0: not known).
+	// Agreed, MaxRelative and ComputeRatio are of those Done: whether all outputs were within the tolerance, the
+	// largest difference of any (see Difference; it may be +Inf), and the shadow's compute time as a multiple of the
+	// primary's (0: not known).
 	Agreed       bool
 	MaxRelative  float64
 	ComputeRatio float64
@@ -53,8 +56,8 @@ type Event struct {
 // Config says how much of the machine a Mirror may take. Models is required; zero means the default of everything else.
 type Config struct {
 	Models Models
-	// MaxPending bounds the requests that are pending over all shadows, and with them the goroutines. Default 256. Too few drop what
-	// the scheduler would have joined to batches.
+	// MaxPending bounds the requests that are pending over all shadows, and with them the goroutines. Default 256. Too
+	// few drop what the scheduler would have joined to batches.
 	MaxPending int
 	// MaxPendingBytes bounds the memory of their inputs and answers, which they keep alive. Default 64 MiB.
 	MaxPendingBytes int64
@@ -62,8 +65,8 @@ type Config struct {
 	Timeout time.Duration
 	// Observer may be nil.
 	Observer Observer
-	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too slow for,
-	// or fails on, are lost and counted. Nil: none. Whoever opened it closes it, after Close.
+	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too
+	// slow for, or fails on, are lost and counted. Nil: none. Whoever opened it closes it, after Close.
 	Log io.Writer
 	// Logger is for what an operator should know. Nil: slog.Default().
 	Logger *slog.Logger
@@ -71,8 +74,8 @@ type Config struct {
 
 // Offer is an answered request and the shadows to show it to.
 type Offer struct {
-	// Primary was answered. Its version's signature is that of its inputs; Inputs, Results and Outcome are read later on and must
-	// not change any more.
+	// Primary was answered. Its version's signature is that of its inputs; Inputs, Results and Outcome are read later
+	// on and must not change any more.
 	Primary                  *catalog.Call
 	Slot, RequestID, Episode string
 	Shadows                  []Target
@@ -81,18 +84,18 @@ type Offer struct {
 // Target is a version that is shown a request.
 type Target struct {
 	Version *catalog.Version
-	// Shadow has the tolerances. While one of them is for what is no floating point output of the version, whatever is shown to it
-	// fails, and the failure says so: that output would be judged by another tolerance than was asked for.
+	// Shadow has the tolerances. While one of them is for what is no floating point output of the version, whatever is
+	// shown to it fails, and the failure says so: that output would be judged by another tolerance than was asked for.
 	Shadow catalog.Shadow
 }
 
-// Mirror shows requests to shadows. What is offered is either dropped at once or pending until it is done, dropped or failed.
-// It is safe for concurrent use.
+// Mirror shows requests to shadows. What is offered is either dropped at once or pending until it is done, dropped or
+// failed. It is safe for concurrent use.
 type Mirror struct {
 	config  Config
 	log     *slog.Logger
 	journal *journal        // nil: none
-	life    context.Context //nolint:containedctx // the mirror's own life, not a request's: ends when Close gives up waiting
+	life    context.Context //nolint:containedctx // the mirror's own life: ends when Close gives up waiting
 	endLife context.CancelFunc
 
 	comparing sync.Mutex // taken alone
@@ -119,8 +122,8 @@ func New(c Config) *Mirror {
 	return m
 }
 
-// Offer shows a request to its shadows. It neither waits nor fails: what there is no room for is dropped, as is everything after
-// Close. It copies no tensor.
+// Offer shows a request to its shadows. It neither waits nor fails: what there is no room for is dropped, as is
+// everything after Close. It copies no tensor.
 func (m *Mirror) Offer(o Offer) {
 	if len(o.Shadows) == 0 {
 		return
@@ -212,7 +215,8 @@ func (m *Mirror) tell(j *job, v *verdict) {
 	m.config.Observer.ShadowDone(e)
 }
 
-// Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one moment.
+// Summaries returns the pairs of a model ("": of all), ascending by model, primary and shadow. All of them are of one
+// moment.
 func (m *Mirror) Summaries(model string) []Summary {
 	m.mu.Lock()
 	var found []unfinished
@@ -227,12 +231,14 @@ func (m *Mirror) Summaries(model string) []Summary {
 		all[i] = found[i].finish()
 	}
 	slices.SortFunc(all, func(a, b Summary) int {
-		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.PrimaryVersion, b.PrimaryVersion), cmp.Compare(a.ShadowVersion, b.ShadowVersion))
+		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.PrimaryVersion, b.PrimaryVersion),
+			cmp.Compare(a.ShadowVersion, b.ShadowVersion))
 	})
 	return all
 }
 
-// Agreement returns how many requests a shadow agreed on with whichever version answered them, of how many that were compared.
+// Agreement returns how many requests a shadow agreed on with whichever version answered them, of how many that were
+// compared.
 func (m *Mirror) Agreement(model string, shadow int64) (agreed, done int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,9 +259,9 @@ func (m *Mirror) LinesLost() int64 {
 	return m.journal.lostLines()
 }
 
-// Close drops what is offered from now on and waits for what is pending and for its lines to be written. When ctx ends it cancels
-// what is still queued and returns an error that says how much it left behind; what is running then ends by itself, soon. It may
-// be called more than once.
+// Close drops what is offered from now on and waits for what is pending and for its lines to be written. When ctx ends
+// it cancels what is still queued and returns an error that says how much it left behind; what is running then ends by
+// itself, soon. It may be called more than once.
 func (m *Mirror) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -22,14 +22,17 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 		var asked catalog.Call
 		var left time.Duration
 		observed := &events{}
-		m := shadow.New(quiet(shadow.Config{Observer: observed, Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
-			asked = *call
-			deadline, _ := ctx.Deadline()
-			left = time.Until(deadline)
-			call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, "5 4")}
-			call.Outcome.Compute = 6 * time.Millisecond
-			return nil
-		})}))
+		m := shadow.New(quiet(shadow.Config{
+			Observer: observed,
+			Models: modelsFunc(func(ctx context.Context, call *catalog.Call) error {
+				asked = *call
+				deadline, _ := ctx.Deadline()
+				left = time.Until(deadline)
+				call.Results = []tensor.Tensor{of(t, tensor.Float32, tensor.Shape{1, 2}, "5 4")}
+				call.Outcome.Compute = 6 * time.Millisecond
+				return nil
+			}),
+		}))
 
 		o := offerOf(t)
 		o.Primary.Wanted = []int{0}
@@ -43,8 +46,9 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 		synctest.Wait()
 
 		want := catalog.Call{
-			Version: version, Inputs: []tensor.Tensor{o.Primary.Inputs[1], o.Primary.Inputs[0]}, Rows: 1, Wanted: []int{2},
-			Limit: time.Now().Add(10 * time.Second), Priority: sharedsched.Sheddable, Shadow: true,
+			Version: version, Inputs: []tensor.Tensor{o.Primary.Inputs[1], o.Primary.Inputs[0]}, Rows: 1,
+			Wanted: []int{2},
+			Limit:  time.Now().Add(10 * time.Second), Priority: sharedsched.Sheddable, Shadow: true,
 		}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Errorf("call (-want +got)\n%s", diff)
@@ -66,7 +70,8 @@ func TestShadowIsAskedTheSame(t *testing.T) {
 			t.Errorf("summary (-want +got)\n%s", diff)
 		}
 		wantEvents := []shadow.Event{{
-			Model: "policy", Primary: 1, Shadow: 3, Outcome: shadow.Done, Agreed: true, MaxRelative: 0.2, ComputeRatio: 1.5,
+			Model: "policy", Primary: 1, Shadow: 3, Outcome: shadow.Done, Agreed: true, MaxRelative: 0.2,
+			ComputeRatio: 1.5,
 		}}
 		if diff := cmp.Diff(wantEvents, observed.list()); diff != "" {
 			t.Errorf("events (-want +got)\n%s", diff)
@@ -81,21 +86,47 @@ func TestDisagreement(t *testing.T) {
 		tolerances map[string]float64
 		want       counts
 	}{
-		"default tolerance, within": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 0, nil, counts{Offered: 1, Done: 1, Agreed: 1}},
-		"default tolerance, beyond": {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.006"), 0, nil, counts{Offered: 1, Done: 1}},
-		"own tolerance":             {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 1e-4, nil, counts{Offered: 1, Done: 1}},
-		"of the output, within":     {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-4, map[string]float64{"action": 1e-2}, counts{Offered: 1, Done: 1, Agreed: 1}},
-		"of the output, beyond":     {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-2, map[string]float64{"action": 1e-4}, counts{Offered: 1, Done: 1}},
-		"of the output, equal":      {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.000001"), 1e-2, map[string]float64{"action": 0}, counts{Offered: 1, Done: 1}},
-		"of another output":         {of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 0, map[string]float64{"value": 1e-2}, counts{Offered: 1, Done: 1}},
-		"another shape":             {of(t, tensor.Float32, tensor.Shape{2, 1}, "4 5"), 0, nil, counts{Offered: 1, Done: 1}},
+		"default tolerance, within": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 0, nil,
+			counts{Offered: 1, Done: 1, Agreed: 1},
+		},
+		"default tolerance, beyond": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.006"), 0, nil,
+			counts{Offered: 1, Done: 1},
+		},
+		"own tolerance": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.004"), 1e-4, nil,
+			counts{Offered: 1, Done: 1},
+		},
+		"of the output, within": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-4,
+			map[string]float64{"action": 1e-2},
+			counts{Offered: 1, Done: 1, Agreed: 1},
+		},
+		"of the output, beyond": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 1e-2,
+			map[string]float64{"action": 1e-4},
+			counts{Offered: 1, Done: 1},
+		},
+		"of the output, equal": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.000001"), 1e-2,
+			map[string]float64{"action": 0},
+			counts{Offered: 1, Done: 1},
+		},
+		"of another output": {
+			of(t, tensor.Float32, tensor.Shape{1, 2}, "4 5.04"), 0,
+			map[string]float64{"value": 1e-2},
+			counts{Offered: 1, Done: 1},
+		},
+		"another shape": {of(t, tensor.Float32, tensor.Shape{2, 1}, "4 5"), 0, nil, counts{Offered: 1, Done: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := shadow.New(quiet(shadow.Config{Models: modelsFunc(func(_ context.Context, call *catalog.Call) error {
-					call.Results = []tensor.Tensor{tt.action, answered(t).Results[1]}
-					return nil
-				})}))
+				m := shadow.New(quiet(shadow.Config{Models: modelsFunc(
+					func(_ context.Context, call *catalog.Call) error {
+						call.Results = []tensor.Tensor{tt.action, answered(t).Results[1]}
+						return nil
+					})}))
 				o := offerOf(t, 3)
 				o.Shadows[0].Shadow = catalog.Shadow{Version: 3, Tolerance: tt.tolerance, Tolerances: tt.tolerances}
 				m.Offer(o)
@@ -145,7 +176,8 @@ func TestNoRoom(t *testing.T) {
 				m.Offer(offer)
 				m.Offer(offer)
 				synctest.Wait()
-				if diff := cmp.Diff(counts{Offered: 7, Done: 4, Dropped: 3, Agreed: 4}, countsOf(only(t, m))); diff != "" {
+				if diff := cmp.Diff(counts{Offered: 7, Done: 4, Dropped: 3, Agreed: 4},
+					countsOf(only(t, m))); diff != "" {
 					t.Errorf("with room again (-want +got)\n%s", diff)
 				}
 			})

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxPairs bounds the pairs that have a summary: of more, the one that was offered nothing for the longest is forgotten, and
-	// starts from nothing when it comes back. At some 20 KiB each that is 5 MiB.
+	// maxPairs bounds the pairs that have a summary: of more, the one that was offered nothing for the longest is
+	// forgotten, and starts from nothing when it comes back. At some 20 KiB each that is 5 MiB.
 	maxPairs = 256
 	// maxFailures and maxFailureBytes bound the failures that a summary shows.
 	maxFailures     = 8

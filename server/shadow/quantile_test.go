@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// computed returns the summary of requests that took n, n-1 ... 1 µs, and their shadows twice as long. In this order a sample that is
-// not even over time shows.
+// computed returns the summary of requests that took n, n-1 ... 1 µs, and their shadows twice as long. In this order a
+// sample that is not even over time shows.
 func computed(t *testing.T, n int) shadow.Summary {
 	t.Helper()
 	var got shadow.Summary
@@ -46,7 +46,8 @@ func TestComputeTimesOfFew(t *testing.T) {
 	}
 }
 
-// TestComputeTimesOfMany has more than the sample holds: it must be even, of the same requests for both, and the same each time.
+// TestComputeTimesOfMany has more than the sample holds: it must be even, of the same requests for both, and the same
+// each time.
 func TestComputeTimesOfMany(t *testing.T) {
 	const n = 10_000
 	got := computed(t, n)

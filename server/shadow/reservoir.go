@@ -10,8 +10,8 @@ import (
 // maxSamples bounds what a reservoir keeps. The 99th percentile of so many has ten samples above it.
 const maxSamples = 1024
 
-// reservoir keeps an even sample of all pairs of compute times that it saw (Vitter's algorithm R). Its choices depend on nothing but
-// how many came before.
+// reservoir keeps an even sample of all pairs of compute times that it saw (Vitter's algorithm R). Its choices depend
+// on nothing but how many came before.
 type reservoir struct {
 	seen            uint64
 	random          rand.PCG // the zero value is as good a seed as any
@@ -29,7 +29,8 @@ func (r *reservoir) add(primary, shadow time.Duration) {
 	}
 }
 
-// quantiles sorts the sample and returns its values at parts of it, such as 0.5, by nearest rank; zeros of an empty sample.
+// quantiles sorts the sample and returns its values at parts of it, such as 0.5, by nearest rank; zeros of an empty
+// sample.
 func quantiles(sample []time.Duration, parts ...float64) []time.Duration {
 	at := make([]time.Duration, len(parts))
 	if len(sample) == 0 {

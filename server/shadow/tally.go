@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Tally adds up the differences of many requests, output by output. The zero value is empty. It is not safe for concurrent use.
+// Tally adds up the differences of many requests, output by output. The zero value is empty. It is not safe for
+// concurrent use.
 type Tally struct {
 	outputs []*tallied // ascending by name
 }
@@ -24,11 +25,12 @@ type OutputSummary struct {
 	// MinCosine and MeanCosine are those of Cosines requests; where that is 0 they are 0 and mean nothing.
 	MinCosine, MeanCosine float64
 	Cosines               int64
-	// ArgmaxAgreement is the part of Rows, the rows of all requests, whose largest element is at the same place; 0 of no rows.
+	// ArgmaxAgreement is the part of Rows, the rows of all requests, whose largest element is at the same place; 0 of
+	// no rows.
 	ArgmaxAgreement float64
 	Rows            int64
-	// Agreed counts requests in which this output was within the tolerance, Mismatched those in which its type or shape differed:
-	// these count in no other field.
+	// Agreed counts requests in which this output was within the tolerance, Mismatched those in which its type or shape
+	// differed: these count in no other field.
 	Agreed, Mismatched int64
 }
 
@@ -56,7 +58,8 @@ func (t *Tally) Outputs() []OutputSummary {
 }
 
 func (t *Tally) output(name string) *tallied {
-	i, ok := slices.BinarySearchFunc(t.outputs, name, func(o *tallied, n string) int { return strings.Compare(o.Name, n) })
+	i, ok := slices.BinarySearchFunc(t.outputs, name,
+		func(o *tallied, n string) int { return strings.Compare(o.Name, n) })
 	if !ok {
 		t.outputs = slices.Insert(t.outputs, i, &tallied{OutputSummary: OutputSummary{Name: name}})
 	}

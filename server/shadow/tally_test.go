@@ -15,7 +15,8 @@ import (
 func TestTally(t *testing.T) {
 	number := func(absolute, relative, cosine float64, rows, same int64, agreed bool) shadow.Difference {
 		return shadow.Difference{
-			Name: "action", MaxAbsolute: absolute, MaxRelative: relative, Cosine: cosine, HasCosine: true, Rows: rows, SameArgmax: same, Agreed: agreed,
+			Name: "action", MaxAbsolute: absolute, MaxRelative: relative, Cosine: cosine, HasCosine: true, Rows: rows,
+			SameArgmax: same, Agreed: agreed,
 		}
 	}
 	var tally shadow.Tally

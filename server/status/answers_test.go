@@ -24,13 +24,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package states.
+// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package
+// states.
 
 func queueFull() error {
-	return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1000, MaxQueue: 1000, RetryAfter: time.Millisecond}
+	return &sharedsched.Refusal{
+		Reason: sharedsched.RefusedQueueFull, Queued: 1000, MaxQueue: 1000,
+		RetryAfter: time.Millisecond,
+	}
 }
 
-// TestQueueFullAnswer holds the whole answer to a request that finds no room: which queue, how long it is, and when to come again.
+// TestQueueFullAnswer holds the whole answer to a request that finds no room: which queue, how long it is, and when to
+// come again.
 func TestQueueFullAnswer(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	h.Run = func(context.Context, *catalog.Call) error { return queueFull() }
@@ -51,12 +56,15 @@ func TestQueueFullAnswer(t *testing.T) {
 	}
 }
 
-// TestClientsRetryByThemselves: a gRPC client with a retry policy needs no code of its own to come again when there is room, and
-// does not come again where that is pointless.
+// TestClientsRetryByThemselves: a gRPC client with a retry policy needs no code of its own to come again when there is
+// room, and does not come again where that is pointless.
 func TestClientsRetryByThemselves(t *testing.T) {
 	const retries = `{"methodConfig": [{"name": [{"service": "weft.v1.PredictionService"}], "retryPolicy": {
 		"maxAttempts": 4, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
-	hopeless := &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: time.Second, Limit: time.Millisecond}
+	hopeless := &sharedsched.Refusal{
+		Reason: sharedsched.RefusedDeadline, Predicted: time.Second,
+		Limit: time.Millisecond,
+	}
 	for _, tt := range []struct {
 		name   string
 		answer func(attempt int32) error

@@ -15,7 +15,10 @@ import (
 )
 
 func TestMessagesAreBoundedAndValid(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("é", 1<<16), "\xff\xfe", strings.Repeat("\x80a", 1<<16)} {
+	for _, text := range []string{
+		strings.Repeat("x", 1<<20), strings.Repeat("é", 1<<16),
+		"\xff\xfe", strings.Repeat("\x80a", 1<<16),
+	} {
 		err := &catalog.ModelError{Model: "policy", Version: 1, Err: errors.New(text)}
 		st := Of(err, predict.Place{})
 		if len(st.Message()) > predict.MaxText || !utf8.ValidString(st.Message()) {
@@ -37,7 +40,10 @@ func TestErrorsLeaveOutWhatIsNotKnown(t *testing.T) {
 		{predict.Place{}, map[string]string{}},
 		{predict.Place{Model: "policy"}, map[string]string{"model": "policy"}},
 		{predict.Place{Model: "policy", Version: 2}, map[string]string{"model": "policy", "version": "2"}},
-		{predict.Place{Model: "policy", Version: 2, Slot: "a"}, map[string]string{"model": "policy", "version": "2", "slot": "a"}},
+		{
+			predict.Place{Model: "policy", Version: 2, Slot: "a"},
+			map[string]string{"model": "policy", "version": "2", "slot": "a"},
+		},
 	} {
 		if diff := cmp.Diff(c.want, placeMetadata(&c.at, nil)); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", c.at, diff)

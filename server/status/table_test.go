@@ -45,12 +45,16 @@ func TestErrorTable(t *testing.T) {
 		return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
 	}
 	badRequest := func(field, description string) *errdetails.BadRequest {
-		return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: description}}}
+		return &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field:       field,
+			Description: description,
+		}}}
 	}
 	table := routing.NewTable(&catalog.Snapshot{Models: catalog.ByName(&catalog.Model{
 		Name: "policy",
 		Versions: []*catalog.Version{
-			{Model: "policy", Number: 1, State: catalog.Loading}, {Model: "policy", Number: 2, State: catalog.Failed, Cause: "no such operator"},
+			{Model: "policy", Number: 1, State: catalog.Loading},
+			{Model: "policy", Number: 2, State: catalog.Failed, Cause: "no such operator"},
 		},
 	})})
 	resolve := func(model string, choice routing.Choice) error {
@@ -77,74 +81,120 @@ func TestErrorTable(t *testing.T) {
 			details: []proto.Message{badRequest(`inputs["x"].raw`, "expected 16 bytes, got 3 bytes")},
 		},
 		{
-			name: "load failed", err: &catalog.LoadError{Model: "policy", Version: 3, Cause: &tensor.FieldError{Field: "x", Want: "a", Got: "b"}},
+			name: "load failed", err: &catalog.LoadError{
+				Model: "policy", Version: 3,
+				Cause: &tensor.FieldError{Field: "x", Want: "a", Got: "b"},
+			},
 			code: codes.FailedPrecondition, message: `load model "policy" version 3: x: expected a, got b`,
 			details: []proto.Message{info("LOAD_FAILED")},
 		},
 		{
 			name: "load failed for want of memory",
-			err:  &catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.MemoryError{Model: "policy", Version: 3, Need: 3 << 20, InUse: 2 << 20, Budget: 4 << 20}},
+			err: &catalog.LoadError{
+				Model: "policy", Version: 3,
+				Cause: &catalog.MemoryError{
+					Model: "policy", Version: 3, Need: 3 << 20, InUse: 2 << 20,
+					Budget: 4 << 20,
+				},
+			},
 			code: codes.FailedPrecondition,
 			message: `load model "policy" version 3: loading model "policy" version 3 needs about 3.0 MiB, and 2.0 MiB of the memory budget of 4.0 MiB are taken; ` +
-				"raise the budget, unload a version, or, where an old version is to make room for a new one, set versions.transition: resource in model.yaml",
+				"raise the budget, unload a version, or, where an old version is to make room for a new one, set " +
+				"versions.transition: resource in model.yaml",
 			details: []proto.Message{info("MODEL_MEMORY", "need", "3145728", "in_use", "2097152", "budget", "4194304")},
 		},
 		{
 			name: "unknown model", err: resolve("polcy", routing.Choice{}),
 			code: codes.NotFound, message: `no model is named "polcy"; there is "policy"`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "model", ResourceName: "polcy", Description: `no model is named "polcy"; there is "policy"`,
+				ResourceType: "model", ResourceName: "polcy",
+				Description: `no model is named "polcy"; there is "policy"`,
 			}},
 		},
 		{
 			name: "unknown version", err: resolve("policy", routing.Choice{Version: new(int64(7))}),
 			code: codes.NotFound, message: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "version", ResourceName: "7", Owner: "policy", Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
+				ResourceType: "version", ResourceName: "7", Owner: "policy",
+				Description: `model "policy" has no version 7; there is 2 (failed), 1 (loading) (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)`,
 			}},
 		},
 		{
 			name: "unknown label", err: resolve("policy", routing.Choice{Label: new("pоlicy\n")}),
 			code: codes.NotFound, message: `model "policy" has no label "p\u043elicy\n"; there is none`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "label", ResourceName: `"p\u043elicy\n"`, Owner: "policy", Description: `model "policy" has no label "p\u043elicy\n"; there is none`,
+				ResourceType: "label", ResourceName: `"p\u043elicy\n"`, Owner: "policy",
+				Description: `model "policy" has no label "p\u043elicy\n"; there is none`,
 			}},
 		},
 		{
-			name: "queue full", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1000, MaxQueue: 1000, RetryAfter: 250 * time.Millisecond},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 1000 of 1000 requests wait (batching.max_queue lets more wait)`,
-			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "1000", "queued", "1000"), retry(250 * time.Millisecond)},
+			name: "queue full", err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedQueueFull, Queued: 1000,
+				MaxQueue: 1000, RetryAfter: 250 * time.Millisecond,
+			},
+			code:    codes.ResourceExhausted,
+			message: `model "policy" version 3: the queue is full: 1000 of 1000 requests wait (batching.max_queue lets more wait)`,
+			details: []proto.Message{
+				info("QUEUE_FULL", "max_queue", "1000", "queued", "1000"),
+				retry(250 * time.Millisecond),
+			},
 			pushback: "250",
 		},
 		{
-			name: "queue full, no idea for how long", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
-			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "9", "queued", "9"), retry(100 * time.Millisecond)},
+			name:    "queue full, no idea for how long",
+			err:     &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9},
+			code:    codes.ResourceExhausted,
+			message: `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
+			details: []proto.Message{
+				info("QUEUE_FULL", "max_queue", "9", "queued", "9"),
+				retry(100 * time.Millisecond),
+			},
 			pushback: "100",
 		},
 		{
-			name: "queue full, room within a millisecond", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9, RetryAfter: time.Microsecond},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
+			name: "queue full, room within a millisecond",
+			err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedQueueFull, Queued: 9, MaxQueue: 9,
+				RetryAfter: time.Microsecond,
+			},
+			code:     codes.ResourceExhausted,
+			message:  `model "policy" version 3: the queue is full: 9 of 9 requests wait (batching.max_queue lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queue", "9", "queued", "9"), retry(time.Microsecond)},
 			pushback: "1",
 		},
 		{
-			name: "queues full by bytes", err: &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 20, QueuedBytes: 90, MaxQueuedBytes: 100},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the server's queues are full: 90 of 100 bytes wait, and the request brings 20 (--max-queued-bytes lets more wait)`,
-			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "90"), retry(100 * time.Millisecond)},
+			name: "queues full by bytes",
+			err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedQueueFull, Bytes: 20, QueuedBytes: 90,
+				MaxQueuedBytes: 100,
+			},
+			code:    codes.ResourceExhausted,
+			message: `model "policy" version 3: the server's queues are full: 90 of 100 bytes wait, and the request brings 20 (--max-queued-bytes lets more wait)`,
+			details: []proto.Message{
+				info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "90"),
+				retry(100 * time.Millisecond),
+			},
 			pushback: "100",
 		},
 		{
 			name: "limit unattainable",
-			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedDeadline, Predicted: 12345678 * time.Nanosecond, Limit: 5 * time.Millisecond},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the deadline cannot be met: an answer takes about 12.345678ms, 5ms are left`,
+			err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedDeadline, Predicted: 12345678 * time.Nanosecond,
+				Limit: 5 * time.Millisecond,
+			},
+			code:     codes.ResourceExhausted,
+			message:  `model "policy" version 3: the deadline cannot be met: an answer takes about 12.345678ms, 5ms are left`,
 			details:  []proto.Message{info("DEADLINE_UNATTAINABLE", "predicted_ms", "12.345", "limit_ms", "5")},
 			pushback: "-1",
 		},
 		{
 			name: "more than its share can do",
-			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, Predicted: 300 * time.Millisecond, Limit: 120 * time.Millisecond, RetryAfter: 180 * time.Millisecond},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left`,
+			err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedForGoodput, Predicted: 300 * time.Millisecond,
+				Limit: 120 * time.Millisecond, RetryAfter: 180 * time.Millisecond,
+			},
+			code:    codes.ResourceExhausted,
+			message: `model "policy" version 3: the device is overloaded: within its share of it the model answers in about 300ms, 120ms are left`,
 			details: []proto.Message{
 				info("DROPPED_FOR_GOODPUT", "predicted_ms", "300", "limit_ms", "120"), retry(180 * time.Millisecond),
 			},
@@ -152,20 +202,29 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "sacrificed, no idea for how long", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
+			code:     codes.ResourceExhausted,
+			message:  `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
 			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(100 * time.Millisecond)},
 			pushback: "100",
 		},
 		{
 			name: "queues full by bytes, and never room enough",
-			err:  &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Bytes: 200, MaxQueuedBytes: 100, RetryAfter: -1},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: the server's queues are full: 0 of 100 bytes wait, and the request brings 200 (--max-queued-bytes lets more wait)`,
+			err: &sharedsched.Refusal{
+				Reason: sharedsched.RefusedQueueFull, Bytes: 200, MaxQueuedBytes: 100,
+				RetryAfter: -1,
+			},
+			code:     codes.ResourceExhausted,
+			message:  `model "policy" version 3: the server's queues are full: 0 of 100 bytes wait, and the request brings 200 (--max-queued-bytes lets more wait)`,
 			details:  []proto.Message{info("QUEUE_FULL", "max_queued_bytes", "100", "queued_bytes", "0")},
 			pushback: "-1",
 		},
 		{
-			name: "sacrificed", err: &sharedsched.Refusal{Reason: sharedsched.RefusedForGoodput, RetryAfter: 40 * time.Millisecond},
-			code: codes.ResourceExhausted, message: `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
+			name: "sacrificed", err: &sharedsched.Refusal{
+				Reason:     sharedsched.RefusedForGoodput,
+				RetryAfter: 40 * time.Millisecond,
+			},
+			code:     codes.ResourceExhausted,
+			message:  `model "policy" version 3: dropped in overload so that other requests meet their deadlines`,
 			details:  []proto.Message{info("DROPPED_FOR_GOODPUT"), retry(40 * time.Millisecond)},
 			pushback: "40",
 		},
@@ -174,27 +233,46 @@ func TestErrorTable(t *testing.T) {
 			code: codes.InvalidArgument, message: "policy: more rows than the model takes in one request",
 			details: []proto.Message{badRequest("inputs", "policy: more rows than the model takes in one request")},
 		},
-		{name: "limit passed in the queue", err: sharedsched.ErrExpired, code: codes.DeadlineExceeded, message: sharedsched.ErrExpired.Error()},
-		{name: "deadline of the call", err: ended(context.DeadlineExceeded), code: codes.DeadlineExceeded, message: "context deadline exceeded"},
+		{
+			name: "limit passed in the queue", err: sharedsched.ErrExpired, code: codes.DeadlineExceeded,
+			message: sharedsched.ErrExpired.Error(),
+		},
+		{
+			name: "deadline of the call", err: ended(context.DeadlineExceeded), code: codes.DeadlineExceeded,
+			message: "context deadline exceeded",
+		},
 		{name: "caller gone", err: ended(nil), code: codes.Canceled, message: "context canceled"},
 		{
-			name: "superseded", err: ended(predict.ErrSuperseded), code: codes.Aborted, message: predict.ErrSuperseded.Error(),
+			name: "superseded", err: ended(predict.ErrSuperseded), code: codes.Aborted,
+			message: predict.ErrSuperseded.Error(),
 			details: []proto.Message{info("SUPERSEDED")},
 		},
 		{
 			name: "loading", err: resolve("policy", routing.Choice{Version: new(int64(1))}),
-			code: codes.Unavailable, message: `model "policy" version 1 is loading; try again`, details: []proto.Message{retry(time.Second)},
+			code: codes.Unavailable, message: `model "policy" version 1 is loading; try again`,
+			details: []proto.Message{retry(time.Second)},
 		},
 		{
 			name: "not ready any more", err: fmt.Errorf("model: %w", catalog.ErrNotReady),
-			code: codes.Unavailable, message: "model: the model version is not ready", details: []proto.Message{retry(time.Second)},
+			code: codes.Unavailable, message: "model: the model version is not ready",
+			details: []proto.Message{retry(time.Second)},
 		},
-		{name: "unloading", err: sharedsched.ErrRemoved, code: codes.Unavailable, message: sharedsched.ErrRemoved.Error(), details: []proto.Message{retry(time.Second)}},
-		{name: "draining", err: sharedsched.ErrDraining, code: codes.Unavailable, message: sharedsched.ErrDraining.Error(), details: []proto.Message{retry(time.Second)}},
-		{name: "closed", err: sharedsched.ErrClosed, code: codes.Unavailable, message: sharedsched.ErrClosed.Error(), details: []proto.Message{retry(time.Second)}},
+		{
+			name: "unloading", err: sharedsched.ErrRemoved, code: codes.Unavailable,
+			message: sharedsched.ErrRemoved.Error(), details: []proto.Message{retry(time.Second)},
+		},
+		{
+			name: "draining", err: sharedsched.ErrDraining, code: codes.Unavailable,
+			message: sharedsched.ErrDraining.Error(), details: []proto.Message{retry(time.Second)},
+		},
+		{
+			name: "closed", err: sharedsched.ErrClosed, code: codes.Unavailable, message: sharedsched.ErrClosed.Error(),
+			details: []proto.Message{retry(time.Second)},
+		},
 		{
 			name: "device lost", err: &catalog.ModelError{Model: "policy", Version: 3, Err: catalog.ErrDeviceLost},
-			code: codes.Unavailable, message: `model "policy" version 3 failed on this input: ` + catalog.ErrDeviceLost.Error(),
+			code:    codes.Unavailable,
+			message: `model "policy" version 3 failed on this input: ` + catalog.ErrDeviceLost.Error(),
 			details: []proto.Message{retry(time.Second)},
 		},
 		{
@@ -203,33 +281,52 @@ func TestErrorTable(t *testing.T) {
 		},
 		{
 			name: "server full", err: &predict.ServerFullError{Limit: 5},
-			code: codes.ResourceExhausted, message: "the server has its maximum of 5 concurrent requests; try again, or raise --max-concurrent-requests",
-			details:  []proto.Message{info("SERVER_FULL", "max_concurrent_requests", "5"), retry(100 * time.Millisecond)},
+			code: codes.ResourceExhausted, message: "the server has its maximum of 5 concurrent requests; try again, " +
+				"or raise --max-concurrent-requests",
+			details: []proto.Message{
+				info("SERVER_FULL", "max_concurrent_requests", "5"),
+				retry(100 * time.Millisecond),
+			},
 			pushback: "100",
 		},
 		{
 			name: "message too large", err: &MessageTooLargeError{Bytes: 2000, Limit: 1024},
-			code: codes.ResourceExhausted, message: "the message takes 2000 bytes, of at most 1024; send fewer rows at a time, or raise --max-message-bytes",
-			details: []proto.Message{info("MESSAGE_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")}, pushback: "-1",
+			code: codes.ResourceExhausted, message: "the message takes 2000 bytes, of at most 1024; send fewer rows " +
+				"at a time, or raise --max-message-bytes",
+			details:  []proto.Message{info("MESSAGE_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")},
+			pushback: "-1",
 		},
 		{
 			name: "message too large when decompressed", err: &MessageTooLargeError{Limit: 1024, Inflated: true},
-			code:    codes.ResourceExhausted,
-			message: "the message takes more than 1024 bytes when it is decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes",
+			code: codes.ResourceExhausted,
+			message: "the message takes more than 1024 bytes when it is decompressed, which is the most; send fewer " +
+				"rows at a time, or raise --max-message-bytes",
 			details: []proto.Message{info("MESSAGE_TOO_LARGE", "max_message_bytes", "1024")}, pushback: "-1",
 		},
 		{
-			name: "broken message", err: &BrokenMessageError{Want: "weft.v1.PredictRequest", Why: "it ends within its header"},
-			code:    codes.InvalidArgument,
-			message: "the message is not a weft.v1.PredictRequest: it ends within its header; send what code generated from this server's .proto files encodes",
+			name: "broken message", err: &BrokenMessageError{
+				Want: "weft.v1.PredictRequest",
+				Why:  "it ends within its header",
+			},
+			code: codes.InvalidArgument,
+			message: "the message is not a weft.v1.PredictRequest: it ends within its header; send what code " +
+				"generated from this server's .proto files encodes",
 		},
 		{
-			name: "an engine's words", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("Add node: /onnxruntime_src/core/add.cc:12 sizes differ, see /tmp/weft/core.1")},
+			name: "an engine's words",
+			err: &catalog.ModelError{
+				Model: "policy", Version: 3,
+				Err: errors.New("Add node: /onnxruntime_src/core/add.cc:12 sizes differ, see /tmp/weft/core.1"),
+			},
 			code: codes.Internal, message: `model "policy" version 3 failed on this input: Add node: sizes differ, see .../core.1`,
 			details: []proto.Message{info("MODEL_FAILED")},
 		},
 		{
-			name: "a cause that callers are not told of", err: &catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.Hidden{Err: errors.New("weight: secret"), Text: "expected a weight"}},
+			name: "a cause that callers are not told of",
+			err: &catalog.LoadError{
+				Model: "policy", Version: 3,
+				Cause: &catalog.Hidden{Err: errors.New("weight: secret"), Text: "expected a weight"},
+			},
 			code: codes.FailedPrecondition, message: `load model "policy" version 3: expected a weight`,
 			details: []proto.Message{info("LOAD_FAILED")},
 		},
@@ -237,18 +334,22 @@ func TestErrorTable(t *testing.T) {
 			name: "a path that the request names", err: resolve("/etc/passwd", routing.Choice{}),
 			code: codes.NotFound, message: `no model is named "/etc/passwd"; there is "policy"`,
 			details: []proto.Message{&errdetails.ResourceInfo{
-				ResourceType: "model", ResourceName: "/etc/passwd", Description: `no model is named "/etc/passwd"; there is "policy"`,
+				ResourceType: "model", ResourceName: "/etc/passwd",
+				Description: `no model is named "/etc/passwd"; there is "policy"`,
 			}},
 		},
 		{
-			name: "answer too large", err: &AnswerTooLargeError{Bytes: 2000, Limit: 1024, Remedy: "ask for fewer outputs or rows"},
-			code: codes.ResourceExhausted, message: "the answer takes 2000 bytes, of at most 1024; ask for fewer outputs or rows, or raise --max-message-bytes",
+			name: "answer too large",
+			err:  &AnswerTooLargeError{Bytes: 2000, Limit: 1024, Remedy: "ask for fewer outputs or rows"},
+			code: codes.ResourceExhausted, message: "the answer takes 2000 bytes, of at most 1024; ask for fewer " +
+				"outputs or rows, or raise --max-message-bytes",
 			details:  []proto.Message{info("ANSWER_TOO_LARGE", "bytes", "2000", "max_message_bytes", "1024")},
 			pushback: "-1",
 		},
 		{
 			name: "poisoned", err: &catalog.ModelError{Model: "policy", Version: 3, Err: errors.New("NaN")},
-			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`, details: []proto.Message{info("MODEL_FAILED")},
+			code: codes.Internal, message: `model "policy" version 3 failed on this input: NaN`,
+			details: []proto.Message{info("MODEL_FAILED")},
 		},
 		{name: "panic", err: predict.ErrPanic, code: codes.Internal, message: predict.ErrPanic.Error()},
 		{name: "anything else", err: errors.New("surprise"), code: codes.Internal, message: "surprise"},
@@ -273,7 +374,8 @@ func TestErrorTable(t *testing.T) {
 				t.Errorf("the caller is told %q, and is said to be told %q", tt.message, explained.Text)
 			}
 			call := &trailers{}
-			if err := Fail(grpc.NewContextWithServerTransportStream(t.Context(), call), tt.err, at); err.Error() != st.Err().Error() {
+			if err := Fail(grpc.NewContextWithServerTransportStream(t.Context(), call), tt.err,
+				at); err.Error() != st.Err().Error() {
 				t.Errorf("the call ends with %v", err)
 			}
 			if got := strings.Join(call.md.Get("grpc-retry-pushback-ms"), " "); got != tt.pushback {

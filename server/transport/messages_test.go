@@ -38,7 +38,8 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // call sends bytes to a method, as the only message, and returns what it answers.
 func call(ctx context.Context, h *servertest.House, method string, message []byte, options ...grpc.CallOption) error {
-	stream, err := h.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, append(options, grpc.ForceCodecV2(rawCodec{}))...)
+	stream, err := h.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
+		append(options, grpc.ForceCodecV2(rawCodec{}))...)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,8 @@ func TestBrokenMessages(t *testing.T) {
 		"a wrong type":     {0x0a, 2, 0x08, 1, 0x0a}, // ends within the tag of a model
 	} {
 		err := call(t.Context(), h, weftv1.PredictionService_Predict_FullMethodName, message)
-		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "the message is not a weft.v1.PredictRequest: ") {
+		if status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), "the message is not a weft.v1.PredictRequest: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -109,7 +111,8 @@ func TestBrokenMessageEndsItsStream(t *testing.T) {
 	}
 	servertest.WantCode(t, stream.RecvMsg(&bytes), codes.InvalidArgument, "not a weft.v1.PredictStreamRequest")
 
-	servertest.WantCode(t, call(t.Context(), h, weftv1.PredictionService_Predict_FullMethodName, []byte{0xff}), codes.InvalidArgument, "weft.v1.PredictRequest")
+	servertest.WantCode(t, call(t.Context(), h, weftv1.PredictionService_Predict_FullMethodName, []byte{0xff}),
+		codes.InvalidArgument, "weft.v1.PredictRequest")
 	var got []string
 	for _, e := range h.Events() {
 		got = append(got, fmt.Sprintf("%s of %q, stream %v", e.Code, e.Model, e.Stream))
@@ -130,9 +133,11 @@ func TestLargeMessagesNameTheSetting(t *testing.T) {
 	size := proto.Size(request)
 
 	_, err := h.Predictions.Predict(t.Context(), request)
-	servertest.WantCode(t, err, codes.ResourceExhausted, fmt.Sprintf("the message takes %d bytes, of at most 2000; send fewer rows at a time, or raise --max-message-bytes", size))
+	servertest.WantCode(t, err, codes.ResourceExhausted, fmt.Sprintf("the message takes %d bytes, of at most 2000; "+
+		"send fewer rows at a time, or raise --max-message-bytes", size))
 	_, err = h.Predictions.Predict(t.Context(), request, grpc.UseCompressor(gzip.Name))
-	servertest.WantCode(t, err, codes.ResourceExhausted, "the message takes more than 2000 bytes when it is decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes")
+	servertest.WantCode(t, err, codes.ResourceExhausted, "the message takes more than 2000 bytes when it is "+
+		"decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes")
 
 	stream, err := h.Predictions.PredictStream(t.Context())
 	if err != nil {
@@ -173,7 +178,8 @@ func TestLargeMessagesNameTheSetting(t *testing.T) {
 // TestNoMessage: a call of one message that brings none.
 func TestNoMessage(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
-	stream, err := h.Conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, weftv1.PredictionService_Predict_FullMethodName)
+	stream, err := h.Conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
+		weftv1.PredictionService_Predict_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}

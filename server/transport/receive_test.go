@@ -80,22 +80,41 @@ func TestReceive(t *testing.T) {
 		compressed string
 		want       string
 	}{
-		"good":                    {framed(0, []byte{0x0a, 1, 'm'}), "", ""},
-		"empty":                   {framed(0, nil), "", ""},
-		"as large as may be":      {framed(0, named(100)), "", ""},
-		"compressed":              {framed(1, zipped(named(100))), gzip.Name, ""},
-		"too large decompressed":  {framed(1, zipped(named(101))), gzip.Name, "the message takes more than 100 bytes when it is decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes"},
-		"cut short inside":        {framed(1, zipped(named(100))[:20]), gzip.Name, want + "it cannot be decompressed by gzip: unexpected EOF" + advice},
-		"a header alone":          {framed(0, []byte("1234"))[:5], "", want + "it ends before the 4 bytes that its header tells of" + advice},
-		"none":                    {nil, "", "EOF"},
-		"half a header":           {[]byte{0, 0}, "", want + "it ends within its header" + advice},
-		"half a message":          {framed(0, []byte("1234"))[:7], "", want + "it ends before the 4 bytes that its header tells of" + advice},
-		"another flag":            {framed(7, nil), "", want + "its header begins with 7, not 0 or 1" + advice},
-		"compressed, not how":     {framed(1, nil), "", want + `it is compressed, but grpc-encoding is ""` + advice},
-		"not compressed so":       {framed(1, []byte("plain")), gzip.Name, want + "it cannot be decompressed by gzip: unexpected EOF" + advice},
-		"too large":               {framed(0, make([]byte, 101)), "", "the message takes 101 bytes, of at most 100; send fewer rows at a time, or raise --max-message-bytes"},
-		"too large by its header": {framed(0, make([]byte, 101))[:5], "", "the message takes 101 bytes, of at most 100; send fewer rows at a time, or raise --max-message-bytes"},
-		"no message":              {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
+		"good":               {framed(0, []byte{0x0a, 1, 'm'}), "", ""},
+		"empty":              {framed(0, nil), "", ""},
+		"as large as may be": {framed(0, named(100)), "", ""},
+		"compressed":         {framed(1, zipped(named(100))), gzip.Name, ""},
+		"too large decompressed": {framed(1, zipped(named(101))), gzip.Name, "the message takes more than 100 bytes " +
+			"when it is decompressed, which is the most; send fewer rows at a time, or raise --max-message-bytes"},
+		"cut short inside": {
+			framed(1, zipped(named(100))[:20]), gzip.Name,
+			want + "it cannot be decompressed by gzip: unexpected EOF" + advice,
+		},
+		"a header alone": {
+			framed(0, []byte("1234"))[:5],
+			"", want + "it ends before the 4 bytes that its header tells of" + advice,
+		},
+		"none":          {nil, "", "EOF"},
+		"half a header": {[]byte{0, 0}, "", want + "it ends within its header" + advice},
+		"half a message": {
+			framed(0, []byte("1234"))[:7],
+			"", want + "it ends before the 4 bytes that its header tells of" + advice,
+		},
+		"another flag":        {framed(7, nil), "", want + "its header begins with 7, not 0 or 1" + advice},
+		"compressed, not how": {framed(1, nil), "", want + `it is compressed, but grpc-encoding is ""` + advice},
+		"not compressed so": {
+			framed(1, []byte("plain")), gzip.Name,
+			want + "it cannot be decompressed by gzip: unexpected EOF" + advice,
+		},
+		"too large": {
+			framed(0, make([]byte, 101)), "",
+			"the message takes 101 bytes, of at most 100; send fewer rows at a time, or raise --max-message-bytes",
+		},
+		"too large by its header": {
+			framed(0, make([]byte, 101))[:5], "",
+			"the message takes 101 bytes, of at most 100; send fewer rows at a time, or raise --max-message-bytes",
+		},
+		"no message": {framed(0, []byte{0xff}), "", want + "proto: cannot parse invalid wire-format data" + advice},
 	} {
 		got := ""
 		if err := receive(&sent{bytes: c.bytes, compressed: c.compressed}, &weftv1.ModelSpec{}, 100); err != nil {
@@ -107,7 +126,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// FuzzReceive: whatever comes, it is read as protobuf reads it, or refused as broken or too large, and nothing beyond the limit is read.
+// FuzzReceive: whatever comes, it is read as protobuf reads it, or refused as broken or too large, and nothing beyond
+// the limit is read.
 func FuzzReceive(f *testing.F) {
 	const limit = 64
 	whole, err := proto.Marshal(&weftv1.ModelSpec{Name: "policy"})

@@ -24,7 +24,11 @@ import (
 
 func TestAnswersOfChanges(t *testing.T) {
 	a := newAudited(t)
-	set, err := a.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "new", Version: 2, Weight: 1}}}})
+	set, err := a.SetTraffic(t.Context(),
+		&weftv1.SetTrafficRequest{
+			Model:   "policy",
+			Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "new", Version: 2, Weight: 1}}},
+		})
 	if err != nil || set.GetTraffic().GetRevision() != 9 || set.GetTraffic().GetSplit()[0].GetSlot() != "new" {
 		t.Errorf("traffic: %v, %v", set, err)
 	}
@@ -40,18 +44,23 @@ func TestAnswersOfChanges(t *testing.T) {
 	if err != nil || len(unload.GetModel().GetVersions()) != 4 {
 		t.Errorf("unload: %v, %v", unload, err)
 	}
-	start, err := a.StartRollout(t.Context(), &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: "policy", CandidateVersion: 2}})
+	start, err := a.StartRollout(t.Context(),
+		&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: "policy", CandidateVersion: 2}})
 	if err != nil || start.GetRollout().GetCandidateVersion() != 2 {
 		t.Errorf("rollout: %v, %v", start, err)
 	}
 }
 
-// TestChangesSayWhetherTheyLast: every answer of AdminService does, in the same way, and loads and unloads are told who wants them.
+// TestChangesSayWhetherTheyLast: every answer of AdminService does, in the same way, and loads and unloads are told who
+// wants them.
 func TestChangesSayWhetherTheyLast(t *testing.T) {
 	for _, because := range []string{"", readOnly} {
 		h := servertest.New(t, server.Config{}, transport.Config{})
 		r := &residents{house: h}
-		config := server.Config{Logger: slog.New(slog.DiscardHandler), Rollouts: drives{end: r.end}, NotPersistedBecause: because}
+		config := server.Config{
+			Logger: slog.New(slog.DiscardHandler), Rollouts: drives{end: r.end},
+			NotPersistedBecause: because,
+		}
 		g := grpc.NewServer()
 		server.NewAdmin(server.New(config, h, h), r).Register(g)
 		conn := servertest.Dial(t, g)
@@ -64,10 +73,14 @@ func TestChangesSayWhetherTheyLast(t *testing.T) {
 			}
 			response := dynamicpb.NewMessage(m.Output())
 			r.by = ""
-			if err := conn.Invoke(t.Context(), "/weft.v1.AdminService/"+string(m.Name()), request, response); err != nil {
+			if err := conn.Invoke(t.Context(), "/weft.v1.AdminService/"+string(m.Name()), request,
+				response); err != nil {
 				t.Fatal(m.Name(), err)
 			}
-			told := func(field protoreflect.Name) any { return response.Get(m.Output().Fields().ByName(field)).Interface() }
+			told := func(field protoreflect.Name) any {
+				return response.Get(
+					m.Output().Fields().ByName(field)).Interface()
+			}
 			if told("persisted") != (because == "") || told("not_persisted_because") != because {
 				t.Errorf("%s: %v; want that it lasts unless %q", m.Name(), response, because)
 			}
@@ -93,7 +106,8 @@ func TestChangesOfAnUnknownModel(t *testing.T) {
 	_, load := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "polcy", Version: 1})
 	_, unload := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "polcy", Version: 1})
 	for _, err := range []error{load, unload} {
-		if s := status.Convert(err); s.Code() != codes.NotFound || s.Message() != `no model is named "polcy"; there is "policy"` {
+		if s := status.Convert(err); s.Code() != codes.NotFound ||
+			s.Message() != `no model is named "polcy"; there is "policy"` {
 			t.Error(err)
 		}
 	}
@@ -112,7 +126,10 @@ func TestErrorsOfChanges(t *testing.T) {
 		{&catalog.RevisionError{Model: "policy", Current: 2, Expected: 1}, codes.Aborted},
 		{&catalog.NotReadyError{Model: "policy", Version: 3, State: catalog.Loading}, codes.FailedPrecondition},
 		{&catalog.NotReadyError{Model: "policy", Version: 7}, codes.NotFound},
-		{&catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.MemoryError{Model: "policy", Version: 3}}, codes.FailedPrecondition},
+		{
+			&catalog.LoadError{Model: "policy", Version: 3, Cause: &catalog.MemoryError{Model: "policy", Version: 3}},
+			codes.FailedPrecondition,
+		},
 		{&catalog.LoadError{Model: "policy", Version: 3, Cause: catalog.ErrDeviceLost}, codes.FailedPrecondition},
 		{catalog.ErrUnknown, codes.NotFound},
 		{catalog.ErrBusy, codes.FailedPrecondition},
@@ -125,7 +142,8 @@ func TestErrorsOfChanges(t *testing.T) {
 		{rollout.ErrEnded, codes.FailedPrecondition},
 	} {
 		r.err = c.err
-		if _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy"}); status.Code(err) != c.code {
+		if _, err := admin.SetTraffic(t.Context(),
+			&weftv1.SetTrafficRequest{Model: "policy"}); status.Code(err) != c.code {
 			t.Errorf("%v: %v, want %v", c.err, status.Code(err), c.code)
 		}
 	}
@@ -133,7 +151,10 @@ func TestErrorsOfChanges(t *testing.T) {
 		call func() error
 		code codes.Code
 	}{
-		"no model": {func() error { _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{}); return err }, codes.InvalidArgument},
+		"no model": {
+			func() error { _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{}); return err },
+			codes.InvalidArgument,
+		},
 		"no model for a rollout": {func() error {
 			_, err := admin.StartRollout(t.Context(), &weftv1.StartRolloutRequest{})
 			return err
@@ -159,7 +180,11 @@ func TestErrorsOfChanges(t *testing.T) {
 			return err
 		}, codes.InvalidArgument},
 		"evil slot": {func() error {
-			_, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a\n", Version: 1, Weight: 1}}}})
+			_, err := admin.SetTraffic(t.Context(),
+				&weftv1.SetTrafficRequest{
+					Model:   "policy",
+					Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "a\n", Version: 1, Weight: 1}}},
+				})
 			return err
 		}, codes.InvalidArgument},
 	} {

@@ -35,11 +35,20 @@ func TestChangesAreAudited(t *testing.T) {
 			before string
 			cause  string // "": there is none
 		}{
-			"changed":          {model: "policy", before: `"policy"`},
-			"refused":          {model: "policy", err: servertest.ErrBoom, before: `"policy"`, cause: "boom"},
-			"panic":            {model: "policy", panics: true, before: `"policy"`, cause: "failed while it made the change"},
-			"no model":         {err: servertest.ErrBoom, before: "no such model", cause: "expected the name of a model"},
-			"an unknown model": {model: "nonesuch", err: fmt.Errorf("nonesuch: %w", catalog.ErrUnknown), before: "no such model", cause: "nonesuch"},
+			"changed": {model: "policy", before: `"policy"`},
+			"refused": {model: "policy", err: servertest.ErrBoom, before: `"policy"`, cause: "boom"},
+			"panic": {
+				model: "policy", panics: true,
+				before: `"policy"`, cause: "failed while it made the change",
+			},
+			"no model": {
+				err: servertest.ErrBoom, before: "no such model",
+				cause: "expected the name of a model",
+			},
+			"an unknown model": {
+				model: "nonesuch", err: fmt.Errorf("nonesuch: %w", catalog.ErrUnknown),
+				before: "no such model", cause: "nonesuch",
+			},
 		} {
 			t.Run(call+": "+outcome, func(t *testing.T) {
 				a := newAudited(t)
@@ -59,7 +68,10 @@ func TestChangesAreAudited(t *testing.T) {
 				if strings.HasSuffix(call, "Rollout") || call == "SetTraffic" {
 					want.before = strings.ReplaceAll(want.before, `"policy"`, `"default"`) // of the traffic
 				}
-				for key, part := range map[string]string{"who": "10.1.2.3:4567", "call": call, "model": want.model, "before": want.before, "cause": want.cause} {
+				for key, part := range map[string]string{
+					"who": "10.1.2.3:4567", "call": call, "model": want.model,
+					"before": want.before, "cause": want.cause,
+				} {
 					if got, _ := line[key].(string); !strings.Contains(got, part) || part == "" && got != "" {
 						t.Errorf("%s: %q; want %q", key, got, part)
 					}
@@ -69,8 +81,10 @@ func TestChangesAreAudited(t *testing.T) {
 					t.Errorf("what was asked: %q", request)
 				}
 				after, _ := line["after"].(string)
-				if want.cause == "" && (line["msg"] != "changed" || after == "" || call == "SetTraffic" && !strings.Contains(after, "s77")) ||
-					want.cause != "" && (line["msg"] != "a change was refused" || line["level"] != "WARN" || after != "") {
+				if want.cause == "" && (line["msg"] != "changed" || after == "" || call == "SetTraffic" &&
+					!strings.Contains(after, "s77")) ||
+					want.cause != "" && (line["msg"] != "a change was refused" || line["level"] != "WARN" ||
+						after != "") {
 					t.Errorf("line %v", line)
 				}
 				if persisted, told := line["persisted"]; told != (want.cause == "") || told && persisted != false {
@@ -102,7 +116,8 @@ func (c changing) SetLabel(_, label string, version int64, _ string) error {
 func TestAuditShowsWhatChanges(t *testing.T) {
 	a := newAudited(t)
 	h := a.residents.house
-	admin := server.NewAdmin(server.New(server.Config{Logger: slog.New(slog.NewJSONHandler(&a.log, nil))}, h, h), changing{a.residents})
+	admin := server.NewAdmin(server.New(server.Config{Logger: slog.New(slog.NewJSONHandler(&a.log, nil))}, h, h),
+		changing{a.residents})
 	wantLine := func(call string, err error, gone, came string) {
 		t.Helper()
 		if err != nil {
@@ -111,8 +126,10 @@ func TestAuditShowsWhatChanges(t *testing.T) {
 		line := a.line(t)
 		before, _ := line["before"].(string)
 		after, _ := line["after"].(string)
-		if !strings.Contains(before, gone) || strings.Contains(after, gone) || strings.Contains(before, came) || !strings.Contains(after, came) {
-			t.Errorf("%s: before %s, after %s; want %s in the one alone and %s in the other", call, before, after, gone, came)
+		if !strings.Contains(before, gone) || strings.Contains(after, gone) || strings.Contains(before, came) ||
+			!strings.Contains(after, came) {
+			t.Errorf("%s: before %s, after %s; want %s in the one alone and %s in the other", call, before, after, gone,
+				came)
 		}
 	}
 	_, err := admin.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "next", Version: 2})
@@ -150,11 +167,17 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 		goesOn bool
 		code   codes.Code
 	}{
-		"load":                             {state: catalog.Loading, goesOn: true, code: codes.Canceled},
-		"load of a server that drains":     {state: catalog.Loading, drains: true, code: codes.Unavailable},
-		"unload":                           {state: catalog.Unloading, unload: true, goesOn: true, code: codes.Canceled},
-		"unload that had not begun":        {state: catalog.Ready, unload: true, code: codes.Canceled},
-		"unload from a server that drains": {state: catalog.Unloading, unload: true, drains: true, code: codes.Unavailable},
+		"load":                         {state: catalog.Loading, goesOn: true, code: codes.Canceled},
+		"load of a server that drains": {state: catalog.Loading, drains: true, code: codes.Unavailable},
+		"unload": {
+			state: catalog.Unloading, unload: true, goesOn: true,
+			code: codes.Canceled,
+		},
+		"unload that had not begun": {state: catalog.Ready, unload: true, code: codes.Canceled},
+		"unload from a server that drains": {
+			state: catalog.Unloading, unload: true, drains: true,
+			code: codes.Unavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAudited(t)
@@ -184,14 +207,16 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 			if want.goesOn {
 				message, level = "a change goes on without its caller", "INFO"
 			}
-			if after, _ := line["after"].(string); line["msg"] != message || line["level"] != level || line["cause"] == nil ||
+			if after, _ := line["after"].(string); line["msg"] != message || line["level"] != level ||
+				line["cause"] == nil ||
 				strings.Contains(after, "VERSION_STATE_"+strings.ToUpper(want.state.String())) != want.goesOn {
 				t.Errorf("line %v; want %q, and what the version is by then if the change goes on", line, message)
 			}
 			if !want.drains {
 				return
 			}
-			if _, err := admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "policy", Version: 1}); status.Code(err) != codes.Unavailable ||
+			if _, err := admin.LoadVersion(ctx,
+				&weftv1.LoadVersionRequest{Model: "policy", Version: 1}); status.Code(err) != codes.Unavailable ||
 				a.line(t)["cause"] != "the server is draining" {
 				t.Errorf("a new call of a server that drains: %v", err)
 			}
@@ -211,15 +236,18 @@ func TestAuditIsBounded(t *testing.T) {
 		"a long name": func() error { return a.changes(t.Context())["LoadVersion"](huge) },
 		// One of the two is cut within a character.
 		"a long label": func() error {
-			_, err := a.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: strings.Repeat("ä", 1<<19)})
+			_, err := a.SetLabel(t.Context(),
+				&weftv1.SetLabelRequest{Model: "policy", Label: strings.Repeat("ä", 1<<19)})
 			return err
 		},
 		"another": func() error {
-			_, err := a.SetLabel(t.Context(), &weftv1.SetLabelRequest{Model: "policy", Label: "x" + strings.Repeat("ä", 1<<19)})
+			_, err := a.SetLabel(t.Context(),
+				&weftv1.SetLabelRequest{Model: "policy", Label: "x" + strings.Repeat("ä", 1<<19)})
 			return err
 		},
 		"many slots": func() error {
-			_, err := a.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: slots}})
+			_, err := a.SetTraffic(t.Context(),
+				&weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Split: slots}})
 			return err
 		},
 	} {
@@ -229,7 +257,8 @@ func TestAuditIsBounded(t *testing.T) {
 		}
 		size := a.log.Len()
 		request, _ := a.line(t)["request"].(string)
-		if size > 10_000 || !strings.HasSuffix(request, " bytes)") || len(request) < 4000 || strings.Contains(request, "\ufffd") {
+		if size > 10_000 || !strings.HasSuffix(request, " bytes)") || len(request) < 4000 ||
+			strings.Contains(request, "\ufffd") {
 			t.Errorf("%s: the line has %d bytes, the request ends in %q", name, size, request[max(0, len(request)-40):])
 		}
 	}

@@ -80,7 +80,9 @@ func newAudited(t *testing.T) *audited {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	a := &audited{residents: &residents{house: h}}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
-	a.Admin = server.NewAdmin(server.New(server.Config{Logger: log, Rollouts: drives{end: a.residents.end}, NotPersistedBecause: readOnly}, h, h), a.residents)
+	a.Admin = server.NewAdmin(
+		server.New(server.Config{Logger: log, Rollouts: drives{end: a.residents.end}, NotPersistedBecause: readOnly}, h,
+			h), a.residents)
 	return a
 }
 
@@ -111,11 +113,19 @@ func (a *audited) changes(ctx context.Context) map[string]func(model string) err
 			return err
 		},
 		"SetTraffic": func(model string) error {
-			_, err := a.SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: model, Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "s77", Version: 2, Weight: 1}}}})
+			_, err := a.SetTraffic(ctx,
+				&weftv1.SetTrafficRequest{
+					Model:   model,
+					Traffic: &weftv1.Traffic{Split: []*weftv1.TrafficSlot{{Slot: "s77", Version: 2, Weight: 1}}},
+				})
 			return err
 		},
 		"StartRollout": func(model string) error {
-			_, err := a.StartRollout(ctx, &weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{Model: model, BaselineVersion: 1, CandidateVersion: 2, Stages: []float64{77}}})
+			_, err := a.StartRollout(ctx,
+				&weftv1.StartRolloutRequest{Rollout: &weftv1.Rollout{
+					Model: model, BaselineVersion: 1,
+					CandidateVersion: 2, Stages: []float64{77},
+				}})
 			return err
 		},
 		"AdvanceRollout": func(model string) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// TestMessagesAboutBadTensors makes requests with one wrong tensor at random. Each is refused by a message that names the input, repeats what came
-// as it came, and says what was expected.
+// TestMessagesAboutBadTensors makes requests with one wrong tensor at random. Each is refused by a message that names
+// the input, repeats what came as it came, and says what was expected.
 func TestMessagesAboutBadTensors(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	pick := func(n int) int { return random.IntN(n) }
@@ -29,8 +29,11 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 		declared := tensor.Shape{tensor.Unknown, int64(1 + pick(3)), tensor.Unknown}[:1+pick(3)]
 		v := &catalog.Version{
 			Model: "m", Number: 1, State: catalog.Ready,
-			Signature: &tensor.Signature{Inputs: []tensor.Spec{{Name: name, DType: dtype, Shape: declared, BatchDim: 0}}},
-			Batching:  catalog.Batching{Batched: true, MaxRequestRows: 4},
+			Signature: &tensor.Signature{Inputs: []tensor.Spec{{
+				Name: name, DType: dtype, Shape: declared,
+				BatchDim: 0,
+			}}},
+			Batching: catalog.Batching{Batched: true, MaxRequestRows: 4},
 		}
 		shape := make([]int64, len(declared))
 		for i, d := range declared {
@@ -49,7 +52,10 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 			input.Raw = make([]byte, n*int64(dtype.Size()))
 		}
 		var want, came string
-		kind := []string{"dtype", "negative", "wrong size", "rank", "rows", "none", "elements", "two", "list", "unknown dtype", "huge"}[pick(11)]
+		kind := []string{
+			"dtype", "negative", "wrong size", "rank", "rows", "none", "elements", "two", "list",
+			"unknown dtype", "huge",
+		}[pick(11)]
 		switch kind {
 		case "dtype":
 			other := servertest.Representations[pick(len(servertest.Representations))].DType
@@ -99,12 +105,14 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 			n := count() + 1 + int64(pick(3))
 			fill(n)
 			if dtype == tensor.String {
-				want, came = fmt.Sprintf("%d elements (shape %s)", count(), literal(shape)), fmt.Sprintf("%d elements", n)
+				want, came = fmt.Sprintf("%d elements (shape %s)", count(), literal(shape)),
+					fmt.Sprintf("%d elements", n)
 				field += ".string_values"
 				break
 			}
 			size := int64(dtype.Size())
-			want, came = fmt.Sprintf("%d bytes (shape %s of %v)", count()*size, literal(shape), dtype), fmt.Sprintf("%d bytes", n*size)
+			want, came = fmt.Sprintf("%d bytes (shape %s of %v)", count()*size, literal(shape), dtype),
+				fmt.Sprintf("%d bytes", n*size)
 			field += ".raw"
 		case "two":
 			input.Raw, input.BoolValues, input.Int64Values = []byte{1}, []bool{true}, []int64{3}
@@ -117,10 +125,12 @@ func TestMessagesAboutBadTensors(t *testing.T) {
 			want, came = representation.List(), "int64_values"
 			field += ".int64_values"
 		}
-		_, err := newDecoder(v).decode(t.Context(), &weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{name: input}})
+		_, err := newDecoder(v).decode(t.Context(),
+			&weftv1.PredictRequest{Inputs: map[string]*weftv1.Tensor{name: input}})
 		e, is := errors.AsType[*tensor.FieldError](err)
 		if !is || e.Field != field || !strings.Contains(e.Want, want) || !strings.Contains(e.Got, came) {
-			t.Fatalf("%s of %v %v: %v\nwant %s: expected ...%s..., got ...%s...", kind, dtype, declared, err, field, want, came)
+			t.Fatalf("%s of %v %v: %v\nwant %s: expected ...%s..., got ...%s...", kind, dtype, declared, err, field,
+				want, came)
 		}
 		seen[kind]++
 	}

@@ -22,12 +22,13 @@ func (echo) Predict(_ context.Context, call *catalog.Call) error {
 	return nil
 }
 
-// BenchmarkPredict measures the way of a request with one fp32 input of so many bytes through the server, without gRPC and without
-// a model: it is read, routed, decoded, answered with its input, and encoded.
+// BenchmarkPredict measures the way of a request with one fp32 input of so many bytes through the server, without gRPC
+// and without a model: it is read, routed, decoded, answered with its input, and encoded.
 func BenchmarkPredict(b *testing.B) {
 	version := oneType(tensor.Float32)
 	version.Signature.Outputs = version.Signature.Inputs
-	pipeline := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler)}, echo{newDecoder(version)})
+	pipeline := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler)},
+		echo{newDecoder(version)})
 	s := weftapi.Predictions{API: &weftapi.API{Pipeline: pipeline, MaxMessageBytes: 16 << 20}}
 	for _, size := range []int{64, 4 << 10, 600 << 10} {
 		inputs := map[string]*weftv1.Tensor{
@@ -37,7 +38,10 @@ func BenchmarkPredict(b *testing.B) {
 		for _, how := range []string{"raw", "typed"} {
 			in := inputs[how]
 			in.Dtype, in.Shape = weftv1.DataType_DATA_TYPE_FP32, []int64{int64(size / 4)}
-			req := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "one"}, Inputs: map[string]*weftv1.Tensor{"x": in}}
+			req := &weftv1.PredictRequest{
+				Model:  &weftv1.ModelSpec{Name: "one"},
+				Inputs: map[string]*weftv1.Tensor{"x": in},
+			}
 			b.Run(fmt.Sprintf("%s/%dB", how, size), func(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()

@@ -32,7 +32,8 @@ func TestPredictRefusesLengths(t *testing.T) {
 			return &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1, n}, Raw: make([]byte, 8*n)}
 		}
 		return &weftv1.PredictRequest{
-			Model: &weftv1.ModelSpec{Name: "policy"}, Inputs: map[string]*weftv1.Tensor{"ids": in(ids), "mask": in(mask)},
+			Model:  &weftv1.ModelSpec{Name: "policy"},
+			Inputs: map[string]*weftv1.Tensor{"ids": in(ids), "mask": in(mask)},
 		}
 	}
 	for _, test := range []struct {

@@ -28,7 +28,8 @@ func TestGetModelMetadata(t *testing.T) {
 		Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 1}},
 		Signature: &weftv1.Signature{
 			Inputs: []*weftv1.TensorSpec{{
-				Name: "observation", Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, 4}, DimNames: []string{"batch", ""}, BatchDim: new(int32(0)),
+				Name: "observation", Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, 4},
+				DimNames: []string{"batch", ""}, BatchDim: new(int32(0)),
 			}},
 			Outputs: []*weftv1.TensorSpec{
 				{Name: "action", Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, 2}, BatchDim: new(int32(0))},
@@ -37,7 +38,8 @@ func TestGetModelMetadata(t *testing.T) {
 			Notes: []string{"output probabilities is a map and is left out"},
 		},
 		Batching: &weftv1.BatchingFacts{
-			Batched: true, Reason: "proven", MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int32{8, 64}, MaxRequestRows: 100, MaxQueue: 1000,
+			Batched: true, Reason: "proven", MaxDifference: 1e-7, MaxBatchSize: 64, AllowedBatchSizes: []int32{8, 64},
+			MaxRequestRows: 100, MaxQueue: 1000,
 			Proof: weftv1.BatchingProof_BATCHING_PROOF_EXAMPLES, Obstacle: "Loop: why",
 		},
 		ReadyVersions: []int64{1, 2},
@@ -61,7 +63,10 @@ func TestModelsAreShown(t *testing.T) {
 	s.Models = s.Models.With("torn", &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
 	first := s.Model("policy").Versions[0]
 	first.LoadedAt = time.Unix(1700000000, 0)
-	first.Replicas = []catalog.Replica{{Device: "cpu", Provider: "cpu", Scheduler: 1}, {Device: "cuda:0", Provider: "cuda", Scheduler: 9}}
+	first.Replicas = []catalog.Replica{
+		{Device: "cpu", Provider: "cpu", Scheduler: 1},
+		{Device: "cuda:0", Provider: "cuda", Scheduler: 9},
+	}
 	first.Live = func() catalog.Live { return catalog.Live{Memory: []int64{-1, 1 << 30}} }
 	first.Scarce = "2 of 3 replicas \xff"
 	h.Current.Store(s)
@@ -76,18 +81,25 @@ func TestModelsAreShown(t *testing.T) {
 			Versions: []*weftv1.ModelVersion{
 				{
 					Version: 1, State: weftv1.VersionState_VERSION_STATE_READY, Scarcity: "2 of 3 replicas �",
-					Replicas: []*weftv1.ModelReplica{{Device: "cpu", Provider: "cpu"}, {Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30}},
+					Replicas: []*weftv1.ModelReplica{
+						{Device: "cpu", Provider: "cpu"},
+						{Device: "cuda:0", Provider: "cuda", DeviceMemoryBytes: 1 << 30},
+					},
 				},
 				{Version: 2, State: weftv1.VersionState_VERSION_STATE_READY},
 				{Version: 3, State: weftv1.VersionState_VERSION_STATE_LOADING},
-				{Version: 4, State: weftv1.VersionState_VERSION_STATE_FAILED, Failure: "model.onnx is not an ONNX file"},
+				{
+					Version: 4, State: weftv1.VersionState_VERSION_STATE_FAILED,
+					Failure: "model.onnx is not an ONNX file",
+				},
 			},
 		},
 		{Name: "torn", Failure: "model.yaml �"},
 	}
 	skeleton := []cmp.Option{
 		protocmp.Transform(),
-		protocmp.IgnoreFields(&weftv1.ModelVersion{}, "signature", "batching", "device", "provider", "weight", "max_latency", "loaded_at"),
+		protocmp.IgnoreFields(&weftv1.ModelVersion{}, "signature", "batching", "device", "provider", "weight",
+			"max_latency", "loaded_at"),
 	}
 	if diff := cmp.Diff(want, list.GetModels(), skeleton...); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -100,8 +112,10 @@ func TestModelsAreShown(t *testing.T) {
 		t.Errorf("GetModel differs from ListModels:\n%s", diff)
 	}
 	ready, loading := got.GetModel().GetVersions()[0], got.GetModel().GetVersions()[2]
-	if ready.GetDevice() != "cpu" || ready.GetProvider() != "cpu" || ready.GetWeight() != 2 || ready.GetLoadedAt().AsTime().Unix() != 1700000000 ||
-		ready.GetMaxLatency().AsDuration() != 10*time.Second || ready.GetTargetLatency() != nil || ready.GetSignature() == nil || ready.GetBatching() == nil {
+	if ready.GetDevice() != "cpu" || ready.GetProvider() != "cpu" || ready.GetWeight() != 2 ||
+		ready.GetLoadedAt().AsTime().Unix() != 1700000000 ||
+		ready.GetMaxLatency().AsDuration() != 10*time.Second || ready.GetTargetLatency() != nil ||
+		ready.GetSignature() == nil || ready.GetBatching() == nil {
 		t.Errorf("version 1 is %v", ready)
 	}
 	if loading.GetSignature() != nil || loading.GetBatching() != nil || loading.GetLoadedAt() != nil {

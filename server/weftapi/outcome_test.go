@@ -62,22 +62,67 @@ func TestReportOutcome(t *testing.T) {
 		req  *weftv1.ReportOutcomeRequest
 		code codes.Code
 	}{
-		"remembered":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), EpisodeId: "e", Reward: new(1.5), Success: new(true)}, codes.OK},
-		"named":            {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Metrics: map[string]float64{"falls": 2}}, codes.OK},
-		"labelled":         {&weftv1.ReportOutcomeRequest{Model: label("policy", "stable"), EpisodeId: "g", Reward: new(1.0)}, codes.OK},
-		"not ready":        {&weftv1.ReportOutcomeRequest{Model: spec("policy", 4), EpisodeId: "h", Reward: new(1.0)}, codes.OK},
-		"another label":    {&weftv1.ReportOutcomeRequest{Model: label("policy", "nonesuch"), EpisodeId: "g", Reward: new(1.0)}, codes.NotFound},
-		"version zero":     {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{}}, EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
-		"no name":          {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{}, EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
-		"no model":         {&weftv1.ReportOutcomeRequest{EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
-		"another model":    {&weftv1.ReportOutcomeRequest{Model: spec("nonesuch", 0), EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
-		"another version":  {&weftv1.ReportOutcomeRequest{Model: spec("policy", 9), EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
-		"no episode":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), Reward: new(1.0)}, codes.InvalidArgument},
-		"unknown episode":  {&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), EpisodeId: "never", Reward: new(1.0)}, codes.InvalidArgument},
-		"no outcome":       {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f"}, codes.InvalidArgument},
-		"a name of ours":   {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Metrics: map[string]float64{"reward": 2}}, codes.InvalidArgument},
-		"no finite number": {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(math.Inf(1))}, codes.InvalidArgument},
-		"too large":        {&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(1.01e100)}, codes.InvalidArgument},
+		"remembered": {&weftv1.ReportOutcomeRequest{
+			Model: spec("policy", 0), EpisodeId: "e", Reward: new(1.5),
+			Success: new(true),
+		}, codes.OK},
+		"named": {&weftv1.ReportOutcomeRequest{
+			Model:     spec("policy", 1),
+			EpisodeId: "f", Metrics: map[string]float64{"falls": 2},
+		}, codes.OK},
+		"labelled": {&weftv1.ReportOutcomeRequest{
+			Model:     label("policy", "stable"),
+			EpisodeId: "g", Reward: new(1.0),
+		}, codes.OK},
+		"not ready": {
+			&weftv1.ReportOutcomeRequest{Model: spec("policy", 4), EpisodeId: "h", Reward: new(1.0)},
+			codes.OK,
+		},
+		"another label": {&weftv1.ReportOutcomeRequest{
+			Model:     label("policy", "nonesuch"),
+			EpisodeId: "g", Reward: new(1.0),
+		}, codes.NotFound},
+		"version zero": {&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{
+			Name:          "policy",
+			VersionChoice: &weftv1.ModelSpec_Version{},
+		}, EpisodeId: "e", Reward: new(1.0)}, codes.NotFound},
+		"no name": {
+			&weftv1.ReportOutcomeRequest{Model: &weftv1.ModelSpec{}, EpisodeId: "e", Reward: new(1.0)},
+			codes.InvalidArgument,
+		},
+		"no model": {&weftv1.ReportOutcomeRequest{EpisodeId: "e", Reward: new(1.0)}, codes.InvalidArgument},
+		"another model": {
+			&weftv1.ReportOutcomeRequest{Model: spec("nonesuch", 0), EpisodeId: "e", Reward: new(1.0)},
+			codes.NotFound,
+		},
+		"another version": {
+			&weftv1.ReportOutcomeRequest{Model: spec("policy", 9), EpisodeId: "e", Reward: new(1.0)},
+			codes.NotFound,
+		},
+		"no episode": {
+			&weftv1.ReportOutcomeRequest{Model: spec("policy", 0), Reward: new(1.0)},
+			codes.InvalidArgument,
+		},
+		"unknown episode": {&weftv1.ReportOutcomeRequest{
+			Model:     spec("policy", 0),
+			EpisodeId: "never", Reward: new(1.0),
+		}, codes.InvalidArgument},
+		"no outcome": {
+			&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f"},
+			codes.InvalidArgument,
+		},
+		"a name of ours": {&weftv1.ReportOutcomeRequest{
+			Model:     spec("policy", 1),
+			EpisodeId: "f", Metrics: map[string]float64{"reward": 2},
+		}, codes.InvalidArgument},
+		"no finite number": {&weftv1.ReportOutcomeRequest{
+			Model:     spec("policy", 1),
+			EpisodeId: "f", Reward: new(math.Inf(1)),
+		}, codes.InvalidArgument},
+		"too large": {
+			&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "f", Reward: new(1.01e100)},
+			codes.InvalidArgument,
+		},
 	} {
 		if _, err := h.Predictions.ReportOutcome(t.Context(), c.req); status.Code(err) != c.code {
 			t.Errorf("%s: %v, want %v", name, err, c.code)
@@ -86,12 +131,14 @@ func TestReportOutcome(t *testing.T) {
 	if len(said.said) != 4 {
 		t.Errorf("reported %q, want four reports", said.said)
 	}
-	if outcomes := slices.Sorted(slices.Values(h.Outcomes())); !slices.Equal(outcomes, []string{"policy/1", "policy/1", "policy/2", "policy/4"}) {
+	if outcomes := slices.Sorted(slices.Values(h.Outcomes())); !slices.Equal(outcomes,
+		[]string{"policy/1", "policy/1", "policy/2", "policy/4"}) {
 		t.Errorf("counted %q", outcomes)
 	}
 }
 
-// TestReportWhatCannotBeKept: who reports a number that can never be kept is told which and why, and nothing of the report counts.
+// TestReportWhatCannotBeKept: who reports a number that can never be kept is told which and why, and nothing of the
+// report counts.
 func TestReportWhatCannotBeKept(t *testing.T) {
 	var said reports
 	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
@@ -99,9 +146,13 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 		req                *weftv1.ReportOutcomeRequest
 		field, description string
 	}{
-		"reward": {&weftv1.ReportOutcomeRequest{Reward: new(-1.01e100)}, "reward", "expected a number from -1e+100 to 1e+100, got -1.01e+100"},
+		"reward": {
+			&weftv1.ReportOutcomeRequest{Reward: new(-1.01e100)}, "reward",
+			"expected a number from -1e+100 to 1e+100, got -1.01e+100",
+		},
 		"metric": {
-			&weftv1.ReportOutcomeRequest{Reward: new(1.0), Metrics: map[string]float64{"falls": math.NaN()}}, `metrics["falls"]`,
+			&weftv1.ReportOutcomeRequest{Reward: new(1.0), Metrics: map[string]float64{"falls": math.NaN()}},
+			`metrics["falls"]`,
 			"expected a number from -1e+100 to 1e+100, got NaN",
 		},
 	} {
@@ -129,7 +180,8 @@ func TestReportThatIsNotKept(t *testing.T) {
 		{Name: "success", Reason: rollout.VersionGone, Message: "gone"},
 	}}
 	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
-	got, err := h.Predictions.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(1.0)})
+	got, err := h.Predictions.ReportOutcome(t.Context(),
+		&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(1.0)})
 	if err != nil {
 		t.Fatal(err)
 	}

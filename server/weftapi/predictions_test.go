@@ -39,7 +39,8 @@ func TestPredict(t *testing.T) {
 		Model:     &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}},
 		RequestId: "r1",
 		Execution: &weftv1.ExecutionInfo{
-			Slot: "prod", QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000, Device: "cpu", BatchRequests: 4, BatchRows: 5, PaddedRows: 6,
+			Slot: "prod", QueueUs: 1000, ComputeUs: 2000, DeviceUs: 3000, Device: "cpu", BatchRequests: 4, BatchRows: 5,
+			PaddedRows: 6,
 			Executions: 7, FlushReason: weftv1.FlushReason_FLUSH_REASON_FULL,
 		},
 	}
@@ -63,7 +64,10 @@ func TestPredictRawInputsOneOutputByLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]*weftv1.Tensor{
-		"value": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1}, Raw: binary.LittleEndian.AppendUint32(nil, math.Float32bits(10))},
+		"value": {
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1},
+			Raw: binary.LittleEndian.AppendUint32(nil, math.Float32bits(10)),
+		},
 	}
 	if diff := cmp.Diff(want, got.GetOutputs(), protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -91,7 +95,8 @@ func TestPredictCall(t *testing.T) {
 	if _, err := h.Predictions.Predict(ctx, req); err != nil {
 		t.Fatal(err)
 	}
-	if seen.Version.Number != 2 || seen.Rows != 1 || seen.Priority != sharedsched.SheddablePlus || seen.Target != 7*time.Millisecond {
+	if seen.Version.Number != 2 || seen.Rows != 1 || seen.Priority != sharedsched.SheddablePlus ||
+		seen.Target != 7*time.Millisecond {
 		t.Errorf("call is %+v", seen)
 	}
 	if diff := cmp.Diff([]int{1, 0}, seen.Wanted); diff != "" {
@@ -118,40 +123,115 @@ func TestPredictRefuses(t *testing.T) {
 		code   codes.Code
 		want   string
 	}{
-		{"no model", func(r *weftv1.PredictRequest) { r.Model = nil }, codes.InvalidArgument, "model.name: expected the name of a model, got none"},
-		{"long request id", func(r *weftv1.PredictRequest) { r.RequestId = strings.Repeat("x", 257) }, codes.InvalidArgument, "request_id: expected at most 256 bytes, got 257 bytes"},
-		{"long episode id", func(r *weftv1.PredictRequest) { r.EpisodeId = strings.Repeat("x", 257) }, codes.InvalidArgument, "episode_id: expected at most 256 bytes, got 257 bytes"},
-		{"priority", func(r *weftv1.PredictRequest) { r.Priority = 17 }, codes.InvalidArgument, "priority: expected one of PRIORITY_UNSPECIFIED, PRIORITY_CRITICAL, PRIORITY_CRITICAL_PLUS, PRIORITY_SHEDDABLE, PRIORITY_SHEDDABLE_PLUS, got 17"},
-		{"encoding", func(r *weftv1.PredictRequest) { r.OutputEncoding = -1 }, codes.InvalidArgument, "output_encoding: expected one of OUTPUT_ENCODING_UNSPECIFIED, OUTPUT_ENCODING_MIRROR, OUTPUT_ENCODING_RAW, OUTPUT_ENCODING_TYPED, got -1"},
-		{"negative target", func(r *weftv1.PredictRequest) { r.TargetLatency = durationpb.New(-1) }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 0s -1ns"},
-		{"malformed target", func(r *weftv1.PredictRequest) { r.TargetLatency = &durationpb.Duration{Seconds: 1, Nanos: -1} }, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 1s -1ns"},
-		{"no input", func(r *weftv1.PredictRequest) { r.Inputs = nil }, codes.InvalidArgument, `inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name`},
-		{"misspelt input", func(r *weftv1.PredictRequest) {
-			r.Inputs = map[string]*weftv1.Tensor{"observatiоn": r.GetInputs()["observation"], "b": nil}
-		}, codes.InvalidArgument, `inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name, but "b", "observati\u043en"`},
+		{
+			"no model", func(r *weftv1.PredictRequest) { r.Model = nil }, codes.InvalidArgument,
+			"model.name: expected the name of a model, got none",
+		},
+		{
+			"long request id", func(r *weftv1.PredictRequest) { r.RequestId = strings.Repeat("x", 257) },
+			codes.InvalidArgument, "request_id: expected at most 256 bytes, got 257 bytes",
+		},
+		{
+			"long episode id", func(r *weftv1.PredictRequest) { r.EpisodeId = strings.Repeat("x", 257) },
+			codes.InvalidArgument, "episode_id: expected at most 256 bytes, got 257 bytes",
+		},
+		{
+			"priority", func(r *weftv1.PredictRequest) { r.Priority = 17 }, codes.InvalidArgument,
+			"priority: expected one of PRIORITY_UNSPECIFIED, PRIORITY_CRITICAL, PRIORITY_CRITICAL_PLUS, " +
+				"PRIORITY_SHEDDABLE, PRIORITY_SHEDDABLE_PLUS, got 17",
+		},
+		{
+			"encoding", func(r *weftv1.PredictRequest) { r.OutputEncoding = -1 }, codes.InvalidArgument,
+			"output_encoding: expected one of OUTPUT_ENCODING_UNSPECIFIED, OUTPUT_ENCODING_MIRROR, " +
+				"OUTPUT_ENCODING_RAW, OUTPUT_ENCODING_TYPED, got -1",
+		},
+		{
+			"negative target", func(r *weftv1.PredictRequest) { r.TargetLatency = durationpb.New(-1) },
+			codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 0s -1ns",
+		},
+		{"malformed target", func(
+			r *weftv1.PredictRequest,
+		) {
+			r.TargetLatency = &durationpb.Duration{Seconds: 1, Nanos: -1}
+		}, codes.InvalidArgument, "target_latency: expected a duration of at least 0s, got 1s -1ns"},
+		{
+			"no input", func(r *weftv1.PredictRequest) { r.Inputs = nil }, codes.InvalidArgument,
+			`inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name`,
+		},
+		{
+			"misspelt input", func(r *weftv1.PredictRequest) {
+				r.Inputs = map[string]*weftv1.Tensor{"observatiоn": r.GetInputs()["observation"], "b": nil}
+			}, codes.InvalidArgument,
+			`inputs["observation"]: expected a tensor of fp32 [?,4], got none of that name, but "b", "observati\u043en"`,
+		},
 		{"many foreign inputs", func(r *weftv1.PredictRequest) {
 			r.Inputs = map[string]*weftv1.Tensor{"a": nil, "b": nil, "c": nil, "d": nil, "e": nil}
 		}, codes.InvalidArgument, `and more`},
-		{"one input too many", func(r *weftv1.PredictRequest) { r.Inputs["extra"] = nil }, codes.InvalidArgument, `inputs: expected only "observation", got also "extra"`},
-		{"input without a value", func(r *weftv1.PredictRequest) { r.Inputs["observation"] = &weftv1.Tensor{} }, codes.InvalidArgument, `inputs["observation"].dtype: expected fp32`},
+		{
+			"one input too many", func(r *weftv1.PredictRequest) { r.Inputs["extra"] = nil }, codes.InvalidArgument,
+			`inputs: expected only "observation", got also "extra"`,
+		},
+		{
+			"input without a value", func(r *weftv1.PredictRequest) { r.Inputs["observation"] = &weftv1.Tensor{} },
+			codes.InvalidArgument, `inputs["observation"].dtype: expected fp32`,
+		},
 		{"dtype", func(r *weftv1.PredictRequest) {
 			r.Inputs["observation"].Dtype = weftv1.DataType_DATA_TYPE_FP64
 		}, codes.InvalidArgument, `inputs["observation"].dtype: expected fp32, got fp64`},
-		{"shape", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{2, 2} }, codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [2,2]`},
-		{"negative dimensions", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, -4} }, codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [-1,-4]`},
-		{"a negative dimension", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, 4} }, codes.InvalidArgument, `inputs["observation"].shape: expected dimensions that are not negative, of less than 2 GiB in all, got [-1,4]`},
-		{"no rows", func(r *weftv1.PredictRequest) {
-			r.Inputs["observation"].Shape, r.Inputs["observation"].FloatValues = []int64{0, 4}, nil
-		}, codes.InvalidArgument, `inputs["observation"].shape: expected at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is), got 0 rows in dimension 0 of [0,4]`},
-		{"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = servertest.Observation("", many...).GetInputs() }, codes.InvalidArgument, `inputs["observation"].shape: expected at most 100 rows in one request (batching.max_request_rows), got 101 rows in dimension 0 of [101,4]`},
-		{"unknown output", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "velue"} }, codes.InvalidArgument, `outputs[1]: expected one of "action", "value", got "velue"`},
-		{"output twice", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "action"} }, codes.InvalidArgument, `outputs[1]: expected each output once, got "action" again`},
-		{"too many outputs", func(r *weftv1.PredictRequest) { r.Outputs = make([]string, 3) }, codes.InvalidArgument, `outputs: expected at most 2 names, each once, got 3 names`},
-		{"unknown model", func(r *weftv1.PredictRequest) { r.Model.Name = "polcy" }, codes.NotFound, `no model is named "polcy"; there is "policy"`},
-		{"unknown version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 9} }, codes.NotFound, `model "policy" has no version 9; there is 4 (failed), 3 (loading), 2, 1`},
+		{
+			"shape", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{2, 2} },
+			codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [2,2]`,
+		},
+		{
+			"negative dimensions", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, -4} },
+			codes.InvalidArgument, `inputs["observation"].shape: expected [?,4], got [-1,-4]`,
+		},
+		{
+			"a negative dimension", func(r *weftv1.PredictRequest) { r.Inputs["observation"].Shape = []int64{-1, 4} },
+			codes.InvalidArgument, `inputs["observation"].shape: expected dimensions that are not negative, of less than 2 GiB in all, got [-1,4]`,
+		},
+		{
+			"no rows", func(r *weftv1.PredictRequest) {
+				r.Inputs["observation"].Shape, r.Inputs["observation"].FloatValues = []int64{0, 4}, nil
+			}, codes.InvalidArgument,
+			`inputs["observation"].shape: expected at least one row, because rows of several requests are executed together (with batching.mode: off the model is asked as it is), got 0 rows in dimension 0 of [0,4]`,
+		},
+		{
+			"too many rows", func(r *weftv1.PredictRequest) { r.Inputs = servertest.Observation("", many...).GetInputs() },
+			codes.InvalidArgument, `inputs["observation"].shape: expected at most 100 rows in one request (batching.max_request_rows), got 101 rows in dimension 0 of [101,4]`,
+		},
+		{
+			"unknown output", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "velue"} },
+			codes.InvalidArgument, `outputs[1]: expected one of "action", "value", got "velue"`,
+		},
+		{
+			"output twice", func(r *weftv1.PredictRequest) { r.Outputs = []string{"action", "action"} },
+			codes.InvalidArgument, `outputs[1]: expected each output once, got "action" again`,
+		},
+		{
+			"too many outputs", func(r *weftv1.PredictRequest) { r.Outputs = make([]string, 3) }, codes.InvalidArgument,
+			`outputs: expected at most 2 names, each once, got 3 names`,
+		},
+		{
+			"unknown model", func(r *weftv1.PredictRequest) { r.Model.Name = "polcy" }, codes.NotFound,
+			`no model is named "polcy"; there is "policy"`,
+		},
+		{"unknown version", func(
+			r *weftv1.PredictRequest,
+		) {
+			r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 9}
+		}, codes.NotFound, `model "policy" has no version 9; there is 4 (failed), 3 (loading), 2, 1`},
 		{"unknown label", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "canary"} }, codes.NotFound, `model "policy" has no label "canary"; there is "stable"`},
-		{"loading version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 3} }, codes.Unavailable, `model "policy" version 3 is loading; try again`},
-		{"failed version", func(r *weftv1.PredictRequest) { r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 4} }, codes.FailedPrecondition, "failed to load: model.onnx is not an ONNX file"},
+		{"loading version", func(
+			r *weftv1.PredictRequest,
+		) {
+			r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 3}
+		}, codes.Unavailable, `model "policy" version 3 is loading; try again`},
+		{"failed version", func(
+			r *weftv1.PredictRequest,
+		) {
+			r.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 4}
+		}, codes.FailedPrecondition, "failed to load: model.onnx is not an ONNX file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := servertest.Observation("")
@@ -162,14 +242,16 @@ func TestPredictRefuses(t *testing.T) {
 	}
 }
 
-// TestEvilNames sends hostile names through every field that takes one. The answer must be an ordinary error whose trailers any
-// client accepts.
+// TestEvilNames sends hostile names through every field that takes one. The answer must be an ordinary error whose
+// trailers any client accepts.
 func TestEvilNames(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	h.Run = func(context.Context, *catalog.Call) error { panic("a request with an evil name ran") }
 	for what, name := range map[string]string{
-		"parent": "../policy", "absolute": "/etc/passwd", "NUL": "policy\x00", "long": strings.Repeat("policy/", 64<<10/7),
-		"long control characters": strings.Repeat("\x01", 64<<10), "look-alike": "pоlicy", "newline": "policy\nlevel=ERROR",
+		"parent": "../policy", "absolute": "/etc/passwd", "NUL": "policy\x00",
+		"long":                    strings.Repeat("policy/", 64<<10/7),
+		"long control characters": strings.Repeat("\x01", 64<<10), "look-alike": "pоlicy",
+		"newline": "policy\nlevel=ERROR",
 	} {
 		t.Run(what, func(t *testing.T) {
 			asVersion := servertest.Observation("")
@@ -198,7 +280,8 @@ func TestEvilNames(t *testing.T) {
 					return err
 				},
 				"metadata of": func(o ...grpc.CallOption) error {
-					_, err := h.Predictions.GetModelMetadata(t.Context(), &weftv1.GetModelMetadataRequest{Model: asModel.GetModel()}, o...)
+					_, err := h.Predictions.GetModelMetadata(t.Context(),
+						&weftv1.GetModelMetadataRequest{Model: asModel.GetModel()}, o...)
 					return err
 				},
 				"model shown": func(o ...grpc.CallOption) error {
@@ -206,7 +289,8 @@ func TestEvilNames(t *testing.T) {
 					return err
 				},
 				"scheduler of": func(o ...grpc.CallOption) error {
-					_, err := h.Catalog.GetSchedulerState(t.Context(), &weftv1.GetSchedulerStateRequest{Model: name}, o...)
+					_, err := h.Catalog.GetSchedulerState(t.Context(), &weftv1.GetSchedulerStateRequest{Model: name},
+						o...)
 					return err
 				},
 			} {

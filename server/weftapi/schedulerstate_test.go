@@ -29,8 +29,8 @@ var textVersion = &catalog.Version{
 	}},
 }
 
-// schedulerStates runs a scheduler with two versions and returns its state while one batch runs, tasks wait and one was refused,
-// and its state when all is done.
+// schedulerStates runs a scheduler with two versions and returns its state while one batch runs, tasks wait and one was
+// refused, and its state when all is done.
 func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 	synctest.Test(t, func(t *testing.T) {
 		executor := &lateExecutor{release: make(chan struct{})}
@@ -46,7 +46,8 @@ func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			id, err := scheduler.AddVersion(name, flow, sharedsched.Settings{Batched: true, MaxBatchSize: 8, MaxQueue: 1})
+			id, err := scheduler.AddVersion(name, flow,
+				sharedsched.Settings{Batched: true, MaxBatchSize: 8, MaxQueue: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,8 @@ func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 		}))
 		do(text, &sharedsched.Task{Rows: 2, Key: key, ShapeKey: key[:8]})
 		do(text, &sharedsched.Task{Rows: 3, Key: key, ShapeKey: key[:8], Bytes: 100})
-		if _, err := scheduler.Do(t.Context(), text, &sharedsched.Task{Rows: 5, Key: key, ShapeKey: key[:8]}); err == nil {
+		if _, err := scheduler.Do(t.Context(), text,
+			&sharedsched.Task{Rows: 5, Key: key, ShapeKey: key[:8]}); err == nil {
 			t.Error("the queue is not full")
 		}
 		do(policy, &sharedsched.Task{Rows: 1})
@@ -117,25 +119,36 @@ func TestSchedulerStateIsShown(t *testing.T) {
 			{
 				// Wanted within five batches: it must start one and a twentieth before that.
 				Model: "policy", Version: 2, Requests: 1, Rows: 1, MaxQueue: 1,
-				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50, SlackMs: 250 - 52.5 - 12.5 - 1 - 1,
+				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING, NextCostMs: 50,
+				SlackMs: 250 - 52.5 - 12.5 - 1 - 1,
 			},
 			{
 				// It waits for the first measurement of what it costs.
-				Model: "text", Version: 3, ShapeKey: "tokens[1]=32, values#", Requests: 1, Rows: 3, InFlight: 1, MaxQueue: 1,
-				Stage: weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING,
+				Model: "text", Version: 3, ShapeKey: "tokens[1]=32, values#", Requests: 1, Rows: 3, InFlight: 1,
+				MaxQueue: 1,
+				Stage:    weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING,
 			},
 		},
 		Curves: []*weftv1.SchedulerCurve{
-			{Model: "policy", Version: 2, DeviceClass: "cpu", Factor: 1, ResidualFactor: 1, ClockShare: 0.7, CoTenantGain: 1},
-			{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", DeviceClass: "cpu", Factor: 1, ResidualFactor: 1, ClockShare: 0.7, CoTenantGain: 1},
+			{
+				Model: "policy", Version: 2, DeviceClass: "cpu", Factor: 1, ResidualFactor: 1, ClockShare: 0.7,
+				CoTenantGain: 1,
+			},
+			{
+				Model: "text", Version: 3, ShapeKey: "tokens[1]=32", DeviceClass: "cpu", Factor: 1, ResidualFactor: 1,
+				ClockShare: 0.7, CoTenantGain: 1,
+			},
 		},
 		Decisions: []*weftv1.SchedulerDecision{
 			{
-				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Model: "text", Version: 3, Requests: 1, Rows: 5, Reason: "QUEUE_FULL", Age: durationpb.New(time.Millisecond),
-				Text: "refused 5 rows: the queue is full: 1 of 1 requests wait", Numbers: map[string]float64{"queued": 1, "max_queue": 1},
+				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED, Model: "text", Version: 3,
+				Requests: 1, Rows: 5, Reason: "QUEUE_FULL", Age: durationpb.New(time.Millisecond),
+				Text:    "refused 5 rows: the queue is full: 1 of 1 requests wait",
+				Numbers: map[string]float64{"queued": 1, "max_queue": 1},
 			},
 			{
-				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Model: "text", Version: 3, Requests: 1, Rows: 2, Reason: "DEVICE_IDLE", Age: durationpb.New(time.Millisecond),
+				Kind: weftv1.SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN, Model: "text", Version: 3, Requests: 1,
+				Rows: 2, Reason: "DEVICE_IDLE", Age: durationpb.New(time.Millisecond),
 				Rule: "least slack, device idle",
 			},
 		},
@@ -164,7 +177,8 @@ func TestSchedulerStateIsShown(t *testing.T) {
 	}
 
 	got = show(busy, &weftv1.GetSchedulerStateRequest{Model: "policy"})
-	if len(got.GetFlows()) != 1 || len(got.GetQueues()) != 1 || len(got.GetDecisions()) != 0 || len(got.GetDevices()) != 1 {
+	if len(got.GetFlows()) != 1 || len(got.GetQueues()) != 1 || len(got.GetDecisions()) != 0 ||
+		len(got.GetDevices()) != 1 {
 		t.Errorf("state of one model: %v", got)
 	}
 	if got = show(busy, &weftv1.GetSchedulerStateRequest{MaxDecisions: 1}); len(got.GetDecisions()) != 1 {
@@ -175,8 +189,14 @@ func TestSchedulerStateIsShown(t *testing.T) {
 
 	got = show(idle, &weftv1.GetSchedulerStateRequest{Model: "text"})
 	wantCosts := []*weftv1.SchedulerCost{
-		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 2, DeviceClass: "cpu", MedianUs: 5000, HighUs: 6375, Samples: 1, Cold: true},
-		{Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 3, DeviceClass: "cpu", MedianUs: 5000, HighUs: 6375, Samples: 1, Cold: true},
+		{
+			Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 2, DeviceClass: "cpu", MedianUs: 5000,
+			HighUs: 6375, Samples: 1, Cold: true,
+		},
+		{
+			Model: "text", Version: 3, ShapeKey: "tokens[1]=32", BatchSize: 3, DeviceClass: "cpu", MedianUs: 5000,
+			HighUs: 6375, Samples: 1, Cold: true,
+		},
 	}
 	if diff := cmp.Diff(wantCosts, got.GetCosts(), protocmp.Transform()); diff != "" {
 		t.Errorf("costs (-want +got):\n%s", diff)

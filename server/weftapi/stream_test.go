@@ -50,7 +50,10 @@ func TestStreamErrorAnswersOneRequest(t *testing.T) {
 	s.Want(`: InvalidArgument request_id: expected an id, because answers on a stream come in any order, got none`)
 	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("b"), Timeout: durationpb.New(0)})
 	s.Want(`b: InvalidArgument timeout: expected a duration of at least 1ns, got 0s 0ns`)
-	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("b"), Timeout: &durationpb.Duration{Seconds: -1}})
+	s.Send(&weftv1.PredictStreamRequest{
+		Request: servertest.Observation("b"),
+		Timeout: &durationpb.Duration{Seconds: -1},
+	})
 	s.Want(`b: InvalidArgument timeout: expected a duration of at least 1ns, got -1s 0ns`)
 	long := strings.Repeat("x", 257)
 	s.Request(long)
@@ -110,7 +113,8 @@ func TestStreamTimeoutIsTheLimit(t *testing.T) {
 	s.Send(&weftv1.PredictStreamRequest{Request: servertest.Observation("a"), Timeout: durationpb.New(time.Hour)})
 	s.Want("a: version 2")
 	const delivery = 10 * time.Millisecond // kept for the answer's way
-	if limit := (<-limits).Add(delivery); limit.Before(before.Add(time.Hour)) || limit.After(time.Now().Add(time.Hour)) {
+	if limit := (<-limits).Add(delivery); limit.Before(before.Add(time.Hour)) ||
+		limit.After(time.Now().Add(time.Hour)) {
 		t.Errorf("limit is %v after the request, less %v", limit.Sub(before), delivery)
 	}
 	// The stream's own deadline is not a limit of its requests.
@@ -176,8 +180,8 @@ func TestStreamStopsReading(t *testing.T) {
 	}
 	<-gate.Entered
 	<-gate.Entered
-	// Had the server read on, the last request would be refused as a duplicate, and its answer would come first: the two
-	// requests in flight cannot be answered yet.
+	// Had the server read on, the last request would be refused as a duplicate, and its answer would come first: the
+	// two requests in flight cannot be answered yet.
 	for range 2 {
 		gate.Release <- struct{}{}
 	}

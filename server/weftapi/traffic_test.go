@@ -28,7 +28,8 @@ func TestTrafficThereAndBack(t *testing.T) {
 			{Version: 3, Sample: 1, Tolerances: map[string]float64{"nothing is known of it yet": 1}},
 		},
 	}
-	if _, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: wanted}); err != nil {
+	if _, err := admin.SetTraffic(t.Context(),
+		&weftv1.SetTrafficRequest{Model: "policy", Traffic: wanted}); err != nil {
 		t.Fatal(err)
 	}
 	want := []catalog.Shadow{
@@ -44,7 +45,8 @@ func TestTrafficThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted.Revision, wanted.Source = 9, "SetTraffic"
-	wanted.Shadow[0].Unit, wanted.Shadow[2].Unit = weftv1.ShadowUnit_SHADOW_UNIT_EPISODE, weftv1.ShadowUnit_SHADOW_UNIT_EPISODE
+	wanted.Shadow[0].Unit, wanted.Shadow[2].Unit = weftv1.ShadowUnit_SHADOW_UNIT_EPISODE,
+		weftv1.ShadowUnit_SHADOW_UNIT_EPISODE
 	if diff := cmp.Diff(wanted, got.GetTraffic(), protocmp.Transform()); diff != "" {
 		t.Errorf("GetTraffic (-want +got)\n%s", diff)
 	}
@@ -78,11 +80,16 @@ func TestImpossibleTraffic(t *testing.T) {
 			"expected SHADOW_UNIT_EPISODE or SHADOW_UNIT_REQUEST, got 7",
 		},
 		"tolerance of no output": {
-			&weftv1.TrafficShadow{Version: 2, Sample: 1, Tolerances: map[string]float64{"action": 1, "actoin": 1}}, "traffic.shadow[0].tolerances",
+			&weftv1.TrafficShadow{Version: 2, Sample: 1, Tolerances: map[string]float64{"action": 1, "actoin": 1}},
+			"traffic.shadow[0].tolerances",
 			`expected floating point outputs of version 2 ("action", "value"), got "actoin"`,
 		},
 	} {
-		_, err := admin.SetTraffic(t.Context(), &weftv1.SetTrafficRequest{Model: "policy", Traffic: &weftv1.Traffic{Shadow: []*weftv1.TrafficShadow{c.shadow}}})
+		_, err := admin.SetTraffic(t.Context(),
+			&weftv1.SetTrafficRequest{
+				Model:   "policy",
+				Traffic: &weftv1.Traffic{Shadow: []*weftv1.TrafficShadow{c.shadow}},
+			})
 		field, description := violation(err)
 		if status.Code(err) != codes.InvalidArgument || field != c.field || description != c.description {
 			t.Errorf("%s: %v\nfield %q, %q", name, err, field, description)

@@ -54,6 +54,7 @@ func TestUnsentAnswersAreInTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if inside != 1 || pipeline.Gate().Inside() != 0 {
-		t.Errorf("%d requests in the server while the answer is sent, %d afterwards; want 1 and 0", inside, pipeline.Gate().Inside())
+		t.Errorf("%d requests in the server while the answer is sent, %d afterwards; want 1 and 0", inside,
+			pipeline.Gate().Inside())
 	}
 }

@@ -28,7 +28,8 @@ func pack(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
 	case tensor.Int8:
 		return packWithin(t.GetInt32Values(), math.MinInt8, math.MaxInt8, 1, func(b []byte, v int32) { b[0] = byte(v) })
 	case tensor.Int16:
-		return packWithin(t.GetInt32Values(), math.MinInt16, math.MaxInt16, 2, func(b []byte, v int32) { little.PutUint16(b, uint16(v)) })
+		return packWithin(t.GetInt32Values(), math.MinInt16, math.MaxInt16, 2,
+			func(b []byte, v int32) { little.PutUint16(b, uint16(v)) })
 	case tensor.Int32:
 		return packAll(t.GetInt32Values(), 4, func(b []byte, v int32) { little.PutUint32(b, uint32(v)) })
 	case tensor.Int64:
@@ -36,7 +37,8 @@ func pack(dtype tensor.DType, t *weftv1.Tensor) (data []byte, bad int) {
 	case tensor.Uint8:
 		return packWithin(t.GetUint32Values(), 0, math.MaxUint8, 1, func(b []byte, v uint32) { b[0] = byte(v) })
 	case tensor.Uint16:
-		return packWithin(t.GetUint32Values(), 0, math.MaxUint16, 2, func(b []byte, v uint32) { little.PutUint16(b, uint16(v)) })
+		return packWithin(t.GetUint32Values(), 0, math.MaxUint16, 2,
+			func(b []byte, v uint32) { little.PutUint16(b, uint16(v)) })
 	case tensor.Uint32:
 		return packAll(t.GetUint32Values(), 4, little.PutUint32)
 	case tensor.Uint64:

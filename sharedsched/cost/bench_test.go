@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// benchCurve returns a curve of 64 sizes on a device that another curve shares, and samples for it that differ by up to 2.5 %.
+// benchCurve returns a curve of 64 sizes on a device that another curve shares, and samples for it that differ by up to
+// 2.5 %.
 func benchCurve() (c *Curve, samples []time.Duration) {
 	var d Device
 	d.Observe(Sample{Clock: 900, MaxClock: 1000})

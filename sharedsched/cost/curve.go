@@ -1,17 +1,18 @@
 // Package cost predicts the device time of an execution from measurements of earlier ones.
 //
-// What was measured is kept per size as if the device had been in its reference state, and a prediction scales it to the state
-// that the device is in:
+// What was measured is kept per size as if the device had been in its reference state, and a prediction scales it to
+// the state that the device is in:
 //
 //	estimate = reference(rows) × clock × cotenant × residual of the device × residual of the curve
 //
-// reference is the median of a size that was measured, a line between or beyond such sizes where this one was not, another
-// curve's estimate where nothing was, and Cold where there is nothing at all. See Device for the other factors.
+// reference is the median of a size that was measured, a line between or beyond such sizes where this one was not,
+// another curve's estimate where nothing was, and Cold where there is nothing at all. See Device for the other factors.
 //
-// A recorded trace of events must lead to the same decisions on any processor. All arithmetic is therefore on integers, or is
-// float64 with + - * / alone, which IEEE 754 rounds alike everywhere. A product that is added to something (or a quotient by a
-// power of two, which compilers turn into one) is converted to float64 first: that keeps them from fusing the two into one
-// instruction with another rounding. Logarithms are our own, for those of package math are assembly on some processors.
+// A recorded trace of events must lead to the same decisions on any processor. All arithmetic is therefore on integers,
+// or is float64 with + - * / alone, which IEEE 754 rounds alike everywhere. A product that is added to something (or a
+// quotient by a power of two, which compilers turn into one) is converted to float64 first: that keeps them from fusing
+// the two into one instruction with another rounding. Logarithms are our own, for those of package math are assembly on
+// some processors.
 package cost
 
 import (
@@ -27,16 +28,17 @@ const (
 	// ColdRows is the most rows an execution may have while the curve is cold.
 	ColdRows = 4
 
-	// longest is the longest time that is told apart from longer ones, so that no sum or product here overflows. It is a day.
+	// longest is the longest time that is told apart from longer ones, so that no sum or product here overflows. It is
+	// a day.
 	longest = 24 * time.Hour
 )
 
-// Curve is the device time of one (model, version, shape, device class) as a function of the rows in an execution. Cost is a
-// function of the batch size and never "elapsed over n" of a batch, which would credit a lone request with its mates'
-// economies. The zero value is a cold curve on a device that never changes.
+// Curve is the device time of one (model, version, shape, device class) as a function of the rows in an execution. Cost
+// is a function of the batch size and never "elapsed over n" of a batch, which would credit a lone request with its
+// mates' economies. The zero value is a cold curve on a device that never changes.
 //
-// Each execution calls Begin once, then exactly one of Settle and Abandon. Curves that share a device share the lock, too: not
-// even estimates may be asked for concurrently, for they keep what they derived.
+// Each execution calls Begin once, then exactly one of Settle and Abandon. Curves that share a device share the lock,
+// too: not even estimates may be asked for concurrently, for they keep what they derived.
 type Curve struct {
 	sizes    []*size // ascending by rows
 	own      table   // of the sizes with MinSamples
@@ -69,8 +71,8 @@ func (c *Curve) Estimate(rows int) Estimate {
 	return Estimate{Rows: rows, Cost: duration(cost), High: duration(high), Source: source}
 }
 
-// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured size that
-// is no larger. It reports false where there is none; what was inherited does not count.
+// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured
+// size that is no larger. It reports false where there is none; what was inherited does not count.
 func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
 	i := c.own.search(rows + 1)
 	if i == 0 {
@@ -84,8 +86,8 @@ func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
 	return duration(least), true
 }
 
-// Revision changes whenever an estimate may have changed, be it that something was measured or that the device's published
-// state is another.
+// Revision changes whenever an estimate may have changed, be it that something was measured or that the device's
+// published state is another.
 func (c *Curve) Revision() uint64 {
 	if c.link.device == nil {
 		return c.revision
@@ -109,9 +111,9 @@ func (c *Curve) largest() int {
 // ColdInFlight reports whether an execution begun while the curve was cold has not ended yet.
 func (c *Curve) ColdInFlight() bool { return c.inFlight > 0 }
 
-// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least as many as cost no
-// more than one. A cold curve allows ColdRows; another, at most maxReach times the largest size it knows. padded maps rows to
-// the size they execute as, and must not decrease.
+// MaxRows returns the most rows whose execution is expected to cost at most budget, at most limit and at least as many
+// as cost no more than one. A cold curve allows ColdRows; another, at most maxReach times the largest size it knows.
+// padded maps rows to the size they execute as, and must not decrease.
 func (c *Curve) MaxRows(budget time.Duration, limit int, padded func(int) int) int {
 	if c.IsCold() {
 		return max(1, min(limit, ColdRows))
@@ -145,10 +147,10 @@ func (c *Curve) Abandon(e Estimate) {
 
 // Settle ends an execution with its measured device time. A measurement that is not positive is ignored.
 //
-// What it teaches is divided between the size, the curve and the device: residuals follow within a few executions and carry the
-// change over to sizes and models that have not run since, medians take over later. Both learn from what the other left
-// unexplained, for a sample is divided by all factors before it enters its window; learning both from the raw time would count
-// every change twice.
+// What it teaches is divided between the size, the curve and the device: residuals follow within a few executions and
+// carry the change over to sizes and models that have not run since, medians take over later. Both learn from what the
+// other left unexplained, for a sample is divided by all factors before it enters its window; learning both from the
+// raw time would count every change twice.
 func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	c.Abandon(e)
 	if measured <= 0 {
@@ -172,9 +174,9 @@ func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	}
 }
 
-// observe teaches the device and the link to it with an execution, and returns the time that it would have taken on the device
-// in its reference state. It reports false where the device was not in a state to learn that from, unless the size is so new
-// that a doubtful sample is better than none.
+// observe teaches the device and the link to it with an execution, and returns the time that it would have taken on the
+// device in its reference state. It reports false where the device was not in a state to learn that from, unless the
+// size is so new that a doubtful sample is better than none.
 func (c *Curve) observe(s *size, measured time.Duration) (reference time.Duration, learn bool) {
 	scale := c.link.exact()
 	if i := c.own.search(s.rows); i < len(c.own.points) && c.own.points[i].rows == s.rows {

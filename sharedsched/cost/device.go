@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Device is the state of one device as far as it makes executions faster or slower than in the reference state, which is: at
-// the reference clock, with no one else on the device. All curves of a device share it. The zero value is in the reference
-// state, and stays there as far as telemetry is concerned if Observe is never called.
+// Device is the state of one device as far as it makes executions faster or slower than in the reference state, which
+// is: at the reference clock, with no one else on the device. All curves of a device share it. The zero value is in the
+// reference state, and stays there as far as telemetry is concerned if Observe is never called.
 //
-// Telemetry tells of a change at once but only of the causes it knows, and not how much each model suffers. The residual is what
-// is left of the measurements: it needs no telemetry, and a score of executions. That time goes with the inverse of the clock is
-// Clockwork's observation (Gujarati et al., OSDI 2020), where it is the whole model.
+// Telemetry tells of a change at once but only of the causes it knows, and not how much each model suffers. The
+// residual is what is left of the measurements: it needs no telemetry, and a score of executions. That time goes with
+// the inverse of the clock is Clockwork's observation (Gujarati et al., OSDI 2020), where it is the whole model.
 //
 // Estimates follow in steps of 1 %, so that callers can keep what they derived from them until Revision changes.
 type Device struct {
@@ -34,14 +34,16 @@ type Sample struct {
 	Idle bool
 	// Throttled: the hardware holds the clock down, because of heat, power or a fault. That is a time to be careful.
 	Throttled bool
-	// Cooling: the driver holds the clock down because of heat. All that this means for now is in the clock, but it is no time to
-	// learn from either.
+	// Cooling: the driver holds the clock down because of heat. All that this means for now is in the clock, but it is
+	// no time to learn from either.
 	Cooling bool `json:",omitempty"`
 	// CoTenant is the share of the device that other processes use, in per mille.
 	CoTenant int
-	// MemoryFree is how much of the device's memory, MemoryTotal, nobody uses. In bytes; both 0 if unknown. It changes no estimate.
+	// MemoryFree is how much of the device's memory, MemoryTotal, nobody uses. In bytes; both 0 if unknown. It changes
+	// no estimate.
 	MemoryFree, MemoryTotal int64 `json:",omitempty"`
-	// Expired: there is no recent sample. The others do not count, and the device is taken to be in the reference state.
+	// Expired: there is no recent sample. The others do not count, and the device is taken to be in the reference
+	// state.
 	Expired bool
 }
 
@@ -77,7 +79,8 @@ func (s *state) isClean() bool { return !s.throttled && !s.cooling && s.coTenant
 // clockFactor is by how much work takes longer for the clock. share is that part of it which goes with the clock.
 func (s *state) clockFactor(share float64) float64 { return 1 + float64(share*s.slow) }
 
-// coTenantFactor is by how much work takes longer for the others on the device, at most as much as if they took turns with us.
+// coTenantFactor is by how much work takes longer for the others on the device, at most as much as if they took turns
+// with us.
 func (s *state) coTenantFactor(gain float64) float64 {
 	if s.coTenant == 0 {
 		return 1
@@ -147,9 +150,9 @@ func (d *Device) publish() {
 // stepped reports whether a differs enough from b to be published in its place.
 func stepped(a, b float64) bool { return max(a-b, b-a) >= step*b }
 
-// settle learns from an execution that took longer than estimated by e, a logarithm, and returns which part of that is the
-// device's doing: the median of the latest executions, provided that they are of at least two models. One alone may have
-// changed for reasons of its own.
+// settle learns from an execution that took longer than estimated by e, a logarithm, and returns which part of that is
+// the device's doing: the median of the latest executions, provided that they are of at least two models. One alone may
+// have changed for reasons of its own.
 func (d *Device) settle(model int32, e float64) float64 {
 	d.recent[d.n%recent] = surprise{model, e}
 	d.n++
@@ -161,8 +164,9 @@ func (d *Device) settle(model int32, e float64) float64 {
 	return common
 }
 
-// common returns the median surprise of the latest executions, or 0 where they are of one model or do not agree on a direction.
-// Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however strong.
+// common returns the median surprise of the latest executions, or 0 where they are of one model or do not agree on a
+// direction. Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however
+// strong.
 func (d *Device) common() float64 {
 	if d.n < recent {
 		return 0
@@ -200,8 +204,8 @@ func (d *Device) Revision() uint64 { return d.revision }
 // Throttled reports whether the hardware holds the clock down.
 func (d *Device) Throttled() bool { return d.shown.throttled }
 
-// Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock, for
-// other processes on the device, and for what neither explains.
+// Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock,
+// for other processes on the device, and for what neither explains.
 func (d *Device) Factors() (clock, coTenant, residual float64) {
 	return d.shown.clockFactor(clockShare), d.shown.coTenantFactor(coTenantGain), exp(d.shown.residual)
 }

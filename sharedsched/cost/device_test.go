@@ -27,7 +27,12 @@ func TestEstimatesGoWithTheDevice(t *testing.T) {
 		{"throttled", Sample{Clock: 1000, MaxClock: 1000, Throttled: true}, 100 * ms, 117300 * time.Microsecond},
 		{"cooling", Sample{Clock: 500, MaxClock: 1000, Cooling: true}, 170 * ms, 173400 * time.Microsecond},
 		{"co-tenant", Sample{Clock: 1000, MaxClock: 1000, CoTenant: 300}, 130 * ms, 132600 * time.Microsecond},
-		{"expired", Sample{Clock: 500, MaxClock: 1000, CoTenant: 300, Throttled: true, Expired: true}, 100 * ms, 102 * ms},
+		{
+			"expired",
+			Sample{Clock: 500, MaxClock: 1000, CoTenant: 300, Throttled: true, Expired: true},
+			100 * ms,
+			102 * ms,
+		},
 	} {
 		var d Device
 		d.Observe(reference)
@@ -52,7 +57,8 @@ func TestWhatIsNotKnownIsTakenToBeTheReference(t *testing.T) {
 		var d Device
 		d.Observe(Sample{Clock: 500, MaxClock: 1000, CoTenant: 500, Throttled: true, Cooling: true})
 		d.Observe(none)
-		if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.Throttled() || !d.now.isClean() {
+		if clock, coTenant, residual := d.Factors(); clock != 1 || coTenant != 1 || residual != 1 || d.Throttled() ||
+			!d.now.isClean() {
 			t.Errorf("%s: factors %v, %v, %v, throttled: %v", name, clock, coTenant, residual, d.Throttled())
 		}
 		d.Observe(Sample{Clock: 520, MaxClock: 1000}) // near enough to the last one to be smoothed, were it still known
@@ -119,8 +125,9 @@ func TestRevisionsNeverRepeat(t *testing.T) {
 	}
 }
 
-// TestLateSamplesAreNotCountedTwice: executions show a lower clock before the next sample tells of it. What they have shown by
-// then is not left over once the sample explains it; what they had shown before the last sample, it does not explain.
+// TestLateSamplesAreNotCountedTwice: executions show a lower clock before the next sample tells of it. What they have
+// shown by then is not left over once the sample explains it; what they had shown before the last sample, it does not
+// explain.
 func TestLateSamplesAreNotCountedTwice(t *testing.T) {
 	reference, slow := Sample{Clock: 1000, MaxClock: 1000}, Sample{Clock: 700, MaxClock: 1000}
 	for _, tc := range []struct {

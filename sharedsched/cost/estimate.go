@@ -12,8 +12,8 @@ type Estimate struct {
 	Source Source
 }
 
-// Known reports whether the estimate rests on measurements of this very model, version and shape. One that does not must refuse
-// nothing.
+// Known reports whether the estimate rests on measurements of this very model, version and shape. One that does not
+// must refuse nothing.
 func (e Estimate) Known() bool { return e.Source < Inherited }
 
 // Source tells what an estimate rests on.
@@ -33,6 +33,6 @@ func (s Source) String() string {
 	return [...]string{"measured", "interpolated", "regressed", "inherited", "unmeasured"}[s]
 }
 
-// duration returns ns as a time of at least 1 ns that other times can be added to without overflow. It truncates, as the same
-// everywhere as the float64 is.
+// duration returns ns as a time of at least 1 ns that other times can be added to without overflow. It truncates, as
+// the same everywhere as the float64 is.
 func duration(ns float64) time.Duration { return time.Duration(min(max(ns, 1), float64(longest))) }

@@ -2,7 +2,8 @@ package cost
 
 import "time"
 
-// Entry describes one size of a curve. Its times are for the device's reference state: an estimate is Factor times that.
+// Entry describes one size of a curve. Its times are for the device's reference state: an estimate is Factor times
+// that.
 type Entry struct {
 	Rows     int
 	Median   time.Duration
@@ -24,15 +25,17 @@ func (c *Curve) Entries() []Entry {
 
 // Explanation is what a curve's estimates are made of besides its entries.
 type Explanation struct {
-	// Alpha + Beta × rows is the line through the known sizes, for the device's reference state. Zero with less than two.
+	// Alpha + Beta × rows is the line through the known sizes, for the device's reference state. Zero with less than
+	// two.
 	Alpha, Beta time.Duration
 	// Inherited: the line and all estimates are another curve's.
 	Inherited bool
 	Drifts    int
-	// Factor is what estimates are multiplied with for the state of the device. Residual is its part that is this curve's own.
+	// Factor is what estimates are multiplied with for the state of the device. Residual is its part that is this
+	// curve's own.
 	Factor, Residual float64
-	// ClockShare is the part of the time that goes with the inverse of the clock, and CoTenantGain by how much it grows with
-	// the share of the device that others use.
+	// ClockShare is the part of the time that goes with the inverse of the clock, and CoTenantGain by how much it grows
+	// with the share of the device that others use.
 	ClockShare, CoTenantGain float64
 }
 

@@ -15,7 +15,8 @@ func TestInheritedEstimates(t *testing.T) {
 		t.Error("still cold, or the revision did not change")
 	}
 	got := c.Estimate(8)
-	if got.Cost != 13200*time.Microsecond || got.High != 16830*time.Microsecond || got.Source != Inherited || got.Known() {
+	if got.Cost != 13200*time.Microsecond || got.High != 16830*time.Microsecond || got.Source != Inherited ||
+		got.Known() {
 		t.Errorf("%+v, want 1.1 × 12ms, 1.1 × 1.25 × 12.24ms, inherited", got)
 	}
 	if got := c.Estimate(6); got.Cost != 11*ms || got.Source != Inherited {

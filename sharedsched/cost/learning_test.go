@@ -20,7 +20,8 @@ func TestAModelThatRestedKnowsTheDevice(t *testing.T) {
 	w.models[0].On(&w.Device)
 	w.run(30)
 	_, _, residual := w.Factors()
-	if got, truth := float64(w.models[0].Entries()[0].Median)*residual, w.truth(w.models[0], 4); math.Abs(got-truth) > 0.1*truth {
+	if got, truth := float64(w.models[0].Entries()[0].Median)*residual,
+		w.truth(w.models[0], 4); math.Abs(got-truth) > 0.1*truth {
 		t.Errorf("median × residual is %v, want about %v", got, truth)
 	}
 }
@@ -112,8 +113,8 @@ func TestSensitivityIsNotLearntFromOneExecution(t *testing.T) {
 	}
 }
 
-// TestAStallTeachesNoSensitivity: it is soon forgotten that an execution took a hundred times as long, be it the first one since the device
-// changed. (Of the clock not all is: medians are taught meanwhile, and take over a part of it.)
+// TestAStallTeachesNoSensitivity: it is soon forgotten that an execution took a hundred times as long, be it the first
+// one since the device changed. (Of the clock not all is: medians are taught meanwhile, and take over a part of it.)
 func TestAStallTeachesNoSensitivity(t *testing.T) {
 	for name, bad := range map[string]Sample{
 		"clock": {Clock: 700, MaxClock: 1000}, "neighbour": {Clock: 1000, MaxClock: 1000, CoTenant: 300},
@@ -128,8 +129,10 @@ func TestAStallTeachesNoSensitivity(t *testing.T) {
 		w.run(1)
 		w.rest = usual
 		w.run(20)
-		if x := w.models[0].Explain(); math.Abs(x.ClockShare-clockShare) > 0.15 || math.Abs(x.CoTenantGain-coTenantGain) > 0.1 {
-			t.Errorf("%s: share of the clock %v and gain of neighbours %v, 20 executions after a stall", name, x.ClockShare, x.CoTenantGain)
+		if x := w.models[0].Explain(); math.Abs(x.ClockShare-clockShare) > 0.15 ||
+			math.Abs(x.CoTenantGain-coTenantGain) > 0.1 {
+			t.Errorf("%s: share of the clock %v and gain of neighbours %v, 20 executions after a stall", name,
+				x.ClockShare, x.CoTenantGain)
 		}
 	}
 }
@@ -179,7 +182,8 @@ func TestOneModelIsNotTheDevice(t *testing.T) {
 	}
 }
 
-// TestShapesOfOneModelAreNotTheDevice: that all become slower at once may be the model's own doing, until another model agrees.
+// TestShapesOfOneModelAreNotTheDevice: that all become slower at once may be the model's own doing, until another model
+// agrees.
 func TestShapesOfOneModelAreNotTheDevice(t *testing.T) {
 	for _, models := range []int32{1, 2} {
 		w := newWorld(2, 0.01, 4)

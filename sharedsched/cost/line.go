@@ -5,12 +5,13 @@ type line struct{ alpha, beta float64 }
 
 func (l *line) at(rows int) float64 { return l.alpha + float64(l.beta*float64(rows)) }
 
-// halfLife is how many settlements of the curve ago a size was measured last if it weighs half as much as the latest one.
+// halfLife is how many settlements of the curve ago a size was measured last if it weighs half as much as the latest
+// one.
 const halfLife = 50
 
-// regress fits a line to two or more points by least squares. Neither an execution as such nor a row of it takes less than no
-// time. The weights fall hyperbolically with age: unlike powers they need no rounding of their own and leave, however old most
-// points are, two that count.
+// regress fits a line to two or more points by least squares. Neither an execution as such nor a row of it takes less
+// than no time. The weights fall hyperbolically with age: unlike powers they need no rounding of their own and leave,
+// however old most points are, two that count.
 func regress(points []point, now uint64) line {
 	var sum, rows, cost float64 // of the weights, and weighted
 	for i := range points {

@@ -18,7 +18,8 @@ type link struct {
 	seen     uint64
 }
 
-// On puts the curve on a device, nil for one that never changes. It is the only one of its model there unless Of says otherwise.
+// On puts the curve on a device, nil for one that never changes. It is the only one of its model there unless Of says
+// otherwise.
 func (c *Curve) On(d *Device) {
 	c.revision = c.Revision() + 1 // before and after are told apart whatever the devices' revisions are
 	c.link = link{device: d, clock: c.link.clock, coTenant: c.link.coTenant}
@@ -29,8 +30,8 @@ func (c *Curve) On(d *Device) {
 	}
 }
 
-// Of says which model the curve is of, by a number that is not negative: what all curves of one model show may be its own doing,
-// and not that of the device, which it has been put on before.
+// Of says which model the curve is of, by a number that is not negative: what all curves of one model show may be its
+// own doing, and not that of the device, which it has been put on before.
 func (c *Curve) Of(model int32) { c.link.model = -1 - model } // below all that On gives
 
 // factor is by how much the curve's executions take longer in a state of the device than in the reference state.
@@ -60,13 +61,14 @@ func (l *link) published() (scale, high float64) {
 
 func (l *link) show() { l.scale, l.seen = l.factor(&l.device.shown), l.device.revision }
 
-// settle learns from an execution of a measured size that took ratio times its reference cost, where exact was expected. It
-// reports whether the published factor changed but for the device's revision.
+// settle learns from an execution of a measured size that took ratio times its reference cost, where exact was
+// expected. It reports whether the published factor changed but for the device's revision.
 func (l *link) settle(ratio, exact float64) bool {
 	now := &l.device.now
 	e := ln(ratio / exact)
 	ratio = exact * limited(ratio/exact) // a stall says nothing of clocks and neighbours
-	// A slope learns from the whole of the ratio, not from what residuals leave of it: they are to explain what it cannot.
+	// A slope learns from the whole of the ratio, not from what residuals leave of it: they are to explain what it
+	// cannot.
 	if now.slow > clockStep || now.slow < -clockStep {
 		l.clock.learn(now.slow, ratio/now.coTenantFactor(l.coTenantGain())-1, clockShare)
 	}
@@ -84,8 +86,8 @@ func (l *link) settle(ratio, exact float64) bool {
 	return true
 }
 
-// slope is that of a line through the origin, by least squares over the latest samples and what it was said to be beforehand. The
-// zero value is the latter.
+// slope is that of a line through the origin, by least squares over the latest samples and what it was said to be
+// beforehand. The zero value is the latter.
 type slope struct {
 	product, square float64 // of the samples' deviations from what was said beforehand
 	change          float64 // of the slope from that

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReplayIsExact runs a fixed history and compares a hash of all that was estimated with the one it had elsewhere. It fails
-// where a compiler fuses a product and a sum, as it may for arm64 or GOAMD64=v3.
+// TestReplayIsExact runs a fixed history and compares a hash of all that was estimated with the one it had elsewhere.
+// It fails where a compiler fuses a product and a sum, as it may for arm64 or GOAMD64=v3.
 func TestReplayIsExact(t *testing.T) {
 	const want uint64 = 0x2bf7968dc7b4ecda
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -49,13 +49,17 @@ func TestReplayIsExact(t *testing.T) {
 		// Nanoseconds would hide most of what is rounded differently.
 		if len(c.own.points) > 2 {
 			cost, high, _ := c.own.at(1 + rng.IntN(300))
-			for _, v := range []float64{cost, high, c.own.fit().alpha, c.own.fit().beta, c.link.exact(), d.now.residual, ln(high / cost)} {
+			for _, v := range []float64{
+				cost, high, c.own.fit().alpha, c.own.fit().beta, c.link.exact(), d.now.residual,
+				ln(high / cost),
+			} {
 				put(math.Float64bits(v))
 			}
 		}
 	}
 	if got := hash.Sum64(); got != want {
-		t.Errorf("hash %#x, want %#x: results differ from those on other processors, or the model of cost was changed", got, want)
+		t.Errorf("hash %#x, want %#x: results differ from those on other processors, or the model of cost was changed",
+			got, want)
 	}
 }
 

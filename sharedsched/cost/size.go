@@ -13,9 +13,9 @@ const (
 	outlierWeight = 4
 
 	// The two-sided CUSUM test (Page, "Continuous inspection schemes", Biometrika 1954) sums by how much logarithms of
-	// sample/median exceed the slack, each way. A change of 20 % is found in four samples, one of 10 % not before the median
-	// itself has followed. Where the standard deviation is more than 10 %, noise would do for a change, and logarithms are
-	// divided by as much as it is more: the usual choice is a slack of half of it and a limit of five.
+	// sample/median exceed the slack, each way. A change of 20 % is found in four samples, one of 10 % not before the
+	// median itself has followed. Where the standard deviation is more than 10 %, noise would do for a change, and
+	// logarithms are divided by as much as it is more: the usual choice is a slack of half of it and a limit of five.
 	driftSlack = 0.05
 	driftLimit = 0.5
 )
@@ -40,24 +40,25 @@ type size struct {
 	up, down float64 // the sums of the drift test
 }
 
-// isNews reports whether the size has become known, or has moved away from what estimates have for it: its median by 1 %, its high
-// by 4 %. They need not follow every nanosecond, for callers keep what they derive from them.
+// isNews reports whether the size has become known, or has moved away from what estimates have for it: its median by 1
+// %, its high by 4 %. They need not follow every nanosecond, for callers keep what they derive from them.
 func (s *size) isNews() bool {
 	median, high := s.median-s.shownMedian, s.high-s.shownHigh
 	return s.n >= MinSamples &&
 		(max(median, -median)*100 >= s.shownMedian || max(high, -high)*25 >= s.shownHigh)
 }
 
-// isOutlier reports whether a sample is too far from the median to be one of the same kind: four standard deviations and 25 %.
+// isOutlier reports whether a sample is too far from the median to be one of the same kind: four standard deviations
+// and 25 %.
 func (s *size) isOutlier(sample time.Duration) bool {
 	return s.n >= MinSamples && max(sample-s.median, s.median-sample) > max(s.mad*59304/10000, s.median/4)
 }
 
 // take learns from a sample. It reports whether the window was restarted.
 //
-// An outlier is set aside. Several in a row on the same side are no outliers: the cost has changed, and the window restarts with
-// them. So it does, with the latest samples, when the drift test finds a change that is too small for that. Nor are they outliers
-// that keep coming among others: that is how the size is.
+// An outlier is set aside. Several in a row on the same side are no outliers: the cost has changed, and the window
+// restarts with them. So it does, with the latest samples, when the drift test finds a change that is too small for
+// that. Nor are they outliers that keep coming among others: that is how the size is.
 func (s *size) take(sample time.Duration) (restarted bool) {
 	if s.isOutlier(sample) {
 		if s.nAside > 0 && (s.aside[0] > s.median) != (sample > s.median) {
@@ -105,8 +106,9 @@ func (s *size) restart(samples [MinSamples]time.Duration) {
 	}
 }
 
-// add puts a sample into the window, in the place of the oldest if it is full, and brings the median up to date: the lower of two
-// middles. The values stay sorted, for sorting them anew each time cost more than all the rest of a settlement.
+// add puts a sample into the window, in the place of the oldest if it is full, and brings the median up to date: the
+// lower of two middles. The values stay sorted, for sorting them anew each time cost more than all the rest of a
+// settlement.
 func (s *size) add(sample time.Duration) {
 	n := min(s.n, window)
 	out := n // where a value leaves the sorted ones
@@ -127,16 +129,16 @@ func (s *size) add(sample time.Duration) {
 	s.n++
 	s.median = s.sorted[(n-1)/2]
 	s.mad = spread(s.sorted[:n])
-	// Of normal samples 1.4826 MAD is the standard deviation. Three of them leave room for a median that is wrong itself, and
-	// few samples are given more.
+	// Of normal samples 1.4826 MAD is the standard deviation. Three of them leave room for a median that is wrong
+	// itself, and few samples are given more.
 	s.high = s.median + max(s.mad*44478/10000, s.median/50)
 	if s.n < settled {
 		s.high += s.high / 4
 	}
 }
 
-// spread returns the median of the distances from the median of sorted values: it walks from the middle outwards, to whichever
-// side is nearer, half of the way.
+// spread returns the median of the distances from the median of sorted values: it walks from the middle outwards, to
+// whichever side is nearer, half of the way.
 func spread(sorted []time.Duration) time.Duration {
 	m := (len(sorted) - 1) / 2
 	median, below, above := sorted[m], m, m+1

@@ -20,8 +20,16 @@ func TestHighGoesWithTheSpread(t *testing.T) {
 		want    time.Duration
 	}{
 		{"no spread: 2 % at least", []time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms, 100 * ms}, 102 * ms},
-		{"3 × 1.4826 × a MAD of 5ms", []time.Duration{90 * ms, 95 * ms, 100 * ms, 105 * ms, 110 * ms}, 122239 * time.Microsecond},
-		{"few samples: a quarter more", []time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms}, 127500 * time.Microsecond},
+		{
+			"3 × 1.4826 × a MAD of 5ms",
+			[]time.Duration{90 * ms, 95 * ms, 100 * ms, 105 * ms, 110 * ms},
+			122239 * time.Microsecond,
+		},
+		{
+			"few samples: a quarter more",
+			[]time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms},
+			127500 * time.Microsecond,
+		},
 	} {
 		var c Curve
 		measure(&c, 1, tc.samples...)
@@ -111,7 +119,8 @@ func TestADriftIsFound(t *testing.T) {
 		repeat(&c, 1, 4, cost)
 		e := c.Entries()[0]
 		if e.Median != cost || e.Samples > 4 || e.Outliers != 0 || c.Drifts() != 1 {
-			t.Errorf("after four samples of %v: %+v and %d drifts, want that from a new window and 1", cost, e, c.Drifts())
+			t.Errorf("after four samples of %v: %+v and %d drifts, want that from a new window and 1", cost, e,
+				c.Drifts())
 		}
 	}
 }

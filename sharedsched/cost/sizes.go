@@ -4,8 +4,9 @@ import "slices"
 
 const maxSizes = 128 // sizes kept per curve
 
-// size finds the record of a size or makes one. If there are too many it takes the place of one that is not trusted yet, the
-// newest of those, so that the others get their samples together; if all are trusted, of the one not used for longest.
+// size finds the record of a size or makes one. If there are too many it takes the place of one that is not trusted
+// yet, the newest of those, so that the others get their samples together; if all are trusted, of the one not used for
+// longest.
 func (c *Curve) size(rows int) *size {
 	// As a rule all sizes are trusted, and the table, which lies in one piece, has them at the same places.
 	if i := c.own.search(rows); i < len(c.sizes) && c.sizes[i].rows == rows {

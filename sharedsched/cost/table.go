@@ -3,9 +3,11 @@ package cost
 import "time"
 
 const (
-	// maxReach is how many times the largest known size the slope of the line is believed. Beyond, costs are proportional.
+	// maxReach is how many times the largest known size the slope of the line is believed. Beyond, costs are
+	// proportional.
 	maxReach = 2
-	// farApart is the ratio of neighbouring sizes from which the line through all sizes tells more about what lies between.
+	// farApart is the ratio of neighbouring sizes from which the line through all sizes tells more about what lies
+	// between.
 	farApart = 4
 )
 
@@ -25,8 +27,9 @@ type point struct {
 
 func (t *table) reset(now uint64) { t.points, t.now, t.fitted = t.points[:0], now, false }
 
-// append adds a point of more rows than the others. More rows never cost less: where medians say otherwise, by noise or because
-// the device has become faster or slower since, the size that was measured last is believed, and the others take its cost.
+// append adds a point of more rows than the others. More rows never cost less: where medians say otherwise, by noise or
+// because the device has become faster or slower since, the size that was measured last is believed, and the others
+// take its cost.
 func (t *table) append(p point) {
 	last := len(t.points)
 	t.points = append(t.points, p)
@@ -43,8 +46,9 @@ func (t *table) append(p point) {
 	}
 }
 
-// levelHighs ends a table. What more rows are unlikely to exceed, fewer do not either. (The other way round a single row that
-// now and then takes long would make every batch look so.) It leaves each high above its cost, for costs do not decrease.
+// levelHighs ends a table. What more rows are unlikely to exceed, fewer do not either. (The other way round a single
+// row that now and then takes long would make every batch look so.) It leaves each high above its cost, for costs do
+// not decrease.
 func (t *table) levelHighs() {
 	for i := len(t.points) - 2; i >= 0; i-- {
 		t.points[i].high = min(t.points[i].high, t.points[i+1].high)
@@ -90,9 +94,9 @@ func (t *table) at(rows int) (cost, high float64, source Source) {
 	return loCost + (hiCost-loCost)*part/whole, high, Interpolated
 }
 
-// above extrapolates from the largest size by the slope of the line: the line itself need not meet that size's median. Of a
-// single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate wherever batching pays
-// at all.
+// above extrapolates from the largest size by the slope of the line: the line itself need not meet that size's median.
+// Of a single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate wherever
+// batching pays at all.
 func (t *table) above(rows int) (cost, high float64) {
 	last := &t.points[len(t.points)-1]
 	known := min(rows, maxReach*last.rows)
@@ -103,16 +107,16 @@ func (t *table) above(rows int) (cost, high float64) {
 	return cost, last.widened(cost)
 }
 
-// below extrapolates from the smallest size by the slope of the line. Of a single size the slope is unknown, and fewer rows are
-// said to cost the same.
+// below extrapolates from the smallest size by the slope of the line. Of a single size the slope is unknown, and fewer
+// rows are said to cost the same.
 func (t *table) below(rows int) (cost, high float64) {
 	first := &t.points[0]
 	cost = float64(first.cost) - float64(t.slope(first, 0)*float64(first.rows-max(rows, 1)))
 	return cost, min(first.widened(cost), float64(first.high))
 }
 
-// slope returns the cost of a further row near p, or otherwise if it was never seen. It is at most p's cost per row, which would
-// leave nothing for an execution as such.
+// slope returns the cost of a further row near p, or otherwise if it was never seen. It is at most p's cost per row,
+// which would leave nothing for an execution as such.
 func (t *table) slope(p *point, otherwise float64) float64 {
 	if len(t.points) < 2 {
 		return otherwise

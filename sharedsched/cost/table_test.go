@@ -112,8 +112,8 @@ func TestHighOfUnseenSizesIsWider(t *testing.T) {
 	}
 }
 
-// TestASpreadDoesNotReachLargerSizes has a single row that jitters: high is not to say that 64 rows may take as long as it
-// rarely does.
+// TestASpreadDoesNotReachLargerSizes has a single row that jitters: high is not to say that 64 rows may take as long as
+// it rarely does.
 func TestASpreadDoesNotReachLargerSizes(t *testing.T) {
 	var c Curve
 	measure(&c, 1, 5*ms, 20*ms, 40*ms, 10*ms, 30*ms)
@@ -138,7 +138,12 @@ func TestTheLineIsTheLeastSquaresLine(t *testing.T) {
 
 // TestRecentSizesWeighMore has two sizes measured when a row took 10 ms, and two since it takes 5 ms.
 func TestRecentSizesWeighMore(t *testing.T) {
-	points := []point{{rows: 1, cost: 5 * ms}, {rows: 2, cost: 20 * ms}, {rows: 4, cost: 40 * ms}, {rows: 8, cost: 40 * ms}}
+	points := []point{
+		{rows: 1, cost: 5 * ms},
+		{rows: 2, cost: 20 * ms},
+		{rows: 4, cost: 40 * ms},
+		{rows: 8, cost: 40 * ms},
+	}
 	even := regress(points, 0)
 	points[0].used, points[3].used = 1000, 1000
 	if recent := regress(points, 1000); recent.alpha > 1e6 || even.alpha < 8e6 {

@@ -12,7 +12,8 @@ type model struct {
 	base, row, share float64 // of the time, share goes with the clock
 }
 
-// world runs models in turn, sizes of each in turn. speed is the clock as a share of the reference; rest, another factor.
+// world runs models in turn, sizes of each in turn. speed is the clock as a share of the reference; rest, another
+// factor.
 type world struct {
 	Device
 	models      []model
@@ -77,7 +78,8 @@ func TestNothingDriftsOnAConstantDevice(t *testing.T) {
 			}
 		}
 		if worst > 0.04 || residuals > 0.02 {
-			t.Errorf("%d models: estimates are wrong by up to %.1f %%, residuals by %.1f %%", models, 100*worst, 100*residuals)
+			t.Errorf("%d models: estimates are wrong by up to %.1f %%, residuals by %.1f %%", models, 100*worst,
+				100*residuals)
 		}
 		if published > 200 {
 			t.Errorf("%d models: %d changes of a factor published in 20000 executions", models, published)
@@ -109,12 +111,14 @@ func TestAClockStepIsFollowed(t *testing.T) {
 					w.run(within)
 					for _, m := range w.models {
 						if residual := m.Explain().Residual; models > 2 && math.Abs(residual-1) > 0.05 {
-							t.Errorf("%d models: residual %v of one, though it is the device that changed", models, residual)
+							t.Errorf("%d models: residual %v of one, though it is the device that changed", models,
+								residual)
 						}
 					}
 					for i := range 500 { // and they stay there
 						if worst := w.worst(); worst > 0.1 {
-							t.Errorf("%d models of %d sizes, telemetry %v, noise %v: wrong by up to %.0f %% after %d executions",
+							t.Errorf("%d models of %d sizes, telemetry %v, noise %v: wrong by up to %.0f %% after %d "+
+								"executions",
 								models, len(sizes), telemetry, noise, 100*worst, within+i)
 							break
 						}
@@ -126,8 +130,8 @@ func TestAClockStepIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAStepOfOneModelAlone has no other model that agrees: what remains is the slower residual of the curve, and the medians of
-// its sizes.
+// TestAStepOfOneModelAlone has no other model that agrees: what remains is the slower residual of the curve, and the
+// medians of its sizes.
 func TestAStepOfOneModelAlone(t *testing.T) {
 	for _, rest := range []float64{0.7, 1.2, 1.3, 1.4, 2} {
 		w := newWorld(1, 0.015, 1, 2, 4, 8)

@@ -1,17 +1,18 @@
-// Package fairq shares a device among flows in proportion to their weights, measured in device time, and serves the most urgent
-// flow among those that are not too far ahead.
+// Package fairq shares a device among flows in proportion to their weights, measured in device time, and serves the
+// most urgent flow among those that are not too far ahead.
 //
-// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with a window within which urgency decides (as in MQFQ,
-// Hedayati et al., USENIX ATC 2019, where locality does), and with the cost of each piece of work charged by estimate when it
-// starts and corrected by measurement when it ends. Each flow has a start tag: the device time it was charged so far, divided by
-// its weight. A flow that demands service is eligible while its tag is at most the window above the least tag of all that do. The
-// virtual time is the largest such least tag there ever was; a flow that comes back continues there, so that resting earns no
-// credit.
+// It is start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) with a window within which urgency decides (as in
+// MQFQ, Hedayati et al., USENIX ATC 2019, where locality does), and with the cost of each piece of work charged by
+// estimate when it starts and corrected by measurement when it ends. Each flow has a start tag: the device time it was
+// charged so far, divided by its weight. A flow that demands service is eligible while its tag is at most the window
+// above the least tag of all that do. The virtual time is the largest such least tag there ever was; a flow that comes
+// back continues there, so that resting earns no credit.
 //
-// Between two flows i and j that both demand service throughout an interval, the weighted service they receive in it differs by
-// at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single piece of work: when i is
-// served its tag is at most W above the least, so never more than W + C_i/w_i above that of j, and the same holds for j. That is
-// with one piece in flight and exact estimates; the documentation of package sharedsched tells what holds otherwise.
+// Between two flows i and j that both demand service throughout an interval, the weighted service they receive in it
+// differs by at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single
+// piece of work: when i is served its tag is at most W above the least, so never more than W + C_i/w_i above that of j,
+// and the same holds for j. That is with one piece in flight and exact estimates; the documentation of package
+// sharedsched tells what holds otherwise.
 package fairq
 
 import (
@@ -25,10 +26,11 @@ type Flow int32
 // Tag is virtual time: nanoseconds of device time per unit of weight.
 type Tag int64
 
-// Queue is the set of flows that share a device. The zero value is empty and has no window: strictly the flow furthest behind is
-// served.
+// Queue is the set of flows that share a device. The zero value is empty and has no window: strictly the flow furthest
+// behind is served.
 type Queue struct {
-	// Window is how far a flow may be ahead of the one furthest behind and still be served first. Fixed before the first use.
+	// Window is how far a flow may be ahead of the one furthest behind and still be served first. Fixed before the
+	// first use.
 	Window Tag
 
 	flows  []flow
@@ -68,8 +70,8 @@ func (q *Queue) Remove(f Flow) {
 	q.flows[f] = flow{weight: weightUnit}
 }
 
-// Demand says that f demands service, which is due by a time. A flow that did not demand any continues at the virtual time if its
-// tag is behind it.
+// Demand says that f demands service, which is due by a time. A flow that did not demand any continues at the virtual
+// time if its tag is behind it.
 func (q *Queue) Demand(f Flow, due int64) {
 	fl := &q.flows[f]
 	if !q.demand.has(int32(f)) {
@@ -101,7 +103,8 @@ func (q *Queue) First() (Flow, bool) {
 	return Flow(q.demand.first(q.demand.least() + q.Window)), true
 }
 
-// Behind returns the flow with the least tag among those that are due before a time. It reports false when there is none.
+// Behind returns the flow with the least tag among those that are due before a time. It reports false when there is
+// none.
 func (q *Queue) Behind(before int64) (Flow, bool) {
 	f := q.demand.behind(before)
 	return Flow(f), f != none
@@ -124,9 +127,9 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 	q.advance(f, int64(cost))
 }
 
-// Correct settles a charge: delta is the measured cost less the estimate. A refund may take the tag below the virtual time while
-// the flow has work: it is owed that service. (To hold tags at the virtual time instead loses refunds for good whenever other
-// flows were served meanwhile, and with them the bound.)
+// Correct settles a charge: delta is the measured cost less the estimate. A refund may take the tag below the virtual
+// time while the flow has work: it is owed that service. (To hold tags at the virtual time instead loses refunds for
+// good whenever other flows were served meanwhile, and with them the bound.)
 func (q *Queue) Correct(f Flow, delta time.Duration) { q.advance(f, int64(delta)) }
 
 func (q *Queue) advance(f Flow, cost int64) {
@@ -140,7 +143,8 @@ func (q *Queue) advance(f Flow, cost int64) {
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }
 
-// ShareWith returns the part of the device that f gets beside the flows that demand service now: more than 0, at most 1.
+// ShareWith returns the part of the device that f gets beside the flows that demand service now: more than 0, at most
+// 1.
 func (q *Queue) ShareWith(f Flow) float64 {
 	all := q.weight
 	if !q.demand.has(int32(f)) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// serve runs the queue for n turns with random costs whose estimates are wrong by up to half, and returns the largest weighted
-// lead of one always-active flow over another, and the bound for it.
+// serve runs the queue for n turns with random costs whose estimates are wrong by up to half, and returns the largest
+// weighted lead of one always-active flow over another, and the bound for it.
 func serve(pick func(*Queue) Flow, weights []float64, n int) (lead, bound float64) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var q Queue
@@ -71,7 +71,8 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 	}
 }
 
-// TestRefundsAreNotLost charges one flow too much while another is served: what it was charged too much comes back to it.
+// TestRefundsAreNotLost charges one flow too much while another is served: what it was charged too much comes back to
+// it.
 func TestRefundsAreNotLost(t *testing.T) {
 	var q Queue
 	for f := range Flow(2) {

@@ -1,13 +1,13 @@
 package fairq
 
-// tree holds demanding flows in the order in which they are due, and knows the least start tag of every subtree. That answers in
-// O(log n) what the pick asks: which flow is due first among those not too far ahead, and which is furthest behind among those
-// that are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab 1995,
+// tree holds demanding flows in the order in which they are due, and knows the least start tag of every subtree. That
+// answers in O(log n) what the pick asks: which flow is due first among those not too far ahead, and which is furthest
+// behind among those that are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab 1995,
 // answers the same kind of question with the keys the other way round.)
 //
-// It is a treap (Seidel and Aragon 1996) whose priorities are a fixed function of the flow, so that equal histories give equal
-// trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen. They know their parents, so that a
-// tag changes from the bottom up, and no further than it matters.
+// It is a treap (Seidel and Aragon 1996) whose priorities are a fixed function of the flow, so that equal histories
+// give equal trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen. They know their
+// parents, so that a tag changes from the bottom up, and no further than it matters.
 type tree struct {
 	nodes []node // by flow
 	root  int32  // none when empty
@@ -39,7 +39,10 @@ func (t *tree) set(id int32, due int64, tag Tag) {
 		}
 		t.remove(id)
 	}
-	*n = node{due: due, tag: tag, least: tag, left: none, right: none, parent: none, priority: scramble(uint32(id)), member: true}
+	*n = node{
+		due: due, tag: tag, least: tag, left: none, right: none, parent: none, priority: scramble(uint32(id)),
+		member: true,
+	}
 	t.insert(id)
 }
 

@@ -1,8 +1,9 @@
-// Package iheap is a priority queue of small integer ids whose members can be moved and removed in O(log n) without allocation.
+// Package iheap is a priority queue of small integer ids whose members can be moved and removed in O(log n) without
+// allocation.
 package iheap
 
-// Heap orders ids by a key, the smallest first; equal keys are ordered by id, so that the order never depends on history.
-// Ids should be dense: memory is proportional to the largest one ever used. The zero value is an empty heap.
+// Heap orders ids by a key, the smallest first; equal keys are ordered by id, so that the order never depends on
+// history. Ids should be dense: memory is proportional to the largest one ever used. The zero value is an empty heap.
 //
 // It is a 4-ary heap: shallower than a binary one, and the four children share a cache line.
 type Heap struct {

@@ -52,8 +52,8 @@ func newCrowd(t *testing.T, executor sharedsched.Executor, settings sharedsched.
 	return c
 }
 
-// ask has so many callers ask for a row each and returns the rows of the batches that answered them. The first finds the device
-// idle and runs alone, while it does the others come.
+// ask has so many callers ask for a row each and returns the rows of the batches that answered them. The first finds
+// the device idle and runs alone, while it does the others come.
 func (c *crowd) ask(t *testing.T, callers int) []int {
 	t.Helper()
 	before := len(c.observer.Batches())
@@ -84,7 +84,8 @@ func (c *crowd) replays(t *testing.T) {
 	}
 }
 
-// TestClockStepMakesBatchesSmaller: what half of the clock makes dearer, a budget holds fewer rows of, from the first sample on.
+// TestClockStepMakesBatchesSmaller: what half of the clock makes dearer, a budget holds fewer rows of, from the first
+// sample on.
 func TestClockStepMakesBatchesSmaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slower := 1.0
@@ -102,7 +103,8 @@ func TestClockStepMakesBatchesSmaller(t *testing.T) {
 			t.Errorf("at half of it batches have %d rows, want %d", got, want)
 		}
 		batches := c.observer.Batches()
-		if last := batches[len(batches)-1]; last.Estimated < 16900*time.Microsecond || last.Estimated > 17100*time.Microsecond {
+		if last := batches[len(batches)-1]; last.Estimated < 16900*time.Microsecond ||
+			last.Estimated > 17100*time.Microsecond {
 			t.Errorf("at half the clock 4 rows are estimated to take %v, want 17 ms", last.Estimated)
 		}
 		c.replays(t)
@@ -124,8 +126,8 @@ func (e *tooLarge) Execute(b *sharedsched.Batch) sharedsched.Report {
 	return r
 }
 
-// TestMemoryBoundsBatches: what telemetry knows of memory keeps larger executions than ever from being tried; what it did not
-// know is learnt from the first that fails.
+// TestMemoryBoundsBatches: what telemetry knows of memory keeps larger executions than ever from being tried; what it
+// did not know is learnt from the first that fails.
 func TestMemoryBoundsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20

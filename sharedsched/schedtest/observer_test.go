@@ -15,9 +15,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scheduler returns one with a device, gpu, and a version that executes tasks one by one, each in the time given.
-func scheduler(t *testing.T, took time.Duration, telemetry sharedsched.Telemetry) (*sharedsched.Scheduler, sharedsched.VersionID) {
+func scheduler(t *testing.T, took time.Duration,
+	telemetry sharedsched.Telemetry,
+) (*sharedsched.Scheduler, sharedsched.VersionID) {
 	t.Helper()
-	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "gpu", Lanes: 1}}, Telemetry: telemetry},
+	s, err := sharedsched.New(
+		sharedsched.Config{Devices: []sharedsched.Device{{Name: "gpu", Lanes: 1}}, Telemetry: telemetry},
 		schedtest.Executor(func(*sharedsched.Batch) time.Duration { return took }), nil)
 	if err != nil {
 		t.Fatal(err)

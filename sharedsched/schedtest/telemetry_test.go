@@ -24,14 +24,17 @@ type device struct {
 
 const fullClock = 1500 // MHz
 
-// halfClock is by how much executions take longer at half the clock where seven tenths of the time go with it, which is what a
-// cost model that has seen no such change expects.
+// halfClock is by how much executions take longer at half the clock where seven tenths of the time go with it, which is
+// what a cost model that has seen no such change expects.
 const halfClock = 1.7
 
 // newDevice must be called inside a synctest bubble. telemetry may be nil.
 func newDevice(t *testing.T, telemetry sharedsched.Telemetry) *device {
 	t.Helper()
-	d := &device{observer: &schedtest.Observer{}, slower: 1, during: func() {}, took: []time.Duration{10 * time.Millisecond, 4 * time.Millisecond}}
+	d := &device{
+		observer: &schedtest.Observer{}, slower: 1, during: func() {},
+		took: []time.Duration{10 * time.Millisecond, 4 * time.Millisecond},
+	}
 	execute := func(b *sharedsched.Batch) time.Duration {
 		d.during()
 		d.during = func() {}
@@ -82,8 +85,9 @@ func (d *device) wrong(v sharedsched.VersionID, estimate time.Duration) float64 
 	return max(ratio-1, 1-ratio)
 }
 
-// TestTelemetryRaisesEstimatesAtOnce: the execution during which the clock fell brings the sample along, and from then on the
-// estimates are right, also of a model that has not run since. A device at rest is asked about before it gets work.
+// TestTelemetryRaisesEstimatesAtOnce: the execution during which the clock fell brings the sample along, and from then
+// on the estimates are right, also of a model that has not run since. A device at rest is asked about before it gets
+// work.
 func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := &schedtest.Telemetry{}
@@ -108,7 +112,8 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 		}
 		for _, s := range d.scheduler.State().Devices {
 			if want := map[string]float64{"cpu": 1, "gpu": halfClock}[s.Name]; s.Clock != want || s.Residual > 1.02 {
-				t.Errorf("%s: factor %v for the clock, want %v; %v for what it does not explain", s.Name, s.Clock, want, s.Residual)
+				t.Errorf("%s: factor %v for the clock, want %v; %v for what it does not explain", s.Name, s.Clock, want,
+					s.Residual)
 			}
 		}
 
@@ -126,7 +131,8 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 		telemetry.Set("gpu", cost.Sample{Expired: true})
 		d.run(t, a)
 		if got := d.run(t, b); d.wrong(b, got) > 0.02 {
-			t.Errorf("b is estimated to take %v once nothing is known of the clock, takes %v at the full one", got, d.took[b])
+			t.Errorf("b is estimated to take %v once nothing is known of the clock, takes %v at the full one", got,
+				d.took[b])
 		}
 
 		// Samples are events as any other.
@@ -160,7 +166,10 @@ func TestEstimatesFollowWithoutTelemetry(t *testing.T) {
 func TestOlderSamplesAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := &turning{
-			say:     []cost.Sample{1: {Clock: fullClock, MaxClock: fullClock}, 2: {Clock: fullClock / 2, MaxClock: fullClock}},
+			say: []cost.Sample{
+				1: {Clock: fullClock, MaxClock: fullClock},
+				2: {Clock: fullClock / 2, MaxClock: fullClock},
+			},
 			numbers: []uint64{2, 1, 2},
 		}
 		s, v := scheduler(t, time.Millisecond, telemetry)
@@ -199,7 +208,8 @@ func TestTelemetryDoesNotAllocate(t *testing.T) {
 	turn := func() {
 		clock++
 		telemetry.Set("gpu", cost.Sample{
-			Clock: fullClock - clock%2*fullClock/2, MaxClock: fullClock, MemoryFree: int64(512+64*(clock%2)) << 20, MemoryTotal: 8 << 30,
+			Clock: fullClock - clock%2*fullClock/2, MaxClock: fullClock, MemoryFree: int64(512+64*(clock%2)) << 20,
+			MemoryTotal: 8 << 30,
 		})
 		if _, err := s.Do(t.Context(), v, task); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 // Aftermath is what followed a change of the device, over several runs.
 type Aftermath struct {
 	Error float64 // of the first batches after it: the median over the runs of settling.error
-	// Back is how long after it the first batch began from which on predictions were good again, and Batches how many batches
-	// there were before: the median over the runs, and the worst of them.
+	// Back is how long after it the first batch began from which on predictions were good again, and Batches how many
+	// batches there were before: the median over the runs, and the worst of them.
 	Back, WorstBack       time.Duration
 	Batches, WorstBatches int
 	Missed                float64 // share of the requests of the second after it that were not on time
@@ -27,8 +27,9 @@ type Told struct {
 const (
 	// backUnder is the prediction error that is good enough.
 	backUnder = 0.1
-	// judged is of how many batches since the change, up to and with one whose error is not good enough, more than half must be like it
-	// for that one to count: a stall, or a model of which little is known, is no sign that the change is not understood.
+	// judged is of how many batches since the change, up to and with one whose error is not good enough, more than half
+	// must be like it for that one to count: a stall, or a model of which little is known, is no sign that the change
+	// is not understood.
 	judged = 9
 	// atOnce is the number of batches of which the error at once is the median.
 	atOnce    = 3
@@ -120,7 +121,8 @@ func (t *Tally) count(requests []Request, from, to Time) {
 func gather(runs []settling) Aftermath {
 	var errors, back, batches []float64
 	for _, s := range runs {
-		errors, back, batches = append(errors, s.error), append(back, float64(s.back)), append(batches, float64(s.batches))
+		errors, back, batches = append(errors, s.error), append(back, float64(s.back)),
+			append(batches, float64(s.batches))
 	}
 	return Aftermath{
 		Error: quantile(errors, 0.5),

@@ -31,7 +31,8 @@ func TestSettle(t *testing.T) {
 			}
 			predictions = append(predictions, p)
 		}
-		predictions = append(predictions, Prediction{End: Time(time.Hour), Took: time.Millisecond, Error: 1}) // ended after the next change
+		// ended after the next change
+		predictions = append(predictions, Prediction{End: Time(time.Hour), Took: time.Millisecond, Error: 1})
 		s := settle(predictions, 0, Time(time.Hour))
 		if back := min(want, len(batches)-1); s.batches != want || s.back != time.Duration(back)*time.Millisecond {
 			t.Errorf("%s: %d batches, %v, want %d", batches, s.batches, s.back, want)

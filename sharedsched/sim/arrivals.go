@@ -8,7 +8,8 @@ import (
 
 // Process says how the requests of a model arrive. Its mean rate is the model's.
 type Process struct {
-	// CV is the coefficient of variation of the gaps between arrivals, which follow a Gamma distribution. 0 and 1: Poisson.
+	// CV is the coefficient of variation of the gaps between arrivals, which follow a Gamma distribution. 0 and 1:
+	// Poisson.
 	CV float64
 	// Course is how the rate changes over time; nil: it does not. Factors are relative to the model's rate.
 	Course func(rng *rand.Rand, span time.Duration) []Stretch
@@ -22,8 +23,8 @@ type Stretch struct {
 	Factor float64       // of the model's rate
 }
 
-// OnOff is a course of bursts: a state in which all requests come, and one in which none do, of these mean lengths. With
-// Poisson arrivals this is a Markov-modulated Poisson process.
+// OnOff is a course of bursts: a state in which all requests come, and one in which none do, of these mean lengths.
+// With Poisson arrivals this is a Markov-modulated Poisson process.
 func OnOff(on, off time.Duration) func(*rand.Rand, time.Duration) []Stretch {
 	return func(rng *rand.Rand, span time.Duration) []Stretch {
 		var course []Stretch
@@ -61,8 +62,9 @@ func Course(course ...Stretch) func(*rand.Rand, time.Duration) []Stretch {
 	return func(*rand.Rand, time.Duration) []Stretch { return course }
 }
 
-// times appends the arrivals within the span to out. A constant rate is bent into the course afterwards: an arrival comes when
-// the expected number of arrivals until then is what the constant process needs, so that the variation of the gaps is kept.
+// times appends the arrivals within the span to out. A constant rate is bent into the course afterwards: an arrival
+// comes when the expected number of arrivals until then is what the constant process needs, so that the variation of
+// the gaps is kept.
 func (p *Process) times(rate float64, span time.Duration, gaps *rand.Rand, course []Stretch, out []Time) []Time {
 	if rate <= 0 {
 		return out
@@ -71,8 +73,8 @@ func (p *Process) times(rate float64, span time.Duration, gaps *rand.Rand, cours
 	if p.CV > 0 {
 		shape = 1 / (p.CV * p.CV)
 	}
-	// In units of the mean gap. It begins long enough before the beginning to have forgotten how it began: otherwise every
-	// model would begin with a burst at the same moment.
+	// In units of the mean gap. It begins long enough before the beginning to have forgotten how it began: otherwise
+	// every model would begin with a burst at the same moment.
 	at := -5 / shape * (1 + gaps.Float64())
 	for at < 0 {
 		at += gammaVariate(gaps, shape) / shape
@@ -102,8 +104,8 @@ func (p *Process) times(rate float64, span time.Duration, gaps *rand.Rand, cours
 	}
 }
 
-// gammaVariate draws from the Gamma distribution of the given shape and scale 1: Marsaglia and Tsang, "A simple method for
-// generating gamma variables", 2000.
+// gammaVariate draws from the Gamma distribution of the given shape and scale 1: Marsaglia and Tsang, "A simple method
+// for generating gamma variables", 2000.
 func gammaVariate(rng *rand.Rand, shape float64) float64 {
 	if shape == 1 {
 		return rng.ExpFloat64()

@@ -70,7 +70,8 @@ func TestCourses(t *testing.T) {
 	if d := dispersion(windows(onOff, 100*time.Millisecond, span)); d < 20 {
 		t.Errorf("on-off: dispersion %.1f in 100 ms, want far above 1", d)
 	}
-	if d := dispersion(windows(times(Process{Course: Course(Stretch{span, 1})}), 100*time.Millisecond, span)); d < 0.8 || d > 1.2 {
+	if d := dispersion(windows(times(Process{Course: Course(Stretch{span, 1})}), 100*time.Millisecond,
+		span)); d < 0.8 || d > 1.2 {
 		t.Errorf("constant: dispersion %.2f in 100 ms, want 1", d)
 	}
 	// A sine's first half has 1 + 2/π·depth times the mean.
@@ -82,7 +83,8 @@ func TestCourses(t *testing.T) {
 	if got, want := first/(span.Seconds()/2)/100, 1+0.5*2/math.Pi; math.Abs(got-want) > 0.03 {
 		t.Errorf("diurnal: %.3f times the mean in the first half of the period, want %.3f", got, want)
 	}
-	steps := windows(times(Process{Course: Course(Stretch{span / 4, 1}, Stretch{span / 2, 0}, Stretch{span, 3})}), span/4, span)
+	steps := windows(times(Process{Course: Course(Stretch{span / 4, 1}, Stretch{span / 2, 0}, Stretch{span, 3})}),
+		span/4, span)
 	for i, want := range []float64{1, 0, 3, 3} {
 		if got := steps[i] / (span.Seconds() / 4) / 100; math.Abs(got-want) > 0.05 {
 			t.Errorf("course: quarter %d has %.2f times the rate, want %g", i, got, want)
@@ -91,7 +93,10 @@ func TestCourses(t *testing.T) {
 }
 
 func TestTogether(t *testing.T) {
-	w := Workload{Models: equal(2, 1, 0.1, 100), Arrivals: []Process{{Course: OnOff(time.Second, 2*time.Second), Together: true}}}
+	w := Workload{
+		Models:   equal(2, 1, 0.1, 100),
+		Arrivals: []Process{{Course: OnOff(time.Second, 2*time.Second), Together: true}},
+	}
 	w.Models[0].Rate, w.Models[1].Rate = 100, 100
 	// agree is the share of seconds in which both models have requests or both have none.
 	agree := func() float64 {

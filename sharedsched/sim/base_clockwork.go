@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// clockwork models the inference scheduler of Clockwork. Each model has a FIFO for every batch size, powers of two, into which
-// each request goes; a FIFO drops the heads that a batch of its size would answer late. The FIFOs' strategies compete by the time
-// they have to start: deadline of the head less the size's estimate. The winner's model executes the largest size for which there
-// are enough requests, and its other FIFOs skip all up to the last request taken. An estimate is the 99th percentile, so the
-// largest, of the last 10 measurements. A buffer of 5 ms is taken off every objective, here at most a tenth of it: theirs were
-// of 100 ms.
+// clockwork models the inference scheduler of Clockwork. Each model has a FIFO for every batch size, powers of two,
+// into which each request goes; a FIFO drops the heads that a batch of its size would answer late. The FIFOs'
+// strategies compete by the time they have to start: deadline of the head less the size's estimate. The winner's model
+// executes the largest size for which there are enough requests, and its other FIFOs skip all up to the last request
+// taken. An estimate is the 99th percentile, so the largest, of the last 10 measurements. A buffer of 5 ms is taken off
+// every objective, here at most a tenth of it: theirs were of 100 ms.
 //
-// Simplified: decisions are made when the device is free instead of 10 ms ahead, no action is rejected by a late worker, all
-// models are loaded. Requests of several rows use the smallest size that holds them when nothing can be added to fill one, and a
-// MaxBatch that is no power of two is a size too.
+// Simplified: decisions are made when the device is free instead of 10 ms ahead, no action is rejected by a late
+// worker, all models are loaded. Requests of several rows use the smallest size that holds them when nothing can be
+// added to fill one, and a MaxBatch that is no power of two is a size too.
 //
 // Source: Gujarati et al., "Serving DNNs like Clockwork: Performance Predictability from the Bottom Up", OSDI 2020;
 // src/clockwork/controller/infer5 in github.com/malixian/clockwork, a mirror of their code.

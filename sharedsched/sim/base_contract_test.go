@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBaselinesKeepTheContract plays requests of several rows, keys and deadlines of their own, in overload. The engine finds
-// batches that are not allowed and wake-ups in the past.
+// TestBaselinesKeepTheContract plays requests of several rows, keys and deadlines of their own, in overload. The engine
+// finds batches that are not allowed and wake-ups in the past.
 func TestBaselinesKeepTheContract(t *testing.T) {
 	models := heterogeneous(8, 5)
 	for i := range models {
@@ -27,7 +27,10 @@ func TestBaselinesKeepTheContract(t *testing.T) {
 	for _, p := range Baselines() {
 		t.Run(p.Name, func(t *testing.T) {
 			requests := append([]Request(nil), requests...)
-			r, err := Run(&Setup{Models: models, Device: TypicalDevice, Lanes: p.lanes(len(models)), Overlap: p.Overlap, Seed: 1}, requests, p.New)
+			r, err := Run(&Setup{
+				Models: models, Device: TypicalDevice, Lanes: p.lanes(len(models)), Overlap: p.Overlap,
+				Seed: 1,
+			}, requests, p.New)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +60,10 @@ func TestBaselinesDoNotAllocate(t *testing.T) {
 		turn := func() {
 			for i := range requests {
 				now += Time(time.Millisecond)
-				requests[i] = Request{Model: i % len(models), Rows: 1, Arrival: now, Deadline: now.Add(models[i%len(models)].SLO)}
+				requests[i] = Request{
+					Model: i % len(models), Rows: 1, Arrival: now,
+					Deadline: now.Add(models[i%len(models)].SLO),
+				}
 				policy.Arrive(now, &requests[i])
 				if b := policy.Next(now, i%env.Lanes); b != nil {
 					policy.Done(now, b, time.Millisecond)
@@ -111,7 +117,8 @@ func TestSliding(t *testing.T) {
 			want.rows++
 		}
 		if got.skip != want.skip || got.rows != want.rows {
-			t.Fatalf("of %d with target %d: got %d after %d, want %d after %d", q.n, target, got.rows, got.skip, want.rows, want.skip)
+			t.Fatalf("of %d with target %d: got %d after %d, want %d after %d", q.n, target, got.rows, got.skip,
+				want.rows, want.skip)
 		}
 		if head := q.at(got.skip); got.due != head.Deadline || got.last != head.Deadline-l.needs(0, got.rows) {
 			t.Fatalf("due %v, last %v for a head due at %v", got.due, got.last, head.Deadline)

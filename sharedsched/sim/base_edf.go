@@ -1,11 +1,11 @@
 package sim
 
-// edf serves the line whose head has the earliest deadline (Liu and Layland, JACM 1973), in the largest batch that keeps this
-// deadline. Heads that cannot be on time even alone are given up.
+// edf serves the line whose head has the earliest deadline (Liu and Layland, JACM 1973), in the largest batch that
+// keeps this deadline. Heads that cannot be on time even alone are given up.
 //
-// With drop, a window slides over each queue as in Nexus and Symphony, aiming at the largest batch with 2 l(b) <= SLO: heads
-// that would force a small batch are given up. Without, overload makes it serve every request at its last moment, in small
-// batches.
+// With drop, a window slides over each queue as in Nexus and Symphony, aiming at the largest batch with 2 l(b) <= SLO:
+// heads that would force a small batch are given up. Without, overload makes it serve every request at its last moment,
+// in small batches.
 type edf struct {
 	lines
 	drop bool

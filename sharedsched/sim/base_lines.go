@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// margin is what the baselines that predict when a batch ends add to its profile, as a share of it. It covers the simulated
-// device's noise.
+// margin is what the baselines that predict when a batch ends add to its profile, as a share of it. It covers the
+// simulated device's noise.
 const margin = 0.05
 
-// lines is what the baselines have in common: a line for each model and key, profiles, and batches to use again. It is the part
-// of a Policy that does not decide.
+// lines is what the baselines have in common: a line for each model and key, profiles, and batches to use again. It is
+// the part of a Policy that does not decide.
 type lines struct {
 	env   *Env
 	all   []line
@@ -78,7 +78,8 @@ func (l *lines) expire(now Time, q *line) {
 	}
 }
 
-// take gives up the first skip requests of q and makes a batch of those behind them: at most so many rows, at least one request.
+// take gives up the first skip requests of q and makes a batch of those behind them: at most so many rows, at least one
+// request.
 func (l *lines) take(now Time, q *line, skip, rows int) *Batch {
 	for range skip {
 		l.env.Drop(now, q.pop(), Dropped)
@@ -97,8 +98,8 @@ func (l *lines) take(now Time, q *line, skip, rows int) *Batch {
 	return b
 }
 
-// pick returns the batch that a line could start now which comes before all others, as form forms them; nil if nothing waits.
-// Requests that cannot be on time any more are given up. Equals are decided in favour of the first line.
+// pick returns the batch that a line could start now which comes before all others, as form forms them; nil if nothing
+// waits. Requests that cannot be on time any more are given up. Equals are decided in favour of the first line.
 func (l *lines) pick(now Time, form func(*lines, Time, *line) window, before func(a, b window) bool) *Batch {
 	var best *line
 	var chosen window

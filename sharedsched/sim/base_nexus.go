@@ -2,15 +2,16 @@ package sim
 
 import "time"
 
-// nexus models the serving side of Nexus on one device. A plan gives each session a batch size, the largest b with 2 l(b) <= SLO
-// or, where the session alone does not saturate the device, with l(b) + b/rate <= SLO, and so a duty cycle, the time in which such
-// a batch gathers. The device goes round the sessions that are due, executing at most one planned batch of each. Early drop slides
-// a window of the planned size over a queue, giving up the heads that would force a smaller batch.
+// nexus models the serving side of Nexus on one device. A plan gives each session a batch size, the largest b with 2
+// l(b) <= SLO or, where the session alone does not saturate the device, with l(b) + b/rate <= SLO, and so a duty cycle,
+// the time in which such a batch gathers. The device goes round the sessions that are due, executing at most one
+// planned batch of each. Early drop slides a window of the planned size over a queue, giving up the heads that would
+// force a smaller batch.
 //
-// Simplified: there is no other device to which sessions could be moved when the plan does not fit, so all stay, and the plan
-// follows the rate of the last ten seconds, their averaging interval, at once instead of by epochs. Favoured: the device does not
-// idle when no session is due. As an option the plan supposes that every session saturates the device and is always due, as
-// theirs does when it is told no rate: bursts fare better with it.
+// Simplified: there is no other device to which sessions could be moved when the plan does not fit, so all stay, and
+// the plan follows the rate of the last ten seconds, their averaging interval, at once instead of by epochs. Favoured:
+// the device does not idle when no session is due. As an option the plan supposes that every session saturates the
+// device and is always due, as theirs does when it is told no rate: bursts fare better with it.
 //
 // Source: Shen et al., "Nexus: A GPU Cluster Engine for Accelerating DNN-Based Video Analysis", SOSP 2019; its rules as
 // implemented by tools/nexus_scheduler in github.com/abcdabcd987/nexuslb.

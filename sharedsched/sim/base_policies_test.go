@@ -29,8 +29,8 @@ func flat(maxBatch int) []Model {
 	return []Model{sized(linear("a", 9, 1, 100, 1), maxBatch), sized(linear("b", 9, 1, 100, 1), maxBatch)}
 }
 
-// TestBaselineDecisions plays small traces of which each batch can be worked out by hand. A profile counts 5 % more where a
-// policy predicts with it: 10.5 ms for one row of flat, 11.55 ms for two.
+// TestBaselineDecisions plays small traces of which each batch can be worked out by hand. A profile counts 5 % more
+// where a policy predicts with it: 10.5 ms for one row of flat, 11.55 ms for two.
 func TestBaselineDecisions(t *testing.T) {
 	tf := func(timeout int, expiry bool) func(*Env) Policy {
 		return func(e *Env) Policy { return newTFServing(e, time.Duration(timeout)*time.Millisecond, expiry) }
@@ -88,7 +88,8 @@ func TestBaselineDecisions(t *testing.T) {
 		},
 		{
 			// Both late batches of a take a turn each, and b has its own in between.
-			"tfserving's skipped batch was its queue's turn", append(flat(1), flat(1)...), tf(0, true), 1, "b0 a1/5 a1/5 a1 c2 b2",
+			"tfserving's skipped batch was its queue's turn", append(flat(1), flat(1)...), tf(0, true), 1,
+			"b0 a1/5 a1/5 a1 c2 b2",
 			"0 b[0], 10 c[4], 20 b[5], 30 a[3], 20 1 dropped, 30 2 dropped",
 		},
 		{
@@ -115,7 +116,10 @@ func TestBaselineDecisions(t *testing.T) {
 			triton(0, false), 1, "a0 a1#1 a2 a11#1",
 			"0 a[0], 10 a[1], 20 a[2], 30 a[3]",
 		},
-		{"clockwork's sizes are powers of two", flat(8), clockwork, 1, "a0 a1 a1 a1 a1 a1 a1", "0 a[0], 10 a[1 2 3 4], 23 a[5 6]"},
+		{
+			"clockwork's sizes are powers of two", flat(8), clockwork, 1, "a0 a1 a1 a1 a1 a1 a1",
+			"0 a[0], 10 a[1 2 3 4], 23 a[5 6]",
+		},
 		{"clockwork takes what has to start soonest", uneven, clockwork, 1, "a0 a1 b2", "0 a[0], 10 b[2], 30 a[1]"},
 		{
 			"clockwork keeps a tenth of a small objective",
@@ -123,7 +127,10 @@ func TestBaselineDecisions(t *testing.T) {
 			clockwork, 1, "a0 a3/18 a3",
 			"0 a[0], 10 a[2], 10 1 dropped",
 		},
-		{"clockwork keeps 5 ms of a large one", flat(8), clockwork, 1, "a0 a2/22 a2/23", "0 a[0], 10 a[2], 10 1 dropped"},
+		{
+			"clockwork keeps 5 ms of a large one", flat(8), clockwork, 1, "a0 a2/22 a2/23",
+			"0 a[0], 10 a[2], 10 1 dropped",
+		},
 		{
 			"clockwork gives up the heads that the larger size skips", flat(2), clockwork, 1, "a0 a1/24 a1 a1",
 			"0 a[0], 10 a[2 3], 10 1 dropped",
@@ -180,7 +187,8 @@ func TestBaselineDecisions(t *testing.T) {
 
 		{"edf takes the earliest head", uneven, earliest(false), 1, "a0 b1 a2/98.5", "0 a[0], 10 a[2], 20 b[1]"},
 		{
-			"edf keeps the deadline of the head, however small the batch", flat(8), earliest(false), 1, "a0 a1/20 a1 a1 a1",
+			"edf keeps the deadline of the head, however small the batch", flat(8), earliest(false), 1,
+			"a0 a1/20 a1 a1 a1",
 			"0 a[0], 10 a[1], 20 a[2 3 4]",
 		},
 		{
@@ -212,7 +220,8 @@ func TestBaselineDecisions(t *testing.T) {
 	}
 }
 
-// TestTarget: with 1.05*(9+b) ms in 100 ms a model that saturates the device can batch 38, one with 100 rows a second 8.
+// TestTarget: with 1.05*(9+b) ms in 100 ms a model that saturates the device can batch 38, one with 100 rows a second
+// 8.
 func TestTarget(t *testing.T) {
 	l := newLines(&Env{Models: flat(64), Lanes: 1})
 	for rate, want := range map[float64]int{1: 1, 100: 8, 1e6: 38} {
@@ -244,7 +253,8 @@ func TestClockworkFIFOs(t *testing.T) {
 					rows += p.all[i].at(j).Rows
 				}
 				if f.skip > p.all[i].n || f.rows != rows {
-					t.Fatalf("FIFO %d of line %d skips %d of %d and says %d rows, it has %d", s, i, f.skip, p.all[i].n, f.rows, rows)
+					t.Fatalf("FIFO %d of line %d skips %d of %d and says %d rows, it has %d", s, i, f.skip, p.all[i].n,
+						f.rows, rows)
 				}
 			}
 		}

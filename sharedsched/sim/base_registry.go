@@ -30,8 +30,10 @@ func Baselines() []Maker {
 	}
 	for _, ms := range timeouts {
 		timeout := time.Duration(ms) * time.Millisecond
-		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms", ms), func(e *Env) Policy { return newTFServing(e, timeout, false) })
-		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms-expiry", ms), func(e *Env) Policy { return newTFServing(e, timeout, true) })
+		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms", ms),
+			func(e *Env) Policy { return newTFServing(e, timeout, false) })
+		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms-expiry", ms),
+			func(e *Env) Policy { return newTFServing(e, timeout, true) })
 	}
 	for _, reject := range []bool{false, true} {
 		for _, ms := range timeouts {

@@ -5,19 +5,20 @@ import (
 	"time"
 )
 
-// tfServing models the SharedBatchScheduler of TensorFlow Serving with one batch thread per device: round robin over the queues,
-// one batch a turn. A queue is a row of batches, of which the last is open; a batch is given when it is closed, which the
-// arrival of a task that does not fit does to it, or full, or when its first task has waited for the batch timeout. A task that
-// needs a batch too many is refused. There are no deadlines, costs or weights.
+// tfServing models the SharedBatchScheduler of TensorFlow Serving with one batch thread per device: round robin over
+// the queues, one batch a turn. A queue is a row of batches, of which the last is open; a batch is given when it is
+// closed, which the arrival of a task that does not fit does to it, or full, or when its first task has waited for the
+// batch timeout. A task that needs a batch too many is refused. There are no deadlines, costs or weights.
 //
-// With expiry, callers state their objective as the timeout of the call. A batch of which all tasks are late is then skipped when
-// its turn comes; with a single one alive all run, late ones included. Nothing leaves the queue for being late.
+// With expiry, callers state their objective as the timeout of the call. A batch of which all tasks are late is then
+// skipped when its turn comes; with a single one alive all run, late ones included. Nothing leaves the queue for being
+// late.
 //
-// Simplified: a timeout is noticed at once (the original looks every millisecond), large tasks are not split, every shape key
-// has a queue of its own.
+// Simplified: a timeout is noticed at once (the original looks every millisecond), large tasks are not split, every
+// shape key has a queue of its own.
 //
-// Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h in github.com/tensorflow/tensorflow, whose defaults
-// these are (max_enqueued_batches 10); for expiry tensorflow_serving/batching/batching_session.cc in
+// Source: tensorflow/core/kernels/batching_util/shared_batch_scheduler.h in github.com/tensorflow/tensorflow, whose
+// defaults these are (max_enqueued_batches 10); for expiry tensorflow_serving/batching/batching_session.cc in
 // github.com/tensorflow/serving.
 type tfServing struct {
 	lines
@@ -48,8 +49,8 @@ func (p *tfServing) Arrive(now Time, r *Request) {
 	p.all[i].push(r)
 }
 
-// add counts rows to the open batch of line i, or to a new one where they do not fit. It reports false if there are too many batches
-// already.
+// add counts rows to the open batch of line i, or to a new one where they do not fit. It reports false if there are too
+// many batches already.
 func (p *tfServing) add(i, rows int) bool {
 	if p.batches[i] == 0 || p.open[i]+rows > p.env.Models[p.all[i].model].MaxBatch {
 		if p.batches[i] == tfMaxEnqueuedBatches {

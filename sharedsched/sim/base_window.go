@@ -19,11 +19,13 @@ func (l *lines) fromHead(now Time, q *line) window {
 	return l.window(q, 0, l.largest(q.model, q.rows, q.head().Deadline-now))
 }
 
-// sliding gives up heads that stand in the way of a batch of target rows: it drops from the front until what remains, up to the
-// target, can be done in time (suffix); takes back dropped ones that are in time with that many rows (prefix); and goes on beyond
-// the target as long as its first request stays in time (free lunch). q has to be non-empty, and its head not hopeless.
+// sliding gives up heads that stand in the way of a batch of target rows: it drops from the front until what remains,
+// up to the target, can be done in time (suffix); takes back dropped ones that are in time with that many rows
+// (prefix); and goes on beyond the target as long as its first request stays in time (free lunch). q has to be
+// non-empty, and its head not hopeless.
 //
-// Where requests have several rows, the rows that would be taken are counted as if requests could be cut to fit the target.
+// Where requests have several rows, the rows that would be taken are counted as if requests could be cut to fit the
+// target.
 func (l *lines) sliding(now Time, q *line, target int) window {
 	skip, rows := l.suffix(now, q, target)
 	limit := now + l.needs(q.model, rows)
@@ -38,8 +40,8 @@ func (l *lines) sliding(now Time, q *line, target int) window {
 	return l.window(q, skip, max(rows, l.largest(q.model, left, q.at(skip).Deadline-now)))
 }
 
-// suffix returns how many requests to drop from the front of q so that what remains, but at most target rows, is in time, and
-// how many rows those are. The last request is never dropped.
+// suffix returns how many requests to drop from the front of q so that what remains, but at most target rows, is in
+// time, and how many rows those are. The last request is never dropped.
 func (l *lines) suffix(now Time, q *line, target int) (skip, rows int) {
 	left := q.rows
 	for {
@@ -53,9 +55,9 @@ func (l *lines) suffix(now Time, q *line, target int) (skip, rows int) {
 	}
 }
 
-// target returns the batch size of Nexus and Symphony for one device: the largest with l(b) + max(l(b), b/rate) <= SLO. That is
-// 2 l(b) <= SLO where the model alone would saturate the device, since a request may just miss a batch, and the time in which
-// such a batch gathers plus its execution where it would not.
+// target returns the batch size of Nexus and Symphony for one device: the largest with l(b) + max(l(b), b/rate) <= SLO.
+// That is 2 l(b) <= SLO where the model alone would saturate the device, since a request may just miss a batch, and the
+// time in which such a batch gathers plus its execution where it would not.
 func (l *lines) target(model int, rowsPerSecond float64) int {
 	slo := Time(l.env.Models[model].SLO)
 	need := l.need[model]
@@ -71,7 +73,8 @@ func (l *lines) target(model int, rowsPerSecond float64) int {
 	return low
 }
 
-// saturating returns the largest batch of a model with 2 l(b) <= SLO, at least 1: the target if it saturates the device.
+// saturating returns the largest batch of a model with 2 l(b) <= SLO, at least 1: the target if it saturates the
+// device.
 func (l *lines) saturating(model int) int {
 	m := &l.env.Models[model]
 	return max(1, l.largest(model, m.MaxBatch, Time(m.SLO)/2))

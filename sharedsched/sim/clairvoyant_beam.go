@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// beam searches for the best sequence of batches. Time is divided into stretches; of the states whose device gets free within a
-// stretch the best are kept, and each of these is followed by several batches, and by waiting. How good a state is, is found by
-// letting the best simple rule go on from it to a horizon that is the same for all states of the stretch. Where the rule loses
-// nothing more up to the horizon, it is followed without looking at anything else.
+// beam searches for the best sequence of batches. Time is divided into stretches; of the states whose device gets free
+// within a stretch the best are kept, and each of these is followed by several batches, and by waiting. How good a
+// state is, is found by letting the best simple rule go on from it to a horizon that is the same for all states of the
+// stretch. Where the rule loses nothing more up to the horizon, it is followed without looking at anything else.
 type beam struct {
 	f       *foresight
 	player  *player
@@ -26,7 +26,8 @@ type beam struct {
 const (
 	// beamStretch is how many batches a stretch lasts on average. Shorter is slower and hardly better.
 	beamStretch = 2
-	// beamHorizon is in mean times from arrival to deadline. Half of it is as good in overload and worse where little is lost.
+	// beamHorizon is in mean times from arrival to deadline. Half of it is as good in overload and worse where little
+	// is lost.
 	beamHorizon = 2
 	// beamPlayed is how many batches the rule plays at most on average: it is what judging a state costs.
 	beamPlayed = 100
@@ -114,8 +115,8 @@ func (b *beam) judge(s *beamState, until Time) {
 	}
 }
 
-// follow adds the states that follow s: by the batch that the rule would start; by those that have to start first, are due first,
-// and answer most requests per time; and by waiting for a request that the rule's batch would make late.
+// follow adds the states that follow s: by the batch that the rule would start; by those that have to start first, are
+// due first, and answer most requests per time; and by waiting for a request that the rule's batch would make late.
 func (b *beam) follow(s *beamState) {
 	arrivals := b.f.arrivals
 	next := sort.Search(len(arrivals), func(i int) bool { return arrivals[i].at > s.free })

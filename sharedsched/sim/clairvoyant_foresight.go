@@ -56,7 +56,8 @@ func newForesight(models []Model, reqs []*Request) *foresight {
 		if r.Background || r.Deadline-r.Arrival < alone {
 			continue
 		}
-		l.arrival, l.deadline, l.alone = append(l.arrival, r.Arrival), append(l.deadline, r.Deadline), append(l.alone, alone)
+		l.arrival, l.deadline, l.alone = append(l.arrival, r.Arrival), append(l.deadline, r.Deadline),
+			append(l.alone, alone)
 		l.before = append(l.before, l.before[len(l.before)-1]+r.Rows)
 		l.narrow = l.narrow && r.Rows == 1
 		l.patience = max(l.patience, r.Deadline-r.Arrival)
@@ -88,7 +89,8 @@ func (l *foreLine) arrived(now Time, before int) int {
 	return before
 }
 
-// takes returns how many requests from the i-th of n on a batch of at most so many rows takes, at least one, and its cost.
+// takes returns how many requests from the i-th of n on a batch of at most so many rows takes, at least one, and its
+// cost.
 func (l *foreLine) takes(i, n, rows int) (count int, cost Time) {
 	if l.narrow {
 		count = min(max(rows, 1), n-i)

@@ -11,8 +11,8 @@ type player struct {
 	rule foreRule
 	pos  []int32 // by line: the first request that is neither served nor dropped
 	end  []int32 // by line: how many have arrived
-	// key is a tournament: leaf i, at len(key)/2+i, is the priority of line i, Never if nothing waits; a node, at k, is the least
-	// of those at 2k and 2k+1.
+	// key is a tournament: leaf i, at len(key)/2+i, is the priority of line i, Never if nothing waits; a node, at k, is
+	// the least of those at 2k and 2k+1.
 	key []Time
 }
 
@@ -25,8 +25,9 @@ func newPlayer(f *foresight, rule foreRule) *player {
 	return &player{f, rule, make([]int32, n), make([]int32, n), slices.Repeat([]Time{Never}, 2*leaves)}
 }
 
-// play goes on by the rule from now until a time. It returns how many requests are on time then, of a batch that is cut off a
-// part, how many batches were started, and the first of them. Before, pos and end have to be set; they tell where it ended.
+// play goes on by the rule from now until a time. It returns how many requests are on time then, of a batch that is cut
+// off a part, how many batches were started, and the first of them. Before, pos and end have to be set; they tell where
+// it ended.
 func (p *player) play(now, until Time) (onTime float64, batches int, first foreBatch) {
 	leaves := p.key[len(p.key)/2:]
 	for i := range p.pos {
@@ -62,8 +63,8 @@ func (p *player) play(now, until Time) (onTime float64, batches int, first foreB
 	return onTime, batches, first
 }
 
-// choose returns the batch that the rule starts now. Keys are at most what they would be if every line's batch were formed anew,
-// so that only the first lines need to be looked at.
+// choose returns the batch that the rule starts now. Keys are at most what they would be if every line's batch were
+// formed anew, so that only the first lines need to be looked at.
 func (p *player) choose(now Time) (foreBatch, bool) {
 	formed := -1
 	var b foreBatch
@@ -133,7 +134,8 @@ func (p *player) rank(i int) Time {
 	return l.deadline[pos] - Time(p.rule.slack*float64(cost))
 }
 
-// waiting returns how many of the requests that wait could be on time if they ran alone now, and how many have arrived in all.
+// waiting returns how many of the requests that wait could be on time if they ran alone now, and how many have arrived
+// in all.
 func (p *player) waiting(now Time) (alive, arrived int) {
 	for i := range p.pos {
 		n := int(p.end[i])

@@ -1,6 +1,7 @@
 package sim
 
-// foreRule is a simple way to choose the next batch: the line whose head's deadline, less a share of its batch's cost, is least.
+// foreRule is a simple way to choose the next batch: the line whose head's deadline, less a share of its batch's cost,
+// is least.
 type foreRule struct {
 	slack float64 // that share: 0 is earliest deadline first, 1 least slack first
 	drop  bool    // drop heads that force a small batch, rather than serve the head
@@ -35,7 +36,8 @@ type foreBatch struct {
 	due    Time // the deadline of its first request
 }
 
-// form returns the batch that line i starts now out of the requests from pos to n, at least one and none hopeless at the front.
+// form returns the batch that line i starts now out of the requests from pos to n, at least one and none hopeless at
+// the front.
 func (f *foresight) form(now Time, i, pos, n int, drop bool, limit Time) foreBatch {
 	l := &f.lines[i]
 	if drop {
@@ -43,7 +45,10 @@ func (f *foresight) form(now Time, i, pos, n int, drop bool, limit Time) foreBat
 	}
 	rows := l.within(min(limit, l.deadline[pos]-now), l.before[n]-l.before[pos])
 	count, cost := l.takes(pos, n, rows)
-	b := foreBatch{line: int32(i), first: int32(pos), after: int32(pos + count), cost: cost, start: now, due: l.deadline[pos]}
+	b := foreBatch{
+		line: int32(i), first: int32(pos), after: int32(pos + count), cost: cost, start: now,
+		due: l.deadline[pos],
+	}
 	b.onTime = int32(l.onTime(pos, pos+count, now+cost))
 	return b
 }

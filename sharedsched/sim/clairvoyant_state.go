@@ -33,7 +33,8 @@ func (s *beamState) until(at Time) *beamState {
 	return s
 }
 
-// distinct removes states that have served as far as another one which has more on time, or as many, and is free no later.
+// distinct removes states that have served as far as another one which has more on time, or as many, and is free no
+// later.
 func distinct(states []*beamState) []*beamState {
 	slices.SortFunc(states, func(x, y *beamState) int {
 		if c := cmp.Compare(x.hash, y.hash); c != 0 {

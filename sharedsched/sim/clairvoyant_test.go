@@ -8,8 +8,9 @@ import (
 	"github.com/weftserve/weft/internal/race"
 )
 
-// exhaustive returns the optimum by trying everything: at each moment that a batch can end or a request arrive, every set of
-// waiting requests that makes a batch, padded as is cheapest, and waiting for the next arrival. Starting in between gains nothing.
+// exhaustive returns the optimum by trying everything: at each moment that a batch can end or a request arrive, every
+// set of waiting requests that makes a batch, padded as is cheapest, and waiting for the next arrival. Starting in
+// between gains nothing.
 func exhaustive(models []Model, reqs []*Request) int {
 	type moment struct {
 		now  Time
@@ -79,8 +80,8 @@ func batchCost(models []Model, reqs []*Request, set uint, now Time) (Time, bool)
 	return least, true
 }
 
-// tiny draws an instance small enough for exhaustive. In a plain one, deadlines are in order of arrival within a model, and every
-// request has one row.
+// tiny draws an instance small enough for exhaustive. In a plain one, deadlines are in order of arrival within a model,
+// and every request has one row.
 func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 	models := make([]Model, 1+rng.IntN(3))
 	for i := range models {
@@ -106,8 +107,8 @@ func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 	return models, reqs
 }
 
-// TestClairvoyantAgainstExhaustiveSearch: no search is above the optimum, and the beam is never worse than the rules that it starts
-// from. It has to be close, too.
+// TestClairvoyantAgainstExhaustiveSearch: no search is above the optimum, and the beam is never worse than the rules
+// that it starts from. It has to be close, too.
 func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 	for plain, least := range map[bool]float64{true: 0.98, false: 0.95} {
 		rng := rand.New(rand.NewPCG(1, 2))

@@ -40,7 +40,8 @@ func (e *engine) allowed(now Time, b *Batch) bool {
 func (e *engine) drop(now Time, r *Request, f Fate) {
 	if r.Fate != Waiting || r.running || (f != Refused && f != Dropped) {
 		if e.fault == nil {
-			e.fault = fmt.Errorf("sim: at %v the policy gives up a request of model %d that is running or has ended", now, r.Model)
+			e.fault = fmt.Errorf("sim: at %v the policy gives up a request of model %d that is running or has ended",
+				now, r.Model)
 		}
 		return
 	}

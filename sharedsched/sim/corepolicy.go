@@ -56,18 +56,25 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 		if weight == 0 {
 			weight = 1
 		}
-		must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventAddFlow, Name: m.Name, Device: "device", Weight: weight}))
+		must(p.step(0, &sharedsched.Event{
+			Kind: sharedsched.EventAddFlow, Name: m.Name,
+			Device: "device", Weight: weight,
+		}))
 		s := coreSettings(m)
 		if o.Settings != nil {
 			o.Settings(m, &s)
 		}
-		must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventAddVersion, Name: m.Name, Flow: p.out.Flow, Settings: &s}))
+		must(p.step(0, &sharedsched.Event{
+			Kind: sharedsched.EventAddVersion, Name: m.Name, Flow: p.out.Flow,
+			Settings: &s,
+		}))
 		id := p.out.Version
 		p.versions = append(p.versions, id)
 		if !m.Cold {
 			p.warmUp(i)
 		}
-		if before := slices.IndexFunc(env.Models[:i], func(other Model) bool { return other.Name == m.Inherits }); m.Inherits != "" && before >= 0 {
+		if before := slices.IndexFunc(env.Models[:i],
+			func(other Model) bool { return other.Name == m.Inherits }); m.Inherits != "" && before >= 0 {
 			must(p.step(0, &sharedsched.Event{Kind: sharedsched.EventInherit, Version: id, From: p.versions[before]}))
 		}
 	}
@@ -87,7 +94,10 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 		p.carryOut(now)
 	}
 	m := &p.env.Models[r.Model]
-	p.task = sharedsched.Task{Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key], Target: r.Deadline.Sub(r.Arrival)}
+	p.task = sharedsched.Task{
+		Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key],
+		Target: r.Deadline.Sub(r.Arrival),
+	}
 	if m.Target > 0 {
 		p.task.Target = min(m.Target, p.task.Target)
 	}
@@ -95,7 +105,10 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 	if r.Background {
 		p.task.Priority, p.task.Target, limit = sharedsched.Sheddable, 0, Never
 	}
-	err := p.step(at, &sharedsched.Event{Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task, Limit: limit})
+	err := p.step(at, &sharedsched.Event{
+		Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task,
+		Limit: limit,
+	})
 	p.carryOut(now)
 	p.decided(at)
 	if err != nil {
@@ -135,7 +148,10 @@ func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 		}
 	}
 	report := sharedsched.Report{Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful}
-	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch, Report: &report}))
+	must(p.step(at, &sharedsched.Event{
+		Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch,
+		Report: &report,
+	}))
 	b.Estimate = p.out.Batch.Estimated
 	p.carryOut(now)
 	p.decided(at)

@@ -21,8 +21,9 @@ type Pace struct {
 	From Time
 	// Speed is that of everything, including what runs already; 0 counts as 1. Telemetry knows nothing of it.
 	Speed float64
-	// Clock is the clock as a share of the reference, 0 counts as 1, and CoTenant the share of the device that somebody else uses.
-	// How much either matters depends on the model, and telemetry knows of both. They count for what starts from then on.
+	// Clock is the clock as a share of the reference, 0 counts as 1, and CoTenant the share of the device that somebody
+	// else uses. How much either matters depends on the model, and telemetry knows of both. They count for what starts
+	// from then on.
 	Clock, CoTenant float64
 	Taken           int64 // bytes of memory that somebody else holds
 }
@@ -48,7 +49,8 @@ func clockStep(span time.Duration) []Pace {
 func coTenant(span time.Duration) []Pace {
 	var course []Pace
 	for i := range Time(4) {
-		course = append(course, Pace{From: Time(span) * (2*i + 1) / 9, Speed: 1 / 1.5}, Pace{From: Time(span) * (2*i + 2) / 9})
+		course = append(course, Pace{From: Time(span) * (2*i + 1) / 9, Speed: 1 / 1.5},
+			Pace{From: Time(span) * (2*i + 2) / 9})
 	}
 	return course
 }

@@ -1,18 +1,19 @@
-// Package sim compares scheduling policies under virtual time against synthetic load; the server's own scheduler is one of them.
+// Package sim compares scheduling policies under virtual time against synthetic load; the server's own scheduler is one
+// of them.
 //
 // # Parts
 //
-// Run is a discrete-event simulation of one device, driven from one goroutine: requests arrive, a Policy decides what free lanes
-// run, batches end. Batches in flight together share the device's speed equally. The device departs from the profiled costs by
-// noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device). A policy may be told of those by
-// telemetry, which is sampled at times of its own.
+// Run is a discrete-event simulation of one device, driven from one goroutine: requests arrive, a Policy decides what
+// free lanes run, batches end. Batches in flight together share the device's speed equally. The device departs from the
+// profiled costs by noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device). A policy may
+// be told of those by telemetry, which is sampled at times of its own.
 //
-// A Workload is models and how their requests arrive. Suite is the eight workloads that policies are compared on, Bursts some
-// more, Scenes are workloads at one load that are made to hurt somebody, Shifts are changes of the device that the server's
-// scheduler is told of or not. A policy is made by a Maker: Core makes the server's scheduler, the very code that the server runs,
-// taught by warm-up as the server does; Baselines the policies of other servers and papers; Variants the server's scheduler with a
-// part changed. Baselines that differ only in a parameter are a Family, of which one is chosen for each workload in a short run on
-// a training seed (tune).
+// A Workload is models and how their requests arrive. Suite is the eight workloads that policies are compared on,
+// Bursts some more, Scenes are workloads at one load that are made to hurt somebody, Shifts are changes of the device
+// that the server's scheduler is told of or not. A policy is made by a Maker: Core makes the server's scheduler, the
+// very code that the server runs, taught by warm-up as the server does; Baselines the policies of other servers and
+// papers; Variants the server's scheduler with a part changed. Baselines that differ only in a parameter are a Family,
+// of which one is chosen for each workload in a short run on a training seed (tune).
 //
 // A Study plays policies on workloads and finds the figures, Findings writes them as tables.
 //
@@ -20,8 +21,10 @@
 //
 //   - g99: the highest load at which 99 % of the foreground requests are on time (G99), in units of the fluid capacity
 //     (toCapacity).
-//   - Share on time: of all requests, of the flows that ask for no more than their fair share (InShare), of the worst flow.
-//   - Device time for results on time and for late ones, and time that the device was idle while requests waited (Tally, Result).
+//   - Share on time: of all requests, of the flows that ask for no more than their fair share (InShare), of the worst
+//     flow.
+//   - Device time for results on time and for late ones, and time that the device was idle while requests waited
+//     (Tally, Result).
 //   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells (Prediction).
 //
 // # What is and is not like reality
@@ -34,6 +37,6 @@
 //
 // # Determinism
 //
-// The same seed gives the same run. All policies see the same requests (paired seeds), and a seed gives the same pattern at every
-// load, only denser, so that differences between figures are due to the policies.
+// The same seed gives the same run. All policies see the same requests (paired seeds), and a seed gives the same
+// pattern at every load, only denser, so that differences between figures are due to the policies.
 package sim

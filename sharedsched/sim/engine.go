@@ -14,21 +14,23 @@ type Setup struct {
 	Device  Device
 	Lanes   int     // batches that may be in flight; 0 counts as 1
 	Overlap float64 // work done per unit of time when at least two compute; 0 counts as 1
-	// Copying is the part of each execution, at its beginning, in which it does not compute: it takes no time from others then.
+	// Copying is the part of each execution, at its beginning, in which it does not compute: it takes no time from
+	// others then.
 	Copying float64
 	// Telemetry tells the policy, which must be an observer, what the device is like.
 	Telemetry Telemetry
 	Seed      uint64 // of the device's noise
-	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know how many
-	// more. Nil: it does not.
+	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know
+	// how many more. Nil: it does not.
 	Lost *int
 }
 
-// patience is how long after the last arrival a run goes on, so that a policy that keeps waking for nothing comes to an end.
+// patience is how long after the last arrival a run goes on, so that a policy that keeps waking for nothing comes to an
+// end.
 const patience = 5 * time.Minute
 
-// Run simulates one run. The requests must be in order of arrival; their fates are written into them. The error is a fault of
-// the policy: a batch that its contract does not allow.
+// Run simulates one run. The requests must be in order of arrival; their fates are written into them. The error is a
+// fault of the policy: a batch that its contract does not allow.
 func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error) {
 	e := &engine{
 		requests: requests,
@@ -188,7 +190,8 @@ func (e *engine) fill(now Time) {
 	}
 	e.wake = e.policy.Wake()
 	if e.wake <= now && e.fault == nil {
-		e.fault = fmt.Errorf("sim: at %v the policy left a lane free and wants to be woken at %v, which has come", now, e.wake)
+		e.fault = fmt.Errorf("sim: at %v the policy left a lane free and wants to be woken at %v, which has come", now,
+			e.wake)
 	}
 }
 

@@ -102,7 +102,8 @@ func TestHandComputed(t *testing.T) {
 			arrivals: []Time{0, 1, 2}, ends: []float64{10, 22, 22}, busy: 22 * time.Millisecond,
 		},
 		{
-			// Alone for 5 ms, then both at half speed: the first has 5 ms of work left, which takes 10. The second then has 5.
+			// Alone for 5 ms, then both at half speed: the first has 5 ms of work left, which takes 10. The second then
+			// has 5.
 			name: "two share the device", setup: Setup{Lanes: 2}, policy: script{next: inOrder(1)},
 			arrivals: []Time{0, 5}, ends: []float64{15, 20}, busy: 20 * time.Millisecond,
 		},
@@ -112,17 +113,22 @@ func TestHandComputed(t *testing.T) {
 			arrivals: []Time{0, 5}, ends: []float64{11.666667, 16.666667}, busy: 16666667,
 		},
 		{
-			// The first copies for 2 ms and computes alone until 7, when the second has copied, with 3 ms of work left; the second
-			// then has 5.
-			name: "one copies while the other computes", setup: Setup{Lanes: 2, Copying: 0.2}, policy: script{next: inOrder(1)},
+			// The first copies for 2 ms and computes alone until 7, when the second has copied, with 3 ms of work left;
+			// the second then has 5.
+			name: "one copies while the other computes", setup: Setup{Lanes: 2, Copying: 0.2},
+			policy:   script{next: inOrder(1)},
 			arrivals: []Time{0, 5}, ends: []float64{13, 18}, busy: 18 * time.Millisecond, copying: 2 * time.Millisecond,
 		},
 		{
-			name: "a slow device", setup: Setup{Device: Device{Pace: []Pace{{From: 5 * tick, Speed: 0.5}, {From: 11 * tick}}}}, policy: script{next: inOrder(1)},
+			name: "a slow device", setup: Setup{Device: Device{Pace: []Pace{
+				{From: 5 * tick, Speed: 0.5},
+				{From: 11 * tick},
+			}}}, policy: script{next: inOrder(1)},
 			arrivals: []Time{0}, ends: []float64{13}, busy: 13 * time.Millisecond,
 		},
 		{
-			name: "a profile that says nothing about the device", setup: Setup{Error: []float64{7}}, policy: script{next: inOrder(1)},
+			name: "a profile that says nothing about the device", setup: Setup{Error: []float64{7}},
+			policy:   script{next: inOrder(1)},
 			arrivals: []Time{0}, ends: []float64{10}, busy: 10 * time.Millisecond,
 		},
 		{
@@ -198,9 +204,20 @@ func TestFaultsOfPolicies(t *testing.T) {
 			return &Batch{Requests: p.queue[:1], Rows: 1}
 		}}, "is running"},
 		"an empty batch": {script{next: func(*script, Time, int) *Batch { return &Batch{} }}, "is empty"},
-		"another model":  {script{next: func(p *script, _ Time, _ int) *Batch { return &Batch{Model: 1, Requests: p.queue[:1], Rows: 1} }}, "another model"},
-		"wrong rows":     {script{next: func(p *script, _ Time, _ int) *Batch { return &Batch{Requests: p.queue[:1], Rows: 2} }}, "2 rows, it has 1"},
-		"wakes in past":  {script{next: func(*script, Time, int) *Batch { return nil }, wake: func(*script) Time { return 0 }}, "which has come"},
+		"another model": {script{next: func(p *script, _ Time,
+			_ int,
+		) *Batch {
+			return &Batch{Model: 1, Requests: p.queue[:1], Rows: 1}
+		}}, "another model"},
+		"wrong rows": {script{next: func(p *script, _ Time,
+			_ int,
+		) *Batch {
+			return &Batch{Requests: p.queue[:1], Rows: 2}
+		}}, "2 rows, it has 1"},
+		"wakes in past": {script{
+			next: func(*script, Time, int) *Batch { return nil },
+			wake: func(*script) Time { return 0 },
+		}, "which has come"},
 		"drops its batch": {script{next: func(p *script, now Time, _ int) *Batch {
 			p.env.Drop(now, p.queue[0], Dropped)
 			return &Batch{Requests: p.queue[:1], Rows: 1}

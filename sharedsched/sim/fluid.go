@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// fluidBatch returns the batch that a model executes if its requests arrive evenly at a rate and the device is there whenever a
-// batch is full: the largest b, at most MaxBatch, for which the first of b requests is answered in time,
+// fluidBatch returns the batch that a model executes if its requests arrive evenly at a rate and the device is there
+// whenever a batch is full: the largest b, at most MaxBatch, for which the first of b requests is answered in time,
 //
 //	(b-1)/rate + cost(b) ≤ SLO.
 //
@@ -41,16 +41,16 @@ func fluidCost(m *Model, b float64) float64 {
 	return low + (b-float64(whole))*(m.Cost(whole+1).Seconds()-low)
 }
 
-// fluidDemand returns the device time per second that a model takes at a rate when each of its batches is as large as its SLO
-// allows.
+// fluidDemand returns the device time per second that a model takes at a rate when each of its batches is as large as
+// its SLO allows.
 func fluidDemand(m *Model, rate float64) float64 {
 	b := fluidBatch(m, rate)
 	return rate * fluidCost(m, b) / b
 }
 
-// toCapacity scales the rates of models, of which only the proportions matter before, to the fluid capacity: the demands of all
-// models sum to 1. That is what load 1 means. It is a yardstick and no bound: requests that come in bursts batch better than
-// ones that come evenly.
+// toCapacity scales the rates of models, of which only the proportions matter before, to the fluid capacity: the
+// demands of all models sum to 1. That is what load 1 means. It is a yardstick and no bound: requests that come in
+// bursts batch better than ones that come evenly.
 func toCapacity(models []Model) {
 	demand := func(scale float64) float64 {
 		sum := 0.0
@@ -91,9 +91,10 @@ func demands(models []Model, share float64) {
 	}
 }
 
-// InShare tells which flows ask for no more than their fair share of the device. A flow's demand is the device time that its
-// requests, as many as were offered over the span, need in fluid batches (fluidDemand). The device is divided by max-min
-// fairness: every flow gets its demand or, where that is more, a share proportional to its weight of what the modest ones leave.
+// InShare tells which flows ask for no more than their fair share of the device. A flow's demand is the device time
+// that its requests, as many as were offered over the span, need in fluid batches (fluidDemand). The device is divided
+// by max-min fairness: every flow gets its demand or, where that is more, a share proportional to its weight of what
+// the modest ones leave.
 func InShare(models []Model, r *Result) []bool {
 	demand := make([]float64, len(models))
 	for i := range models {

@@ -27,7 +27,8 @@ func TestFluidBatch(t *testing.T) {
 	}
 }
 
-// TestCapacityOfOneModel: at capacity the device runs batch after batch, so that b requests come while a batch of b runs.
+// TestCapacityOfOneModel: at capacity the device runs batch after batch, so that b requests come while a batch of b
+// runs.
 func TestCapacityOfOneModel(t *testing.T) {
 	models := []Model{linear("m", 4, 0.4, 50, 7)}
 	toCapacity(models)

@@ -8,8 +8,9 @@ import (
 // handover is that of the server's GPUs.
 const handover = 2 * time.Millisecond
 
-// InFlight returns the server's scheduler with one batch in flight and with two, on devices on which two gain nothing, some work,
-// or the time in which one of them copies. With two the other lane takes a batch at once, or when the server's GPUs have it do so.
+// InFlight returns the server's scheduler with one batch in flight and with two, on devices on which two gain nothing,
+// some work, or the time in which one of them copies. With two the other lane takes a batch at once, or when the
+// server's GPUs have it do so.
 func InFlight() []Maker {
 	one := Core("one at a time", CoreOptions{})
 	one.Copying = 0.1 // which changes nothing there: a batch takes as long
@@ -63,12 +64,17 @@ func (f *Findings) inFlight(p *printer) {
 	if len(s.InFlight) == 0 || len(columns) == 0 {
 		return
 	}
-	p.section("Two batches in flight", fmt.Sprintf("The load carried with one batch in flight and with two. Each of two is half as fast, and both do as much as one, or a tenth more; or a\n"+
-		"tenth of each batch, at its beginning, is copying, which takes no time from the other. The second is started as soon as there is\n"+
-		"something to run (at once), or when a tenth of the first is left, or %v if that is more (handed over), as on the server's GPUs. Last, the part of\n"+
-		"the device's busy time in which nothing computes, at load 1: the mean over the workloads, and the worst.", handover))
+	p.section("Two batches in flight", fmt.Sprintf("The load carried with one batch in flight and with two. Each of "+
+		"two is half as fast, and both do as much as one, or a tenth more; or a\n"+
+		"tenth of each batch, at its beginning, is copying, which takes no time from the other. The second is started "+
+		"as soon as there is\n"+
+		"something to run (at once), or when a tenth of the first is left, or %v if that is more (handed over), as on "+
+		"the server's GPUs. Last, the part of\n"+
+		"the device's busy time in which nothing computes, at load 1: the mean over the workloads, and the worst.",
+		handover))
 	first := s.InFlight[0].Name
-	p.row("device, and batches in flight", s.names(columns), "geomean: it / "+first, "worst: it / "+first, "not computing", "worst")
+	p.row("device, and batches in flight", s.names(columns), "geomean: it / "+first, "worst: it / "+first,
+		"not computing", "worst")
 	p.rule(len(columns) + 4)
 	carried := func(i int) (loads []float64, copying, most float64) {
 		for _, j := range columns {

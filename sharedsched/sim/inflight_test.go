@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestTwoBatchesInFlight: a second batch in flight costs hardly anything where nothing is gained by it, and gives what there is to
-// gain where something is. Started as soon as there is something to run, it would cost a quarter.
+// TestTwoBatchesInFlight: a second batch in flight costs hardly anything where nothing is gained by it, and gives what
+// there is to gain where something is. Started as soon as there is something to run, it would cost a quarter.
 func TestTwoBatchesInFlight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")
@@ -35,18 +35,22 @@ func TestTwoBatchesInFlight(t *testing.T) {
 			ratios, worst, copying = append(ratios, ratio), min(worst, ratio), max(copying, it.Copying)
 		}
 		mean := geomean(ratios)
-		t.Logf("%s: %.3f of the load of one at a time, at worst %.3f; %.3f of the time nothing computes", m.Name, mean, worst, copying)
+		t.Logf("%s: %.3f of the load of one at a time, at worst %.3f; %.3f of the time nothing computes", m.Name, mean,
+			worst, copying)
 		if !ours {
 			if worst > 0.6 {
-				t.Errorf("%s: carries %.2f times what one at a time does at worst: this test proves little", m.Name, worst)
+				t.Errorf("%s: carries %.2f times what one at a time does at worst: this test proves little", m.Name,
+					worst)
 			}
 			continue
 		}
 		if mean < must.mean || worst < must.worst {
-			t.Errorf("%s: carries %.3f times what one at a time does, at worst %.3f; must be %.2f and %.2f", m.Name, mean, worst, must.mean, must.worst)
+			t.Errorf("%s: carries %.3f times what one at a time does, at worst %.3f; must be %.2f and %.2f", m.Name,
+				mean, worst, must.mean, must.worst)
 		}
 		if copying > 0.07 {
-			t.Errorf("%s: nothing computes for %.3f of the device's time, want far less than the tenth that is copied", m.Name, copying)
+			t.Errorf("%s: nothing computes for %.3f of the device's time, want far less than the tenth that is copied",
+				m.Name, copying)
 		}
 	}
 }

@@ -15,8 +15,8 @@ type lanes struct {
 	speed    float64
 	at       Time // up to when the following are accounted
 
-	// done is the work that a batch which ran throughout would have had done, share the device time it would have been charged.
-	// Both in nanoseconds; exact integers while batches run one at a time at speed 1.
+	// done is the work that a batch which ran throughout would have had done, share the device time it would have been
+	// charged. Both in nanoseconds; exact integers while batches run one at a time at speed 1.
 	done, share float64
 	next        int           // the slot whose batch ends first
 	computed    time.Duration // time with a batch computing

@@ -29,8 +29,9 @@ func (m *memory) take(of *Model, model, rows int, now *Pace) bool {
 	return true
 }
 
-// cost is how long a batch takes on the device in its reference state. Where memory does not suffice that is found out at the end,
-// and the batch runs once more in two halves. The requests of a half for which it does not suffice either fail.
+// cost is how long a batch takes on the device in its reference state. Where memory does not suffice that is found out
+// at the end, and the batch runs once more in two halves. The requests of a half for which it does not suffice either
+// fail.
 func (m *memory) cost(of *Model, b *Batch, now *Pace) time.Duration {
 	size := max(b.Size, b.Rows)
 	total := of.Cost(size)

@@ -9,10 +9,10 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. What is measured here
-// and, after it, with the effort of a full study: TensorFlow Serving 1.86 and 1.82, Triton 2.19 and 2.23, Nexus 1.61 and 1.54,
-// Clockwork 1.35 and 1.36. Of Triton, 2.3 is wanted, which is reached with neither: its place is 3 % below what is measured here.
-// docs/SCHEDULER.md tells why.
+// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. What is
+// measured here and, after it, with the effort of a full study: TensorFlow Serving 1.86 and 1.82, Triton 2.19 and 2.23,
+// Nexus 1.61 and 1.54, Clockwork 1.35 and 1.36. Of Triton, 2.3 is wanted, which is reached with neither: its place is 3
+// % below what is measured here. docs/SCHEDULER.md tells why.
 var musts = []struct {
 	family string
 	ratio  float64
@@ -24,12 +24,13 @@ var musts = []struct {
 }
 
 const (
-	mustOfBest  = 0.93 // of the load that the best of the others carries, on each workload
-	mustInShare = 0.95 // of the requests on time of flows within their share, beside one that asks for ten times its own
+	mustOfBest = 0.93 // of the load that the best of the others carries, on each workload
+	// of the requests on time of flows within their share, beside one that asks for ten times its own
+	mustInShare = 0.95
 )
 
-// TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there for. Two
-// schedulers that lack a part show that the checks can fail.
+// TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there
+// for. Two schedulers that lack a part show that the checks can fail.
 func TestMusts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")
@@ -62,7 +63,8 @@ func TestMusts(t *testing.T) {
 		}
 		t.Logf("%s: %.3f in share on time", p.Name, seen.Watched)
 		if (seen.Watched >= mustInShare) != (p == &whole) {
-			t.Errorf("%s: %.3f of the requests of flows within their share are on time, must be %.2f", p.Name, seen.Watched, mustInShare)
+			t.Errorf("%s: %.3f of the requests of flows within their share are on time, must be %.2f", p.Name,
+				seen.Watched, mustInShare)
 		}
 	}
 }
@@ -70,7 +72,8 @@ func TestMusts(t *testing.T) {
 func skipUnderRace(t *testing.T) {
 	t.Helper()
 	if race.Enabled {
-		t.Skip("one goroutine plays, and for long under the race detector; TestFindingsDoNotDependOnWorkers has several")
+		t.Skip("one goroutine plays, and for long under the race detector; TestFindingsDoNotDependOnWorkers has " +
+			"several")
 	}
 }
 
@@ -88,14 +91,17 @@ func (f *Findings) lacks(t *testing.T, ours int) []string {
 		t.Logf("%s carries %.3f × %s", f.Study.Families[ours].Name, ratio, family.Name)
 		for _, must := range musts {
 			if must.family == family.Name && ratio < must.ratio {
-				lacks = append(lacks, fmt.Sprintf("carries %.2f times what %s does, must carry %.2f times as much", ratio, family.Name, must.ratio))
+				lacks = append(lacks, fmt.Sprintf("carries %.2f times what %s does, must carry %.2f times as much",
+					ratio, family.Name, must.ratio))
 			}
 		}
 	}
 	for j, w := range f.Study.Workloads {
-		t.Logf("%s carries %.2f on %s, the best of the others %.2f: %.3f", f.Study.Families[ours].Name, f.G99[ours][j], w.Name, best[j], f.G99[ours][j]/best[j])
+		t.Logf("%s carries %.2f on %s, the best of the others %.2f: %.3f", f.Study.Families[ours].Name, f.G99[ours][j],
+			w.Name, best[j], f.G99[ours][j]/best[j])
 		if f.G99[ours][j] < mustOfBest*best[j] {
-			lacks = append(lacks, fmt.Sprintf("carries %.2f on %s, where another carries %.2f", f.G99[ours][j], w.Name, best[j]))
+			lacks = append(lacks, fmt.Sprintf("carries %.2f on %s, where another carries %.2f", f.G99[ours][j], w.Name,
+				best[j]))
 		}
 	}
 	return lacks

@@ -5,8 +5,8 @@ import "slices"
 // Maker makes policies of one kind.
 type Maker struct {
 	Name string
-	// Family is what policies belong to that differ only in a parameter. It is tuned: on each workload the one counts that does best
-	// on a training seed. Empty: the policy is alone in it.
+	// Family is what policies belong to that differ only in a parameter. It is tuned: on each workload the one counts
+	// that does best on a training seed. Empty: the policy is alone in it.
 	Family string
 	New    func(*Env) Policy
 	// Lanes is how many batches may be in flight for so many models. Nil: one.

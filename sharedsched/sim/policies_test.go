@@ -15,8 +15,8 @@ func rough() []Workload {
 	return all
 }
 
-// TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks the
-// contract, and the device is never busier than time passes.
+// TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks
+// the contract, and the device is never busier than time passes.
 func TestEveryRequestEndsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 17 seconds")
@@ -45,7 +45,8 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 				}
 			}
 			if device != r.Busy || r.Busy > time.Duration(r.End)+time.Microsecond {
-				t.Errorf("%s on %s: flows got %v, the device was busy for %v until %v", p.Name, w.Name, device, r.Busy, r.End)
+				t.Errorf("%s on %s: flows got %v, the device was busy for %v until %v", p.Name, w.Name, device, r.Busy,
+					r.End)
 			}
 			for i := range r.requests {
 				if q := &r.requests[i]; q.Fate == Waiting || q.running || q.Finish < q.Arrival {

@@ -47,17 +47,18 @@ const (
 
 // Policy decides what a simulated device runs. The engine calls it from one goroutine, with times that never decrease.
 //
-// After every event (an arrival, the end of a batch, a wake-up) the engine calls Next for each free lane until it returns nil.
+// After every event (an arrival, the end of a batch, a wake-up) the engine calls Next for each free lane until it
+// returns nil.
 type Policy interface {
 	// Arrive queues a request, or ends it with Env.Drop(r, Refused).
 	Arrive(now Time, r *Request)
-	// Next returns the batch that a free lane starts now, or nil to leave the lane free. The batch and its slice belong to the
-	// policy again once Done was called with it. Requests that are given up are ended with Env.Drop(r, Dropped).
+	// Next returns the batch that a free lane starts now, or nil to leave the lane free. The batch and its slice belong
+	// to the policy again once Done was called with it. Requests that are given up are ended with Env.Drop(r, Dropped).
 	Next(now Time, lane int) *Batch
 	// Done tells that a batch ended, which took so much device time. The engine has settled the fates of its requests.
 	Done(now Time, b *Batch, took time.Duration)
-	// Wake returns when Next is to be asked again though nothing else happens, Never if that is not needed. It is asked after
-	// Next left a lane free, and must lie in the future.
+	// Wake returns when Next is to be asked again though nothing else happens, Never if that is not needed. It is asked
+	// after Next left a lane free, and must lie in the future.
 	Wake() Time
 }
 
@@ -70,7 +71,8 @@ type Batch struct {
 	Lane     int // set by the engine
 	// OutOfMemory tells that memory did not suffice for the batch, so that it ran again in halves. Set by the engine.
 	OutOfMemory bool
-	// Estimate is how long the policy expected the batch to take, 0 if it does not say. It may be set as late as in Done.
+	// Estimate is how long the policy expected the batch to take, 0 if it does not say. It may be set as late as in
+	// Done.
 	Estimate time.Duration
 }
 
@@ -79,13 +81,14 @@ type Env struct {
 	Models []Model
 	// Lanes is how many batches may be in flight. With more than one they share the device's speed.
 	Lanes int
-	// Error holds, per model, the factor by which profiles are wrong, for experiments with wrong cost models. Nil: all 1.
+	// Error holds, per model, the factor by which profiles are wrong, for experiments with wrong cost models. Nil: all
+	// 1.
 	Error []float64
 	drop  func(now Time, r *Request, f Fate)
 }
 
-// Profile returns what a policy believes an execution of so many rows of a model takes: the true cost without noise, times the
-// model's Error.
+// Profile returns what a policy believes an execution of so many rows of a model takes: the true cost without noise,
+// times the model's Error.
 func (e *Env) Profile(model, rows int) time.Duration {
 	d := e.Models[model].Cost(rows)
 	if e.Error != nil {
@@ -115,8 +118,9 @@ type Model struct {
 	BatchWindow time.Duration // batch timeout, where the policy has one
 	Background  bool          // its requests are background work
 
-	// By how much its executions take longer for a change of the device: the part of their time that goes with the inverse of the
-	// clock, and how much the share of the device that somebody else uses adds to them, relative to itself.
+	// By how much its executions take longer for a change of the device: the part of their time that goes with the
+	// inverse of the clock, and how much the share of the device that somebody else uses adds to them, relative to
+	// itself.
 	ClockShare, CoTenantGain float64
 	// RowMemory is the device memory, in bytes, that each row of its largest execution so far holds.
 	RowMemory int64

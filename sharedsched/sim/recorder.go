@@ -75,7 +75,8 @@ func (c *recorder) predicted(now Time, b *Batch, took time.Duration) {
 
 func (c *recorder) result(requests []Request, computed time.Duration) *Result {
 	res := &Result{
-		Flows: c.flows, Busy: c.busy, Computed: computed, Idle: c.idle, Batches: c.batches, OutOfMemory: c.oom, End: c.last,
+		Flows: c.flows, Busy: c.busy, Computed: computed, Idle: c.idle, Batches: c.batches, OutOfMemory: c.oom,
+		End:         c.last,
 		Predictions: c.predictions, requests: requests, models: c.models,
 	}
 	if n := len(requests); n > 0 {

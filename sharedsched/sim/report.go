@@ -9,12 +9,17 @@ import (
 func (f *Findings) Markdown(w io.Writer) error {
 	p := &printer{w: w}
 	s := f.Study
-	p.printf("All times are virtual: the figures do not depend on the machine. A load carried is from %d × %v of arrivals and found to %.0f %%,\n"+
-		"a scene is from %d × %v.\n", timesDrawn*s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision, s.Effort.Seeds, s.Effort.Span)
+	p.printf("All times are virtual: the figures do not depend on the machine. A load carried is from %d × %v of "+
+		"arrivals and found to %.0f %%,\n"+
+		"a scene is from %d × %v.\n", timesDrawn*s.Effort.Seeds, s.Effort.Span, 100*s.Effort.Precision, s.Effort.Seeds,
+		s.Effort.Span)
 	f.carried(p, false, "Load carried",
-		"The highest load at which 99 % of the requests are on time, in units of the fluid capacity. Of policies that differ only in\n"+
-			"a parameter, one is chosen in a short run on another seed (see Tuned settings). Where models are drawn at random, they are\n"+
-			"drawn three times, with consecutive seeds: the figure is the geometric mean over the draws, each with the parameter chosen for\n"+
+		"The highest load at which 99 % of the requests are on time, in units of the fluid capacity. Of policies that "+
+			"differ only in\n"+
+			"a parameter, one is chosen in a short run on another seed (see Tuned settings). Where models are drawn "+
+			"at random, they are\n"+
+			"drawn three times, with consecutive seeds: the figure is the geometric mean over the draws, each with "+
+			"the parameter chosen for\n"+
 			"it and the same requests for all policies.")
 	f.ratios(p)
 	f.ablation(p)
@@ -60,7 +65,8 @@ func (f *Findings) isolation(p *printer) {
 	if len(columns) == 0 {
 		return
 	}
-	p.section("Ablation: isolation", "Share on time of the flows that ask for no more than their share, beside one that floods. The scenes are described below.")
+	p.section("Ablation: isolation", "Share on time of the flows that ask for no more than their share, beside one "+
+		"that floods. The scenes are described below.")
 	p.row("variant", names)
 	p.rule(len(columns))
 	row := func(name string, seen []Seen) {
@@ -78,12 +84,16 @@ func (f *Findings) isolation(p *printer) {
 
 func (f *Findings) sceneTables(p *printer) {
 	shares := func(seen *Seen) string { return seen.String() }
-	f.scenes(p, Overload, "Overload", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
-	f.scenes(p, Overload, "Device time in overload", "For results on time / for late ones / idle while requests waited, as shares of the time.",
-		func(seen *Seen) string { return fmt.Sprintf("%.2f / %.3f / %.3f", seen.Useful, seen.Wasted, seen.Idle) }, false)
+	f.scenes(p, Overload, "Overload",
+		"Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
+	f.scenes(p, Overload, "Device time in overload",
+		"For results on time / for late ones / idle while requests waited, as shares of the time.",
+		func(seen *Seen) string { return fmt.Sprintf("%.2f / %.3f / %.3f", seen.Useful, seen.Wasted, seen.Idle) },
+		false)
 	f.scenes(p, Adversity, "Adversity", "Share on time of those who should not suffer.",
 		func(seen *Seen) string { return fmt.Sprintf("%.3f", seen.Watched) }, true)
-	f.scenes(p, Change, "Change", "Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
+	f.scenes(p, Change, "Change",
+		"Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 }
 
 // scenes is a table of one figure in the scenes of a group.
@@ -125,7 +135,8 @@ func (f *Findings) hindsights(p *printer) {
 		return
 	}
 	ours := f.Study.Families[0].Name
-	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least, if all arrivals and true costs are known in advance, by running one batch at a time: by a\n"+
+	p.section("With hindsight", fmt.Sprintf("The load that is carried, at least, if all arrivals and true costs are "+
+		"known in advance, by running one batch at a time: by a\n"+
 		"beam search over batches. Runs of %v with a single seed, of the first draw.", hindsightEffort.Span))
 	p.row("workload", []string{ours, "search", ours + " / search"})
 	p.rule(3)

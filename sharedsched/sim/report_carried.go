@@ -11,9 +11,13 @@ const bestOfOthers = "the best of the others"
 // compared are the rows of the table of ratios, and what each is.
 var compared = []struct{ family, about string }{
 	{FamilyTFServing, "one batch at a time, a queue for each model in turn; batch timeout and expiry are tuned"},
-	{FamilyTriton, "as shipped, without a queue timeout: a batcher for each model, whose batches share the device without gain or loss; the queue delay is tuned"},
-	{FamilyTritonReject, "the same with a queue timeout equal to the objective and the action REJECT, which has to be asked for"},
-	{FamilyNexus, "round robin by duty cycle, with batch sizes planned from rates or for saturation, which is tuned, and early drop"},
+	{FamilyTriton, "as shipped, without a queue timeout: a batcher for each model, whose batches share the device " +
+		"without gain or loss; the queue delay is tuned"},
+	{FamilyTritonReject, "the same with a queue timeout equal to the objective and the action REJECT, which has to " +
+		"be " +
+		"asked for"},
+	{FamilyNexus, "round robin by duty cycle, with batch sizes planned from rates or for saturation, which is tuned, " +
+		"and early drop"},
 	{FamilyClockwork, "least latest start over batch sizes in powers of two, with early drop; nothing is tuned"},
 }
 
@@ -26,7 +30,8 @@ func (f *Findings) carried(p *printer, further bool, title, about string) {
 	}
 	ours := at(f.G99[0], columns)
 	p.section(title, about)
-	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name), "worst: "+s.Families[0].Name+" / it")
+	p.row("policy", s.names(columns), fmt.Sprintf("geomean: %s / it", s.Families[0].Name),
+		"worst: "+s.Families[0].Name+" / it")
 	p.rule(len(columns) + 2)
 	for i, family := range s.Families {
 		theirs := at(f.G99[i], columns)
@@ -101,7 +106,8 @@ func (f *Findings) tuned(p *printer) {
 	if len(rows) == 0 {
 		return
 	}
-	p.section("Tuned settings", "What was chosen for each workload and scene in a run of its own, with a seed that no figure is found with. By draw of the models\n"+
+	p.section("Tuned settings", "What was chosen for each workload and scene in a run of its own, with a seed that no "+
+		"figure is found with. By draw of the models\n"+
 		"where the choice is not the same for all.")
 	p.row("workload or scene", names)
 	p.printf("|---|%s\n", strings.Repeat("---|", len(rows)))

@@ -21,14 +21,23 @@ func (f *Findings) shifts(p *printer) {
 		return
 	}
 	name := s.Families[0].Name
-	p.section("Telemetry", fmt.Sprintf("%s when the device changes, told so by telemetry or not: clock and share of others are read every %v, memory every %v,\n"+
-		"from a random time on. %d runs of %v for each scene.", name, sampled.Every, sampled.Memory, shiftRuns*s.Effort.Seeds, s.Effort.Span))
+	p.section("Telemetry", fmt.Sprintf("%s when the device changes, told so by telemetry or not: clock and share of "+
+		"others are read every %v, memory every %v,\n"+
+		"from a random time on. %d runs of %v for each scene.", name, sampled.Every, sampled.Memory,
+		shiftRuns*s.Effort.Seeds, s.Effort.Span))
 	if len(speed) > 0 {
-		p.printf("The error is |actual / estimate - 1|; at once, the median of the first %d batches. It is back after the last batch whose error is %.0f %% or\n"+
-			"more, as are those of more than half of the latest %d since the change: so long after it, and so many batches; the median over the\n"+
-			"runs, and the worst. Missed are the requests not on time, of those of the second after the change, and of all.\n\n",
+		p.printf("The error is |actual / estimate - 1|; at once, the median of the first %d batches. It is back after "+
+			"the last batch whose error is %.0f %% or\n"+
+			"more, as are those of more than half of the latest %d since the change: so long after it, and so many "+
+			"batches; the median over the\n"+
+			"runs, and the worst. Missed are the requests not on time, of those of the second after the change, and "+
+			"of all.\n\n",
 			atOnce, 100*backUnder, judged)
-		p.row("scene, and what is told", []string{"change", "error at once", "back after", "worst", "batches", "worst", "missed in the second after", "missed"})
+		p.row("scene, and what is told",
+			[]string{
+				"change", "error at once", "back after", "worst", "batches", "worst", "missed in the second after",
+				"missed",
+			})
 		p.rule(8)
 		for _, j := range speed {
 			f.shiftRows(p, j)
@@ -41,7 +50,8 @@ func (f *Findings) shifts(p *printer) {
 		for _, j := range memory {
 			for i := range s.Shifts[j].Ways {
 				t := &f.Shifts[j][i]
-				p.row(s.Shifts[j].way(i), []string{fmt.Sprintf("%.1f", t.OutOfMemory), percent(t.Failed), percent(t.Missed)})
+				p.row(s.Shifts[j].way(i),
+					[]string{fmt.Sprintf("%.1f", t.OutOfMemory), percent(t.Failed), percent(t.Missed)})
 			}
 		}
 	}
@@ -63,7 +73,8 @@ func (f *Findings) shiftRows(p *printer, j int) {
 				change = "is over"
 			}
 			p.row(f.Study.Shifts[j].way(i), []string{
-				change, percent(a.Error), short(a.Back), short(a.WorstBack), strconv.Itoa(a.Batches), strconv.Itoa(a.WorstBatches),
+				change, percent(a.Error), short(a.Back), short(a.WorstBack), strconv.Itoa(a.Batches),
+				strconv.Itoa(a.WorstBatches),
 				percent(a.Missed), percent(t.Missed),
 			})
 		}

@@ -34,10 +34,12 @@ func Scenes() []Scene {
 	return []Scene{
 		onSuite(Overload, "het30cv3", 1.5), onSuite(Overload, "het30cv3", 3), onSuite(Overload, "bimodal", 1.5),
 		aggressor("aggressor", "one of ten flows floods, 2.7 times the capacity in all", 0.06, 2.7-9*0.06),
-		aggressor("aggressor ×10", "one of ten flows asks for ten times its fair share, the others for four fifths of theirs", 0.08, 1),
+		aggressor("aggressor ×10",
+			"one of ten flows asks for ten times its fair share, the others for four fifths of theirs", 0.08, 1),
 		keys(1), keys(200), trickle(), flash(), beside(), impatient(), coldStorm(), flip(),
 		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time", clockStep),
-		slowed("co-tenant", "30 unlike models at half load; somebody else slows the device by half again and again", coTenant),
+		slowed("co-tenant", "30 unlike models at half load; somebody else slows the device by half again and again",
+			coTenant),
 		misjudged(),
 	}
 }
@@ -93,7 +95,8 @@ func trickle() Scene {
 func flash() Scene {
 	models := equal(10, 4, 0.4, 200)
 	toCapacity(models)
-	s := scene("flash crowd", "ten times 0.9 of the capacity for half of the time; the share on time of what arrives 0.2 s (the SLO) after it",
+	s := scene("flash crowd", "ten times 0.9 of the capacity for half of the time; the share on time of what arrives "+
+		"0.2 s (the SLO) after it",
 		models, nil)
 	s.Load = 0.9
 	s.From = func(span time.Duration) time.Duration { return span*13/20 + models[0].SLO }
@@ -108,7 +111,8 @@ func beside() Scene {
 	models := []Model{linear("light", 1.8, 0.2, 20, 1), linear("heavy", 5, 1, 500, 1)}
 	demands(models[:1], 0.3)
 	demands(models[1:], 1)
-	return scene("light beside heavy", "2 ms with a 20 ms SLO beside 5+1n ms at saturation; the share on time of the light one",
+	return scene("light beside heavy",
+		"2 ms with a 20 ms SLO beside 5+1n ms at saturation; the share on time of the light one",
 		models, func(m *Model) bool { return m.Name == "light" })
 }
 
@@ -118,7 +122,8 @@ func impatient() Scene {
 	demands(models, 0.12)
 	models[0].Name, models[0].Target = "impatient", time.Millisecond
 	demands(models[:1], 1)
-	return scene("impatient", "a flooding model whose callers say they want answers within 1 ms; the share on time of the others",
+	return scene("impatient",
+		"a flooding model whose callers say they want answers within 1 ms; the share on time of the others",
 		models, calm("impatient"))
 }
 
@@ -133,23 +138,29 @@ func coldStorm() Scene {
 	}
 	demands(models[:10], 0.06)
 	demands(models[10:], 0.004)
-	s := scene("cold storm", "50 models of unknown cost come at once; the share on time of the ten that were there", models, calm("cold"))
+	s := scene("cold storm", "50 models of unknown cost come at once; the share on time of the ten that were there",
+		models, calm("cold"))
 	s.Workload.Arrivals = course
 	return s
 }
 
-// flip moves the traffic of a model to its next version, which was never measured, at one moment. What is known of the old one's
-// costs stands in for its own.
+// flip moves the traffic of a model to its next version, which was never measured, at one moment. What is known of the
+// old one's costs stands in for its own.
 func flip() Scene {
 	models := equal(6, 2, 0.2, 100)
 	demands(models, 0.12)
 	demands(models[:2], 0.3)
 	models[0].Name, models[1].Name, models[1].Cold, models[1].Inherits = "old", "new", true, "old"
-	s := scene("version flip", "all traffic of a model moves at one moment to a version that was never measured; the share on time of everything after it",
+	s := scene("version flip", "all traffic of a model moves at one moment to a version that was never measured; the "+
+		"share on time of everything after it",
 		models, nil)
 	s.From = func(span time.Duration) time.Duration { return span / 2 }
 	s.Workload.Arrivals = make([]Process, len(models))
-	s.Workload.Arrivals[0].Course = func(_ *rand.Rand, span time.Duration) []Stretch { return []Stretch{{span / 2, 1}, {span, 0}} }
+	s.Workload.Arrivals[0].Course = func(_ *rand.Rand,
+		span time.Duration,
+	) []Stretch {
+		return []Stretch{{span / 2, 1}, {span, 0}}
+	}
 	s.Workload.Arrivals[1].Course = startAt(2)
 	return s
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// waitsAtMost is the probability that a request waits no longer than t in an M/D/1 queue with service time 1 and load rho
-// (Erlang 1909): (1-ρ) Σ (-ρ(t-k))^k/k! · e^(ρ(t-k)), k from 0 to ⌊t⌋.
+// waitsAtMost is the probability that a request waits no longer than t in an M/D/1 queue with service time 1 and load
+// rho (Erlang 1909): (1-ρ) Σ (-ρ(t-k))^k/k! · e^(ρ(t-k)), k from 0 to ⌊t⌋.
 func waitsAtMost(t, rho float64) float64 {
 	sum := 0.0
 	for k := 0; float64(k) <= t; k++ {
@@ -18,7 +18,8 @@ func waitsAtMost(t, rho float64) float64 {
 	return (1 - rho) * sum
 }
 
-// TestG99OfMD1 searches for the load that an M/D/1 queue carries: one model without batching, served in order of arrival.
+// TestG99OfMD1 searches for the load that an M/D/1 queue carries: one model without batching, served in order of
+// arrival.
 func TestG99OfMD1(t *testing.T) {
 	skipUnderRace(t)
 	const cost, slo = 10, 45 // in ms: a request may wait for 3.5 executions
@@ -81,9 +82,11 @@ func TestFamilyG99(t *testing.T) {
 	}
 }
 
-// TestG99OfDraws: what is carried of models that were drawn several times is the geometric mean, each with the best member for it.
+// TestG99OfDraws: what is carried of models that were drawn several times is the geometric mean, each with the best
+// member for it.
 func TestG99OfDraws(t *testing.T) {
-	w := suiteWorkload("one", "", 1, []Model{linear("cheap rows", 4, 0.4, 100, 1)}, []Model{linear("dear rows", 1, 8, 50, 1)})
+	w := suiteWorkload("one", "", 1, []Model{linear("cheap rows", 4, 0.4, 100, 1)},
+		[]Model{linear("dear rows", 1, 8, 50, 1)})
 	few := Maker{Name: "few", New: func(e *Env) Policy { return &script{env: e, next: inOrder(2)} }}
 	many := Maker{Name: "many", New: func(e *Env) Policy { return &script{env: e, next: inOrder(32)} }}
 	want := 1.0

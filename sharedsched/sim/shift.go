@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Shift is a scene in which the device changes, to see what it is worth to be told: it is played by the server's scheduler in
-// several ways, which differ in what that is told.
+// Shift is a scene in which the device changes, to see what it is worth to be told: it is played by the server's
+// scheduler in several ways, which differ in what that is told.
 type Shift struct {
 	Name, About string
 	Workload    Workload
@@ -48,7 +48,8 @@ func Shifts() []Shift {
 			[]Maker{without, with, told(toldSeldom, seldom), told(toldRarely, rarely)},
 		},
 		{
-			"memory", "10 models of 4+0.4n ms that were never run; when the load doubles, somebody else has taken most of the memory",
+			"memory", "10 models of 4+0.4n ms that were never run; when the load doubles, somebody else has taken " +
+				"most of the memory",
 			crowding(), 0.45,
 			[]Maker{Core(forgetful, CoreOptions{Forgetful: true}), without, with},
 		},
@@ -62,8 +63,9 @@ func told(name string, t Telemetry) Maker {
 	return m
 }
 
-// suffering is models of which each suffers in its own way from what happens to the device: of its time 40 to 100 % goes with the
-// clock, and a share of others adds 0.6 to 1.67 times itself, which is what it takes from us if two fifths are taken in turns.
+// suffering is models of which each suffers in its own way from what happens to the device: of its time 40 to 100 %
+// goes with the clock, and a share of others adds 0.6 to 1.67 times itself, which is what it takes from us if two
+// fifths are taken in turns.
 func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
 	toCapacity(models)
 	rng := rand.New(rand.NewPCG(9, 9))

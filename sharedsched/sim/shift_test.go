@@ -11,7 +11,10 @@ import (
 // playShifts plays the shifts of some names, and returns what came of them by shift and way.
 func playShifts(t *testing.T, names ...string) *Findings {
 	t.Helper()
-	s := Study{Families: Families([]Maker{Core(Ours, CoreOptions{})}), Effort: Effort{Span: 8 * time.Second, Seeds: 1}, Workers: 2}
+	s := Study{
+		Families: Families([]Maker{Core(Ours, CoreOptions{})}), Effort: Effort{Span: 8 * time.Second, Seeds: 1},
+		Workers: 2,
+	}
 	for _, name := range names {
 		for _, shift := range Shifts() {
 			if shift.Name == name {
@@ -29,8 +32,8 @@ func playShifts(t *testing.T, names ...string) *Findings {
 	return f
 }
 
-// isBack reports whether predictions are good again as soon as they must be: within two samples or three batches, whichever is
-// later, in every run.
+// isBack reports whether predictions are good again as soon as they must be: within two samples or three batches,
+// whichever is later, in every run.
 func isBack(t *Told) bool {
 	for _, runs := range t.settlings {
 		for _, s := range runs {
@@ -42,8 +45,8 @@ func isBack(t *Told) bool {
 	return true
 }
 
-// TestTelemetryMusts: who is told of another clock expects the right thing at once, as soon as it must be. Without telemetry that
-// takes longer where batches are few, and a co-tenant is not understood for seconds.
+// TestTelemetryMusts: who is told of another clock expects the right thing at once, as soon as it must be. Without
+// telemetry that takes longer where batches are few, and a co-tenant is not understood for seconds.
 func TestTelemetryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "clock step", "clock step, heavy models", "co-tenant")
@@ -68,19 +71,22 @@ func TestTelemetryMusts(t *testing.T) {
 			t.Errorf("%s: telemetry delays it, %+v and %+v", shift.Name, with.After[0], without.After[0])
 		}
 		if with.Missed > 1.2*without.Missed { // it makes no difference
-			t.Errorf("%s: %.4f of the requests are missed with telemetry, %.4f without", shift.Name, with.Missed, without.Missed)
+			t.Errorf("%s: %.4f of the requests are missed with telemetry, %.4f without", shift.Name, with.Missed,
+				without.Missed)
 		}
 	}
 }
 
-// TestMemoryMusts: who knows how much memory is free hardly runs out of it, and who is told what ran out does so seldom.
+// TestMemoryMusts: who knows how much memory is free hardly runs out of it, and who is told what ran out does so
+// seldom.
 func TestMemoryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "memory")
 	neither, without, with := &f.Shifts[0][0], &f.Shifts[0][1], &f.Shifts[0][2]
 	t.Logf("with %.1f batches out of memory and %.3f missed, without %.1f and %.3f, forgetful %.1f and %.3f",
 		with.OutOfMemory, with.Missed, without.OutOfMemory, without.Missed, neither.OutOfMemory, neither.Missed)
-	if with.OutOfMemory > 0.5 || without.OutOfMemory < 5 || without.OutOfMemory > 30 || neither.OutOfMemory < 3*without.OutOfMemory {
+	if with.OutOfMemory > 0.5 || without.OutOfMemory < 5 || without.OutOfMemory > 30 ||
+		neither.OutOfMemory < 3*without.OutOfMemory {
 		t.Error("batches run out of memory otherwise than they must")
 	}
 	if with.Missed > without.Missed || without.Missed > neither.Missed {

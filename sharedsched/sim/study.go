@@ -11,7 +11,8 @@ type Study struct {
 	Families  []Family // the first is the one that the others are compared with
 	Workloads []Workload
 	Variants  []Maker // of the first family's policy, for ablation
-	InFlight  []Maker // of the same, with one batch in flight or several; the first is what the others are compared with
+	// of the same, with one batch in flight or several; the first is what the others are compared with
+	InFlight  []Maker
 	Scenes    []Scene
 	Shifts    []Shift
 	Loads     []float64 // of the curves; none: no curves
@@ -42,7 +43,8 @@ type Curve []float64
 // Run carries the study out.
 func (s *Study) Run() (*Findings, error) {
 	f := &Findings{
-		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)), Tuned: grid[[]string](len(s.Families), len(s.Workloads)),
+		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)),
+		Tuned:  grid[[]string](len(s.Families), len(s.Workloads)),
 		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
 		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
 		InFlight:  grid[Flown](len(s.InFlight), len(s.Workloads)),
@@ -154,7 +156,8 @@ func (f *Findings) curves(_, j int) error {
 	return nil
 }
 
-// effort is what is spent on each draw of a workload's models. What is not drawn gets as many runs as what is drawn three times.
+// effort is what is spent on each draw of a workload's models. What is not drawn gets as many runs as what is drawn
+// three times.
 func (s *Study) effort(workload int) Effort {
 	e := s.Effort
 	if len(s.Workloads[workload].Again) == 0 {
@@ -169,8 +172,8 @@ func (s *Study) progress(format string, args ...any) {
 	}
 }
 
-// each does a thing for every place of a grid, several at a time. Every result has a place of its own, so that the outcome does
-// not depend on their order.
+// each does a thing for every place of a grid, several at a time. Every result has a place of its own, so that the
+// outcome does not depend on their order.
 func (s *Study) each(rows, columns int, do func(i, j int) error) error {
 	faults := make([]error, rows*columns)
 	work := make(chan int)

@@ -13,8 +13,12 @@ import (
 
 func small(workers int) *Study {
 	return &Study{
-		Families:  Families([]Maker{Core(Ours, CoreOptions{}), {Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}}),
-		Workloads: []Workload{Suite()[0], Bursts()[0]}, Variants: Variants()[:2], Scenes: Scenes()[3:5], Loads: []float64{0.5, 2},
+		Families: Families([]Maker{
+			Core(Ours, CoreOptions{}),
+			{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }},
+		}),
+		Workloads: []Workload{Suite()[0], Bursts()[0]}, Variants: Variants()[:2], Scenes: Scenes()[3:5],
+		Loads:  []float64{0.5, 2},
 		Effort: Effort{Span: time.Second, Seeds: 2, Precision: 0.1}, Workers: workers,
 	}
 }
@@ -62,7 +66,8 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| policy | a | b | geomean: weft / it | worst: weft / it |\n|---|--:|--:|--:|--:|\n| weft | 1.00 | 1.00 | 1.00 | 1.00 |\n" +
+		"| policy | a | b | geomean: weft / it | worst: weft / it |\n|---|--:|--:|--:|--:|\n| weft | 1.00 | 1.00 | " +
+			"1.00 | 1.00 |\n" +
 			"| fifo | 0.50 | 0.80 | 1.58 | 1.25 |\n" +
 			"| Nexus | 0.40 | 0.90 | 1.67 | 1.11 |\n| the best of the others | 0.50 | 0.90 | 1.49 | 1.11 |\n\n- **a**",
 		"| weft / | a | b | geomean | worst |\n|---|--:|--:|--:|--:|\n| Nexus | 2.50 | 1.11 | 1.67 | 1.11 |\n" +
@@ -70,7 +75,8 @@ func TestMarkdown(t *testing.T) {
 		"| workload or scene | Nexus |\n|---|---|\n| a | one |\n| b | one, one, other |\n| crowd | other |\n",
 		"\n- **a**: first.\n- **b**: second.\n",
 		"| least slack first | 0.50 | 0.50 | 0.50 |\n| no conflict rule | 0.00 | 1.00 | - |\n",
-		"| variant | crowd |\n|---|--:|\n| weft | 0.988 |\n| least slack first | 0.750 |\n| no conflict rule | 0.250 |\n",
+		"| variant | crowd |\n|---|--:|\n| weft | 0.988 |\n| least slack first | 0.750 |\n| no conflict rule | 0.250 " +
+			"|\n",
 		"| policy | crowd |\n|---|--:|\n| weft | 0.988 |\n| fifo | 0.500 |\n| Nexus | 0.250 |\n\n- **crowd**: many.\n",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -10,8 +10,8 @@ import (
 // maxBatch is the largest batch of every model of the suite.
 const maxBatch = 64
 
-// Suite returns the workloads on which policies are compared by the load they carry. The models are synthetic, their costs linear
-// in rows. Where they are drawn at random, three sets are, with consecutive seeds.
+// Suite returns the workloads on which policies are compared by the load they carry. The models are synthetic, their
+// costs linear in rows. Where they are drawn at random, three sets are, with consecutive seeds.
 func Suite() []Workload {
 	return []Workload{
 		suiteWorkload("single", "one model", 1, []Model{linear("only", 4, 0.4, 100, 1)}),
@@ -20,7 +20,8 @@ func Suite() []Workload {
 		suiteWorkload("het30cv3", "the same in bursts (CV 3)", 3, draws(30, heterogeneous)...),
 		suiteWorkload("het100", "100 unlike models, Zipf popularity", 1, draws(100, heterogeneous)...),
 		suiteWorkload("het100cv4", "the same in bursts (CV 4)", 4, draws(100, heterogeneous)...),
-		suiteWorkload("bimodal", "5 models that want answers in 40 ms beside 35 that want them in 500 ms", 1, draws(40, bimodal)...),
+		suiteWorkload("bimodal", "5 models that want answers in 40 ms beside 35 that want them in 500 ms", 1,
+			draws(40, bimodal)...),
 		suiteWorkload("blocker", "2 heavy models with 1 s beside 10 light ones with 60 ms", 1, blocker()),
 	}
 }
@@ -36,9 +37,11 @@ func Bursts() []Workload {
 	return []Workload{
 		course("onoff", "each model's requests come in a fifth of the time, for 0.2 s on average",
 			Process{Course: OnOff(200*time.Millisecond, 800*time.Millisecond)}),
-		course("together", "bursts that come to all models at once: threefold load for 0.1 s on average, none for 0.2 s",
+		course("together", "bursts that come to all models at once: threefold load for 0.1 s on average, none for 0.2 "+
+			"s",
 			Process{Course: OnOff(100*time.Millisecond, 200*time.Millisecond), Together: true}),
-		course("diurnal", "the load of all swings by half, with a period of 5 s", Process{Course: Diurnal(5*time.Second, 0.5)}),
+		course("diurnal", "the load of all swings by half, with a period of 5 s",
+			Process{Course: Diurnal(5*time.Second, 0.5)}),
 	}
 }
 
@@ -47,14 +50,16 @@ func suiteWorkload(name, about string, cv float64, draws ...[]Model) Workload {
 		toCapacity(models)
 	}
 	return Workload{
-		Name: name, About: about, Models: draws[0], Again: draws[1:], Arrivals: []Process{{CV: cv}}, Device: TypicalDevice,
+		Name: name, About: about, Models: draws[0], Again: draws[1:], Arrivals: []Process{{CV: cv}},
+		Device: TypicalDevice,
 	}
 }
 
 // linear returns a model whose batch of b takes base + b*perRow; times in milliseconds.
 func linear(name string, base, perRow, slo, popularity float64) Model {
 	return Model{
-		Name: name, Base: milliseconds(base), PerRow: milliseconds(perRow), SLO: milliseconds(slo), MaxBatch: maxBatch, Rate: popularity,
+		Name: name, Base: milliseconds(base), PerRow: milliseconds(perRow), SLO: milliseconds(slo), MaxBatch: maxBatch,
+		Rate: popularity,
 	}
 }
 
@@ -78,8 +83,8 @@ func draws(n int, draw func(n int, seed uint64) []Model) [][]Model {
 	return all
 }
 
-// heterogeneous draws n models: base cost log-uniform in 0.5 to 8 ms, 5 to 30 % of it per row, SLO one of 50, 100, 250 and
-// 500 ms, popularity by Zipf with exponent 0.95.
+// heterogeneous draws n models: base cost log-uniform in 0.5 to 8 ms, 5 to 30 % of it per row, SLO one of 50, 100, 250
+// and 500 ms, popularity by Zipf with exponent 0.95.
 func heterogeneous(n int, seed uint64) []Model {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	slos := []float64{50, 100, 250, 500}

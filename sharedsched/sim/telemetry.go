@@ -36,7 +36,8 @@ const referenceClock = 1500
 func newSampler(s *Setup, p Policy) *sampler {
 	phase := stream(s.Seed, math.MaxUint32)
 	return &sampler{
-		Telemetry: s.Telemetry, observer: p.(observer), total: s.Device.Memory, at: Time(phase.Int64N(int64(s.Telemetry.Every))),
+		Telemetry: s.Telemetry, observer: p.(observer), total: s.Device.Memory,
+		at:   Time(phase.Int64N(int64(s.Telemetry.Every))),
 		turn: phase.IntN(1 << 20), latest: cost.Sample{MaxClock: referenceClock},
 	}
 }

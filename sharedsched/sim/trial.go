@@ -1,7 +1,7 @@
 package sim
 
-// trial plays a single draw of a workload to see how policies carry a load. It keeps the requests of the latest load, since
-// policies are compared at the same ones.
+// trial plays a single draw of a workload to see how policies carry a load. It keeps the requests of the latest load,
+// since policies are compared at the same ones.
 type trial struct {
 	w       *Workload
 	effort  Effort
@@ -20,8 +20,8 @@ func (t *trial) g99(p *Maker, from float64) (float64, error) {
 	return bracket(func(load float64) (bool, error) { return t.carries(p, load) }, from, stride, t.effort.Precision)
 }
 
-// g99Above is the load that a policy carries if it is above another by more than the search can tell, else 0, which is found at a
-// single load.
+// g99Above is the load that a policy carries if it is above another by more than the search can tell, else 0, which is
+// found at a single load.
 func (t *trial) g99Above(p *Maker, above float64) (float64, error) {
 	from := 1.0
 	if above > 0 {

@@ -43,7 +43,8 @@ func TestLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		total := r.Total()
-		if missed := total.Late + total.Dropped; want > 0 && missed != want || want == 0 && total.Offered != len(requests) {
+		if missed := total.Late + total.Dropped; want > 0 && missed != want || want == 0 &&
+			total.Offered != len(requests) {
 			t.Errorf("with %d allowed to be lost, %d of %d that came were", lost, missed, total.Offered)
 		}
 	}

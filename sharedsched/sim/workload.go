@@ -18,8 +18,8 @@ type Workload struct {
 	Further     bool                            // not of those that the comparison is decided on
 }
 
-// draws returns the workload with each of its sets of models. What a policy carries with models that were drawn at random depends
-// on the draw more than on the arrivals, so that a single one would say little.
+// draws returns the workload with each of its sets of models. What a policy carries with models that were drawn at
+// random depends on the draw more than on the arrivals, so that a single one would say little.
 func (w *Workload) draws() []Workload {
 	first := *w
 	first.Again = nil
@@ -32,8 +32,8 @@ func (w *Workload) draws() []Workload {
 	return all
 }
 
-// Requests returns the requests of a run in order of arrival. The same seed gives the same pattern at every load, only denser,
-// and the same for every policy, so that comparisons are paired.
+// Requests returns the requests of a run in order of arrival. The same seed gives the same pattern at every load, only
+// denser, and the same for every policy, so that comparisons are paired.
 func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Request {
 	// An arrival is its time and, in the lowest bits, its model: one number, since to sort is much of the work.
 	width := bits.Len(uint(len(w.Models)))
@@ -71,7 +71,10 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 		if waiting := keys[model]; len(waiting) > 0 {
 			key, keys[model] = waiting[0], waiting[1:]
 		}
-		requests[i] = Request{Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO), Background: m.Background}
+		requests[i] = Request{
+			Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO),
+			Background: m.Background,
+		}
 	}
 	return requests
 }
@@ -90,7 +93,10 @@ func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64)
 }
 
 func (w *Workload) setup(p *Maker, span time.Duration, seed uint64) Setup {
-	s := Setup{Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap, Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed}
+	s := Setup{
+		Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap,
+		Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed,
+	}
 	if w.Pace != nil {
 		s.Device.Pace = w.Pace(span)
 	}

@@ -29,7 +29,8 @@ func Read(model []byte) (*Policy, error) {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	if len(p.sizes) == 0 || len(p.weights) != Count(p.sizes...) {
-		return nil, fmt.Errorf("policy: %d weights do not make a network of sizes %v; was the model written by Policy.ONNX?", len(p.weights), p.sizes)
+		return nil, fmt.Errorf("policy: %d weights do not make a network of sizes %v; was the model written by "+
+			"Policy.ONNX?", len(p.weights), p.sizes)
 	}
 	for _, width := range p.sizes[1:] {
 		p.values = append(p.values, make([]float32, width))

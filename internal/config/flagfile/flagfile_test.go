@@ -96,7 +96,8 @@ func TestFaultsReachTheCaller(t *testing.T) {
 	path := settingsFile(t, "listn: x\nmax-queued-bytes: 1MB\n")
 	_, err := parse(t, "--config="+path)
 	faults, ok := errors.AsType[config.Faults](err)
-	if !ok || len(faults) != 2 || !strings.Contains(err.Error(), path+":1:1: listn: unknown key; did you mean \"listen\"?") {
+	if !ok || len(faults) != 2 ||
+		!strings.Contains(err.Error(), path+":1:1: listn: unknown key; did you mean \"listen\"?") {
 		t.Errorf("error %T: %v", err, err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package placement decides which device a model version is to be on, and on how many it is to be: pure functions of what is known of
-// the devices.
+// Package placement decides which device a model version is to be on, and on how many it is to be: pure functions of
+// what is known of the devices.
 package placement
 
 import (
@@ -11,10 +11,11 @@ import (
 // Device is one that may run a version, as it is at the moment.
 type Device struct {
 	Name string
-	// Rank is 0 for what the model is wanted on most, such as a GPU, and more for what is to be taken only if nothing of a lower rank
-	// can be, such as the processor.
+	// Rank is 0 for what the model is wanted on most, such as a GPU, and more for what is to be taken only if nothing
+	// of a lower rank can be, such as the processor.
 	Rank int
-	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more what it could not serve.
+	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more what it could not
+	// serve.
 	Load float64
 	// Versions is how many are on it or being loaded.
 	Versions int
@@ -23,13 +24,14 @@ type Device struct {
 const (
 	// clearly is by how much more loaded a device must be than others for its versions not to stay there.
 	clearly = 0.25
-	// alike is the difference of load below which devices are taken to be loaded alike: what was measured lately is not exact.
+	// alike is the difference of load below which devices are taken to be loaded alike: what was measured lately is not
+	// exact.
 	alike = 0.05
 )
 
-// Best returns the name of the best of one or more devices that have room for a version: of the lowest rank; then the preferred one,
-// unless it is clearly more loaded than another of its rank; then the least loaded, of those the one with the fewest versions, of
-// those the first. Nothing is preferred if prefer is empty.
+// Best returns the name of the best of one or more devices that have room for a version: of the lowest rank; then the
+// preferred one, unless it is clearly more loaded than another of its rank; then the least loaded, of those the one
+// with the fewest versions, of those the first. Nothing is preferred if prefer is empty.
 func Best(devices []Device, prefer string) string {
 	least := math.Inf(1)
 	preferred := slices.IndexFunc(devices, func(d Device) bool { return d.Name == prefer })
@@ -52,7 +54,8 @@ func Best(devices []Device, prefer string) string {
 	}).Name
 }
 
-// Excess returns which of the devices, given by their load, is to be given up: the last, unless another is clearly more loaded.
+// Excess returns which of the devices, given by their load, is to be given up: the last, unless another is clearly more
+// loaded.
 func Excess(loads []float64) int {
 	worst := len(loads) - 1
 	for i, load := range loads {

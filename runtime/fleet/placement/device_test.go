@@ -13,21 +13,41 @@ func TestBest(t *testing.T) {
 		prefer  string
 		want    string
 	}{
-		"one":                        {devices: devices{{Name: "a"}}, want: "a"},
-		"idle: the first":            {devices: devices{{Name: "b"}, {Name: "a"}}, want: "b"},
-		"the least loaded":           {devices: devices{{Name: "a", Load: 0.6}, {Name: "b", Load: 0.1}, {Name: "c", Load: 2}}, want: "b"},
-		"alike: the fewest versions": {devices: devices{{Name: "a", Load: 0.31, Versions: 2}, {Name: "b", Load: 0.32, Versions: 1}}, want: "b"},
-		"load before versions":       {devices: devices{{Name: "a", Load: 0.9}, {Name: "b", Load: 0.2, Versions: 9}}, want: "b"},
-		"rank before load":           {devices: devices{{Name: "cpu", Rank: 1}, {Name: "cuda:0", Load: 5}}, want: "cuda:0"},
-		"preferred":                  {devices: devices{{Name: "a"}, {Name: "b", Load: 0.2, Versions: 3}}, prefer: "b", want: "b"},
+		"one":             {devices: devices{{Name: "a"}}, want: "a"},
+		"idle: the first": {devices: devices{{Name: "b"}, {Name: "a"}}, want: "b"},
+		"the least loaded": {devices: devices{
+			{Name: "a", Load: 0.6},
+			{Name: "b", Load: 0.1},
+			{Name: "c", Load: 2},
+		}, want: "b"},
+		"alike: the fewest versions": {devices: devices{
+			{Name: "a", Load: 0.31, Versions: 2},
+			{Name: "b", Load: 0.32, Versions: 1},
+		}, want: "b"},
+		"load before versions": {
+			devices: devices{{Name: "a", Load: 0.9}, {Name: "b", Load: 0.2, Versions: 9}},
+			want:    "b",
+		},
+		"rank before load": {devices: devices{{Name: "cpu", Rank: 1}, {Name: "cuda:0", Load: 5}}, want: "cuda:0"},
+		"preferred": {
+			devices: devices{{Name: "a"}, {Name: "b", Load: 0.2, Versions: 3}},
+			prefer:  "b", want: "b",
+		},
 		"preferred, but clearly more loaded": {
 			devices: devices{{Name: "a", Load: 0.1}, {Name: "b", Load: 0.4}}, prefer: "b", want: "a",
 		},
-		"preferred, but it has no room": {devices: devices{{Name: "a", Load: 0.1}, {Name: "c"}}, prefer: "b", want: "c"},
-		"preferred of a lower rank is not loaded by a higher one": {
-			devices: devices{{Name: "cpu", Rank: 1}, {Name: "b", Load: 0.9}, {Name: "c", Load: 0.8}}, prefer: "b", want: "b",
+		"preferred, but it has no room": {
+			devices: devices{{Name: "a", Load: 0.1}, {Name: "c"}},
+			prefer:  "b", want: "c",
 		},
-		"rank before preference": {devices: devices{{Name: "cpu", Rank: 1}, {Name: "a", Load: 3}}, prefer: "cpu", want: "a"},
+		"preferred of a lower rank is not loaded by a higher one": {
+			devices: devices{{Name: "cpu", Rank: 1}, {Name: "b", Load: 0.9}, {Name: "c", Load: 0.8}},
+			prefer:  "b", want: "b",
+		},
+		"rank before preference": {
+			devices: devices{{Name: "cpu", Rank: 1}, {Name: "a", Load: 3}},
+			prefer:  "cpu", want: "a",
+		},
 	} {
 		if got := placement.Best(c.devices, c.prefer); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

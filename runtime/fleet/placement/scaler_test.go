@@ -33,7 +33,11 @@ func TestScaler(t *testing.T) {
 		"what remains must suffice": {{1000, placement.Fare{Replicas: 2, Used: 0.51}, 0}},
 		"one is the least":          {{1000, placement.Fare{Replicas: 1}, 0}},
 		"three with work for one":   {{60, placement.Fare{Replicas: 3, Used: 1}, -1}},
-		"a refusal is not quiet":    {{59, calm, 0}, {1, placement.Fare{Replicas: 2, Refused: 1, Spare: 0}, 0}, {59, calm, 0}},
+		"a refusal is not quiet": {
+			{59, calm, 0},
+			{1, placement.Fare{Replicas: 2, Refused: 1, Spare: 0}, 0},
+			{59, calm, 0},
+		},
 	} {
 		var s placement.Scaler
 		for at, step := range script {

@@ -112,8 +112,12 @@ func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 		if !ok {
 			return unclear(args...), true
 		}
-		return number(map[string]func(int64) int64{"Not": isZero, "Neg": negative, "Abs": absolute, "Sign": sign}[op](n)), true
-	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Sum":
+		return number(map[string]func(int64) int64{
+			"Not": isZero, "Neg": negative, "Abs": absolute,
+			"Sign": sign,
+		}[op](n)), true
+	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+		"And", "Or", "Xor", "Sum":
 		e := args[0]
 		for _, arg := range args[1:] {
 			e = combine(op, e, arg, fresh)

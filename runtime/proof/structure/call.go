@@ -20,7 +20,8 @@ type call struct {
 	refused bool   // the reason is one for the engine to refuse the node
 }
 
-// A rule returns what an operator makes of its inputs, an entry for each output that it knows; or it says why it cannot with call.no.
+// A rule returns what an operator makes of its inputs, an entry for each output that it knows; or it says why it cannot
+// with call.no.
 type rule func(c *call) []*value
 
 // no gives up, with the reason as one clause about the operator ("it ...") unless another was given before.

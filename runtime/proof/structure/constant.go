@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// constant is what is known of a tensor in the file: its dimensions, and its elements where they may be part of a shape.
+// constant is what is known of a tensor in the file: its dimensions, and its elements where they may be part of a
+// shape.
 func constant(t *onnx.TensorProto) *value {
 	v := &value{ranked: true, dtype: onnx.TensorProto_DataType(t.GetDataType())}
 	count := int64(1)

@@ -56,12 +56,16 @@ func skipNormalization(c *call) []*value {
 	if !ok {
 		return nil
 	}
-	if v.kind != skip.kind && (v.kind != rows || v.axis >= v.rank()-2) { // only dimensions before the last two are repeated
+	// only dimensions before the last two are repeated
+	if v.kind != skip.kind && (v.kind != rows || v.axis >= v.rank()-2) {
 		return c.no("of %s and %s one has rows and the other does not", c.name(0), c.name(1))
 	}
 	statistics := slices.Clone(out.dims)
 	statistics[len(statistics)-1] = one
-	return []*value{out, like(out, statistics, out.axis), like(out, statistics, out.axis), like(out, out.dims, out.axis)}
+	return []*value{
+		out, like(out, statistics, out.axis), like(out, statistics, out.axis),
+		like(out, out.dims, out.axis),
+	}
 }
 
 // embed looks up words, segments and positions, each [rows, length], adds what it finds and normalises it.
@@ -95,7 +99,8 @@ func embed(c *call) []*value {
 	return []*value{rowsOf(dims, 0), rowsOf([]dim{perRow}, 0), rowsOf(dims, 0)}
 }
 
-// attention is of each row to its own past and itself: input [rows, length, features], past and present [2, rows, heads, length, features].
+// attention is of each row to its own past and itself: input [rows, length, features], past and present [2, rows,
+// heads, length, features].
 func attention(c *call) []*value {
 	v, ok := c.data(0)
 	if !ok {

@@ -60,7 +60,8 @@ func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) ([]*val
 			return nil, c.bad("nothing in its graph computes %q", name)
 		}
 		if v.kind == mixed {
-			// Which of the outputs is used, and whether this graph runs at all, is not looked at: rows are not sure to meet.
+			// Which of the outputs is used, and whether this graph runs at all, is not looked at: rows are not sure to
+			// meet.
 			c.why = &cause{operator: v.why.operator, reason: v.why.reason, refused: v.why.refused}
 			return nil, false
 		}
@@ -165,8 +166,8 @@ func (c *call) branch(then bool) []*value {
 	return out
 }
 
-// decided takes one side here, and leaves the other to another proof of the whole graph: the condition is the same for all rows. In a loop it
-// need not be the same for all turns.
+// decided takes one side here, and leaves the other to another proof of the whole graph: the condition is the same for
+// all rows. In a loop it need not be the same for all turns.
 func (c *call) decided(then, otherwise []*value) []*value {
 	if c.p.loops > 0 {
 		return nil
@@ -200,7 +201,8 @@ func (c *call) joined(a, b *value) (*value, bool) {
 		}
 		out.dims = append(out.dims, d)
 	}
-	if a.elems != nil && len(a.elems) == len(b.elems) && slices.EqualFunc(a.dims, b.dims, dim.equal) && out.kind != rows {
+	if a.elems != nil && len(a.elems) == len(b.elems) && slices.EqualFunc(a.dims, b.dims, dim.equal) &&
+		out.kind != rows {
 		elems := slices.Clone(a.elems)
 		for i, e := range elems {
 			if f := b.elems[i]; !e.known || !f.known || !e.equal(f.dim) {

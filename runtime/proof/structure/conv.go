@@ -2,7 +2,8 @@ package structure
 
 import "slices"
 
-// Convolutions, pooling, and normalisations of images: the first dimension is that of images, the second that of channels.
+// Convolutions, pooling, and normalisations of images: the first dimension is that of images, the second that of
+// channels.
 var convOperators = tableOf(
 	each("", operator{apply: conv(1)}, "Conv"),
 	each("", operator{apply: convTranspose}, "ConvTranspose"),
@@ -105,8 +106,10 @@ func (c *call) windows(dims, kernel []dim) []dim {
 	for i, d := range dims {
 		n, okN := d.fixed()
 		k, okK := kernel[i].fixed()
-		before, after, stride, dilation := entry(pads, i, 0), entry(pads, len(dims)+i, 0), entry(strides, i, 1), entry(dilations, i, 1)
-		if !okN || !okK || ceil || k < 1 || stride < 1 || dilation < 1 || !small(before) || !small(after) || !small(k) || !small(dilation) {
+		before, after, stride, dilation := entry(pads, i, 0), entry(pads, len(dims)+i, 0), entry(strides, i, 1),
+			entry(dilations, i, 1)
+		if !okN || !okK || ceil || k < 1 || stride < 1 || dilation < 1 || !small(before) || !small(after) ||
+			!small(k) || !small(dilation) {
 			continue
 		}
 		if room := n + before + after - dilation*(k-1) - 1; room >= 0 {

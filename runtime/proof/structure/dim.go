@@ -2,11 +2,13 @@ package structure
 
 import "slices"
 
-// symbol stands for a size that is not known and is the same for every row and every number of rows, such as an open length.
+// symbol stands for a size that is not known and is the same for every row and every number of rows, such as an open
+// length.
 type symbol int
 
-// dim is a size, or an element of a computed shape: coef · N (where n is set; N is the number of rows) · the product of syms, which are sorted.
-// It is a monomial on purpose: sums of different things are no dimension of rows, and become a new symbol or are not known.
+// dim is a size, or an element of a computed shape: coef · N (where n is set; N is the number of rows) · the product of
+// syms, which are sorted. It is a monomial on purpose: sums of different things are no dimension of rows, and become a
+// new symbol or are not known.
 type dim struct {
 	coef int64
 	n    bool

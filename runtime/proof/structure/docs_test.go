@@ -45,7 +45,8 @@ func listed(t *testing.T) map[string]string {
 	return said
 }
 
-// The page lists the operators that have rules, and says which are not proven of rows, and at which of them rows are sure to meet.
+// The page lists the operators that have rules, and says which are not proven of rows, and at which of them rows are
+// sure to meet.
 func TestPageListsTheOperators(t *testing.T) {
 	said := listed(t)
 	for _, name := range structure.Operators() {

@@ -9,11 +9,15 @@ import (
 // Operators that make each element of their output of the elements at the same place of their inputs, which broadcast.
 var elementwiseOperators = tableOf(
 	each("", operator{apply: elementwise, counts: true},
-		"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+		"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
+		"BitwiseOr",
 		"BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
-		"GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max",
-		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink",
-		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+		"GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual",
+		"Log", "Max",
+		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu",
+		"Shrink",
+		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
+		"ThresholdedRelu",
 		"Where", "Xor", "StringConcat", "RegexFullMatch"),
 	each("", operator{apply: unary}, "Clip"),
 	each("", operator{apply: cast, counts: true}, "Cast"),
@@ -55,8 +59,8 @@ func unary(c *call) []*value {
 	return []*value{like(v, v.dims, v.axis)}
 }
 
-// ofUint32 is why a cast to uint32 is not proven. ONNX Runtime casts the elements of a batch in packets, and the last ones one by one, which makes
-// something else of NaN and of numbers out of range.
+// ofUint32 is why a cast to uint32 is not proven. ONNX Runtime casts the elements of a batch in packets, and the last
+// ones one by one, which makes something else of NaN and of numbers out of range.
 const ofUint32 = "what a cast to uint32 makes of numbers out of range depends on where a row lies in memory"
 
 func cast(c *call) []*value {
@@ -73,7 +77,8 @@ func castLike(c *call) []*value {
 	if !ok {
 		return nil
 	}
-	if to := c.input(1); v.kind == rows && (to == nil || to.dtype == onnx.TensorProto_UNDEFINED || to.dtype == onnx.TensorProto_UINT32) {
+	if to := c.input(1); v.kind == rows &&
+		(to == nil || to.dtype == onnx.TensorProto_UNDEFINED || to.dtype == onnx.TensorProto_UINT32) {
 		return c.no(ofUint32)
 	}
 	return []*value{like(v, v.dims, v.axis)}
@@ -97,8 +102,9 @@ func dropout(c *call) []*value {
 	return []*value{like(v, v.dims, v.axis), like(v, v.dims, v.axis)}
 }
 
-// broadcast aligns tensors of known rank from the right. Its rows are those of all that have rows, which must lie alike; a tensor that is
-// the same for all rows must not have more than one entry along their axis. The elements of the result are not followed.
+// broadcast aligns tensors of known rank from the right. Its rows are those of all that have rows, which must lie
+// alike; a tensor that is the same for all rows must not have more than one entry along their axis. The elements of the
+// result are not followed.
 func (c *call) broadcast(ins []*value) (*value, bool) {
 	if len(ins) == 0 {
 		return nil, c.bad("it has no inputs")

@@ -52,15 +52,16 @@ func resize(c *call) []*value {
 			return nil
 		}
 	}
-	if mode, _ := c.text("mode", "nearest"); mode != "nearest" && v.kind == rows && (!dims[0].equal(v.dims[0]) || !dims[1].equal(v.dims[1])) {
+	if mode, _ := c.text("mode", "nearest"); mode != "nearest" && v.kind == rows &&
+		(!dims[0].equal(v.dims[0]) || !dims[1].equal(v.dims[1])) {
 		return c.no("it interpolates along dimension 0 or 1 too")
 	}
 	return []*value{like(v, dims, v.axis)}
 }
 
-// samples tells whether entries of different rows are kept from being weighted against each other. Where an engine interpolates along a dimension
-// whose size stays, it does so with a weight of zero, which makes NaN of a neighbour's infinity. Images of four or five dimensions it takes one by
-// one, by channels.
+// samples tells whether entries of different rows are kept from being weighted against each other. Where an engine
+// interpolates along a dimension whose size stays, it does so with a weight of zero, which makes NaN of a neighbour's
+// infinity. Images of four or five dimensions it takes one by one, by channels.
 func (c *call) samples(v *value) bool {
 	mode, ok := c.text("mode", "nearest")
 	if !ok {
@@ -71,7 +72,8 @@ func (c *call) samples(v *value) bool {
 		return false
 	}
 	if smooth || mode != "nearest" && (v.rank() < 4 || v.rank() > 5 || v.axis > 1 || mode == "cubic" && v.rank() != 4) {
-		return c.bad("it interpolates between the entries of dimension %d, which holds the rows of %s", v.axis, c.name(0))
+		return c.bad("it interpolates between the entries of dimension %d, which holds the rows of %s", v.axis,
+			c.name(0))
 	}
 	return true
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. What one turn hands to the next is
-// widened until a turn changes nothing that is known of it, so that it holds for every turn.
+// loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. What one
+// turn hands to the next is widened until a turn changes nothing that is known of it, so that it holds for every turn.
 func loop(c *call) []*value {
 	g, ok := c.body("body")
 	if !ok {
@@ -29,12 +29,13 @@ func loop(c *call) []*value {
 			return c.no("it lacks its input %d", i)
 		}
 	}
-	states, made, ok := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil, func(made []*value) ([]*value, bool) {
-		if made[0].kind != shared {
-			return nil, c.bad("how long it runs depends on rows, or on how many there are")
-		}
-		return made[1 : 1+carried], true
-	})
+	states, made, ok := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil,
+		func(made []*value) ([]*value, bool) {
+			if made[0].kind != shared {
+				return nil, c.bad("how long it runs depends on rows, or on how many there are")
+			}
+			return made[1 : 1+carried], true
+		})
 	if !ok {
 		return nil
 	}
@@ -44,13 +45,17 @@ func loop(c *call) []*value {
 	}
 	// Without a turn the engine may give what each turn gives another number of dimensions.
 	for i := carried; i < len(outs); i++ {
-		outs[i] = &value{kind: mixed, why: &cause{operator: operatorName(c.node), reason: "whether it makes a turn at all is not known"}}
+		outs[i] = &value{
+			kind: mixed,
+			why:  &cause{operator: operatorName(c.node), reason: "whether it makes a turn at all is not known"},
+		}
 	}
 	return outs
 }
 
-// turns finds what holds of the carried values before every turn and after the last, and returns it with what the graph makes of it. The inputs
-// of the graph are those before, the carried ones and those after; next picks what is handed on from what it makes.
+// turns finds what holds of the carried values before every turn and after the last, and returns it with what the graph
+// makes of it. The inputs of the graph are those before, the carried ones and those after; next picks what is handed on
+// from what it makes.
 func (c *call) turns(
 	g *onnx.GraphProto, carried, before, after []*value, next func(made []*value) ([]*value, bool),
 ) (states, made []*value, ok bool) {
@@ -66,7 +71,8 @@ func (c *call) turns(
 		// Symbols are made anew for each turn looked at: the sizes of one turn say nothing of those of another.
 		if made, ok = c.enter(g, slices.Concat(before, states, after)); !ok {
 			if c.why != nil {
-				c.why = &cause{operator: c.why.operator, reason: c.why.reason} // there may be no turn, and so no refusal
+				// there may be no turn, and so no refusal
+				c.why = &cause{operator: c.why.operator, reason: c.why.reason}
 			}
 			return nil, nil, false
 		}
@@ -89,8 +95,8 @@ func (c *call) turns(
 	}
 }
 
-// widened is the state itself where what a turn makes of it is nothing new, else a state that covers both. A dimension that changes is marked
-// by being a symbol of its own, which covers every size.
+// widened is the state itself where what a turn makes of it is nothing new, else a state that covers both. A dimension
+// that changes is marked by being a symbol of its own, which covers every size.
 func (c *call) widened(state, made *value) (*value, bool) {
 	if state.kind == rows || made.kind == rows {
 		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() || !state.dealtAs(made) {
@@ -132,7 +138,8 @@ func (c *call) widened(state, made *value) (*value, bool) {
 
 func sameElem(e, f elem) bool { return e.known && f.known && e.equal(f.dim) }
 
-// leave makes outputs of what was handed on, and of what each turn gave, stacked along the axes given (0 where none are).
+// leave makes outputs of what was handed on, and of what each turn gave, stacked along the axes given (0 where none
+// are).
 func (c *call) leave(states, given []*value, axes []int64) []*value {
 	outs := make([]*value, 0, len(states)+len(given))
 	for i, v := range slices.Concat(states, given) {
@@ -223,7 +230,8 @@ func scan(c *call) []*value {
 			return c.no("it lacks its input %d", i)
 		}
 	}
-	states, made, ok := c.turns(g, c.in[:carried], nil, entries, func(made []*value) ([]*value, bool) { return made[:carried], true })
+	states, made, ok := c.turns(g, c.in[:carried], nil, entries,
+		func(made []*value) ([]*value, bool) { return made[:carried], true })
 	if !ok {
 		return nil
 	}

@@ -24,8 +24,8 @@ func matmul(c *call) []*value {
 	return c.product(a, b)
 }
 
-// product is the product of stacks of matrices: the last two dimensions are the matrix, those before broadcast. A vector is a row on the left
-// and a column on the right, and that dimension is dropped again.
+// product is the product of stacks of matrices: the last two dimensions are the matrix, those before broadcast. A
+// vector is a row on the left and a column on the right, and that dimension is dropped again.
 func (c *call) product(a, b *value) []*value {
 	if a.rank() == 0 || b.rank() == 0 {
 		return c.no("it needs matrices")
@@ -43,7 +43,8 @@ func (c *call) product(a, b *value) []*value {
 	case right.holds(right.rank() - 2):
 		return c.mixed("it sums over the rows of %s", c.nameOf(b))
 	}
-	// What both sides bring to the result, so that rows that meet are seen by broadcasting: the other side has one entry there.
+	// What both sides bring to the result, so that rows that meet are seen by broadcasting: the other side has one
+	// entry there.
 	l := like(left, append(slices.Clone(left.dims[:left.rank()-1]), one), left.axis)
 	r := like(right, append(slices.Clone(right.dims[:right.rank()-2]), one, right.dims[right.rank()-1]), right.axis)
 	out, ok := c.broadcast([]*value{l, r})

@@ -4,11 +4,13 @@ package structure
 var mixingOperators = tableOf(
 	each("", operator{apply: never("it draws random numbers"), opaque: true},
 		"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"),
-	each("", operator{apply: never("how many elements it gives depends on all of them")}, "NonZero", "Unique", "StringNormalizer"),
+	each("", operator{apply: never("how many elements it gives depends on all of them")}, "NonZero", "Unique",
+		"StringNormalizer"),
 	each("", operator{apply: minglesAll}, "DynamicQuantizeLinear"),
 	each(microsoft, operator{apply: minglesAll}, "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"),
 	each("", operator{apply: never("it sets its elements by their place")}, "EyeLike", "MaxUnpool"),
-	each("", operator{apply: never("it looks up images by their number")}, "RoiAlign", "MaxRoiPool", "NonMaxSuppression"),
+	each("", operator{apply: never("it looks up images by their number")}, "RoiAlign", "MaxRoiPool",
+		"NonMaxSuppression"),
 )
 
 // minglesAll is the rule of what scales all elements by the largest and the smallest of them.

@@ -9,16 +9,18 @@ import (
 
 // Verdict is what the structure of a graph says about its rows.
 type Verdict struct {
-	Proven   bool           // every output's rows depend on their own rows only, whatever the inputs hold
-	Outputs  map[string]int // where proven: the dimension of rows of each output, absent where an output has none (is the same for all)
-	Operator string         // where not proven: the operator that stood in the way, as `ReduceMean "node name"`; "" if it is no operator
-	Mixes    bool           // where not proven: rows are sure to meet there, rather than not known not to
-	Reason   string         // one clause: why, such as `it has no rule`
-	Nodes    int            // how many nodes the graph has, those of graphs inside it and of the model's own functions included
+	Proven bool // every output's rows depend on their own rows only, whatever the inputs hold
+	// where proven: the dimension of rows of each output, absent where an output has none (is the same for all)
+	Outputs map[string]int
+	// where not proven: the operator that stood in the way, as `ReduceMean "node name"`; "" if it is no operator
+	Operator string
+	Mixes    bool   // where not proven: rows are sure to meet there, rather than not known not to
+	Reason   string // one clause: why, such as `it has no rule`
+	Nodes    int    // how many nodes the graph has, those of graphs inside it and of the model's own functions included
 }
 
-// Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its rows; one that is not in it has
-// none. Prove may be called from several goroutines at once.
+// Prove carries the rows of the inputs through the graph. Axes says by name along which dimension an input has its
+// rows; one that is not in it has none. Prove may be called from several goroutines at once.
 func (m *Model) Prove(axes map[string]int) Verdict {
 	p := &prover{operators: operators, functions: m.functions}
 	v := Verdict{Nodes: m.nodes}
@@ -46,7 +48,8 @@ func (m *Model) Prove(axes map[string]int) Verdict {
 	return v
 }
 
-// decide returns which side of a condition this proof of the graph takes; not ok: there are too many conditions to try all.
+// decide returns which side of a condition this proof of the graph takes; not ok: there are too many conditions to try
+// all.
 func (p *prover) decide() (side, ok bool) {
 	if p.decided == len(p.sides) {
 		if len(p.sides) == maxDecisions {
@@ -80,13 +83,14 @@ type prover struct {
 	depth     int // of graphs within graphs
 	loops     int // of which the node at hand is inside
 	outputs   map[string]int
-	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs of the two sides give
-	// what cannot be described together. Every combination is a proof of its own.
+	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs
+	// of the two sides give what cannot be described together. Every combination is a proof of its own.
 	sides   []bool
 	decided int // how many of them were taken
 }
 
-// Beyond these a proof is given up: graphs can be written that double the work with each loop or function inside another.
+// Beyond these a proof is given up: graphs can be written that double the work with each loop or function inside
+// another.
 const (
 	maxSteps     = 100_000
 	maxDepth     = 32
@@ -167,7 +171,8 @@ func (p *prover) declared(info *onnx.ValueInfoProto) *value {
 	for _, d := range t.GetShape().GetDim() {
 		// Two dimensions of one name are two symbols: nobody enforces that they are equal.
 		dim := p.fresh()
-		if n, ok := d.GetValue().(*onnx.TensorShapeProto_Dimension_DimValue); ok && n.DimValue >= 0 && small(n.DimValue) {
+		if n, ok := d.GetValue().(*onnx.TensorShapeProto_Dimension_DimValue); ok && n.DimValue >= 0 &&
+			small(n.DimValue) {
 			dim = size(n.DimValue)
 		}
 		v.dims = append(v.dims, dim)
@@ -187,7 +192,10 @@ func (p *prover) output(s *scope, name string) *cause {
 	case v.kind == counts:
 		return &cause{operator: maker, reason: fmt.Sprintf("output %q depends on how many rows there are", name)}
 	case v.kind == rows && !v.plain():
-		return &cause{operator: maker, reason: fmt.Sprintf("output %q does not have one entry for each row along dimension %d", name, v.axis)}
+		return &cause{
+			operator: maker,
+			reason:   fmt.Sprintf("output %q does not have one entry for each row along dimension %d", name, v.axis),
+		}
 	case v.kind == rows:
 		p.outputs[name] = v.axis
 	}

@@ -33,18 +33,26 @@ func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ sketch, operator, reason string }{
 		{"x[N,4]; Relu(Nonsense(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
 		{"x[N,4]; Add(Nonsense(x), Missing(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
-		{"x[N,4]; ReduceMean{axes=[0]}(x)", `ReduceMean "ReduceMean_0"`, `it reduces over dimension 0, which holds the rows of "x"`},
 		{
-			"x[N,4]; ms.DynamicQuantizeMatMul(x, u8<4,3>, 0.1, u8(1))", `com.microsoft.DynamicQuantizeMatMul "DynamicQuantizeMatMul_0"`,
+			"x[N,4]; ReduceMean{axes=[0]}(x)", `ReduceMean "ReduceMean_0"`,
+			`it reduces over dimension 0, which holds the rows of "x"`,
+		},
+		{
+			"x[N,4]; ms.DynamicQuantizeMatMul(x, u8<4,3>, 0.1, u8(1))",
+			`com.microsoft.DynamicQuantizeMatMul "DynamicQuantizeMatMul_0"`,
 			"it has the largest and the smallest of all elements decide",
 		},
 		{
-			"x[N,4] c:bool[]; If{then_branch=()=>(Relu(x)), else_branch=()=>(Softmax{axis=0}(x))}(c)", `Softmax "Softmax_0"`,
+			"x[N,4] c:bool[]; If{then_branch=()=>(Relu(x)), else_branch=()=>(Softmax{axis=0}(x))}(c)",
+			`Softmax "Softmax_0"`,
 			`it normalises over dimension 0, which holds the rows of "x"`,
 		},
 		{"x[N,4]; Div(x, Cast{to=1}(Size(x)))", `Div "Div_2"`, "it computes with how many rows there are"},
 		{"x[N,4]; Shape(x)", `Shape "Shape_0"`, `output "t1" depends on how many rows there are`},
-		{"x[N,4]; Reshape(x, [-1,2])", `Reshape "Reshape_0"`, `output "t2" does not have one entry for each row along dimension 0`},
+		{
+			"x[N,4]; Reshape(x, [-1,2])", `Reshape "Reshape_0"`,
+			`output "t2" does not have one entry for each row along dimension 0`,
+		},
 		{"opset 6; x[N,4]; Relu(x)", "", "there are rules for operator sets 7 to 26, and this is 6"},
 		{"opset 99; x[N,4]; Relu(x)", "", "there are rules for operator sets 7 to 26, and this is 99"},
 		{"x[N,4]; nothing", "", `nothing computes the output "nothing"`},
@@ -53,14 +61,17 @@ func TestReasons(t *testing.T) {
 	} {
 		v := proveSketch(t, tt.sketch)
 		if v.Proven || v.Operator != tt.operator || v.Reason != tt.reason {
-			t.Errorf("%s:\n got %v %s: %s\nwant %s: %s", tt.sketch, v.Proven, v.Operator, v.Reason, tt.operator, tt.reason)
+			t.Errorf("%s:\n got %v %s: %s\nwant %s: %s", tt.sketch, v.Proven, v.Operator, v.Reason, tt.operator,
+				tt.reason)
 		}
 	}
 }
 
-// Rows are sure to meet only where an operator makes something of what several of them hold, and on the way to every output that is then known.
+// Rows are sure to meet only where an operator makes something of what several of them hold, and on the way to every
+// output that is then known.
 func TestSureToMeet(t *testing.T) {
-	const repeated = "x[N,4] w[4]; s = Shape(x); ones = ConstantOfShape(s); more = Expand(w, s); copies = Tile(Unsqueeze(w, [0]), " +
+	const repeated = "x[N,4] w[4]; s = Shape(x); ones = ConstantOfShape(s); more = Expand(w, s); copies = " +
+		"Tile(Unsqueeze(w, [0]), " +
 		"Concat{axis=0}(Gather(s, [0]), [1])); n = Cast{to=1}(Gather(s, [0])); "
 	for sketch, operator := range map[string]string{
 		"x[N,4]; ReduceMean{axes=[0]}(x)":                                                      "ReduceMean",
@@ -100,7 +111,8 @@ func TestSureToMeet(t *testing.T) {
 		"x[N,4]; Cast{to=1}(Shape(ReduceMean{axes=[0]}(x)))":                                "",
 	} {
 		v := proveSketch(t, sketch)
-		if name, _, _ := strings.Cut(v.Operator, " "); v.Proven || v.Mixes != (operator != "") || v.Mixes && name != operator {
+		if name, _, _ := strings.Cut(v.Operator, " "); v.Proven || v.Mixes != (operator != "") || v.Mixes &&
+			name != operator {
 			t.Errorf("%s: %+v, want %q", sketch, v, operator)
 		}
 	}
@@ -135,8 +147,10 @@ func TestAxesThatDoNotFit(t *testing.T) {
 			t.Errorf("%v: %+v", axes, v)
 		}
 	}
-	unshaped := onnxgraph.New("g").UnshapedInput("x", onnxgraph.Float).Node("Relu", []string{"x"}, []string{"y"}).AnyOutput("y").Marshal()
-	if v := readModel(t, unshaped).Prove(map[string]int{"x": 0}); v.Proven || v.Reason != `input "x" has no dimension 0` {
+	unshaped := onnxgraph.New("g").UnshapedInput("x", onnxgraph.Float).Node("Relu", []string{"x"},
+		[]string{"y"}).AnyOutput("y").Marshal()
+	if v := readModel(t, unshaped).Prove(map[string]int{"x": 0}); v.Proven ||
+		v.Reason != `input "x" has no dimension 0` {
 		t.Errorf("an input without a shape: %+v", v)
 	}
 }
@@ -150,7 +164,8 @@ func TestFunctions(t *testing.T) {
 	}{{1, true}, {0, false}} {
 		body := onnxgraph.New("").Node("Softmax", []string{"a"}, []string{"s"}, onnxgraph.RefAttr("axis", "along", 2)).
 			Node("Add", []string{"s", "a"}, []string{"b"})
-		g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
+		g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float,
+			"N", 4)
 		g.Function("mine", "F", body, []string{"a"}, []string{"b"}, []string{"along"})
 		g.DomainNode("mine", "F", []string{"x"}, []string{"y"}, onnxgraph.IntAttr("along", tt.axis))
 		axes := map[string]int{"x": 0}
@@ -177,7 +192,8 @@ func endless() []byte {
 	body := onnxgraph.New("").Opset("mine", 1).DomainNode("mine", "F", []string{"a"}, []string{"m"}).
 		DomainNode("mine", "F", []string{"m"}, []string{"b"})
 	g := onnxgraph.New("g").Opset("mine", 1).Input("x", onnxgraph.Float, "N", 4).Output("y", onnxgraph.Float, "N", 4)
-	g.Function("mine", "F", body, []string{"a"}, []string{"b"}, nil).DomainNode("mine", "F", []string{"x"}, []string{"y"})
+	g.Function("mine", "F", body, []string{"a"}, []string{"b"}, nil).DomainNode("mine", "F", []string{"x"},
+		[]string{"y"})
 	return g.Marshal()
 }
 

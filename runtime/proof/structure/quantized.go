@@ -70,7 +70,8 @@ func matmulInteger(c *call) []*value {
 	return c.product(a, b)
 }
 
-// quantizedMatmul has the tensors a and b in inputs 0 and 3, each with scale and zero point behind it, and those of the result at the end.
+// quantizedMatmul has the tensors a and b in inputs 0 and 3, each with scale and zero point behind it, and those of the
+// result at the end.
 func quantizedMatmul(c *call) []*value {
 	a, ok := c.data(0)
 	if !ok {

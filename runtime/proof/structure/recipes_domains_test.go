@@ -21,7 +21,8 @@ func quantizeRecipe(g *generator) (string, int) {
 		return "DynamicQuantizeLinear(" + v.name + ")", 3
 	}
 	domain := g.oneOf("", "ms.")
-	return g.oneOf(domain+"QuantizeLinear("+safe+", 0.1, u8(3))", fmt.Sprintf("QuantizeLinear{axis=%d}(%s, f[%s])", a, safe, scales)), 1
+	return g.oneOf(domain+"QuantizeLinear("+safe+", 0.1, u8(3))",
+		fmt.Sprintf("QuantizeLinear{axis=%d}(%s, f[%s])", a, safe, scales)), 1
 }
 
 func dequantizeRecipe(g *generator) (string, int) {
@@ -33,7 +34,8 @@ func dequantizeRecipe(g *generator) (string, int) {
 	scales := strings.TrimSuffix(strings.Repeat("0.5,0.25,0.75,1.5,", int(at(v, a))/4+1), ",")
 	scales = strings.Join(strings.Split(scales, ",")[:at(v, a)], ",")
 	domain := g.oneOf("", "ms.")
-	return g.oneOf(domain+"DequantizeLinear("+v.name+", 0.1, u8(3))", fmt.Sprintf("DequantizeLinear{axis=%d}(%s, f[%s])", a, v.name, scales)), 1
+	return g.oneOf(domain+"DequantizeLinear("+v.name+", 0.1, u8(3))",
+		fmt.Sprintf("DequantizeLinear{axis=%d}(%s, f[%s])", a, v.name, scales)), 1
 }
 
 func quantizedRecipe(g *generator) (string, int) {
@@ -49,7 +51,8 @@ func quantizedRecipe(g *generator) (string, int) {
 		"QLinearMatMul(" + v.name + ", 0.1, u8(3), i8" + k + ", 0.1, i8(0), 0.1, u8(9))",
 		"QLinearMatMul(" + v.name + ", 0.1, u8(3), " + w.name + ", 0.1, u8(0), 0.1, u8(9))",
 		"ms.MatMulIntegerToFloat(" + v.name + ", u8" + k + ", 0.1, 0.2, u8(3), u8(1), <3>)",
-		g.oneOf("ms.QLinearAdd", "ms.QLinearMul") + "(" + v.name + ", 0.1, u8(3), " + w.name + ", 0.1, u8(0), 0.2, u8(9))",
+		g.oneOf("ms.QLinearAdd", "ms.QLinearMul") + "(" + v.name + ", 0.1, u8(3), " + w.name +
+			", 0.1, u8(0), 0.2, u8(9))",
 		g.oneOf("ms.QLinearSigmoid", "ms.QLinearLeakyRelu") + "(" + v.name + ", 0.1, u8(3), 0.2, u8(9))",
 	}
 	if v.rank() >= 3 {
@@ -85,7 +88,8 @@ func attentionRecipe(g *generator) (string, int) {
 	if m, ok := g.pick(1, 3, tensor.Int32); ok {
 		mask = m.name
 	}
-	return fmt.Sprintf("ms.Attention{num_heads=2,unidirectional=%d}(%s, %s, <12>, %s)", g.rng.IntN(2), v.name, weights(v.dims[2], 12), mask), 1
+	return fmt.Sprintf("ms.Attention{num_heads=2,unidirectional=%d}(%s, %s, <12>, %s)", g.rng.IntN(2), v.name,
+		weights(v.dims[2], 12), mask), 1
 }
 
 func classicRecipe(g *generator) (string, int) {
@@ -101,19 +105,29 @@ func classicRecipe(g *generator) (string, int) {
 	}
 	n := int(v.dims[v.rank()-1])
 	list := strings.TrimSuffix(strings.Repeat("0.5,", n), ",")
-	tree := "nodes_falsenodeids=[2,0,0],nodes_featureids=[0,0,0],nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\"],nodes_nodeids=[0,1,2]," +
+	tree := "nodes_falsenodeids=[2,0,0],nodes_featureids=[0,0,0]," +
+		"nodes_modes=[\"BRANCH_LEQ\",\"LEAF\",\"LEAF\"],nodes_nodeids=[0,1,2]," +
 		"nodes_treeids=[0,0,0],nodes_truenodeids=[1,0,0],nodes_values=[0.3,0.0,0.0],nodes_hitrates=[1.0,1.0,1.0],"
 	switch g.rng.IntN(3) {
 	case 0:
-		return g.oneOf("ml.LinearClassifier{coefficients=["+list+","+list+"],intercepts=[0.1,0.2],classlabels_ints=[0,1],post_transform=\"SOFTMAX\"}("+v.name+")",
-			"ml.SVMClassifier{coefficients=["+list+","+list+"],kernel_type=\"LINEAR\",kernel_params=[0.0,0.0,3.0],rho=[0.2,0.1],classlabels_ints=[0,1]}("+v.name+")",
-			"ml.TreeEnsembleClassifier{"+tree+"class_ids=[0,1],class_nodeids=[1,2],class_treeids=[0,0],class_weights=[1.0,1.0],classlabels_int64s=[0,1]}("+v.name+")"), 2
+		return g.oneOf("ml.LinearClassifier{coefficients=["+list+","+list+
+			"],intercepts=[0.1,0.2],classlabels_ints=[0,1],post_transform=\"SOFTMAX\"}("+v.name+")",
+			"ml.SVMClassifier{coefficients=["+list+","+list+
+				"],kernel_type=\"LINEAR\",kernel_params=[0.0,0.0,3.0],rho=[0.2,0.1],classlabels_ints=[0,1]}("+v.name+
+				")",
+			"ml.TreeEnsembleClassifier{"+tree+
+				"class_ids=[0,1],class_nodeids=[1,2],class_treeids=[0,0],class_weights=[1.0,1.0],classlabels_int64s=[0,1]}("+v.name+")"), 2
 	default:
-		return g.oneOf("ml.Scaler{offset=["+list+"],scale=["+list+"]}("+v.name+")", "ml.Scaler{offset=[0.5],scale=[0.1]}("+v.name+")",
-			"ml.Imputer{imputed_value_floats=["+list+"],replaced_value_float=0.0}("+v.name+")", `ml.Normalizer{norm="`+g.oneOf("L1", "L2", "MAX")+`"}(`+v.name+")",
-			"ml.Binarizer{threshold=0.5}("+v.name+")", "ml.LinearRegressor{coefficients=["+list+"],intercepts=[0.1]}("+v.name+")",
-			"ml.SVMRegressor{coefficients=["+list+"],kernel_type=\"LINEAR\",kernel_params=[0.0,0.0,3.0],n_supports=0,rho=[0.2]}("+v.name+")",
-			"ml.TreeEnsembleRegressor{n_targets=1,"+tree+"target_ids=[0,0],target_nodeids=[1,2],target_treeids=[0,0],target_weights=[1.5,2.5]}("+v.name+")",
+		return g.oneOf("ml.Scaler{offset=["+list+"],scale=["+list+"]}("+v.name+")",
+			"ml.Scaler{offset=[0.5],scale=[0.1]}("+v.name+")",
+			"ml.Imputer{imputed_value_floats=["+list+"],replaced_value_float=0.0}("+v.name+")",
+			`ml.Normalizer{norm="`+g.oneOf("L1", "L2", "MAX")+`"}(`+v.name+")",
+			"ml.Binarizer{threshold=0.5}("+v.name+")",
+			"ml.LinearRegressor{coefficients=["+list+"],intercepts=[0.1]}("+v.name+")",
+			"ml.SVMRegressor{coefficients=["+list+
+				"],kernel_type=\"LINEAR\",kernel_params=[0.0,0.0,3.0],n_supports=0,rho=[0.2]}("+v.name+")",
+			"ml.TreeEnsembleRegressor{n_targets=1,"+tree+
+				"target_ids=[0,0],target_nodeids=[1,2],target_treeids=[0,0],target_weights=[1.5,2.5]}("+v.name+")",
 			"ml.ArrayFeatureExtractor("+v.name+", [0])"), 1
 	}
 }
@@ -126,5 +140,6 @@ func compressRecipe(g *generator) (string, int) {
 	if slices.Contains([]int{0, 1}, g.rng.IntN(4)) {
 		return fmt.Sprintf("Compress{axis=%d}(%s, b[1,0,1])", g.axis(v), v.name), 1
 	}
-	return g.oneOf("NonZero("+v.name+")", "Unique("+v.name+")", "Compress("+v.name+", b[1,1])", "EyeLike("+v.name+")", "RandomNormalLike("+v.name+")"), 1
+	return g.oneOf("NonZero("+v.name+")", "Unique("+v.name+")", "Compress("+v.name+", b[1,1])", "EyeLike("+v.name+")",
+		"RandomNormalLike("+v.name+")"), 1
 }

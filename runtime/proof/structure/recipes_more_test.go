@@ -84,7 +84,8 @@ func sliceRecipe(g *generator) (string, int) {
 	}
 	return g.oneOf(fmt.Sprintf("Slice(%s, [%d], [%s], [%d])", v.name, start, end, a),
 		fmt.Sprintf("Slice(%s, [0], [%s], [%d])", v.name, end, a),
-		fmt.Sprintf("Slice(%s, [-1], [-100], [%d], [-1])", v.name, a), fmt.Sprintf("Slice(%s, [0], [100], [%d], [2])", v.name, a)), 1
+		fmt.Sprintf("Slice(%s, [-1], [-100], [%d], [-1])", v.name, a),
+		fmt.Sprintf("Slice(%s, [0], [100], [%d], [2])", v.name, a)), 1
 }
 
 func padRecipe(g *generator) (string, int) {
@@ -151,7 +152,8 @@ func scatterRecipe(g *generator) (string, int) {
 		return "", 0
 	}
 	if g.rng.IntN(2) == 0 {
-		return fmt.Sprintf("ScatterElements{axis=%d}(%s, Cast{to=7}(Greater(%s, 0.0)), Neg(%s))", g.axis(v), v.name, v.name, v.name), 1
+		return fmt.Sprintf("ScatterElements{axis=%d}(%s, Cast{to=7}(Greater(%s, 0.0)), Neg(%s))", g.axis(v), v.name,
+			v.name, v.name), 1
 	}
 	w, _ := g.float(1, 4)
 	return fmt.Sprintf("ScatterND(%s, Reshape([0], [1,1]), %s)", v.name, w.name), 1
@@ -170,7 +172,8 @@ func reduceRecipe(g *generator) (string, int) {
 	if !ok {
 		return "", 0
 	}
-	op := g.oneOf("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+	op := g.oneOf("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+		"ReduceProd", "ReduceSum", "ReduceSumSquare")
 	since := 18
 	if op == "ReduceSum" {
 		since = 13
@@ -215,7 +218,8 @@ func normalizationRecipe(g *generator, v genValue) string {
 	} else {
 		dims = v.dims[v.rank()+a:]
 	}
-	return fmt.Sprintf("%s{axis=%d}(%s, %s)", g.oneOf("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization"), a, v.name, weights(dims...))
+	return fmt.Sprintf("%s{axis=%d}(%s, %s)",
+		g.oneOf("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization"), a, v.name, weights(dims...))
 }
 
 func matmulRecipe(g *generator) (string, int) {
@@ -226,10 +230,12 @@ func matmulRecipe(g *generator) (string, int) {
 	w, _ := g.float(1, 4)
 	last := v.dims[v.rank()-1]
 	first := v.dims[max(0, v.rank()-2)]
-	return g.oneOf(fmt.Sprintf("MatMul(%s, %s)", v.name, weights(last, 3)), fmt.Sprintf("MatMul(%s, %s)", v.name, weights(2, last, 3)),
+	return g.oneOf(fmt.Sprintf("MatMul(%s, %s)", v.name, weights(last, 3)),
+		fmt.Sprintf("MatMul(%s, %s)", v.name, weights(2, last, 3)),
 		fmt.Sprintf("MatMul(%s, %s)", weights(3, first), v.name), fmt.Sprintf("MatMul(%s, %s)", v.name, weights(last)),
 		fmt.Sprintf("MatMul(%s, %s)", v.name, w.name), fmt.Sprintf("MatMul(%s, Transpose(%s))", v.name, w.name),
-		fmt.Sprintf("ms.FusedMatMul{transA=%d,transB=%d,alpha=0.5}(%s, %s)", g.rng.IntN(2), g.rng.IntN(2), v.name, w.name),
+		fmt.Sprintf("ms.FusedMatMul{transA=%d,transB=%d,alpha=0.5}(%s, %s)", g.rng.IntN(2), g.rng.IntN(2), v.name,
+			w.name),
 		fmt.Sprintf("ms.FusedMatMul{transB=1}(%s, %s)", v.name, weights(3, last))), 1
 }
 
@@ -241,7 +247,8 @@ func gemmRecipe(g *generator) (string, int) {
 	w, _ := g.float(2, 2)
 	bias := g.oneOf("_", "<3>", "<1,3>", "<1>", w.name)
 	return g.oneOf(fmt.Sprintf("Gemm(%s, %s, %s)", v.name, weights(v.dims[1], 3), bias),
-		fmt.Sprintf("Gemm{transA=1}(%s, %s, %s)", v.name, weights(v.dims[0], 3), bias), fmt.Sprintf("Gemm{transB=1}(%s, %s)", v.name, w.name),
+		fmt.Sprintf("Gemm{transA=1}(%s, %s, %s)", v.name, weights(v.dims[0], 3), bias),
+		fmt.Sprintf("Gemm{transB=1}(%s, %s)", v.name, w.name),
 		fmt.Sprintf("Gemm(%s, %s, %s)", weights(3, v.dims[0]), v.name, g.oneOf("_", "<3,1>", w.name))), 1
 }
 
@@ -265,16 +272,20 @@ func convRecipe(g *generator, v genValue) string {
 	}
 	stride := strings.Repeat(",2", len(kernel))[1:]
 	if g.rng.IntN(2) == 0 {
-		return fmt.Sprintf("Conv{strides=[%s]}(%s, %s, %s)", stride, v.name, weights(append([]int64{3, v.dims[1]}, kernel...)...), g.oneOf("_", "<3>"))
+		return fmt.Sprintf("Conv{strides=[%s]}(%s, %s, %s)", stride, v.name,
+			weights(append([]int64{3, v.dims[1]}, kernel...)...), g.oneOf("_", "<3>"))
 	}
 	return g.oneOf(fmt.Sprintf("Conv(%s, %s)", v.name, weights(append([]int64{3, v.dims[1]}, kernel...)...)),
-		fmt.Sprintf("ConvTranspose{strides=[%s]}(%s, %s)", stride, v.name, weights(append([]int64{v.dims[1], 2}, kernel...)...)))
+		fmt.Sprintf("ConvTranspose{strides=[%s]}(%s, %s)", stride, v.name,
+			weights(append([]int64{v.dims[1], 2}, kernel...)...)))
 }
 
 func poolRecipe(g *generator, v genValue) string {
 	kernel := strings.Repeat(",2", v.rank()-2)[1:]
-	return g.oneOf(fmt.Sprintf("%s{kernel_shape=[%s]}(%s)", g.oneOf("MaxPool", "AveragePool", "LpPool"), kernel, v.name),
-		fmt.Sprintf("%s{kernel_shape=[%s],strides=[%s],ceil_mode=1}(%s)", g.oneOf("MaxPool", "AveragePool"), kernel, kernel, v.name),
+	return g.oneOf(fmt.Sprintf("%s{kernel_shape=[%s]}(%s)", g.oneOf("MaxPool", "AveragePool", "LpPool"), kernel,
+		v.name),
+		fmt.Sprintf("%s{kernel_shape=[%s],strides=[%s],ceil_mode=1}(%s)", g.oneOf("MaxPool", "AveragePool"), kernel,
+			kernel, v.name),
 		fmt.Sprintf("%s(%s)", g.oneOf("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), v.name))
 }
 
@@ -295,12 +306,14 @@ func resizeRecipe(g *generator, v genValue) string {
 	scales[g.rng.IntN(len(scales))] = "2.0"
 	if g.rng.IntN(3) == 0 {
 		n := v.rank() - 1
-		return fmt.Sprintf(`Resize(%s, f[], f[], Concat{axis=0}(Slice(Shape(%s), [0], [%d], [0]), [3]))`, v.name, v.name, n)
+		return fmt.Sprintf(`Resize(%s, f[], f[], Concat{axis=0}(Slice(Shape(%s), [0], [%d], [0]), [3]))`, v.name,
+			v.name, n)
 	}
 	if g.opset < 11 {
 		return fmt.Sprintf("Resize(%s, f[%s])", v.name, strings.Join(scales, ","))
 	}
-	return fmt.Sprintf(`Resize{mode="%s"}(%s, f[], f[%s])`, g.oneOf("nearest", "linear"), v.name, strings.Join(scales, ","))
+	return fmt.Sprintf(`Resize{mode="%s"}(%s, f[], f[%s])`, g.oneOf("nearest", "linear"), v.name,
+		strings.Join(scales, ","))
 }
 
 func gridRecipe(g *generator) (string, int) {
@@ -308,7 +321,8 @@ func gridRecipe(g *generator) (string, int) {
 	if !ok || g.opset < 16 {
 		return "", 0
 	}
-	return fmt.Sprintf("GridSample(%s, Concat{axis=3}(Slice(%s, [0], [1], [3]), Slice(%s, [0], [1], [3])))", v.name, v.name, v.name), 1
+	return fmt.Sprintf("GridSample(%s, Concat{axis=3}(Slice(%s, [0], [1], [3]), Slice(%s, [0], [1], [3])))", v.name,
+		v.name, v.name), 1
 }
 
 func recurrentRecipe(g *generator) (string, int) {
@@ -344,9 +358,12 @@ func (g *generator) inner(name string, rank int) string {
 	if v, ok := g.float(rank, rank); ok {
 		other = v.name
 	}
-	return g.oneOf("Relu("+name+")", "Neg("+name+")", fmt.Sprintf("Softmax{axis=%d}(%s)", axis, name), fmt.Sprintf("Add(%s, %s)", name, other),
-		fmt.Sprintf("Mul(%s, %s)", other, name), fmt.Sprintf("CumSum(%s, %d)", name, axis), fmt.Sprintf("Concat{axis=%d}(%s, %s)", axis, name, other),
-		"Transpose("+name+")", fmt.Sprintf("Add(%s, ReduceMean{axes=[%d]}(%s))", name, axis, name), fmt.Sprintf("Slice(%s, [0], [1], [%d])", name, axis))
+	return g.oneOf("Relu("+name+")", "Neg("+name+")", fmt.Sprintf("Softmax{axis=%d}(%s)", axis, name),
+		fmt.Sprintf("Add(%s, %s)", name, other),
+		fmt.Sprintf("Mul(%s, %s)", other, name), fmt.Sprintf("CumSum(%s, %d)", name, axis),
+		fmt.Sprintf("Concat{axis=%d}(%s, %s)", axis, name, other),
+		"Transpose("+name+")", fmt.Sprintf("Add(%s, ReduceMean{axes=[%d]}(%s))", name, axis, name),
+		fmt.Sprintf("Slice(%s, [0], [1], [%d])", name, axis))
 }
 
 func ifRecipe(g *generator) (string, int) {
@@ -354,11 +371,13 @@ func ifRecipe(g *generator) (string, int) {
 	if !ok {
 		return "", 0
 	}
-	cond := g.oneOf("b(1)", "b(0)", fmt.Sprintf("Squeeze(Equal(Gather(Shape(%s), [%d]), [1]), [0])", v.name, g.rng.IntN(v.rank())))
+	cond := g.oneOf("b(1)", "b(0)",
+		fmt.Sprintf("Squeeze(Equal(Gather(Shape(%s), [%d]), [1]), [0])", v.name, g.rng.IntN(v.rank())))
 	if c, ok := g.pick(0, 1, tensor.Bool); ok && g.rng.IntN(2) == 0 {
 		cond = c.name
 	}
-	return fmt.Sprintf("If{then_branch=()=>(%s),else_branch=()=>(%s)}(%s)", g.inner(v.name, v.rank()), g.inner(v.name, v.rank()), cond), 1
+	return fmt.Sprintf("If{then_branch=()=>(%s),else_branch=()=>(%s)}(%s)", g.inner(v.name, v.rank()),
+		g.inner(v.name, v.rank()), cond), 1
 }
 
 func loopRecipe(g *generator) (string, int) {
@@ -382,7 +401,9 @@ func scanRecipe(g *generator) (string, int) {
 	}
 	in, out := g.axis(v), g.rng.IntN(v.rank())
 	if s, ok := g.float(v.rank()-1, v.rank()-1); ok && g.rng.IntN(2) == 0 {
-		return fmt.Sprintf("Scan{num_scan_inputs=1,scan_input_axes=[%d],body=(s,e)=>(Add(s, e), %s)}(%s, %s)", in, g.inner("e", v.rank()-1), s.name, v.name), 2
+		return fmt.Sprintf("Scan{num_scan_inputs=1,scan_input_axes=[%d],body=(s,e)=>(Add(s, e), %s)}(%s, %s)", in,
+			g.inner("e", v.rank()-1), s.name, v.name), 2
 	}
-	return fmt.Sprintf("Scan{num_scan_inputs=1,scan_input_axes=[%d],scan_output_axes=[%d],body=(e)=>(%s)}(%s)", in, out, g.inner("e", v.rank()-1), v.name), 1
+	return fmt.Sprintf("Scan{num_scan_inputs=1,scan_input_axes=[%d],scan_output_axes=[%d],body=(e)=>(%s)}(%s)", in, out,
+		g.inner("e", v.rank()-1), v.name), 1
 }

@@ -84,23 +84,36 @@ func (g *generator) axes(op string, since int, list []int64, more, v string) str
 }
 
 var recipes = []recipe{
-	simple(0, 6, unaryRecipe), simple(0, 6, unaryRecipe), binaryRecipe, binaryRecipe, binaryRecipe, compareRecipe, intRecipe, logicRecipe, whereRecipe,
+	simple(0, 6, unaryRecipe), simple(0, 6, unaryRecipe), binaryRecipe, binaryRecipe, binaryRecipe, compareRecipe,
+	intRecipe, logicRecipe, whereRecipe,
 	simple(0, 6, func(g *generator, v genValue) string {
-		return g.oneOf("Clip("+v.name+", -1.0, 1.0)", "Dropout("+v.name+")", "CastLike("+v.name+", 1)", "Dropout("+v.name+", 0.5, b(0))",
+		return g.oneOf("Clip("+v.name+", -1.0, 1.0)", "Dropout("+v.name+")", "CastLike("+v.name+", 1)",
+			"Dropout("+v.name+", 0.5, b(0))",
 			"PRelu("+v.name+", <1>)", "Mod{fmod=1}("+v.name+", 2.0)")
 	}),
-	castRecipe, shapeRecipe, shapeRecipe, sizesRecipe, sizesRecipe, constantRecipe, expandRecipe, tileRecipe, rangeRecipe,
+	castRecipe, shapeRecipe, shapeRecipe, sizesRecipe, sizesRecipe, constantRecipe, expandRecipe, tileRecipe,
+	rangeRecipe,
 	reshapeRecipe, reshapeRecipe, reshapeRecipe, computedReshape, computedReshape, computedReshape,
-	simple(1, 6, func(g *generator, v genValue) string { return fmt.Sprintf("Flatten{axis=%d}(%s)", g.axis(v), v.name) }),
-	squeezeRecipe, unsqueezeRecipe, transposeRecipe, transposeRecipe, concatRecipe, concatRecipe, splitRecipe, sliceRecipe, sliceRecipe, padRecipe,
+	simple(1, 6, func(g *generator,
+		v genValue,
+	) string {
+		return fmt.Sprintf("Flatten{axis=%d}(%s)", g.axis(v), v.name)
+	}),
+	squeezeRecipe, unsqueezeRecipe, transposeRecipe, transposeRecipe, concatRecipe, concatRecipe, splitRecipe,
+	sliceRecipe, sliceRecipe, padRecipe,
 	simple(4, 4, func(g *generator, v genValue) string {
 		return fmt.Sprintf("%s{blocksize=%d}(%s)", g.oneOf("DepthToSpace", "SpaceToDepth"), 1+g.rng.IntN(2), v.name)
 	}),
-	simple(2, 6, func(g *generator, v genValue) string { return fmt.Sprintf("Trilu(%s, %d)", v.name, g.rng.IntN(3)-1) }),
+	simple(2, 6, func(g *generator,
+		v genValue,
+	) string {
+		return fmt.Sprintf("Trilu(%s, %d)", v.name, g.rng.IntN(3)-1)
+	}),
 	reverseRecipe, gatherRecipe, gatherRecipe, gatherElementsRecipe, gatherNDRecipe, scatterRecipe, oneHotRecipe,
 	reduceRecipe, reduceRecipe, reduceRecipe, argRecipe, topKRecipe,
 	simple(1, 5, func(g *generator, v genValue) string {
-		return fmt.Sprintf("%s{axis=%d}(%s)", g.oneOf("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), g.axis(v), v.name)
+		return fmt.Sprintf("%s{axis=%d}(%s)", g.oneOf("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), g.axis(v),
+			v.name)
 	}),
 	simple(1, 5, func(g *generator, v genValue) string {
 		return g.oneOf("Softmax", "LogSoftmax", "Hardmax") + "(" + v.name + ")"
@@ -110,16 +123,21 @@ var recipes = []recipe{
 		return fmt.Sprintf("MeanVarianceNormalization{axes=[%d]}(%s)", g.rng.IntN(v.rank()), v.name)
 	}),
 	simple(1, 4, normalizationRecipe), matmulRecipe, matmulRecipe, matmulRecipe, gemmRecipe, einsumRecipe,
-	simple(3, 4, convRecipe), simple(3, 4, poolRecipe), simple(2, 4, imageRecipe), simple(3, 4, resizeRecipe), gridRecipe,
-	recurrentRecipe, ifRecipe, ifRecipe, loopRecipe, loopRecipe, scanRecipe, quantizeRecipe, dequantizeRecipe, quantizedRecipe, contribRecipe,
+	simple(3, 4, convRecipe), simple(3, 4, poolRecipe), simple(2, 4, imageRecipe), simple(3, 4, resizeRecipe),
+	gridRecipe,
+	recurrentRecipe, ifRecipe, ifRecipe, loopRecipe, loopRecipe, scanRecipe, quantizeRecipe, dequantizeRecipe,
+	quantizedRecipe, contribRecipe,
 	attentionRecipe, classicRecipe, classicRecipe, compressRecipe, bitRecipe, stringRecipe, quantizedRecipe,
 }
 
 func unaryRecipe(g *generator, v genValue) string {
 	ops := []string{
-		"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor", "HardSigmoid",
-		"Identity", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
-		"Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Celu", "HardSwish", "Mish", "Gelu", "Shrink", "ms.Gelu", "ms.QuickGelu", "ms.FastGelu",
+		"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor",
+		"HardSigmoid",
+		"Identity", "LeakyRelu", "Log", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh",
+		"Softplus", "Softsign",
+		"Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Celu", "HardSwish", "Mish", "Gelu", "Shrink", "ms.Gelu",
+		"ms.QuickGelu", "ms.FastGelu",
 	}
 	return g.oneOf(ops...) + "(" + v.name + ")"
 }
@@ -152,7 +170,8 @@ func binaryRecipe(g *generator) (string, int) {
 	if g.rng.IntN(2) == 0 {
 		a, b = b, a
 	}
-	return fmt.Sprintf("%s(%s, %s)", g.oneOf("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "PRelu", "Add", "Mul"), a, b), 1
+	return fmt.Sprintf("%s(%s, %s)",
+		g.oneOf("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mean", "Sum", "PRelu", "Add", "Mul"), a, b), 1
 }
 
 func compareRecipe(g *generator) (string, int) {
@@ -163,7 +182,8 @@ func compareRecipe(g *generator) (string, int) {
 	if g.rng.IntN(4) == 0 {
 		return g.oneOf("IsNaN", "IsInf") + "(" + v.name + ")", 1
 	}
-	return fmt.Sprintf("%s(%s, %s)", g.oneOf("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), v.name, g.partner(v)), 1
+	return fmt.Sprintf("%s(%s, %s)", g.oneOf("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), v.name,
+		g.partner(v)), 1
 }
 
 func intRecipe(g *generator) (string, int) {
@@ -175,7 +195,8 @@ func intRecipe(g *generator) (string, int) {
 	if w, ok := g.pick(0, 4, tensor.Int64); ok && g.rng.IntN(2) == 0 {
 		other = w.name
 	}
-	return fmt.Sprintf("%s(%s, %s)", g.oneOf("Add", "Sub", "Mul", "Max", "Min", "Equal", "Less", "Greater"), v.name, other), 1
+	return fmt.Sprintf("%s(%s, %s)", g.oneOf("Add", "Sub", "Mul", "Max", "Min", "Equal", "Less", "Greater"), v.name,
+		other), 1
 }
 
 func logicRecipe(g *generator) (string, int) {
@@ -249,10 +270,13 @@ func sizesRecipe(g *generator) (string, int) {
 	}
 	w, _ := g.pick(1, 1, tensor.Int64)
 	i := g.rng.IntN(3)
-	return g.oneOf(fmt.Sprintf("Gather(%s, [%d])", v.name, i), fmt.Sprintf("Gather(%s, %d)", v.name, i), fmt.Sprintf("Concat{axis=0}(%s, %s)", v.name, w.name),
-		fmt.Sprintf("Concat{axis=0}(%s, [%d])", v.name, g.rng.IntN(4)-1), fmt.Sprintf("Concat{axis=0}([%d], %s)", g.rng.IntN(4)-1, v.name),
+	return g.oneOf(fmt.Sprintf("Gather(%s, [%d])", v.name, i), fmt.Sprintf("Gather(%s, %d)", v.name, i),
+		fmt.Sprintf("Concat{axis=0}(%s, %s)", v.name, w.name),
+		fmt.Sprintf("Concat{axis=0}(%s, [%d])", v.name, g.rng.IntN(4)-1),
+		fmt.Sprintf("Concat{axis=0}([%d], %s)", g.rng.IntN(4)-1, v.name),
 		fmt.Sprintf("Slice(%s, [%d], [%d], [0])", v.name, g.rng.IntN(2), 1+g.rng.IntN(3)), "Squeeze("+v.name+", [0])",
-		g.oneOf("ReduceProd", "ReduceSum", "ReduceMax")+"("+v.name+")", fmt.Sprintf("Where(Equal(%s, -1), 1, %s)", v.name, v.name)), 1
+		g.oneOf("ReduceProd", "ReduceSum", "ReduceMax")+"("+v.name+")",
+		fmt.Sprintf("Where(Equal(%s, -1), 1, %s)", v.name, v.name)), 1
 }
 
 func constantRecipe(g *generator) (string, int) {

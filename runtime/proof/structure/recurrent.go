@@ -22,7 +22,8 @@ func recurrent(c *call) []*value {
 	case x.holds(2):
 		return c.meets(0, "takes for features")
 	}
-	// Sequence lengths are in input 4, states in 5 and 6. Without them there are no rows of their own: lengths are equal, states zero.
+	// Sequence lengths are in input 4, states in 5 and 6. Without them there are no rows of their own: lengths are
+	// equal, states zero.
 	for i := 1; i < len(c.in); i++ {
 		v := c.in[i]
 		switch {

@@ -4,7 +4,8 @@ import "slices"
 
 // Operators that let entries along some dimensions meet.
 var reduceOperators = tableOf(
-	each("", operator{apply: reduceSince(18), counts: true}, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+	each("", operator{apply: reduceSince(18), counts: true}, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+		"ReduceMax", "ReduceMean",
 		"ReduceMin", "ReduceProd", "ReduceSumSquare"),
 	each("", operator{apply: reduceSince(13), counts: true}, "ReduceSum"),
 	each("", operator{apply: argMax}, "ArgMax", "ArgMin"),
@@ -13,11 +14,13 @@ var reduceOperators = tableOf(
 	each("", operator{apply: cumSum}, "CumSum"),
 	each("", operator{apply: topK}, "TopK"),
 	each("", operator{apply: meanVariance}, "MeanVarianceNormalization"),
-	each("", operator{apply: layerNormalization}, "LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization"),
+	each("", operator{apply: layerNormalization}, "LayerNormalization", "SimplifiedLayerNormalization",
+		"RMSNormalization"),
 )
 
-// ofNaN is why the largest of numbers is not proven to be the same in every batch. ONNX Runtime takes it in packets that begin where memory is
-// aligned, and what a packet makes of NaN depends on where in it that stands: a row with NaN in it answers otherwise in another place of a batch.
+// ofNaN is why the largest of numbers is not proven to be the same in every batch. ONNX Runtime takes it in packets
+// that begin where memory is aligned, and what a packet makes of NaN depends on where in it that stands: a row with NaN
+// in it answers otherwise in another place of a batch.
 const ofNaN = "what it makes of NaN depends on where a row lies in memory"
 
 // reduceSince is the rule of a reduction whose axes became an input with the operator set since.
@@ -73,7 +76,10 @@ func (c *call) reduceElems(v, out *value, drop []bool) {
 	if v.kind == rows || v.rank() != 1 || !drop[0] || len(v.elems) == 0 {
 		return
 	}
-	op, ok := map[string]string{"ReduceProd": "Mul", "ReduceSum": "Add", "ReduceMax": "Max", "ReduceMin": "Min"}[c.node.GetOpType()]
+	op, ok := map[string]string{
+		"ReduceProd": "Mul", "ReduceSum": "Add", "ReduceMax": "Max",
+		"ReduceMin": "Min",
+	}[c.node.GetOpType()]
 	if !ok {
 		return
 	}

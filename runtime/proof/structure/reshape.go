@@ -40,7 +40,8 @@ func reshape(c *call) []*value {
 	return c.reshaped(v, s.elems, allowZero)
 }
 
-// reshaped gives v the wanted dimensions: 0 is the one that v has there (unless zero is allowed), and -1 whatever is left.
+// reshaped gives v the wanted dimensions: 0 is the one that v has there (unless zero is allowed), and -1 whatever is
+// left.
 func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 	dims := make([]*dim, len(want)) // nil: not known
 	rest := -1
@@ -73,7 +74,8 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 		if left, ok := c.left(total, dims, rest); ok {
 			dims[rest] = &left
 		} else if v.kind == rows && !slices.ContainsFunc(dims, func(d *dim) bool { return d != nil && d.n }) {
-			return c.no("whether the rows of %s stay whole is not known: what its shape leaves for -1 is not", c.name(0))
+			return c.no("whether the rows of %s stay whole is not known: what its shape leaves for -1 is not",
+				c.name(0))
 		}
 	}
 	out := &value{kind: v.kind, ranked: true}
@@ -135,10 +137,11 @@ func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
 	return total, true
 }
 
-// regroup finds how the rows lie in a reshaped tensor. In memory the element (l, n, r) of v is at (l·N + n)·R + r, where l < L counts what is
-// left of the rows and r < R what is right of them. A dimension A·N·B with P entries to its left and S to its right has its rows in the same
-// elements if and only if P·A = L and B·S = R. Either follows from the other where the engine refuses a shape that does not have as many elements.
-// ONNX Runtime does not always: it may put -1 for one computed dimension. So both are demanded where both can be said.
+// regroup finds how the rows lie in a reshaped tensor. In memory the element (l, n, r) of v is at (l·N + n)·R + r,
+// where l < L counts what is left of the rows and r < R what is right of them. A dimension A·N·B with P entries to its
+// left and S to its right has its rows in the same elements if and only if P·A = L and B·S = R. Either follows from the
+// other where the engine refuses a shape that does not have as many elements. ONNX Runtime does not always: it may put
+// -1 for one computed dimension. So both are demanded where both can be said.
 func (c *call) regroup(v *value, dims []*dim, out *value) bool {
 	multiple := out.dims[out.axis].without()
 	left, okLeft := outside(v.dims[:v.axis], v.outer)

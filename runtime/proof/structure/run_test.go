@@ -58,8 +58,10 @@ func encoded(dtype onnxgraph.DType, number string) []byte {
 }
 
 var runTypes = map[onnxgraph.DType]tensor.DType{
-	onnxgraph.Float: tensor.Float32, onnxgraph.Double: tensor.Float64, onnxgraph.Float16: tensor.Float16, onnxgraph.Int64: tensor.Int64,
-	onnxgraph.Int32: tensor.Int32, onnxgraph.Uint8: tensor.Uint8, onnxgraph.Int8: tensor.Int8, onnxgraph.Bool: tensor.Bool,
+	onnxgraph.Float: tensor.Float32, onnxgraph.Double: tensor.Float64, onnxgraph.Float16: tensor.Float16,
+	onnxgraph.Int64: tensor.Int64,
+	onnxgraph.Int32: tensor.Int32, onnxgraph.Uint8: tensor.Uint8, onnxgraph.Int8: tensor.Int8,
+	onnxgraph.Bool:   tensor.Bool,
 	onnxgraph.String: tensor.String,
 }
 
@@ -76,7 +78,8 @@ const (
 	palettes
 )
 
-// element draws one element. Integers stay small, because they choose: what is out of bounds fails a run, which is no wrong answer.
+// element draws one element. Integers stay small, because they choose: what is out of bounds fails a run, which is no
+// wrong answer.
 func element(rng *rand.Rand, dtype onnxgraph.DType, p palette) []byte {
 	switch dtype {
 	case onnxgraph.Float, onnxgraph.Double, onnxgraph.Float16:
@@ -199,7 +202,10 @@ func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
 	}
 	out := make([]tensor.Tensor, 0, len(b.Outputs))
 	for _, o := range b.Outputs {
-		out = append(out, tensor.Tensor{DType: o.DType, Shape: append(tensor.Shape{}, o.Shape...), Data: bytes.Clone(o.Data)})
+		out = append(out, tensor.Tensor{
+			DType: o.DType, Shape: append(tensor.Shape{}, o.Shape...),
+			Data: bytes.Clone(o.Data),
+		})
 	}
 	return out, nil
 }
@@ -308,8 +314,8 @@ func numbers(t tensor.Tensor) []float64 {
 	return list
 }
 
-// mates says whether rows answer otherwise in batches than alone. Outputs have their rows along the axes given; where axes is nil, along the
-// first dimension that has so many entries as there are rows, or they are the same for all.
+// mates says whether rows answer otherwise in batches than alone. Outputs have their rows along the axes given; where
+// axes is nil, along the first dimension that has so many entries as there are rows, or they are the same for all.
 func (r *trial) mates(axes map[string]int) (found string, ran bool) {
 	share := r.draw(ordinary, nil)
 	own := r.draw(palette(r.rng.IntN(2)*r.rng.IntN(int(palettes))), share)

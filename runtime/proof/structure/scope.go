@@ -16,7 +16,8 @@ type scope struct {
 	attrs  map[string]*onnx.AttributeProto // of the call of a function; nil: no function
 }
 
-// The operator sets that the rules were written for. Older ones broadcast by other rules, newer ones may change what an operator does.
+// The operator sets that the rules were written for. Older ones broadcast by other rules, newer ones may change what an
+// operator does.
 const (
 	oldestOpset = 7
 	newestOpset = 26
@@ -45,7 +46,8 @@ func newScope(outer *scope, opsets []*onnx.OperatorSetIdProto) (*scope, *cause) 
 		s.opsets[domain] = set.GetVersion()
 	}
 	if v, ok := s.opsets[""]; ok && (v < oldestOpset || v > newestOpset) {
-		return nil, &cause{reason: fmt.Sprintf("there are rules for operator sets %d to %d, and this is %d", oldestOpset, newestOpset, v)}
+		return nil, &cause{reason: fmt.Sprintf("there are rules for operator sets %d to %d, and this is %d",
+			oldestOpset, newestOpset, v)}
 	}
 	return s, nil
 }
@@ -84,7 +86,8 @@ func (p *prover) constants(g *onnx.GraphProto, s *scope) *cause {
 	return nil
 }
 
-// nodes computes what is known of the values that the nodes make, in the order of the file, which ONNX demands to be one of computation.
+// nodes computes what is known of the values that the nodes make, in the order of the file, which ONNX demands to be
+// one of computation.
 func (p *prover) nodes(nodes []*onnx.NodeProto, s *scope) {
 	for _, n := range nodes {
 		maker := operatorName(n)
@@ -97,10 +100,16 @@ func (p *prover) nodes(nodes []*onnx.NodeProto, s *scope) {
 			case i < len(made) && made[i] != nil:
 				v = made[i]
 			default:
-				v = &value{kind: mixed, why: &cause{operator: maker, reason: fmt.Sprintf("there is no rule for its output %d", i)}}
+				v = &value{kind: mixed, why: &cause{
+					operator: maker,
+					reason:   fmt.Sprintf("there is no rule for its output %d", i),
+				}}
 			}
 			if s.values[name] != nil {
-				v = &value{kind: mixed, why: &cause{operator: maker, reason: fmt.Sprintf("there are two tensors %q", name)}}
+				v = &value{kind: mixed, why: &cause{
+					operator: maker,
+					reason:   fmt.Sprintf("there are two tensors %q", name),
+				}}
 			}
 			s.set(name, v, maker)
 		}
@@ -121,7 +130,10 @@ func (p *prover) node(n *onnx.NodeProto, s *scope) ([]*value, *cause) {
 	if p.steps++; p.steps > maxSteps {
 		return nil, &cause{operator: maker, reason: fmt.Sprintf("the proof was given up after %d steps", maxSteps)}
 	}
-	c := &call{p: p, scope: s, node: n, version: s.opsets[standard(n.GetDomain())], attrs: map[string]*onnx.AttributeProto{}}
+	c := &call{
+		p: p, scope: s, node: n, version: s.opsets[standard(n.GetDomain())],
+		attrs: map[string]*onnx.AttributeProto{},
+	}
 	var why *cause // of inputs of which nothing is known
 	for _, name := range n.GetInput() {
 		var v *value
@@ -171,7 +183,10 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 	case !known:
 		return nil, &cause{operator: maker, reason: "there is no rule for this operator"}
 	case c.version == 0:
-		return nil, &cause{operator: maker, reason: fmt.Sprintf("the model does not import the operator set %q", key.domain)}
+		return nil, &cause{
+			operator: maker,
+			reason:   fmt.Sprintf("the model does not import the operator set %q", key.domain),
+		}
 	}
 	independent := true
 	for i, v := range c.in {

@@ -16,7 +16,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// generator makes random sketches out of all operators that have rules, statement by statement: each is kept if ONNX Runtime takes it.
+// generator makes random sketches out of all operators that have rules, statement by statement: each is kept if ONNX
+// Runtime takes it.
 type generator struct {
 	rng   *rand.Rand
 	dir   string
@@ -88,7 +89,8 @@ func (g *generator) declare(name, dtype string, dims []string) {
 }
 
 func (g *generator) text(outs []string) string {
-	return fmt.Sprintf("opset %d; %s; %s%s", g.opset, strings.Join(g.decls, " "), strings.Join(g.lines, ""), strings.Join(outs, ", "))
+	return fmt.Sprintf("opset %d; %s; %s%s", g.opset, strings.Join(g.decls, " "), strings.Join(g.lines, ""),
+		strings.Join(outs, ", "))
 }
 
 // open reads a sketch into ONNX Runtime.
@@ -162,7 +164,10 @@ func (g *generator) probe(s *sketch, session *ort.Session, names []string) error
 		}
 	}
 	for i, name := range names {
-		g.pool = append(g.pool, genValue{name: name, dtype: shapes[0][i].DType, dims: shapes[0][i].Shape, dims3: shapes[1][i].Shape})
+		g.pool = append(g.pool, genValue{
+			name: name, dtype: shapes[0][i].DType, dims: shapes[0][i].Shape,
+			dims3: shapes[1][i].Shape,
+		})
 	}
 	return nil
 }
@@ -214,7 +219,8 @@ func (g *generator) prune(outs []string) {
 		if !slices.ContainsFunc(strings.Split(names, ", "), func(name string) bool { return needed[name] }) {
 			continue
 		}
-		for _, name := range strings.FieldsFunc(expression, func(r rune) bool { return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') }) {
+		for _, name := range strings.FieldsFunc(expression,
+			func(r rune) bool { return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z') }) {
 			needed[name] = true
 		}
 		lines = append(lines, line)
@@ -266,7 +272,8 @@ func (g *generator) judge(t *testing.T, c *tally) {
 
 func (c *tally) report(t *testing.T) {
 	t.Helper()
-	t.Logf("%d graphs: %d proven (%d wrong), %d not proven although no difference was found: %.1f %% of those without one are proven",
+	t.Logf("%d graphs: %d proven (%d wrong), %d not proven although no difference was found: %.1f %% of those without "+
+		"one are proven",
 		c.graphs, c.proven, len(c.wrong), c.independent, 100*float64(c.proven)/float64(max(1, c.proven+c.independent)))
 	for _, w := range c.wrong {
 		t.Errorf("proven, and yet: %s", w)
@@ -275,8 +282,8 @@ func (c *tally) report(t *testing.T) {
 
 const searchVariable = "WEFT_STRUCTURE_SEARCH"
 
-// The proof is compared with ONNX Runtime on graphs that nobody thought of. WEFT_STRUCTURE_SEARCH=seed,graphs makes the search long and tells
-// more of it.
+// The proof is compared with ONNX Runtime on graphs that nobody thought of. WEFT_STRUCTURE_SEARCH=seed,graphs makes the
+// search long and tells more of it.
 func TestSearch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")

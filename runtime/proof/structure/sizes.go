@@ -102,7 +102,8 @@ func sizeOf(c *call) []*value {
 	return []*value{sharedOf(nil).withElems([]elem{e})}
 }
 
-// wanted returns the elements of an input that is a shape: each is a dimension, or not known but the same for all rows (nil).
+// wanted returns the elements of an input that is a shape: each is a dimension, or not known but the same for all rows
+// (nil).
 func (c *call) wanted(i int) ([]*dim, bool) {
 	v := c.input(i)
 	switch {
@@ -288,7 +289,8 @@ func rangeOf(c *call) []*value {
 	}
 	n := c.fresh()
 	start, delta, limit := c.in[0].elems, c.in[2].elems, c.in[1].elems
-	if len(start) == 1 && len(delta) == 1 && len(limit) == 1 && start[0].known && start[0].is(0) && delta[0].known && delta[0].is(1) {
+	if len(start) == 1 && len(delta) == 1 && len(limit) == 1 && start[0].known && start[0].is(0) && delta[0].known &&
+		delta[0].is(1) {
 		if d, ok := limit[0].size(); ok {
 			n = d
 		}

@@ -13,9 +13,10 @@ import (
 //
 //	opset 11; x[N,4] s:int64[]; y = MatMul(x, <4,3>); a, _ = TopK{axis=1}(y, [2]); Relu(a), s
 //
-// Statements end with a semicolon: an operator set, the inputs (float where no type is given; N is the dimension of rows, another letter an open
-// dimension), assignments, and at the end the outputs. Values are 7 (int64), 1.5 (float), [1,2] (int64), f[1,2], <4,3> (random floats of that
-// shape), and of other types u8<4,3>, u8[1,2], u8(3); _ leaves an input out. Attributes stand in braces; body=(a,b:i64[])=>(e, f) is a graph.
+// Statements end with a semicolon: an operator set, the inputs (float where no type is given; N is the dimension of
+// rows, another letter an open dimension), assignments, and at the end the outputs. Values are 7 (int64), 1.5 (float),
+// [1,2] (int64), f[1,2], <4,3> (random floats of that shape), and of other types u8<4,3>, u8[1,2], u8(3); _ leaves an
+// input out. Attributes stand in braces; body=(a,b:i64[])=>(e, f) is a graph.
 type sketch struct {
 	text   string
 	opset  int64
@@ -35,8 +36,10 @@ type sketchInput struct {
 }
 
 var sketchTypes = map[string]onnxgraph.DType{
-	"float": onnxgraph.Float, "f": onnxgraph.Float, "double": onnxgraph.Double, "half": onnxgraph.Float16, "int64": onnxgraph.Int64,
-	"i64": onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u32": onnxgraph.Uint32, "u16": onnxgraph.Uint16,
+	"float": onnxgraph.Float, "f": onnxgraph.Float, "double": onnxgraph.Double, "half": onnxgraph.Float16,
+	"int64": onnxgraph.Int64,
+	"i64":   onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u32": onnxgraph.Uint32,
+	"u16": onnxgraph.Uint16,
 	"i16": onnxgraph.Int16, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
 	"bool": onnxgraph.Bool, "b": onnxgraph.Bool, "string": onnxgraph.String,
 }
@@ -117,7 +120,8 @@ func (p *parser) word(s string) bool {
 func (p *parser) token() string {
 	p.space()
 	n := strings.IndexFunc(p.rest, func(r rune) bool {
-		return !(r == '_' || r == '.' || r == '-' || r == '+' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+		return !(r == '_' || r == '.' || r == '-' || r == '+' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' ||
+			r >= 'A' && r <= 'Z')
 	})
 	if n < 0 {
 		n = len(p.rest)

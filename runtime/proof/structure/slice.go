@@ -21,7 +21,8 @@ func slice(c *call) []*value {
 		start, end, step := b.starts[i], b.ends[i], b.steps[i]
 		first, fixedFirst := start.fixed()
 		stride, fixedStep := step.fixed()
-		whole := fixedFirst && first == 0 && fixedStep && stride == 1 && (end.far > 0 || end.known && end.equal(v.dims[at]))
+		whole := fixedFirst && first == 0 && fixedStep && stride == 1 &&
+			(end.far > 0 || end.known && end.equal(v.dims[at]))
 		switch {
 		case whole:
 		case v.holds(at):
@@ -104,8 +105,8 @@ func (c *call) bounds(v *value) (b bounds, ok bool) {
 	return b, true
 }
 
-// elements returns what is known of a list that is an input. Where nothing is, it is as long as expected (where that is not 0), or as the
-// input's shape says.
+// elements returns what is known of a list that is an input. Where nothing is, it is as long as expected (where that is
+// not 0), or as the input's shape says.
 func (c *call) elements(i, expected int) ([]elem, bool) {
 	v := c.input(i)
 	switch {

@@ -91,8 +91,10 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	for name, model := range map[string][]byte{
 		"empty": {}, "text": []byte("hello, world"), "cut": good[:len(good)-3], "no graph": {8, 8},
-		"huge length": {0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "long number": bytes.Repeat([]byte{0xff}, 40),
-		"groups": {0x3b, 0x3c}, "deep": protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), deep),
+		"huge length": {0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f},
+		"long number": bytes.Repeat([]byte{0xff}, 40),
+		"groups":      {0x3b, 0x3c},
+		"deep":        protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), deep),
 	} {
 		if m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model))); err == nil {
 			t.Errorf("%s: read as a model of %d nodes", name, m.Prove(nil).Nodes)
@@ -115,17 +117,28 @@ func FuzzProve(f *testing.F) {
 	}
 	f.Add(endless())
 	// Each operator with inputs, outputs and attributes that it cannot have.
-	body := onnxgraph.New("").UnshapedInput("a", onnxgraph.Int64).UnshapedInput("b", onnxgraph.Bool).UnshapedInput("c", onnxgraph.Float)
+	body := onnxgraph.New("").UnshapedInput("a", onnxgraph.Int64).UnshapedInput("b", onnxgraph.Bool).UnshapedInput("c",
+		onnxgraph.Float)
 	body.AnyOutput("d").Node("Identity", []string{"b"}, []string{"d"})
 	for _, name := range structure.Operators() {
 		dot := strings.LastIndex(name, ".")
-		for _, inputs := range [][]string{{}, {""}, {"x"}, {"", "", "x"}, {"i", "", "x"}, {"x", "x", "i", "i", "i", "i", "x"}} {
+		for _, inputs := range [][]string{
+			{},
+			{""},
+			{"x"},
+			{"", "", "x"},
+			{"i", "", "x"},
+			{"x", "x", "i", "i", "i", "i", "x"},
+		} {
 			for _, n := range []int64{-9, 1, 9} {
 				g := onnxgraph.New("g").Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
 				g.Input("x", onnxgraph.Float, "N", 4).Input("i", onnxgraph.Int64, "N").AnyOutput("y").AnyOutput("z")
-				g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"}, onnxgraph.GraphAttr("body", body),
-					onnxgraph.GraphAttr("then_branch", body), onnxgraph.GraphAttr("else_branch", body), onnxgraph.IntAttr("num_scan_inputs", n),
-					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n), onnxgraph.IntsAttr("perm", 0, n),
+				g.DomainNode(name[:max(dot, 0)], name[dot+1:], inputs, []string{"y", "z"},
+					onnxgraph.GraphAttr("body", body),
+					onnxgraph.GraphAttr("then_branch", body), onnxgraph.GraphAttr("else_branch", body),
+					onnxgraph.IntAttr("num_scan_inputs", n),
+					onnxgraph.IntAttr("axis", n), onnxgraph.IntAttr("batch_dims", n), onnxgraph.IntsAttr("axes", n),
+					onnxgraph.IntsAttr("perm", 0, n),
 					onnxgraph.IntAttr("to", 12))
 				f.Add(g.Marshal())
 			}

@@ -44,10 +44,12 @@ type elem struct {
 type cause struct {
 	operator, reason string
 	mixes            bool // what a row holds is sure to reach another there, whatever follows
-	refused          bool // the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
+	// the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
+	refused bool
 }
 
-// or prefers the cause that ends in no answer, then the one by which rows are sure to meet, then the other one. c is not nil.
+// or prefers the cause that ends in no answer, then the one by which rows are sure to meet, then the other one. c is
+// not nil.
 func (c *cause) or(other *cause) *cause {
 	switch {
 	case other == nil || c.refused:
@@ -61,7 +63,8 @@ func (c *cause) or(other *cause) *cause {
 // The most elements that are followed one by one.
 const maxElems = 1024
 
-// number is a constant. One that is too large to compute with is only known to lie far out, as the end of "all to the end" does.
+// number is a constant. One that is too large to compute with is only known to lie far out, as the end of "all to the
+// end" does.
 func number(n int64) elem {
 	if !small(n) {
 		return elem{far: int(sign(n))}

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Sizes in bytes: of the elements of one tensor or attribute that are kept, of any other single field, and of all that is kept of a file.
+// Sizes in bytes: of the elements of one tensor or attribute that are kept, of any other single field, and of all that
+// is kept of a file.
 const (
 	maxPayload = 64 << 10
 	maxField   = 1 << 20
@@ -50,35 +51,41 @@ type field struct {
 	of   message // where it is nested
 }
 
-// layouts says by field number what is not simply kept of a message. Documentation, metadata, the declared shapes of intermediate values,
-// training and sharding are dropped: no rule looks at them.
+// layouts says by field number what is not simply kept of a message. Documentation, metadata, the declared shapes of
+// intermediate values, training and sharding are dropped: no rule looks at them.
 var layouts = map[message]map[protowire.Number]field{
 	modelMessage: {
-		6: {part: dropped}, 7: {nested, graphMessage}, 14: {part: dropped}, 20: {part: dropped}, 25: {nested, functionMessage},
+		6: {part: dropped}, 7: {nested, graphMessage}, 14: {part: dropped}, 20: {part: dropped},
+		25: {nested, functionMessage},
 		26: {part: dropped},
 	},
 	graphMessage: {
-		1: {nested, nodeMessage}, 5: {nested, tensorMessage}, 10: {part: dropped}, 13: {part: dropped}, 14: {part: dropped},
+		1: {nested, nodeMessage}, 5: {nested, tensorMessage}, 10: {part: dropped}, 13: {part: dropped},
+		14: {part: dropped},
 		15: {nested, sparseMessage}, 16: {part: dropped},
 	},
 	nodeMessage: {5: {nested, attributeMessage}, 6: {part: dropped}, 9: {part: dropped}, 10: {part: dropped}},
 	attributeMessage: {
-		4: {part: payload}, 5: {nested, tensorMessage}, 6: {nested, graphMessage}, 7: {part: payload}, 8: {part: payload}, 9: {part: payload},
-		10: {nested, tensorMessage}, 11: {nested, graphMessage}, 13: {part: dropped}, 14: {part: dropped}, 15: {part: dropped},
+		4: {part: payload}, 5: {nested, tensorMessage}, 6: {nested, graphMessage}, 7: {part: payload},
+		8: {part: payload}, 9: {part: payload},
+		10: {nested, tensorMessage}, 11: {nested, graphMessage}, 13: {part: dropped}, 14: {part: dropped},
+		15: {part: dropped},
 		22: {nested, sparseMessage}, 23: {nested, sparseMessage},
 	},
 	tensorMessage: {
-		4: {part: payload}, 5: {part: payload}, 6: {part: payload}, 7: {part: payload}, 9: {part: payload}, 10: {part: payload},
+		4: {part: payload}, 5: {part: payload}, 6: {part: payload}, 7: {part: payload}, 9: {part: payload},
+		10: {part: payload},
 		11: {part: payload}, 12: {part: dropped}, 16: {part: dropped},
 	},
 	sparseMessage: {1: {nested, tensorMessage}, 2: {nested, tensorMessage}},
 	functionMessage: {
-		7: {nested, nodeMessage}, 8: {part: dropped}, 11: {nested, attributeMessage}, 12: {part: dropped}, 14: {part: dropped},
+		7: {nested, nodeMessage}, 8: {part: dropped}, 11: {nested, attributeMessage}, 12: {part: dropped},
+		14: {part: dropped},
 	},
 }
 
-// attributeType is AttributeProto.type. An attribute that lost its elements says that it has none of the types, so that no rule takes it for
-// an empty one.
+// attributeType is AttributeProto.type. An attribute that lost its elements says that it has none of the types, so that
+// no rule takes it for an empty one.
 const attributeType protowire.Number = 20
 
 // Copy copies a model file of so many bytes without what a proof of its structure does not need, above all without
