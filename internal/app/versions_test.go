@@ -30,20 +30,11 @@ func watched(c *App) { c.WatchInterval = config.Duration(100 * time.Millisecond)
 // until asks for the model walker until want is true of it.
 func (r *running) until(t *testing.T, what string, want func(*weftv1.Model) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
-	defer cancel()
 	client := weftv1.NewModelServiceClient(r.conn)
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		answer, err := client.GetModel(ctx, &weftv1.GetModelRequest{Name: "walker"})
-		if err == nil && want(answer.GetModel()) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %v; the model is %v, %v", what, weftest.Patience, answer.GetModel(), err)
-		case <-tick.C:
-		}
-	}
+	weftest.Until(t, what, func() bool {
+		answer, err := client.GetModel(t.Context(), &weftv1.GetModelRequest{Name: "walker"})
+		return err == nil && want(answer.GetModel())
+	})
 }
 
 // ready returns the versions of a model that are ready.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -347,9 +346,7 @@ func recordAll(t *testing.T, c record.Config, all ...record.Entry) (dir string, 
 	for _, e := range all {
 		e.Response = doubled(e.Request, 0, asRecorded)
 		w.Record(e)
-		for w.Stats().Pending > 0 {
-			runtime.Gosched()
-		}
+		weftest.Until(t, "nothing pending", func() bool { return w.Stats().Pending == 0 })
 	}
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -34,9 +34,7 @@ func TestCloseStopsRun(t *testing.T) {
 	b := batchOf(t, s, tensor.Tensor{DType: tensor.Float32, Shape: tensor.Shape{1024, 1024}, Data: make([]byte, 4<<20)})
 	done := make(chan error, 1)
 	go func() { done <- s.Run(t.Context(), b) }()
-	for !s.Running() {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "a run", s.Running)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +92,7 @@ func TestContextStopsRun(t *testing.T) {
 	stopped, other := make(chan error, 1), make(chan error, 1)
 	b := batchOf(t, s, slow)
 	go func() { stopped <- s.Run(ctx, b) }()
-	for s.Stoppable() == 0 {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "a run that can be stopped", func() bool { return s.Stoppable() > 0 })
 	cancel()
 	if err := <-stopped; engine.KindOf(err) != engine.Terminated {
 		t.Errorf("a run whose context ended: %v, want a terminated run", err)
@@ -106,9 +102,7 @@ func TestContextStopsRun(t *testing.T) {
 		t.Errorf("a run after its context ended: %v", err)
 	}
 	go func() { other <- s.Run(t.Context(), b) }()
-	for s.Stoppable() == 0 {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "a run that can be stopped", func() bool { return s.Stoppable() > 0 })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
