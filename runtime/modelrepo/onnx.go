@@ -21,8 +21,8 @@ type ONNX struct {
 	// the server chooses.
 	Device string `yaml:"device,omitempty"`
 	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work
-	// space; 0, the default, disables the limit; at least 1MiB. Too low fails batches that would have fitted; too high lets
-	// the model take memory that others need. The memory of CUDA and its libraries comes on top.
+	// space; 0, the default, disables the limit; at least 1MiB. Too low fails batches that would have fitted; too high
+	// lets the model take memory that others need. The memory of CUDA and its libraries comes on top.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
 	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps
 	// each twice the last, or same_as_requested, by the needed amount, which wastes less and calls the driver more often.
