@@ -5,7 +5,7 @@ import "github.com/weftserve/weft/internal/app"
 // checkCommand is `weft check`.
 type checkCommand struct {
 	app.Settings
-	NoLoad bool `name:"no-load" help:"Read only; do not load the models and prove whether they can be batched."`
+	NoLoad bool `name:"no-load" help:"Only read the repositories; do not load models, nor prove whether they can be batched."`
 }
 
 // Run checks.

@@ -16,20 +16,20 @@ import (
 // commandLine is the commands and their flags.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
-	Check   checkCommand   `cmd:"" help:"Print what is configured, how each version is served, and everything that is wrong."`
-	Sim     simCommand     `cmd:"" help:"Have the scheduler decide once more what a trace of it holds, and tell the first difference."`
-	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare."`
+	Check   checkCommand   `cmd:"" help:"Print the settings, how each version is served, and every fault."`
+	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
+	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 
-const description = `A gRPC model server that shares a device fairly among many models and versions.
+const description = `A gRPC model server that shares each device fairly among many models and versions.
 
-A repository is a directory of <model>/<version>/model.onnx and, if wanted, <model>/model.yaml.`
+A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml.`
 
 // Exit statuses.
 const (
-	statusFailed = 1 // what was asked for could not be done
+	statusFailed = 1 // the command failed
 	statusUsage  = 2 // the command line or the settings file is wrong
 )
 
@@ -62,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// newParser returns what reads a command line, and the settings file that it names.
+// newParser returns a parser of command lines, and of the settings file that they name.
 func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	return kong.New(line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -70,7 +70,7 @@ func newParser(line *commandLine, s streams) (*kong.Kong, error) {
 	)
 }
 
-// streams are where a command writes, what it was asked for and everything else, and the words that it was called with.
+// streams are where a command writes its result (out) and everything else (err), and the words of its command line.
 type streams struct {
 	out, err io.Writer
 	args     []string

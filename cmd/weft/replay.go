@@ -20,16 +20,16 @@ const (
 // replayCommand is `weft replay`.
 type replayCommand struct{ replay.Options }
 
-// Help says what the flags do not.
+// Help returns the part of the help that is of no flag.
 func (replayCommand) Help() string {
-	return `Recorded requests are sent once more, each when it is due whether or not others were answered, and the
-answers compared with the recorded ones: output by output, in latency, and by code. Then a gate judges. A
-request that was answered then and fails now speaks against the version whatever its code; but where requests
-were sent faster than they were recorded, refusals and expiries may be the load's fault: then it says HOLD.
+	return `Each recorded request is sent again when it is due, whether or not others were answered. The answers are
+compared with the recorded ones: output by output, in latency, and by code. Then a gate judges the version.
+A request that was answered then and fails now speaks against the version, whatever its code. Where requests
+are sent faster than they were recorded, the load may cause refusals and expiries: then the gate says HOLD.
 
 The exit status is 0 for PROMOTE, 3 for HOLD, 4 for ROLLBACK; 1 if the recording could not be replayed, 2 for
-a wrong command line. Requests need their whole inputs ("weft serve --record-inputs full"). What came over a
-stream is sent by itself.`
+a wrong command line. Requests need their whole inputs ("weft serve --record-inputs full"). A request that
+came over a stream is sent as a single call.`
 }
 
 // Run replays.
@@ -39,7 +39,7 @@ func (c *replayCommand) Run(s streams) error {
 	return replay.Run(ctx, &c.Options, s.out, s.err)
 }
 
-// statusOf returns the exit status that tells of a command's error.
+// statusOf returns the exit status of a command's error.
 func statusOf(err error) int {
 	verdict, ok := errors.AsType[*replay.VerdictError](err)
 	switch {

@@ -18,13 +18,13 @@ import (
 
 // rolloutCommand is `weft rollout`: it shows and drives the rollout of a model on a running server.
 type rolloutCommand struct {
-	Show    rolloutShow    `cmd:"" help:"Show where a model's rollout stands, with the evidence."`
+	Show    rolloutShow    `cmd:"" help:"Show the stage of a model's rollout, with the evidence."`
 	Start   rolloutStart   `cmd:"" help:"Lead a candidate version through stages of growing traffic."`
-	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, whatever the gate says."`
+	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, against the gate if need be."`
 	Abort   rolloutAbort   `cmd:"" help:"Give all traffic back to the baseline."`
 }
 
-// adminTarget is a server that is told to change something.
+// adminTarget is the model of a command, and the server that changes it.
 type adminTarget struct {
 	Model string `arg:"" help:"Name of the model."`
 	Admin string `name:"admin" default:"127.0.0.1:9002" placeholder:"HOST:PORT" help:"The server's admin address."`
@@ -74,20 +74,20 @@ type rolloutStart struct {
 	adminTarget
 	Baseline  int64         `required:"" placeholder:"VERSION" help:"The version that serves now."`
 	Candidate int64         `required:"" placeholder:"VERSION" help:"The version that is to take over."`
-	Stages    []float64     `default:"1,10,50,100" help:"Percent of the traffic that the candidate gets, stage by stage."`
-	Stage     time.Duration `default:"30s" help:"How long a stage lasts at least."`
-	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without being asked."`
+	Stages    []float64     `default:"1,10,50,100" help:"Percentages of the traffic for the candidate, stage by stage."`
+	Stage     time.Duration `default:"30s" help:"Least duration of a stage."`
+	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without further commands."`
 
 	MinRequests   int64   `default:"100" help:"Requests that the candidate must have answered in a stage."`
 	MinEpisodes   int64   `default:"20" help:"Episodes with an outcome that each version must have."`
 	MaxErrorRate  float64 `default:"0.01" help:"Part of the candidate's requests that may fail with a fault of the model."`
 	MaxLatency    float64 `name:"max-latency-ratio" default:"1.5" help:"Largest ratio of the candidate's p95 of compute time to the baseline's."`
-	MinAgreement  float64 `default:"0" help:"Part of the shadowed requests that must agree; 0: not looked at."`
-	MaxFailures   float64 `name:"max-failure-increase" default:"0.01" help:"By so much the part of requests that fail without a fault of the model may exceed the baseline's."`
-	MaxLost       float64 `name:"max-lost-increase" default:"0.05" help:"By so much the part of episodes that end without a report of the outcome may exceed the baseline's."`
-	Outcome       string  `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty: none."`
-	LowerIsBetter bool    `help:"Lower is better for the outcome."`
-	Margin        float64 `default:"0" help:"By so much the candidate's mean outcome may be worse."`
+	MinAgreement  float64 `default:"0" help:"Part of the shadowed requests that must agree; 0 disables the check."`
+	MaxFailures   float64 `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail without a fault of the model."`
+	MaxLost       float64 `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline of the part of episodes that end without a report of the outcome."`
+	Outcome       string  `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty disables the check."`
+	LowerIsBetter bool    `help:"A lower outcome is better."`
+	Margin        float64 `default:"0" help:"Allowed shortfall of the candidate's mean outcome."`
 	Alpha         float64 `default:"0.05" help:"Probability of a wrong verdict on the outcome."`
 }
 
@@ -127,7 +127,7 @@ func (c *rolloutAbort) Run(s streams) error {
 	}, s.out)
 }
 
-// printRollout tells a rollout step by step, and what the gate says now.
+// printRollout prints a rollout step by step, and the present verdict of the gate.
 func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	var errs []error
 	line := func(format string, args ...any) {
@@ -153,7 +153,7 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 	return errors.Join(errs...)
 }
 
-// word makes an enum's name one for people.
+// word turns an enum's name into words.
 func word(name, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }

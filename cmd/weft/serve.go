@@ -9,14 +9,13 @@ import (
 // serveCommand is `weft serve`.
 type serveCommand struct{ app.Settings }
 
-// Run serves until a signal, or a part that fails, ends it.
+// Run serves until a signal or a failed part ends it.
 func (c *serveCommand) Run(s streams) error {
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
 	return server.Run(s.err)
 }
 
-// readSettings reads the settings of a server once more, as when it starts: the command line, and the file that it
-// names.
+// readSettings reads the settings of a server again, as at its start: the command line, and the file that it names.
 func readSettings(args []string) (*app.Settings, error) {
 	var line commandLine
 	parser, err := newParser(&line, streams{out: io.Discard, err: io.Discard})

@@ -10,10 +10,10 @@ import (
 
 // simCommand is `weft sim`.
 type simCommand struct {
-	Replay string `required:"" help:"A recording of \"weft serve --sched-trace FILE\"." type:"path" placeholder:"FILE"`
+	Replay string `required:"" help:"The file that \"weft serve --sched-trace FILE\" wrote." type:"path" placeholder:"FILE"`
 }
 
-// Run has the scheduler decide a recording once more, and prints what it held.
+// Run has the scheduler decide a recording again, and prints its contents.
 func (c *simCommand) Run(s streams) error {
 	file, err := os.Open(c.Replay)
 	if err != nil {

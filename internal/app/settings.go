@@ -9,7 +9,7 @@ import (
 // Settings are the flags of every command that reads repositories.
 type Settings struct {
 	Repositories []string        `arg:"" name:"repository" help:"Directory of <model>/<version>/model.onnx."`
-	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file, whose keys are named like the flags here; a flag wins over its key."`
+	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
 	config.Server
 }
 

@@ -13,77 +13,78 @@ import (
 
 // Server is the settings of the whole server. The same struct is the flags of the command line (kong reads
 // the name, default, help and env tags) and the keys of the settings file (Decode reads the yaml tags); a
-// flag and its key have the same name. A flag wins over its environment variable, that over the file, the
+// flag and its key have the same name. A flag wins over its environment variable, the variable over the file, and the
 // file over the default.
 type Server struct {
-	// Listen is where gRPC is served, as HOST:PORT. Port 0 takes a free one. An empty host is every interface:
-	// there is no authentication, so that anyone who reaches the port may ask.
+	// Listen is the address of gRPC, as HOST:PORT. Port 0 takes a free one. An empty host is every interface: there is
+	// no authentication, so that everybody who reaches the port may send requests.
 	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" help:"Serve gRPC on this address."`
-	// HTTP is where metrics and health are served, as HOST:PORT; empty: nowhere.
-	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty: nowhere."`
-	// AdminListen is where the calls that change something are served, as HOST:PORT; empty: nowhere. Whoever
-	// reaches it can unload models: keep it on loopback.
-	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve the calls that change something on this address; empty: nowhere."`
-	// Devices are what models may run on: cpu, cuda (the first GPU) or cuda:N.
+	// HTTP is the address of metrics and health, as HOST:PORT; empty disables it.
+	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" help:"Serve metrics and health over HTTP on this address; empty disables it."`
+	// AdminListen is the address of AdminService, as HOST:PORT; empty disables it. Everybody who reaches it can unload
+	// models: keep it on loopback.
+	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
+	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
-	// GPUTelemetry is whether the state of the GPUs among the devices is followed, so that estimates of what executions
-	// take know of clocks, other processes and memory: auto, where the driver can tell, or off.
-	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, which estimates go by: auto (where the driver can tell) or off."`
-	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are every second, at
-	// most as often. Too low holds up other calls of the driver, which has one lock for many; too high learns late of a
-	// clock that was cut.
+	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
+	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
+	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`
+	// GPUTelemetryInterval is how often clocks and memory are read, 50ms to 10s; power and so on are read every second,
+	// at most as often. Too low holds up other calls of the driver, which has one lock for many; too high notices a
+	// lower clock late.
 	GPUTelemetryInterval Duration `yaml:"gpu-telemetry-interval" name:"gpu-telemetry-interval" default:"150ms" help:"How often the clocks and the memory of GPUs are read."`
 	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
-	// as well, so that the more urgent requests go first, at most 10s; 0: whoever is furthest behind goes first. Too
-	// low costs batches and missed targets; too high lets a burst of one model delay the others for that long.
-	FairnessWindow Duration `yaml:"fairness-window" name:"fairness-window" default:"50ms" help:"How much device time a model may be ahead of another that waits, so that urgent requests go first: more keeps targets better, less shares more evenly; 0: strictly fair."`
-	// DrainTimeout is how long a stopping server lets accepted requests finish; 0: not at all. Too low breaks off
-	// work that was promised; too high delays a restart that something hangs in.
-	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0: not at all."`
+	// too, so that the more urgent requests go first; at most 10s. 0: the flow furthest behind goes first. Too low
+	// costs batches and missed targets; too high lets a burst of one model delay the others for that long.
+	FairnessWindow Duration `yaml:"fairness-window" name:"fairness-window" default:"50ms" help:"Device time that a model may be ahead of another that waits, so that urgent requests go first. Higher misses fewer targets, lower shares more evenly; 0 is strictly fair."`
+	// DrainTimeout is how long a stopping server lets accepted requests finish; 0 cuts them short at once. Too low
+	// breaks off promised work; too high delays a restart in which something hangs.
+	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" help:"How long accepted requests may finish when the server stops; 0 cuts them short at once."`
 	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
-	// Too low refuses bursts that there is memory for; too high risks the process being killed for memory.
+	// Too low refuses bursts that there is memory for; too high risks that the system kills the process for memory.
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" help:"Input bytes of all waiting requests together; beyond it requests are refused."`
 	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
 	// high lets one client take that much memory per call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" help:"Largest message, in either direction."`
-	// MaxConcurrentRequests bounds the requests inside the server; 0: no bound of its own (queues have theirs).
-	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0: no such limit."`
-	// WatchInterval is how often the repositories are looked at, beside what the system tells of changes, at least
-	// 100ms; 0: only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds changes
-	// late on file systems that tell of none.
-	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are looked at for changes; 0: only at the start and on SIGHUP."`
-	// ModelMemory bounds what resident models are estimated to take together; 0: no bound. Beyond it a version is
-	// refused with the figures. Too low refuses what would fit; too high risks the process being killed for memory.
-	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Memory that resident models may take together, as estimated; 0: no limit."`
-	// MaxEpisodes bounds the running episodes that the server remembers the version of, at least 1. The one heard of
-	// longest ago is forgotten first, and goes where its id leads then. Each takes about 200 bytes.
+	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
+	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" help:"Requests inside the server at once; 0 disables the limit."`
+	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
+	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
+	// changes late on file systems without notifications.
+	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" help:"How often the repositories are scanned for changes; 0 scans only at the start and on SIGHUP."`
+	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
+	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
+	// kills the process for memory.
+	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" help:"Estimated memory that resident models may take together; 0 disables the limit."`
+	// MaxEpisodes bounds the running episodes whose version the server remembers, at least 1. The episode whose latest
+	// request is oldest is forgotten first, and then goes where its id leads. Each takes about 200 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" help:"Running episodes whose version is remembered."`
-	// EpisodeTTL is after what time without a request an episode is over, at least 1s.
+	// EpisodeTTL is the time without a request after which an episode is over, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" help:"After this long without a request an episode is over."`
-	// Record is a folder for recordings of requests and answers; empty: none are made.
-	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" help:"Record requests and answers in files in this folder; empty: do not."`
-	// RecordSample is the part of the episodes that is recorded, of requests without an episode the part of these;
+	// Record is a folder for recordings of requests and answers; empty disables recording.
+	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" help:"Record requests and answers in files in this folder; empty disables recording."`
+	// RecordSample is the part of the episodes that is recorded, and the part of the requests without an episode;
 	// above 0 up to 1.
 	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" help:"Part of the episodes to record."`
-	// RecordInputs is what is kept of the inputs: full, hash or none. Only full recordings can be replayed.
-	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"What to record of the inputs: full, hash or none."`
-	// RecordLimit bounds what the recordings in the folder take together, those of earlier runs too, at least 64MiB:
-	// the oldest are deleted; 0: no bound. Too low keeps too short a time; too high fills the disk.
-	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"What all recordings in the folder may take; beyond it the oldest are deleted; at least 64MiB. 0: no limit."`
-	// StateDir is a directory for what is decided at run time: traffic, rollouts, labels, versions loaded by hand. auto
-	// is .weft-state in the first repository, where that can be written to. none, or empty: it ends with the server.
-	// Each server needs one of its own.
-	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep what is decided at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none: do not."`
-	// ShadowLog is a file that one line is appended to for each comparison of a shadow; empty: none.
-	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty: do not."`
-	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty: search the places of "make setup".
-	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty: search for it."`
-	// SchedTrace is a file that every event of the scheduler and what was decided goes to, to be decided again later;
-	// empty: none. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
+	// RecordInputs is the recorded form of inputs: full, hash or none. Only full recordings can be replayed.
+	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" help:"How to record inputs: full, hash or none."`
+	// RecordLimit bounds the size of all recordings in the folder, those of earlier runs too, at least 64MiB:
+	// the oldest are deleted beyond it; 0 disables the limit. Too low keeps too short a time; too high fills the disk.
+	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" help:"Size of all recordings in the folder; beyond it the oldest are deleted; at least 64MiB; 0 disables the limit."`
+	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded by hand. auto
+	// is .weft-state in the first repository, where that can be written to. none, or empty: decisions end with the
+	// server. Each server needs one of its own.
+	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" help:"Keep decisions made at run time in this directory; auto: .weft-state in the first repository, if that can be written to; none disables it."`
+	// ShadowLog is a file to which one line is appended for each comparison of a shadow; empty disables it.
+	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" help:"Append a line of JSON for each comparison of a shadow to this file; empty disables it."`
+	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches the places of "make setup".
+	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" help:"The ONNX Runtime shared library; empty searches for it."`
+	// SchedTrace is a file for every event and decision of the scheduler, to be decided again later; empty disables
+	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
 	// inputs without a batch dimension.
-	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, anew, for \"weft sim --replay FILE\"; empty: do not."`
-	// LogLevel is the least severe message that is written.
-	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe message to write: debug, info, warn or error."`
+	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" help:"Record every event of the scheduler in this file, for \"weft sim --replay FILE\"; the file is overwritten; empty disables it."`
+	// LogLevel is the least severe level that is logged.
+	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" help:"Least severe level to log: debug, info, warn or error."`
 	// LogFormat is text for people, json for machines.
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
 }
@@ -102,7 +103,7 @@ func (GPUTelemetry) Choices() (now, later []string) {
 	return []string{string(GPUTelemetryAuto), string(GPUTelemetryOff)}, nil
 }
 
-// What state-dir may say instead of a directory.
+// Values of state-dir that are no directory.
 const (
 	StateDirAuto = "auto"
 	StateDirNone = "none"
@@ -128,7 +129,7 @@ type LogFormat string
 // Choices lists the formats.
 func (LogFormat) Choices() (now, later []string) { return []string{"text", "json"}, nil }
 
-// DefaultServer returns the settings of a server that was told nothing; they equal the default tags of Server.
+// DefaultServer returns the settings of a server without flags and file; they equal the default tags of Server.
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},

@@ -10,28 +10,28 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// Options say what is replayed to which version, and when a gate is content with it.
+// Options select the replayed requests, their version, and the terms of the gate.
 type Options struct {
 	Files   []string `arg:"" name:"file" help:"Files that \"weft serve --record\" wrote, or directories of them." type:"path"`
 	Target  string   `required:"" help:"The server that gets the requests." placeholder:"HOST:PORT"`
-	Model   string   `help:"Replay the requests of this model; without it, those of the model of the first one." placeholder:"NAME"`
-	Version int64    `help:"Send them to this version. Without it and --label, each asks for what it asked for when it was recorded." xor:"choice" placeholder:"N"`
+	Model   string   `help:"Replay the requests of this model; without it, those of the first request's model." placeholder:"NAME"`
+	Version int64    `help:"Send them to this version. Without it and --label, each request asks for the same version or label as when it was recorded." xor:"choice" placeholder:"N"`
 	Label   string   `help:"Send them to the version with this label." xor:"choice" placeholder:"NAME"`
 
-	RecordedVersion int64 `help:"Replay only what this version answered then." placeholder:"N"`
+	RecordedVersion int64 `help:"Replay only the requests that this version answered when they were recorded." placeholder:"N"`
 
-	Speed       Speed           `default:"recorded" help:"recorded: with the recorded time between them; 2, 0.5, ...: so many times as fast; max: with --concurrency of them in flight."`
-	Concurrency int             `default:"64" help:"Requests in flight at most. What is due later than that allows is sent late, which the report says."`
-	MaxGap      config.Duration `help:"Cut longer recorded times between two requests to this (before --speed), such as hours without traffic; without it, all are kept. What a server does in a pause (queues run empty, clocks fall, episodes expire) is then not replayed, and overload is no proof against the version." placeholder:"DURATION"`
-	Timeout     config.Duration `help:"Limit of each request. Without it: the limit that it was recorded with, else 30s." placeholder:"DURATION"`
+	Speed       Speed           `default:"recorded" help:"recorded keeps the recorded times between requests; 2, 0.5, ... is so many times as fast; max keeps --concurrency requests in flight."`
+	Concurrency int             `default:"64" help:"Most requests in flight. Requests that must wait for that are sent late, and the report says so."`
+	MaxGap      config.Duration `help:"Cut longer recorded pauses between two requests to this (before --speed), such as hours without traffic; without it, all are kept. The effects of a pause are then missing (queues run empty, clocks fall, episodes expire), and overload is no proof against the version." placeholder:"DURATION"`
+	Timeout     config.Duration `help:"Limit of each request; without it the recorded limit, else 30s." placeholder:"DURATION"`
 	tolerances
 
 	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
 	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
 	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
-	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: of the requests that were answered when recorded, largest part that may fail now, whatever the code but for faults of the model, beyond the part that failed then."`
-	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests that may have nothing to compare with: failed when recorded, recorded without inputs, not recorded, answered in another type or shape."`
-	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0: another policy may well answer otherwise."`
+	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: largest part of the requests answered in the recording that may fail now with any code but faults of the model, in excess of the recorded part of failures."`
+	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests without a comparison: failed when recorded, recorded without inputs, not recorded, answered in another type or shape."`
+	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0 disables the check, since another policy may well answer otherwise."`
 }
 
 func (c *Options) check() error {

@@ -17,8 +17,8 @@ type Batching struct {
 	// Too low wastes the device; too high lets one execution delay every other model by that much.
 	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
 	// BatchTimeout holds a partial batch this long for more rows, even while the device is idle, unless a limit or a
-	// target that the request or the model names would be missed; up to 1m. 0, the default: an idle device starts what
-	// is there. Higher adds that latency to every quiet moment.
+	// target that the request or the model names would be missed; up to 1m. With 0, the default, an idle device starts
+	// the waiting requests at once. Higher adds that latency to every quiet moment.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
 	// MaxQueue is the most requests waiting for one version, 1 to 1000000, default 1000. Too low refuses bursts;
 	// too high makes requests wait for an answer that comes too late.
@@ -26,41 +26,41 @@ type Batching struct {
 	// OnFull says what happens to a request beyond MaxQueue: refuse, the default, answers at once that there is no
 	// room; wait keeps its caller waiting for room until the request's limit.
 	OnFull OnFull `yaml:"on_full"`
-	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. What
-	// exceeds MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
+	// MaxRequestRows is the most rows in one request, 1 to 1048576, default 4096; more is an invalid argument. A
+	// request above MaxBatchSize is split over executions. Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
-	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default:
-	// any size. Few sizes suit engines that prepare per size; they cost the time of the padding rows.
+	// AllowedBatchSizes are the only sizes of batches, ascending, the last equal to MaxBatchSize. Empty, the default,
+	// allows any size. Few sizes suit engines that prepare for each size; they cost the time of the padding rows.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
 	// Padding says how a batch is brought to an allowed size: pad_up, the default, adds rows up to the next one,
-	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does what costs less
+	// batch_down leaves rows for a later batch where that reaches the one before, minimize_cost does whichever costs less
 	// per row. A request is cut where its parts cost less together. All but pad_up need AllowedBatchSizes.
 	Padding Padding `yaml:"padding"`
 	// Adaptive, the default, lets batch size and waiting follow the traffic and the measured costs, within the bounds
 	// set here. false holds to the bounds alone.
 	Adaptive bool `yaml:"adaptive"`
-	// Audit is the share of a version's device time, 0 to 0.5, default 0.01, that goes into running rows of its batches
-	// again by themselves, while the device is idle, to see whether they answer alike. A version that does not is taken
-	// out of batching; with mode on it is told in the log only. Too low lets more wrong answers pass before they are
-	// noticed, higher costs that device time. 0: none.
+	// Audit is the share of a version's device time, 0 to 0.5, default 0.01, for running rows of its batches
+	// again by themselves, while the device is idle, and comparing the answers. A version whose answers differ is taken
+	// out of batching; with mode on it is only logged. Too low lets more wrong answers pass before they are noticed,
+	// higher costs that device time. 0 disables audits.
 	Audit float64 `yaml:"audit"`
 	// BatchDim names the dimension along which a tensor's rows are joined, where it is not 0.
 	BatchDim BatchDim `yaml:"batch_dim"`
 	// Unbatched names the inputs that have no batch dimension; requests share an execution only when these are equal.
 	Unbatched []string `yaml:"unbatched,flow"`
 	// Tolerance is how far the answer to a row may be from the one that it gets alone, relative to the largest value,
-	// up to 1, where batching must be proven. 0, the default: 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies
-	// batching for rounding; too high hides what rows do to each other.
+	// up to 1, where batching must be proven. 0, the default, means 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies
+	// batching for rounding; too high hides the influence of rows on each other.
 	Tolerance float64 `yaml:"tolerance"`
 	// VariableDims names the inputs whose length differs from request to request and how they are brought to common
-	// lengths, so that these requests share executions. None, the default: only requests of equal length do.
+	// lengths, so that these requests share executions. Without it, the default, only requests of equal length do.
 	VariableDims map[string]VariableDim `yaml:"variable_dims,omitempty"`
 }
 
 // MostAudit is the largest share of its device time that a version may spend on audits.
 const MostAudit = 0.5
 
-// Notes tells of settings that are no fault and may surprise.
+// Notes returns a sentence for each setting that is no fault and may surprise.
 func (b *Batching) Notes() (notes []string) {
 	if b.Mode == BatchOff {
 		return nil

@@ -6,38 +6,38 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// ManifestName is the file beside a model's version directories that holds its settings; it is optional.
+// ManifestName is the file next to a model's version directories that holds its settings; it is optional.
 const ManifestName = "model.yaml"
 
-// Manifest is the settings of one model. [Defaults] gives what a model without a file has.
+// Manifest is the settings of one model. [Defaults] returns those of a model without a file.
 type Manifest struct {
-	// Synth makes this a synthetic model: a latency curve instead of a model file. nil: an ONNX model.
+	// Synth makes this a synthetic model: a latency curve instead of a model file. nil means an ONNX model.
 	Synth *Synth `yaml:"synth,omitempty"`
-	// ONNX tells how ONNX Runtime runs the model. Not looked at when Synth is set.
+	// ONNX says how ONNX Runtime runs the model. It is ignored when Synth is set.
 	ONNX ONNX `yaml:"onnx"`
-	// Replicas is on how many devices each version is resident, so that they share its requests: 1 or more, default 1,
-	// or auto, which follows the load. There are never more than devices that can run it; each takes the version's
-	// memory on its device.
+	// Replicas is the number of devices on which each version is resident, so that they share its requests: 1 or more,
+	// default 1, or auto, which follows the load. There are never more replicas than devices that can run the version.
+	// Each takes the version's memory on its device.
 	Replicas Replicas `yaml:"replicas"`
 	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
-	// 1000, default 1. Twice the weight is twice the device time; it does not matter on an idle device.
+	// 1000, default 1. Twice the weight is twice the device time. It has no effect on an idle device.
 	Weight float64 `yaml:"weight"`
-	// Fairness says who owns the share: every version one of its own, or the model one for all its versions.
+	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions.
 	Fairness Fairness `yaml:"fairness"`
-	// TargetLatency is the target of requests that bring none: it orders, ends BatchTimeout, and refuses nothing. 0:
-	// derived from the measured cost of a full batch. Too low makes everybody else wait and batches small; too high
-	// makes the model wait for others.
+	// TargetLatency is the target of requests without one: it orders, ends BatchTimeout, and refuses nothing. 0 derives
+	// it from the measured cost of a full batch. Too low makes other models wait and batches small; too high makes the
+	// model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
-	// MaxLatency is the limit of requests that bring no deadline; what cannot meet it is refused or dropped.
-	// Default 10s; 0: none, such requests wait for ever. Too low refuses what would have been useful; too high
-	// lets answers be computed that nobody waits for.
+	// MaxLatency is the limit of requests without a deadline; requests that cannot meet it are refused or dropped.
+	// Default 10s; 0 disables it, and such requests wait forever. Too low refuses useful requests; too high lets
+	// answers be computed that nobody waits for.
 	MaxLatency config.Duration `yaml:"max_latency"`
 	// Batching says how requests share executions.
 	Batching Batching `yaml:"batching"`
-	// Versions says which versions are served and what they are called.
+	// Versions selects the served versions, and names them.
 	Versions Versions `yaml:"versions"`
-	// Traffic divides the requests that name neither a version nor a label. nil, the default: the newest version that
-	// is ready answers all of them.
+	// Traffic divides the requests that name neither a version nor a label. With nil, the default, the newest version
+	// that is ready answers all of them.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Warmup is not supported yet: models are warmed up with random data.
 	Warmup config.NotYet `yaml:"warmup,omitempty"`

@@ -9,29 +9,29 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// ONNX tells how ONNX Runtime runs a model.
+// ONNX says how ONNX Runtime runs a model.
 type ONNX struct {
 	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves
-	// what it lacks to CUDA. openvino and coreml compute on what they choose, and are scheduled as the CPU.
+	// unsupported nodes to CUDA. openvino and coreml choose their device, and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow"`
 	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
 	// large model's execution; it takes cores from the other models, and their costs become harder to predict.
 	IntraOpThreads int `yaml:"intra_op_threads"`
-	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. "", the default: the
-	// server chooses.
+	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. With "", the default,
+	// the server chooses.
 	Device string `yaml:"device,omitempty"`
 	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work
-	// space; 0, the default: none; at least 1MiB. Too low fails batches that would have fitted; too high lets the model
-	// take what others need. What CUDA and its libraries take for themselves comes on top.
+	// space; 0, the default, disables the limit; at least 1MiB. Too low fails batches that would have fitted; too high
+	// lets the model take memory that others need. The memory of CUDA and its libraries comes on top.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
 	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: next_power_of_two, the default, by steps
-	// each twice the last, or same_as_requested, by what is needed, which wastes less and calls the driver more often.
+	// each twice the last, or same_as_requested, by the needed amount, which wastes less and calls the driver more often.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy"`
 	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that
 	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
 	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default,
-	// guesses at once; exhaustive tries all, which stops the device at each new shape; default takes always the same.
+	// guesses at once; exhaustive tries all, which stops the device at each new shape; default always takes the same one.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search"`
 	// PinBuffers page-locks batch buffers for CUDA devices; default false. Experimental.
 	PinBuffers bool `yaml:"pin_buffers"`

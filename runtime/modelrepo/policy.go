@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// Versions says which versions are served and what they are called.
+// Versions selects the served versions, and names them.
 type Versions struct {
 	// Policy selects the versions that are served, default {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
@@ -35,7 +35,7 @@ func (Transition) Choices() (now, later []string) { return []string{"availabilit
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {
 	All bool `yaml:"-"`
-	// Latest selects the N highest numbers, N at least 1, and beside them what labels and traffic name. More versions
+	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. More versions
 	// side by side take more memory.
 	Latest int `yaml:"latest"`
 	// Specific selects exactly these numbers.

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// Replicas is on how many devices a version is: 1 or more, or AutoReplicas.
+// Replicas is the number of devices of a version: 1 or more, or AutoReplicas.
 type Replicas int
 
-// AutoReplicas is written auto: as many as the load asks for.
+// AutoReplicas is written auto: as many as the load needs.
 const AutoReplicas Replicas = -1
 
 // maxReplicas keeps a number from being a typing error.

@@ -9,17 +9,17 @@ import (
 
 // Synth describes a synthetic model: an execution of n rows takes Base + n × PerRow, and the outputs are made up.
 type Synth struct {
-	// Base is the time of an execution however many rows it has, up to 1m; 0, the default: none.
+	// Base is the time of an execution however many rows it has, up to 1m; default 0.
 	Base config.Duration `yaml:"base"`
-	// PerRow is the time that each row adds, up to 1m; 0, the default: none.
+	// PerRow is the time that each row adds, up to 1m; default 0.
 	PerRow config.Duration `yaml:"per_row"`
-	// Jitter varies each execution's time by up to this fraction either way, 0 to 1; 0, the default: exact.
+	// Jitter varies each execution's time by up to this fraction either way, 0 to 1; 0, the default, disables it.
 	Jitter float64 `yaml:"jitter"`
 	// Seed makes jitter and outputs reproducible; any value, default 0.
 	Seed int64 `yaml:"seed"`
-	// FailOnNaN makes an execution fail when an input holds a NaN, as a model does that chokes on its input.
+	// FailOnNaN makes an execution fail when an input holds a NaN, as some models do.
 	FailOnNaN bool `yaml:"fail_on_nan"`
-	// FailEvery N makes every Nth execution fail; 0, the default: none.
+	// FailEvery N makes every Nth execution fail; 0, the default, disables it.
 	FailEvery int `yaml:"fail_every"`
 	// Inputs and Outputs are the signature, by tensor name; at least one each.
 	Inputs  map[string]Tensor `yaml:"inputs"`

@@ -10,10 +10,10 @@ import (
 
 // Traffic divides the requests that name neither a version nor a label among the versions of a model.
 type Traffic struct {
-	// Split are the parts; none, the default: the newest version that is ready answers everything.
+	// Split are the parts. Without any, the default, the newest version that is ready answers everything.
 	Split []SplitEntry `yaml:"split,omitempty"`
-	// Shadow are versions that are shown the same requests; their answers are compared and nobody gets them. None, the
-	// default: no version works in vain.
+	// Shadow are versions that get copies of the requests; their answers are compared, and no caller gets them. Empty,
+	// the default, disables shadowing.
 	Shadow []ShadowEntry `yaml:"shadow,omitempty"`
 }
 
@@ -23,39 +23,39 @@ type SplitEntry struct {
 	Slot string `yaml:"slot"`
 	// Version answers the part's requests; required. Two slots may lead to one version.
 	Version int64 `yaml:"version"`
-	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0: no new episodes,
-	// unless no slot with weight is ready.
+	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0 gives it no new
+	// episodes, unless no slot with weight is ready.
 	Weight float64 `yaml:"weight"`
 }
 
 // ShadowEntry is a version in the shadow of those that answer.
 type ShadowEntry struct {
-	// Version is shown the requests; required.
+	// Version gets the requests; required.
 	Version int64 `yaml:"version"`
-	// Sample is the part of the episodes or requests that it is shown, above 0 up to 1, default 1. More shows
-	// differences sooner; it takes spare device time.
+	// Sample is the part of the episodes or requests that it gets, above 0 up to 1, default 1. More shows differences
+	// sooner; it takes spare device time.
 	Sample float64 `yaml:"sample"`
-	// Per says what is sampled: whole episodes, the default, or single requests. A version that keeps state between the
+	// Per is the sampled unit: whole episodes, the default, or single requests. A version that keeps state between the
 	// requests of an episode needs whole ones.
 	Per Per `yaml:"per"`
 	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
 	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
 	Tolerance float64 `yaml:"tolerance"`
-	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. Default: every output has
-	// Tolerance.
+	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. By default every output
+	// has Tolerance.
 	Tolerances map[string]float64 `yaml:"tolerances,omitempty"`
 }
 
-// Per is what a shadow samples: episode or request.
+// Per is the unit that a shadow samples: episode or request.
 type Per string
 
-// What is sampled.
+// The sampled units.
 const (
 	PerEpisode Per = "episode"
 	PerRequest Per = "request"
 )
 
-// Choices lists what can be sampled.
+// Choices lists the units.
 func (Per) Choices() (now, later []string) { return []string{"episode", "request"}, nil }
 
 // notGiven is a weight that no file can hold.

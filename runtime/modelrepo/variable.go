@@ -7,15 +7,15 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// VariableDim brings one dimension of an input to one of a few lengths, by elements of one value behind what a request
-// brings.
+// VariableDim pads one dimension of an input to one of a few lengths, with elements of one value behind those of the
+// request.
 type VariableDim struct {
 	// Axis is the dimension, counted from 0; not that of the batch. Its size must be open in the model.
 	Axis int `yaml:"axis"`
 	// Buckets are the lengths that are executed, ascending; a request gets the next that is not below its own, and may
 	// not be longer than the last. Few and far apart waste time on padding; many make batches small and loading slow.
 	Buckets []int `yaml:"buckets,flow"`
-	// PadValue is what is added: a number, true or false, or text, as the input's elements are. Default 0, false or "".
+	// PadValue is the added value: a number, true or false, or text, as the input's elements are. Default 0, false or "".
 	PadValue config.Scalar `yaml:"pad_value,omitempty"`
 }
 

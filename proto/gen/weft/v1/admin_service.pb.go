@@ -251,7 +251,7 @@ type SetLabelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// 0: remove the label.
+	// 0 removes the label.
 	Version       int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -372,7 +372,7 @@ func (x *SetLabelResponse) GetNotPersistedBecause() string {
 type SetTrafficRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Its `revision` is the one that the change is based on; 0: whatever is there.
+	// Its `revision` is the one that the change is based on; 0 skips that check.
 	Traffic       *Traffic `protobuf:"bytes,2,opt,name=traffic,proto3" json:"traffic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -427,7 +427,7 @@ type SetTrafficResponse struct {
 	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
 	// Whether the change is kept in the server's state directory and outlives it.
 	Persisted bool `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
-	// Why not, if it was not.
+	// The reason, if it is not.
 	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache

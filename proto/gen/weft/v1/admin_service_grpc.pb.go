@@ -32,12 +32,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves one line in the log: who, what was asked, before, and after, or why
-// it was refused. Of one that its caller left before it was done, the line says that it
-// goes on.
+// AdminService changes what is served. It is served on the admin listener only. Each
+// call leaves one line in the log: the caller, the request, the state before, and the
+// state after or the reason of the refusal. If the caller left before the change was
+// done, the line says that it goes on.
 //
-//	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
+//	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            no such model, version or rollout
 //	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
 //	                     it again
@@ -48,11 +48,11 @@ const (
 //
 // Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceClient interface {
-	// LoadVersion makes a version of the repository resident, whatever the policy
-	// selects, and returns when it is ready or has failed.
+	// LoadVersion makes a version of the repository resident, against the policy if
+	// need be, and returns when it is ready or has failed.
 	LoadVersion(ctx context.Context, in *LoadVersionRequest, opts ...grpc.CallOption) (*LoadVersionResponse, error)
-	// UnloadVersion drains a version and gives its memory back. It stays away until it
-	// is loaded again. One that the traffic or a label names is refused.
+	// UnloadVersion drains a version and gives its memory back. The version stays away
+	// until it is loaded again. A version that the traffic or a label names is refused.
 	UnloadVersion(ctx context.Context, in *UnloadVersionRequest, opts ...grpc.CallOption) (*UnloadVersionResponse, error)
 	// SetLabel moves a label to a ready version, or removes it.
 	SetLabel(ctx context.Context, in *SetLabelRequest, opts ...grpc.CallOption) (*SetLabelResponse, error)
@@ -61,7 +61,7 @@ type AdminServiceClient interface {
 	// StartRollout leads a candidate through stages of growing traffic. A model has
 	// one rollout at a time.
 	StartRollout(ctx context.Context, in *StartRolloutRequest, opts ...grpc.CallOption) (*StartRolloutResponse, error)
-	// AdvanceRollout goes to the next stage now, whatever the gate says.
+	// AdvanceRollout goes to the next stage now, against the gate if need be.
 	AdvanceRollout(ctx context.Context, in *AdvanceRolloutRequest, opts ...grpc.CallOption) (*AdvanceRolloutResponse, error)
 	// AbortRollout gives all traffic back to the baseline.
 	AbortRollout(ctx context.Context, in *AbortRolloutRequest, opts ...grpc.CallOption) (*AbortRolloutResponse, error)
@@ -149,12 +149,12 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService changes what is served. It is served on the admin listener only, and
-// each call leaves one line in the log: who, what was asked, before, and after, or why
-// it was refused. Of one that its caller left before it was done, the line says that it
-// goes on.
+// AdminService changes what is served. It is served on the admin listener only. Each
+// call leaves one line in the log: the caller, the request, the state before, and the
+// state after or the reason of the refusal. If the caller left before the change was
+// done, the line says that it goes on.
 //
-//	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
+//	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            no such model, version or rollout
 //	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
 //	                     it again
@@ -165,11 +165,11 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 //
 // Each answer says whether the change outlives the server (`persisted`).
 type AdminServiceServer interface {
-	// LoadVersion makes a version of the repository resident, whatever the policy
-	// selects, and returns when it is ready or has failed.
+	// LoadVersion makes a version of the repository resident, against the policy if
+	// need be, and returns when it is ready or has failed.
 	LoadVersion(context.Context, *LoadVersionRequest) (*LoadVersionResponse, error)
-	// UnloadVersion drains a version and gives its memory back. It stays away until it
-	// is loaded again. One that the traffic or a label names is refused.
+	// UnloadVersion drains a version and gives its memory back. The version stays away
+	// until it is loaded again. A version that the traffic or a label names is refused.
 	UnloadVersion(context.Context, *UnloadVersionRequest) (*UnloadVersionResponse, error)
 	// SetLabel moves a label to a ready version, or removes it.
 	SetLabel(context.Context, *SetLabelRequest) (*SetLabelResponse, error)
@@ -178,7 +178,7 @@ type AdminServiceServer interface {
 	// StartRollout leads a candidate through stages of growing traffic. A model has
 	// one rollout at a time.
 	StartRollout(context.Context, *StartRolloutRequest) (*StartRolloutResponse, error)
-	// AdvanceRollout goes to the next stage now, whatever the gate says.
+	// AdvanceRollout goes to the next stage now, against the gate if need be.
 	AdvanceRollout(context.Context, *AdvanceRolloutRequest) (*AdvanceRolloutResponse, error)
 	// AbortRollout gives all traffic back to the baseline.
 	AbortRollout(context.Context, *AbortRolloutRequest) (*AbortRolloutResponse, error)

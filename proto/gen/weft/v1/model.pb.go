@@ -23,13 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BatchingProof is what batching rests on.
+// BatchingProof is the evidence that batching rests on.
 type BatchingProof int32
 
 const (
 	// Nothing was to be proven: the version cannot be batched, or is not to be.
 	BatchingProof_BATCHING_PROOF_UNSPECIFIED BatchingProof = 0
-	// A proof was wanted and failed, or what was proven was refuted by requests.
+	// A proof was wanted and failed, or requests refuted it later.
 	BatchingProof_BATCHING_PROOF_NONE BatchingProof = 1
 	// The graph gives each row an answer that depends on that row only, whatever
 	// the values of the inputs are.
@@ -86,7 +86,7 @@ func (BatchingProof) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_model_proto_rawDescGZIP(), []int{0}
 }
 
-// VersionState is where a version stands in its life.
+// VersionState is the stage of a version's life.
 type VersionState int32
 
 const (
@@ -97,7 +97,7 @@ const (
 	VersionState_VERSION_STATE_READY VersionState = 2
 	// Could not be loaded (see `failure`); requests to it are FAILED_PRECONDITION.
 	VersionState_VERSION_STATE_FAILED VersionState = 3
-	// Answers what it has accepted, takes nothing new; requests are UNAVAILABLE.
+	// Answers its accepted requests, takes no new ones; requests are UNAVAILABLE.
 	VersionState_VERSION_STATE_UNLOADING VersionState = 4
 )
 
@@ -146,14 +146,14 @@ func (VersionState) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// ModelSpec names a model and, if the caller cares, which version of it.
+// ModelSpec names a model and, optionally, one of its versions.
 type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the model: a directory of the repository. Required. Matched
 	// byte for byte; it is never interpreted as a path.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Without a choice the server picks: the model's traffic entry, or its newest
-	// ready version. In answers `version` is set: the one that ran.
+	// Without a choice the server picks a version by the model's traffic, or else its
+	// newest ready version. In answers `version` is the one that ran.
 	//
 	// Types that are valid to be assigned to VersionChoice:
 	//
@@ -236,7 +236,7 @@ type ModelSpec_Version struct {
 }
 
 type ModelSpec_Label struct {
-	// The version that carries this label now (for instance "stable").
+	// The version that has this label now (for instance "stable").
 	Label string `protobuf:"bytes,3,opt,name=label,proto3,oneof"`
 }
 
@@ -255,9 +255,9 @@ type TensorSpec struct {
 	// Names of the dimensions as the model file gives them, one per dimension,
 	// "" where it has none. Empty if no dimension has a name.
 	DimNames []string `protobuf:"bytes,4,rep,name=dim_names,json=dimNames,proto3" json:"dim_names,omitempty"`
-	// Index in `shape` of the dimension that counts rows. Absent: this tensor has
-	// no row dimension (requests are batched together only if their values of it
-	// are equal).
+	// Index in `shape` of the dimension that counts rows. Absent means that the tensor
+	// has no row dimension: requests share an execution only if their values of it are
+	// equal.
 	BatchDim      *int32 `protobuf:"varint,5,opt,name=batch_dim,json=batchDim,proto3,oneof" json:"batch_dim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -328,15 +328,15 @@ func (x *TensorSpec) GetBatchDim() int32 {
 	return 0
 }
 
-// Signature lists what a model takes and what it gives.
+// Signature lists the inputs and outputs of a model.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order of the model file. A request carries every one of them.
 	Inputs []*TensorSpec `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// In the order of the model file. A request may ask for some of them.
 	Outputs []*TensorSpec `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	// What the signature leaves out and why, one sentence each (for instance an
-	// output that is a map, not a tensor).
+	// One sentence for each part that the signature leaves out, with the reason (for
+	// instance an output that is a map, not a tensor).
 	Notes         []string `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -393,7 +393,7 @@ func (x *Signature) GetNotes() []string {
 	return nil
 }
 
-// BatchingFacts tell how requests to one version are grouped into executions.
+// BatchingFacts say how requests to one version are grouped into executions.
 type BatchingFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether rows of different requests share an execution.
@@ -402,30 +402,31 @@ type BatchingFacts struct {
 	// difference seen, or the model has a fixed batch, or the configuration says so.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Largest difference between a row's answer alone and in a batch that the proof
-	// saw, relative to the largest output magnitude. 0: none, or nothing compared.
+	// saw, relative to the largest output magnitude. 0 means that there was none, or
+	// that nothing was compared.
 	MaxDifference float64 `protobuf:"fixed64,3,opt,name=max_difference,json=maxDifference,proto3" json:"max_difference,omitempty"`
 	// Most rows in one execution.
 	MaxBatchSize int32 `protobuf:"varint,4,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
-	// The only batch sizes executed, ascending; smaller batches are padded up.
-	// Empty: any size up to `max_batch_size`.
+	// The only batch sizes that are executed, ascending; smaller batches are padded.
+	// Empty allows any size up to `max_batch_size`.
 	AllowedBatchSizes []int32 `protobuf:"varint,5,rep,packed,name=allowed_batch_sizes,json=allowedBatchSizes,proto3" json:"allowed_batch_sizes,omitempty"`
 	// Most rows in one request; a larger one is INVALID_ARGUMENT. Above
-	// `max_batch_size` a request is split over executions and rejoined. 0: no bound.
+	// `max_batch_size` a request is split over executions and rejoined. 0 means no limit.
 	MaxRequestRows int32 `protobuf:"varint,6,opt,name=max_request_rows,json=maxRequestRows,proto3" json:"max_request_rows,omitempty"`
-	// Most requests that wait; beyond it they are refused or held back.
+	// Most requests that wait; further ones are refused or held back.
 	MaxQueue int32 `protobuf:"varint,7,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
-	// What the claim rests on that rows do not influence each other.
+	// The evidence that rows do not influence each other.
 	Proof BatchingProof `protobuf:"varint,8,opt,name=proof,proto3,enum=weft.v1.BatchingProof" json:"proof,omitempty"`
-	// What stood in the way of a proof by structure: an operator of the graph and
-	// why, or why alone. Empty: nothing did, or none was asked for.
+	// The obstacle to a proof by structure: an operator of the graph and the reason,
+	// or the reason alone. Empty means that there was none, or no proof was wanted.
 	Obstacle string `protobuf:"bytes,9,opt,name=obstacle,proto3" json:"obstacle,omitempty"`
 	// Share of the version's device time in which rows of live batches are run again
-	// by themselves and compared with what their callers were given. 0: none is.
+	// by themselves and compared with the answers of their callers. 0 means none.
 	AuditShare float64 `protobuf:"fixed64,11,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`
-	// Rows compared so, since the version was loaded.
+	// Rows compared that way since the version was loaded.
 	AuditedRows int64 `protobuf:"varint,12,opt,name=audited_rows,json=auditedRows,proto3" json:"audited_rows,omitempty"`
-	// How many of them had been given another answer than they give alone. With
-	// `batching.mode` auto the first ends batching, and `reason` tells of it.
+	// How many of them had another answer in their batch than alone. With
+	// `batching.mode` auto the first ends batching, and `reason` says so.
 	AuditDifferences int64 `protobuf:"varint,13,opt,name=audit_differences,json=auditDifferences,proto3" json:"audit_differences,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -545,7 +546,7 @@ func (x *BatchingFacts) GetAuditDifferences() int64 {
 	return 0
 }
 
-// ModelVersion is one version of a model with everything known about it.
+// ModelVersion is one version of a model, with its state and settings.
 type ModelVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -560,21 +561,21 @@ type ModelVersion struct {
 	Device string `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`
 	// Share of the device, relative to other flows, when it is contended.
 	Weight float64 `protobuf:"fixed64,7,opt,name=weight,proto3" json:"weight,omitempty"`
-	// What executes it, for instance "cpu", "cuda" or "synth".
+	// The execution provider, for instance "cpu", "cuda" or "synth".
 	Provider string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Limit of requests that bring no deadline; absent: none.
+	// Limit of requests without a deadline; absent means no limit.
 	MaxLatency *durationpb.Duration `protobuf:"bytes,9,opt,name=max_latency,json=maxLatency,proto3" json:"max_latency,omitempty"`
-	// Orders requests that bring no target; absent: derived from the cost of a
-	// full batch.
+	// Target of requests without one; absent means that it is derived from the cost of
+	// a full batch.
 	TargetLatency *durationpb.Duration `protobuf:"bytes,10,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	// When it became ready; absent before.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
-	// Where it runs, the first that was loaded first; empty until it is ready.
+	// The devices that it runs on, in the order of loading; empty until it is ready.
 	// `device` and `provider` are those of the first.
 	Replicas []*ModelReplica `protobuf:"bytes,12,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// Why there are fewer replicas than its model.yaml asks for, or than its load
-	// would need, or why it is on another device than its model.yaml prefers, for
-	// as long as it waits to move there; else empty.
+	// Why there are fewer replicas than its model.yaml sets, or than its load would
+	// need; or why it is on another device than its model.yaml prefers, while it waits
+	// to move there; else empty.
 	Scarcity      string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -706,11 +707,11 @@ type ModelReplica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For instance "cpu" or "cuda:0".
 	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
-	// What executes it there, for instance "cpu", "cuda" or "synth".
+	// The execution provider there, for instance "cpu", "cuda" or "synth".
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Bytes of the device's memory that it holds, as of its latest executions:
 	// weights, the work space of its largest batch, and the inputs and outputs of
-	// captured CUDA graphs. 0 if the engine does not tell.
+	// captured CUDA graphs. 0 if the engine does not know.
 	DeviceMemoryBytes int64 `protobuf:"varint,3,opt,name=device_memory_bytes,json=deviceMemoryBytes,proto3" json:"device_memory_bytes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -775,8 +776,8 @@ type Model struct {
 	Versions []*ModelVersion `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
 	// Label to version.
 	Labels map[string]int64 `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Why nothing of the model could be read, for instance a fault in its
-	// model.yaml; `versions` is then empty.
+	// Why the model could not be read at all, for instance a fault in its model.yaml;
+	// `versions` is then empty.
 	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -194,10 +194,10 @@ func (x *GetModelResponse) GetModel() *Model {
 
 type GetSchedulerStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only flows, queues, costs and decisions of this model; empty: of all.
+	// Only flows, queues, costs and decisions of this model; empty shows all.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Most decisions to send, newest first; 0: all that the server remembers (a
-	// bounded number). Negative is INVALID_ARGUMENT.
+	// Most decisions to return, newest first; 0 returns all that the server remembers
+	// (256). Negative is INVALID_ARGUMENT.
 	MaxDecisions  int32 `protobuf:"varint,2,opt,name=max_decisions,json=maxDecisions,proto3" json:"max_decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -339,19 +339,19 @@ func (x *GetTrafficRequest) GetModel() string {
 type GetTrafficResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
-	// The model's model.yaml asks for other traffic, which waits for these versions to
-	// become ready; GetModel tells why they are not. Any other change of the traffic
-	// takes its place. Ascending; empty: nothing waits.
+	// The model's model.yaml sets other traffic, which waits for these versions to
+	// become ready; GetModel says why they are not. Any other change of the traffic
+	// takes its place. Ascending; empty means that nothing waits.
 	WaitsFor []int64 `protobuf:"varint,2,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
-	// Who divided the traffic so: the address of a caller, "gate" for a rollout that
-	// followed its gate, "weft" for one that could not go on, "model.yaml", or
-	// "default" where nobody did.
+	// The author of this traffic: the address of a caller, "gate" for a rollout that
+	// followed its gate, "weft" for a rollout that could not go on, "model.yaml", or
+	// "default" where nobody divided it.
 	DecidedBy string `protobuf:"bytes,10,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
-	// When; of what model.yaml says, when the server first saw it. Absent: nobody
-	// divided it.
+	// The time of that decision; for model.yaml, the time at which the server first
+	// read it. Absent where nobody divided the traffic.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	// Versions that were rolled back, ascending. They do not answer for being the
-	// newest, also after a restart, until the split of a traffic names them.
+	// Versions that were rolled back, ascending. They do not answer as the newest
+	// version, also after a restart, until the split of a traffic names them.
 	RolledBack    []*RolledBackVersion `protobuf:"bytes,12,rep,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -495,7 +495,7 @@ func (x *RolledBackVersion) GetReason() string {
 
 type GetShadowSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only shadows of this model; empty: of all.
+	// Only shadows of this model; empty shows all.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -630,7 +630,7 @@ func (x *GetRolloutRequest) GetModel() string {
 
 type GetRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent: the model has had no rollout.
+	// Absent if the model has had no rollout.
 	Rollout       *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

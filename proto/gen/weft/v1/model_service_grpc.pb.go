@@ -31,15 +31,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ModelService shows what the server has and what it is doing. It changes nothing.
+// ModelService shows the models of the server and its decisions. It changes nothing.
 type ModelServiceClient interface {
 	// ListModels lists every known model with its versions.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	// GetModel shows one model. NOT_FOUND: the message lists what exists.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
-	// GetSchedulerState shows the queues, the learned costs and the latest
-	// decisions with their reasons. A snapshot: it costs the scheduler one lock, so
-	// poll it in seconds, not in milliseconds.
+	// GetSchedulerState shows the queues, the learned costs and the latest decisions
+	// with their reasons. The snapshot takes the scheduler's lock once: poll it in
+	// seconds, not in milliseconds.
 	GetSchedulerState(ctx context.Context, in *GetSchedulerStateRequest, opts ...grpc.CallOption) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(ctx context.Context, in *GetTrafficRequest, opts ...grpc.CallOption) (*GetTrafficResponse, error)
@@ -121,15 +121,15 @@ func (c *modelServiceClient) GetRollout(ctx context.Context, in *GetRolloutReque
 // All implementations must embed UnimplementedModelServiceServer
 // for forward compatibility.
 //
-// ModelService shows what the server has and what it is doing. It changes nothing.
+// ModelService shows the models of the server and its decisions. It changes nothing.
 type ModelServiceServer interface {
 	// ListModels lists every known model with its versions.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	// GetModel shows one model. NOT_FOUND: the message lists what exists.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
-	// GetSchedulerState shows the queues, the learned costs and the latest
-	// decisions with their reasons. A snapshot: it costs the scheduler one lock, so
-	// poll it in seconds, not in milliseconds.
+	// GetSchedulerState shows the queues, the learned costs and the latest decisions
+	// with their reasons. The snapshot takes the scheduler's lock once: poll it in
+	// seconds, not in milliseconds.
 	GetSchedulerState(context.Context, *GetSchedulerStateRequest) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(context.Context, *GetTrafficRequest) (*GetTrafficResponse, error)

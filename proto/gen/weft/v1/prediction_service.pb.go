@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Priority orders requests inside a queue and says what overload drops first.
+// Priority orders requests inside a queue, and their dropping in overload.
 type Priority int32
 
 const (
@@ -100,8 +100,8 @@ const (
 	// The device was free and nothing was gained by waiting.
 	FlushReason_FLUSH_REASON_DEVICE_IDLE FlushReason = 5
 	// Waiting longer would have missed a limit, or a target that a request or its
-	// model names, although batch_timeout had not ended; or limits made the batch as
-	// small as it is.
+	// model names, although batch_timeout had not ended; or limits kept the batch
+	// small.
 	FlushReason_FLUSH_REASON_DEADLINE FlushReason = 6
 	// The server is draining.
 	FlushReason_FLUSH_REASON_DRAIN FlushReason = 7
@@ -167,12 +167,12 @@ type NotKeptReason int32
 
 const (
 	NotKeptReason_NOT_KEPT_REASON_UNSPECIFIED NotKeptReason = 0
-	// The version has as many different names as are kept of one.
+	// The version has the most different names that a version may have.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES NotKeptReason = 1
 	// Too many outcomes wait until episodes that began before theirs have ended.
 	// Reporting it again later helps.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING NotKeptReason = 2
-	// The version is not there any more.
+	// The version was unloaded.
 	NotKeptReason_NOT_KEPT_REASON_VERSION_GONE NotKeptReason = 3
 )
 
@@ -224,25 +224,26 @@ type PredictRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	Model *ModelSpec `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// One tensor per input of the signature, by name. Dimensions that count rows
-	// agree over all inputs.
+	// One tensor for each input of the signature, by name. Dimensions that count rows
+	// are equal in all inputs.
 	Inputs map[string]*Tensor `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of the outputs to send back; empty: all of them.
+	// Names of the outputs to return; empty returns all.
 	Outputs []string `protobuf:"bytes,3,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	// Chosen by the caller, echoed in the answer, at most 256 bytes. Optional in
-	// Predict; required in PredictStream, where it matches answers to requests.
+	// The caller's own name for the request, repeated in the answer, at most 256
+	// bytes. Optional in Predict; required in PredictStream, where it matches answers
+	// to requests.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Names the episode (a game, a robot's run, a user's session), at most 256
 	// bytes: all its requests go to the same version while traffic is split.
 	EpisodeId string   `protobuf:"bytes,5,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
 	Priority  Priority `protobuf:"varint,6,opt,name=priority,proto3,enum=weft.v1.Priority" json:"priority,omitempty"`
-	// When the caller would like the answer, counted from arrival. Orders requests,
-	// and no batch is held for batch_timeout past the latest start that meets it;
-	// never refuses or drops one. Absent: the model's.
+	// The target: when the caller wants the answer, counted from arrival. It orders
+	// requests, and no batch is held for batch_timeout past the latest start that
+	// meets it. It never refuses or drops a request. Absent takes the model's target.
 	TargetLatency  *durationpb.Duration `protobuf:"bytes,7,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	OutputEncoding OutputEncoding       `protobuf:"varint,8,opt,name=output_encoding,json=outputEncoding,proto3,enum=weft.v1.OutputEncoding" json:"output_encoding,omitempty"`
-	// The last request of the episode: what the server keeps for `episode_id`
-	// may be forgotten after it.
+	// This is the last request of the episode: the server may forget `episode_id`
+	// after it.
 	EndOfEpisode  bool `protobuf:"varint,9,opt,name=end_of_episode,json=endOfEpisode,proto3" json:"end_of_episode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -341,7 +342,7 @@ func (x *PredictRequest) GetEndOfEpisode() bool {
 	return false
 }
 
-// PredictResponse carries the outputs and how they came about.
+// PredictResponse carries the outputs, and the request's way through the server.
 type PredictResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The outputs asked for, by name.
@@ -413,7 +414,7 @@ func (x *PredictResponse) GetExecution() *ExecutionInfo {
 	return nil
 }
 
-// ExecutionInfo tells what happened to one request inside the server.
+// ExecutionInfo describes the way of one request through the server.
 type ExecutionInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the traffic entry that answered; "prod" without a traffic split.
@@ -438,8 +439,7 @@ type ExecutionInfo struct {
 	Device string `protobuf:"bytes,9,opt,name=device,proto3" json:"device,omitempty"`
 	// Executions this request was spread over; 1 unless it was split.
 	Executions int32 `protobuf:"varint,10,opt,name=executions,proto3" json:"executions,omitempty"`
-	// The version was picked by a fallback because the routing state was
-	// incomplete.
+	// A fallback chose the version, because the routing state was incomplete.
 	RoutingDegraded bool `protobuf:"varint,11,opt,name=routing_degraded,json=routingDegraded,proto3" json:"routing_degraded,omitempty"`
 	// The version that should have answered, if another one stood in; else 0.
 	FailedOverFrom int64 `protobuf:"varint,12,opt,name=failed_over_from,json=failedOverFrom,proto3" json:"failed_over_from,omitempty"`
@@ -567,11 +567,11 @@ type PredictStreamRequest struct {
 	// `request_id` is required and unique among the stream's requests in flight.
 	Request *PredictRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
 	// Limit of this request, counted from when the server read it; must be positive.
-	// Absent: the model's `max_latency`.
+	// Absent takes the model's `max_latency`.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Newest observation wins: cancels the older requests of this stream with the
-	// same `episode_id` that are still queued; they are answered ABORTED with the
-	// reason SUPERSEDED. Those already running are answered as usual.
+	// The newest observation wins: this request cancels the older requests of the
+	// stream with the same `episode_id` that are still queued. They are answered
+	// ABORTED with the reason SUPERSEDED. Running ones are answered as usual.
 	Supersede     bool `protobuf:"varint,3,opt,name=supersede,proto3" json:"supersede,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -713,7 +713,7 @@ type PredictStreamResponse_Response struct {
 }
 
 type PredictStreamResponse_Error struct {
-	// The same code, message and details that Predict would have answered with.
+	// The code, message and details of the error that Predict would return.
 	Error *status.Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
 }
 
@@ -721,7 +721,7 @@ func (*PredictStreamResponse_Response) isPredictStreamResponse_Result() {}
 
 func (*PredictStreamResponse_Error) isPredictStreamResponse_Result() {}
 
-// GetModelMetadataRequest names the model asked about.
+// GetModelMetadataRequest names a model.
 type GetModelMetadataRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Resolved like the model of a PredictRequest.
@@ -767,7 +767,7 @@ func (x *GetModelMetadataRequest) GetModel() *ModelSpec {
 	return nil
 }
 
-// GetModelMetadataResponse tells a caller how to write requests.
+// GetModelMetadataResponse says how to write requests to a model.
 type GetModelMetadataResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model and the version that this answer is about.
@@ -778,10 +778,10 @@ type GetModelMetadataResponse struct {
 	ReadyVersions []int64 `protobuf:"varint,4,rep,packed,name=ready_versions,json=readyVersions,proto3" json:"ready_versions,omitempty"`
 	// Label to version.
 	Labels map[string]int64 `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Limit of requests that bring no deadline; absent: none.
+	// Limit of requests without a deadline; absent means no limit.
 	MaxLatency *durationpb.Duration `protobuf:"bytes,6,opt,name=max_latency,json=maxLatency,proto3" json:"max_latency,omitempty"`
-	// Orders requests that bring no target; absent: derived from the cost of a
-	// full batch.
+	// Target of requests without one; absent means that it is derived from the cost of
+	// a full batch.
 	TargetLatency *durationpb.Duration `protobuf:"bytes,7,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -866,12 +866,12 @@ func (x *GetModelMetadataResponse) GetTargetLatency() *durationpb.Duration {
 	return nil
 }
 
-// ReportOutcomeRequest tells how one episode went. Numbers are from -1e100 to 1e100,
-// at least one. Reported again, an episode's numbers replace the former ones.
+// ReportOutcomeRequest reports how one episode went. Numbers are from -1e100 to
+// 1e100, at least one. A later report of the same episode replaces its numbers.
 type ReportOutcomeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model and the version that served the episode, as the answers gave it; a
-	// label is that of the version which it names at the time of the report. Without a
+	// The model, and the version that served the episode, as the answers gave it. A
+	// label stands for the version that it names at the time of the report. Without a
 	// choice it is the version that the server remembers for the episode. Required.
 	Model *ModelSpec `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// As in the requests of the episode. Required.
@@ -950,12 +950,12 @@ func (x *ReportOutcomeRequest) GetMetrics() map[string]float64 {
 	return nil
 }
 
-// ReportOutcomeResponse says what the report was counted for.
+// ReportOutcomeResponse names the version that the report was counted for.
 type ReportOutcomeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Those of the numbers that the server had no room for, by name; the others are
-	// kept. Empty: all are kept.
+	// The numbers that the server had no room for, by name; the others are kept.
+	// Empty means that all are kept.
 	NotKept       []*OutcomeNotKept `protobuf:"bytes,2,rep,name=not_kept,json=notKept,proto3" json:"not_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1005,13 +1005,13 @@ func (x *ReportOutcomeResponse) GetNotKept() []*OutcomeNotKept {
 	return nil
 }
 
-// OutcomeNotKept is a number of a report that is not kept.
+// OutcomeNotKept is a reported number that is not kept.
 type OutcomeNotKept struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "reward", "success" or a name of metrics.
 	Name   string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Reason NotKeptReason `protobuf:"varint,2,opt,name=reason,proto3,enum=weft.v1.NotKeptReason" json:"reason,omitempty"`
-	// The same in words, with figures, and what can be done.
+	// The same in words, with figures and advice.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

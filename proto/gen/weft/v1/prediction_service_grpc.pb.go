@@ -33,14 +33,14 @@ const (
 //
 // Errors carry google.rpc details; ErrorInfo has the domain "weft":
 //
-//	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
+//	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
 //	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
 //	                     ask for fewer outputs or rows; do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or what
-//	                     remained of its rows if it was split, was not executed
+//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
+//	                     of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
 //	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost
@@ -48,22 +48,23 @@ const (
 //	INTERNAL             the model failed on this input
 type PredictionServiceClient interface {
 	// Predict runs one request. Its limit is the gRPC deadline, else the model's
-	// `max_latency`: what cannot meet it is refused or dropped, never run for nothing.
+	// `max_latency`. A request that cannot meet it is refused or dropped, never run in
+	// vain.
 	Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error)
 	// PredictStream runs many requests over one stream, for one control loop.
-	// Answers come as they are ready, in any order, matched by `request_id`.
+	// Answers come as soon as they are ready, in any order, matched by `request_id`.
 	//
-	// An error answers one request, never the stream. When the stream has its
-	// maximum of requests in flight (64 unless configured) the server stops reading
-	// until one is answered. Half-close lets the rest be answered, then the stream
-	// ends OK; a draining server stops reading and does the same: a request that has
-	// no answer when the stream ends OK never ran. The deadline of the stream, if
-	// any, ends the stream; it is not the limit of a request.
+	// An error answers one request and never ends the stream. When the stream has its
+	// maximum of requests in flight (64), the server stops reading until one is
+	// answered. Half-close lets the rest be answered, then the stream ends OK. A
+	// draining server stops reading and does the same: a request without an answer
+	// when the stream ends OK never ran. The deadline of the stream, if any, ends the
+	// stream; it is not the limit of a request.
 	PredictStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PredictStreamRequest, PredictStreamResponse], error)
-	// GetModelMetadata tells what a model takes and gives, without running it.
+	// GetModelMetadata describes a model's inputs and outputs, without running it.
 	GetModelMetadata(ctx context.Context, in *GetModelMetadataRequest, opts ...grpc.CallOption) (*GetModelMetadataResponse, error)
-	// ReportOutcome tells how an episode went, for comparing versions. What is
-	// reported of an episode that this server does not know needs `version`.
+	// ReportOutcome reports how an episode went, for comparing versions. A report of
+	// an episode that this server does not remember needs the version in `model`.
 	ReportOutcome(ctx context.Context, in *ReportOutcomeRequest, opts ...grpc.CallOption) (*ReportOutcomeResponse, error)
 }
 
@@ -126,14 +127,14 @@ func (c *predictionServiceClient) ReportOutcome(ctx context.Context, in *ReportO
 //
 // Errors carry google.rpc details; ErrorInfo has the domain "weft":
 //
-//	INVALID_ARGUMENT     BadRequest names the field, what was expected, what came
+//	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
 //	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
 //	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
 //	                     ask for fewer outputs or rows; do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or what
-//	                     remained of its rows if it was split, was not executed
+//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
+//	                     of its rows if it was split, was not executed
 //	CANCELLED            the caller went away
 //	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
 //	UNAVAILABLE          RetryInfo: loading, draining, or the device was lost
@@ -141,22 +142,23 @@ func (c *predictionServiceClient) ReportOutcome(ctx context.Context, in *ReportO
 //	INTERNAL             the model failed on this input
 type PredictionServiceServer interface {
 	// Predict runs one request. Its limit is the gRPC deadline, else the model's
-	// `max_latency`: what cannot meet it is refused or dropped, never run for nothing.
+	// `max_latency`. A request that cannot meet it is refused or dropped, never run in
+	// vain.
 	Predict(context.Context, *PredictRequest) (*PredictResponse, error)
 	// PredictStream runs many requests over one stream, for one control loop.
-	// Answers come as they are ready, in any order, matched by `request_id`.
+	// Answers come as soon as they are ready, in any order, matched by `request_id`.
 	//
-	// An error answers one request, never the stream. When the stream has its
-	// maximum of requests in flight (64 unless configured) the server stops reading
-	// until one is answered. Half-close lets the rest be answered, then the stream
-	// ends OK; a draining server stops reading and does the same: a request that has
-	// no answer when the stream ends OK never ran. The deadline of the stream, if
-	// any, ends the stream; it is not the limit of a request.
+	// An error answers one request and never ends the stream. When the stream has its
+	// maximum of requests in flight (64), the server stops reading until one is
+	// answered. Half-close lets the rest be answered, then the stream ends OK. A
+	// draining server stops reading and does the same: a request without an answer
+	// when the stream ends OK never ran. The deadline of the stream, if any, ends the
+	// stream; it is not the limit of a request.
 	PredictStream(grpc.BidiStreamingServer[PredictStreamRequest, PredictStreamResponse]) error
-	// GetModelMetadata tells what a model takes and gives, without running it.
+	// GetModelMetadata describes a model's inputs and outputs, without running it.
 	GetModelMetadata(context.Context, *GetModelMetadataRequest) (*GetModelMetadataResponse, error)
-	// ReportOutcome tells how an episode went, for comparing versions. What is
-	// reported of an episode that this server does not know needs `version`.
+	// ReportOutcome reports how an episode went, for comparing versions. A report of
+	// an episode that this server does not remember needs the version in `model`.
 	ReportOutcome(context.Context, *ReportOutcomeRequest) (*ReportOutcomeResponse, error)
 	mustEmbedUnimplementedPredictionServiceServer()
 }

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Verdict is what a gate says of a candidate.
+// Verdict is a gate's judgement of a candidate.
 type Verdict int32
 
 const (
@@ -79,7 +79,7 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{0}
 }
 
-// RolloutState is where a rollout stands.
+// RolloutState is the state of a rollout.
 type RolloutState int32
 
 const (
@@ -89,8 +89,8 @@ const (
 	RolloutState_ROLLOUT_STATE_PROMOTED RolloutState = 2
 	// The baseline has all traffic again, because the gate said so.
 	RolloutState_ROLLOUT_STATE_ROLLED_BACK RolloutState = 3
-	// It was ended by hand, and the baseline has all traffic again; or what it rests on
-	// changed, and the traffic is as it was left. The last step says which.
+	// It was ended by hand, and the baseline has all traffic again; or the traffic or the
+	// baseline changed, and the traffic is as it was left. The last step says which.
 	RolloutState_ROLLOUT_STATE_ABORTED RolloutState = 4
 )
 
@@ -139,38 +139,38 @@ func (RolloutState) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{1}
 }
 
-// Gate says what a candidate must show. Zero values are the defaults.
+// Gate is the evidence that a candidate must give. Zero values take the defaults.
 type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests that the candidate must have answered; 0: 100.
+	// Requests that the candidate must have answered; 0 means 100.
 	MinRequests int64 `protobuf:"varint,1,opt,name=min_requests,json=minRequests,proto3" json:"min_requests,omitempty"`
-	// Episodes with a reported outcome that each of both versions must have; 0: 20. Not
-	// looked at without `outcome`.
+	// Episodes with a reported outcome that each of both versions must have; 0 means 20.
+	// Ignored without `outcome`.
 	MinEpisodes int64 `protobuf:"varint,2,opt,name=min_episodes,json=minEpisodes,proto3" json:"min_episodes,omitempty"`
-	// Largest part of the candidate's requests that may fail with a fault of the
-	// model; 0: 0.01.
+	// Largest part of the candidate's requests that may fail with a fault of the model;
+	// 0 means 0.01.
 	MaxErrorRate float64 `protobuf:"fixed64,3,opt,name=max_error_rate,json=maxErrorRate,proto3" json:"max_error_rate,omitempty"`
-	// Largest ratio of the candidate's p95 of compute time to the baseline's; 0: 1.5.
+	// Largest ratio of the candidate's p95 of compute time to the baseline's; 0 means
+	// 1.5.
 	MaxLatencyRatio float64 `protobuf:"fixed64,4,opt,name=max_latency_ratio,json=maxLatencyRatio,proto3" json:"max_latency_ratio,omitempty"`
-	// Least part of the shadowed requests that must agree; 0: not looked at.
+	// Least part of the shadowed requests that must agree; 0 disables the check.
 	MinAgreement float64 `protobuf:"fixed64,5,opt,name=min_agreement,json=minAgreement,proto3" json:"min_agreement,omitempty"`
 	// Name of the outcome that decides: "reward", "success" or any reported number;
-	// empty: outcomes are not looked at.
+	// empty disables the check.
 	Outcome string `protobuf:"bytes,6,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Lower is better for this outcome, for instance a cost.
+	// A lower outcome is better, for instance for a cost.
 	LowerIsBetter bool `protobuf:"varint,7,opt,name=lower_is_better,json=lowerIsBetter,proto3" json:"lower_is_better,omitempty"`
-	// By so much the candidate's mean outcome may be worse and still be promoted, in
-	// units of the outcome.
+	// Allowed shortfall of the candidate's mean outcome, in units of the outcome.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong verdict on the outcome, on errors, failures, lost episodes and
-	// agreement, each, however often the gate looks; 0: 0.05.
+	// Probability of a wrong verdict on the outcome, on errors, failures, lost episodes
+	// and agreement, each, however often the gate is read; 0 means 0.05.
 	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
-	// By so much the part of the candidate's requests that fail without a fault of the
-	// model, whatever their code, may exceed the baseline's; 0: 0.01.
+	// Allowed excess, over the baseline's, of the part of the candidate's requests that
+	// fail without a fault of the model, with any code; 0 means 0.01.
 	MaxFailureIncrease float64 `protobuf:"fixed64,20,opt,name=max_failure_increase,json=maxFailureIncrease,proto3" json:"max_failure_increase,omitempty"`
-	// By so much the part of the candidate's episodes that are lost may exceed the
-	// baseline's; 0: 0.05. An episode is lost if it ended, or nothing was heard of it for
-	// half a minute, without a report of `outcome`. Not looked at without `outcome`.
+	// Allowed excess, over the baseline's, of the part of the candidate's episodes that
+	// are lost; 0 means 0.05. An episode is lost if it ended, or had no request for half
+	// a minute, without a report of `outcome`. Ignored without `outcome`.
 	MaxLostIncrease float64 `protobuf:"fixed64,21,opt,name=max_lost_increase,json=maxLostIncrease,proto3" json:"max_lost_increase,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -283,7 +283,7 @@ func (x *Gate) GetMaxLostIncrease() float64 {
 	return 0
 }
 
-// GateCheck is one thing that the gate looked at.
+// GateCheck is one check of the gate.
 type GateCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "requests", "errors", "latency", "agreement", "episodes", "outcome", "lost" or
@@ -347,7 +347,7 @@ func (x *GateCheck) GetReason() string {
 	return ""
 }
 
-// GateReport is what the gate says now, and why.
+// GateReport is the gate's verdict at one time, with its checks.
 type GateReport struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Verdict Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
@@ -355,8 +355,8 @@ type GateReport struct {
 	At      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	// How the requests of this stage ended, by code.
 	Codes []*CodeCount `protobuf:"bytes,20,rep,name=codes,proto3" json:"codes,omitempty"`
-	// What became of the episodes that began since the rollout did, in stages in which both
-	// versions get some. Absent without an outcome that decides.
+	// The episodes that began since the rollout did, in stages in which both versions
+	// get some. Absent without an outcome that decides.
 	BaselineEpisodes  *EpisodeCounts `protobuf:"bytes,21,opt,name=baseline_episodes,json=baselineEpisodes,proto3" json:"baseline_episodes,omitempty"`
 	CandidateEpisodes *EpisodeCounts `protobuf:"bytes,22,opt,name=candidate_episodes,json=candidateEpisodes,proto3" json:"candidate_episodes,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -435,7 +435,7 @@ func (x *GateReport) GetCandidateEpisodes() *EpisodeCounts {
 	return nil
 }
 
-// CodeCount is how many requests ended with one gRPC code.
+// CodeCount is the number of requests that ended with one gRPC code.
 type CodeCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in the metrics, such as OK or DeadlineExceeded.
@@ -497,16 +497,16 @@ func (x *CodeCount) GetCandidate() int64 {
 	return 0
 }
 
-// EpisodeCounts is what became of one version's episodes.
+// EpisodeCounts counts one version's episodes by their end.
 type EpisodeCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Begun int64                  `protobuf:"varint,1,opt,name=begun,proto3" json:"begun,omitempty"`
-	// With the outcome that decides.
+	// Reported with the outcome that decides.
 	Reported int64 `protobuf:"varint,2,opt,name=reported,proto3" json:"reported,omitempty"`
-	// Of those: they do not count yet, because episodes that began before them are
-	// unfinished.
+	// Reported episodes that do not count yet, because episodes that began before them
+	// are unfinished.
 	Waiting int64 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// Not reported, but heard of in the last half minute.
+	// Not reported, with a request in the last half minute.
 	Unfinished int64 `protobuf:"varint,4,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
 	// The rest: they ended, or their clients fell silent, without a report.
 	Lost          int64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -585,12 +585,12 @@ type Rollout struct {
 	Model            string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	BaselineVersion  int64                  `protobuf:"varint,2,opt,name=baseline_version,json=baselineVersion,proto3" json:"baseline_version,omitempty"`
 	CandidateVersion int64                  `protobuf:"varint,3,opt,name=candidate_version,json=candidateVersion,proto3" json:"candidate_version,omitempty"`
-	// Parts of the traffic that the candidate gets, in percent, ascending; the last is
-	// 100. Empty when started: 1, 10, 50, 100.
+	// Percentages of the traffic for the candidate, ascending; the last is 100. Empty in
+	// StartRollout means 1, 10, 50, 100.
 	Stages []float64 `protobuf:"fixed64,4,rep,packed,name=stages,proto3" json:"stages,omitempty"`
-	// Follow the gate without being asked. Else AdvanceRollout does.
+	// Follow the gate without further calls. Otherwise AdvanceRollout moves it on.
 	Automatic bool `protobuf:"varint,5,opt,name=automatic,proto3" json:"automatic,omitempty"`
-	// How long a stage lasts at least; absent: 30 s.
+	// Least duration of a stage; absent means 30 s.
 	StageDuration *durationpb.Duration `protobuf:"bytes,6,opt,name=stage_duration,json=stageDuration,proto3" json:"stage_duration,omitempty"`
 	Gate          *Gate                `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`
 	State         RolloutState         `protobuf:"varint,8,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
@@ -599,7 +599,7 @@ type Rollout struct {
 	StageSince *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`
 	// The gate's latest report.
 	Report *GateReport `protobuf:"bytes,11,opt,name=report,proto3" json:"report,omitempty"`
-	// What happened so far, the oldest first.
+	// The steps so far, the oldest first.
 	Steps         []*RolloutStep `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -723,14 +723,14 @@ func (x *Rollout) GetSteps() []*RolloutStep {
 type RolloutStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Traffic of the candidate afterwards, in percent.
+	// Traffic of the candidate after the step, in percent.
 	Percent float64      `protobuf:"fixed64,2,opt,name=percent,proto3" json:"percent,omitempty"`
 	State   RolloutState `protobuf:"varint,3,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
 	// One sentence.
 	Reason string      `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Report *GateReport `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
-	// Who decided: the address of a caller, "gate", or "weft" where what the rollout
-	// stands on changed.
+	// The author of the step: the address of a caller, "gate", or "weft" where the
+	// rollout could not go on.
 	By            string `protobuf:"bytes,10,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

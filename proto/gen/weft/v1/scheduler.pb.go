@@ -22,13 +22,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SchedulerQueueStage tells where a queue is on its way to the device.
+// SchedulerQueueStage is the stage of a queue on its way to the device.
 type SchedulerQueueStage int32
 
 const (
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_UNSPECIFIED SchedulerQueueStage = 0
 	// No batch may start: it is empty, waits for its batch timeout, or for the first
-	// measurement of what it costs.
+	// measurement of its cost.
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING SchedulerQueueStage = 1
 	// A batch may start, but nothing is lost by letting others go first.
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING SchedulerQueueStage = 2
@@ -79,7 +79,7 @@ func (SchedulerQueueStage) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{0}
 }
 
-// SchedulerDecisionKind says what was decided.
+// SchedulerDecisionKind is the kind of a decision.
 type SchedulerDecisionKind int32
 
 const (
@@ -261,33 +261,33 @@ type SchedulerDevice struct {
 	VirtualTimeMs float64 `protobuf:"fixed64,6,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
 	// Flows that demand service; see SchedulerFlow.demanding.
 	DemandingFlows int32 `protobuf:"varint,7,opt,name=demanding_flows,json=demandingFlows,proto3" json:"demanding_flows,omitempty"`
-	// How far, among those, the flow that is furthest ahead is before the one that
-	// is furthest behind: device milliseconds per unit of weight.
+	// Distance, among those, between the flow furthest ahead and the one furthest
+	// behind: device milliseconds per unit of weight.
 	LagMs float64 `protobuf:"fixed64,8,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
 	// How far a flow may be ahead of another that demands service as well and still
-	// be served first (--fairness-window), in the unit of lag_ms. The lag exceeds
-	// it by what one batch of a flow costs.
+	// be served first (--fairness-window), in the unit of lag_ms. The lag exceeds it by
+	// the cost of one batch of a flow.
 	FairnessWindowMs float64 `protobuf:"fixed64,9,opt,name=fairness_window_ms,json=fairnessWindowMs,proto3" json:"fairness_window_ms,omitempty"`
 	// Device time that the waiting foreground requests are expected to take.
 	WorkMs float64 `protobuf:"fixed64,10,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
-	// Most device time of one batch, for the sake of those who wait; 0: no cap
+	// Most device time of one batch, so that other flows are in time; 0 means no cap
 	// besides that of each model.
 	CapMs float64 `protobuf:"fixed64,11,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
-	// By how much executions take longer now than on the device in its reference
-	// state, that is at its reference clock with nobody else on it: for its clock,
-	// for other processes that use it, and for what neither explains. They multiply.
-	// A model of which more is known has its own; see SchedulerCurve.factor.
+	// Factors by which executions take longer now than on the device in its reference
+	// state, that is at its reference clock without other processes: for its clock, for
+	// other processes that use it, and for the unexplained rest. They multiply. A model
+	// with measurements of its own has its own factor; see SchedulerCurve.factor.
 	ClockFactor    float64 `protobuf:"fixed64,12,opt,name=clock_factor,json=clockFactor,proto3" json:"clock_factor,omitempty"`
 	CoTenantFactor float64 `protobuf:"fixed64,13,opt,name=co_tenant_factor,json=coTenantFactor,proto3" json:"co_tenant_factor,omitempty"`
 	ResidualFactor float64 `protobuf:"fixed64,14,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
 	// The hardware holds its clock down, because of heat, power or a fault.
 	Throttled bool `protobuf:"varint,15,opt,name=throttled,proto3" json:"throttled,omitempty"`
-	// Bytes of its memory that nobody uses, as telemetry said last, less what
-	// executions have taken since, and all of it; both 0 if nothing is known.
+	// Free bytes of its memory by the latest telemetry, less the memory that executions
+	// have taken since, and all bytes; both 0 if nothing is known.
 	MemoryFreeBytes  int64 `protobuf:"varint,16,opt,name=memory_free_bytes,json=memoryFreeBytes,proto3" json:"memory_free_bytes,omitempty"`
 	MemoryTotalBytes int64 `protobuf:"varint,17,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"`
-	// What it said when it failed; empty while it works. It is not used again until
-	// the server is started anew.
+	// The error when it failed; empty while it works. It is not used again until the
+	// server is restarted.
 	Lost          string `protobuf:"bytes,18,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -449,7 +449,7 @@ func (x *SchedulerDevice) GetLost() string {
 	return ""
 }
 
-// SchedulerFlow is one party that fairness is owed to: a version, or a model.
+// SchedulerFlow is one owner of a fair share: a version, or a model.
 type SchedulerFlow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "model/version", or "model" if all versions share.
@@ -466,8 +466,8 @@ type SchedulerFlow struct {
 	ChargedMs float64 `protobuf:"fixed64,5,opt,name=charged_ms,json=chargedMs,proto3" json:"charged_ms,omitempty"`
 	// Requests waiting now, over all its queues.
 	QueuedRequests int32 `protobuf:"varint,6,opt,name=queued_requests,json=queuedRequests,proto3" json:"queued_requests,omitempty"`
-	// A batch of it is full or must start soon to be in time. Only then it is owed
-	// its share: who has nothing urgent lets others go first.
+	// A batch of it is full or must start soon to be in time. Only then it is owed its
+	// share: a flow without urgent work lets others go first.
 	Demanding bool `protobuf:"varint,7,opt,name=demanding,proto3" json:"demanding,omitempty"`
 	// While it demands service: how far it is ahead of the flow furthest behind that
 	// does, on the scale of virtual_time_ms.
@@ -576,9 +576,9 @@ type SchedulerQueue struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// What else the requests have in common, for people: extents of the open
-	// dimensions, such as "tokens[1]=32", and a fingerprint of inputs that have no
-	// row dimension. Empty if nothing is open.
+	// The common shape of the requests, for people: extents of the open dimensions,
+	// such as "tokens[1]=32", and a fingerprint of inputs without a row dimension. Empty
+	// if nothing is open.
 	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
 	// Requests waiting.
 	Requests int32 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
@@ -586,25 +586,25 @@ type SchedulerQueue struct {
 	Rows int64 `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Executions of it that run now.
 	InFlight int32 `protobuf:"varint,6,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Most rows that its next batch would take, given what they cost.
+	// Most rows that its next batch would take, given their cost.
 	MaxBatchRows int32 `protobuf:"varint,7,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
-	// Requests that may wait per version, over all its queues; beyond it they are
+	// Most requests that may wait per version, over all its queues; further ones are
 	// refused (QUEUE_FULL) or held back.
 	MaxQueue int32               `protobuf:"varint,8,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
 	Stage    SchedulerQueueStage `protobuf:"varint,9,opt,name=stage,proto3,enum=weft.v1.SchedulerQueueStage" json:"stage,omitempty"`
-	// What its next batch is expected to cost in device time; 0 while it is resting.
+	// Expected device time of its next batch; 0 while it is resting.
 	NextCostMs float64 `protobuf:"fixed64,10,opt,name=next_cost_ms,json=nextCostMs,proto3" json:"next_cost_ms,omitempty"`
 	// Time until that batch must start for its first request to be answered by its
-	// target; negative: it will be late. 0 while it is resting.
+	// target; negative means that it will be late. 0 while it is resting.
 	SlackMs float64 `protobuf:"fixed64,11,opt,name=slack_ms,json=slackMs,proto3" json:"slack_ms,omitempty"`
 	// Background requests (PRIORITY_SHEDDABLE) that wait, like max_queue per version
 	// over all its queues. They are bounded by max_queue too, but counted apart.
 	BackgroundRequests int32 `protobuf:"varint,12,opt,name=background_requests,json=backgroundRequests,proto3" json:"background_requests,omitempty"`
 	// Most rows of a batch for which there is device memory, as far as is known: more
-	// were not run before, and what is free does not suffice for them or they ran out
-	// of memory lately. 0: memory sets no limit.
+	// were not run before, and the free memory does not suffice for them or they ran out
+	// of memory lately. 0 means that memory sets no limit.
 	MemoryRows int32 `protobuf:"varint,13,opt,name=memory_rows,json=memoryRows,proto3" json:"memory_rows,omitempty"`
-	// If a batch ran out of memory lately: time until larger ones are tried again; else 0.
+	// Time until larger batches are tried again, if one ran out of memory lately; else 0.
 	OutOfMemoryMs float64 `protobuf:"fixed64,14,opt,name=out_of_memory_ms,json=outOfMemoryMs,proto3" json:"out_of_memory_ms,omitempty"`
 	// Requests that wait for room because max_queue requests wait already and
 	// on_full is "wait"; per version over all its queues, and in none of them.
@@ -748,9 +748,9 @@ func (x *SchedulerQueue) GetWaitingForRoom() int32 {
 	return 0
 }
 
-// SchedulerCost is what the scheduler has learned about one kind of execution. Its
-// times are for the device in its reference state: what is expected now is
-// SchedulerCurve.factor times that.
+// SchedulerCost is the learned cost of one kind of execution. Its times are for the
+// device in its reference state: the expected time now is SchedulerCurve.factor times
+// that.
 type SchedulerCost struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -765,13 +765,13 @@ type SchedulerCost struct {
 	MedianUs float64 `protobuf:"fixed64,6,opt,name=median_us,json=medianUs,proto3" json:"median_us,omitempty"`
 	// Measurements kept (a window, not a total).
 	Samples int32 `protobuf:"varint,7,opt,name=samples,proto3" json:"samples,omitempty"`
-	// Not measured often enough to be relied on.
+	// Measured too rarely to be relied on.
 	Cold bool `protobuf:"varint,8,opt,name=cold,proto3" json:"cold,omitempty"`
-	// Time that it will hardly exceed: about the 95th percentile of the samples kept.
+	// Time that is hardly exceeded: about the 95th percentile of the samples kept.
 	HighUs float64 `protobuf:"fixed64,9,opt,name=high_us,json=highUs,proto3" json:"high_us,omitempty"`
 	// Median distance of the samples kept from their median.
 	MadUs float64 `protobuf:"fixed64,10,opt,name=mad_us,json=madUs,proto3" json:"mad_us,omitempty"`
-	// Measurements set aside since the version was loaded, for they differed too
+	// Measurements set aside since the version was loaded, because they differed too
 	// much from the others.
 	Outliers      int64 `protobuf:"varint,11,opt,name=outliers,proto3" json:"outliers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -885,8 +885,8 @@ func (x *SchedulerCost) GetOutliers() int64 {
 	return 0
 }
 
-// SchedulerCurve is what the estimates of one shape are made of besides the sizes
-// that were measured (SchedulerCost).
+// SchedulerCurve holds the parts of the estimates of one shape besides the measured
+// sizes (SchedulerCost).
 type SchedulerCurve struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -895,23 +895,23 @@ type SchedulerCurve struct {
 	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
 	// Class of device it was measured on, for instance "cpu" or "cuda".
 	DeviceClass string `protobuf:"bytes,4,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
-	// alpha_us + beta_us × rows is the line through the sizes that were measured, for
-	// the device in its reference state: what an execution costs as such, and each
-	// row of it. Both are 0 where less than two sizes are known.
+	// alpha_us + beta_us × rows is the line through the measured sizes, for the device in
+	// its reference state: the fixed cost of an execution, and the cost of each row. Both
+	// are 0 where less than two sizes are known.
 	AlphaUs float64 `protobuf:"fixed64,5,opt,name=alpha_us,json=alphaUs,proto3" json:"alpha_us,omitempty"`
 	BetaUs  float64 `protobuf:"fixed64,6,opt,name=beta_us,json=betaUs,proto3" json:"beta_us,omitempty"`
 	// Nothing was measured yet: the estimates are those of another version.
 	Inherited bool `protobuf:"varint,7,opt,name=inherited,proto3" json:"inherited,omitempty"`
-	// How often measurements were begun anew because the cost had changed.
+	// How often measurements started again because the cost had changed.
 	Drifts int32 `protobuf:"varint,8,opt,name=drifts,proto3" json:"drifts,omitempty"`
-	// What estimates are multiplied with for the present state of the device.
+	// Factor of estimates for the present state of the device.
 	Factor float64 `protobuf:"fixed64,9,opt,name=factor,proto3" json:"factor,omitempty"`
 	// The part of factor that is this shape's own.
 	ResidualFactor float64 `protobuf:"fixed64,10,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
 	// The part of the time that goes with the inverse of the device's clock, 0 to 1.
 	ClockShare float64 `protobuf:"fixed64,11,opt,name=clock_share,json=clockShare,proto3" json:"clock_share,omitempty"`
-	// By how much the time grows, relative to itself, with the share of the device
-	// that other processes use.
+	// Relative growth of the time with the share of the device that other processes
+	// use.
 	CoTenantGain  float64 `protobuf:"fixed64,12,opt,name=co_tenant_gain,json=coTenantGain,proto3" json:"co_tenant_gain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1031,7 +1031,7 @@ func (x *SchedulerCurve) GetCoTenantGain() float64 {
 	return 0
 }
 
-// SchedulerDecision is one thing the scheduler did and why.
+// SchedulerDecision is one decision of the scheduler, with its reason.
 type SchedulerDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  SchedulerDecisionKind  `protobuf:"varint,1,opt,name=kind,proto3,enum=weft.v1.SchedulerDecisionKind" json:"kind,omitempty"`
@@ -1046,19 +1046,19 @@ type SchedulerDecision struct {
 	// A short constant: the name of a FlushReason without its prefix, the reason of
 	// a refusal such as "QUEUE_FULL", or why a waiting request was given up: "EXPIRED"
 	// (its limit passed), "HOPELESS" (it could not have met its limit any more),
-	// "WINDOW" (so that a larger batch of those behind it is in time), "ROOM" (for a
-	// request that matters more, or is newer).
+	// "WINDOW" (so that a larger batch of the requests behind it is in time), "ROOM" (for
+	// a request that matters more, or is newer).
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The decision and its reason in one line, for people.
 	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
-	// What the decision was based on, by name with the unit as suffix, for
-	// instance "estimate_ms" or "queued". Of a batch "slack_ms" is the time until it
-	// had to start for its first request to be in time, and "demanding_flows" how
-	// many flows wanted the device; of a request given up "left_ms" is the time it
-	// had, and "needed_ms" what the execution takes that it was too late for.
+	// The numbers behind the decision, by name with the unit as suffix, for instance
+	// "estimate_ms" or "queued". For a batch, "slack_ms" is the time until it had to
+	// start for its first request to be in time, and "demanding_flows" the number of
+	// flows that wanted the device. For a request given up, "left_ms" is the time that
+	// it had, and "needed_ms" the time of the execution that it was too late for.
 	Numbers map[string]float64 `protobuf:"bytes,9,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Of a batch: why this queue was served and not another, for people, for
-	// instance "earliest target" or "furthest behind of those in conflict".
+	// For a batch: why this queue was served and not another, for people, for instance
+	// "earliest target" or "furthest behind of those in conflict".
 	Rule          string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

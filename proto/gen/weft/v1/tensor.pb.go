@@ -114,15 +114,15 @@ func (DataType) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_tensor_proto_rawDescGZIP(), []int{0}
 }
 
-// OutputEncoding says in which representation outputs come back. Strings are
-// always `string_values`.
+// OutputEncoding is the representation of the outputs. Strings are always
+// `string_values`.
 type OutputEncoding int32
 
 const (
 	// The same as OUTPUT_ENCODING_MIRROR.
 	OutputEncoding_OUTPUT_ENCODING_UNSPECIFIED OutputEncoding = 0
-	// As most of the inputs came: `raw` if at least as many inputs carried `raw`
-	// as carried typed lists (strings among them), else typed lists.
+	// The representation of most inputs: `raw` if at least as many inputs carried
+	// `raw` as carried typed lists (strings among them), else typed lists.
 	OutputEncoding_OUTPUT_ENCODING_MIRROR OutputEncoding = 1
 	// Always `raw`: smallest and fastest.
 	OutputEncoding_OUTPUT_ENCODING_RAW OutputEncoding = 2
@@ -184,8 +184,8 @@ type Tensor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Dtype DataType               `protobuf:"varint,1,opt,name=dtype,proto3,enum=weft.v1.DataType" json:"dtype,omitempty"`
 	// Extent of each dimension, outermost first; none may be negative. Empty is a
-	// scalar (one element). The elements take less than 2 GiB; of a tensor with zero
-	// elements, the dimensions that are not 0 have a product of at most 2^20.
+	// scalar (one element). The elements take less than 2 GiB. In a tensor with zero
+	// elements, the product of the dimensions other than 0 is at most 2^20.
 	Shape []int64 `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"`
 	// The elements in row-major order, little-endian, without padding:
 	// product(shape) x element size bytes. Not for strings.
@@ -205,7 +205,7 @@ type Tensor struct {
 	Uint64Values []uint64 `protobuf:"varint,9,rep,packed,name=uint64_values,json=uint64Values,proto3" json:"uint64_values,omitempty"`
 	// BOOL.
 	BoolValues []bool `protobuf:"varint,10,rep,packed,name=bool_values,json=boolValues,proto3" json:"bool_values,omitempty"`
-	// STRING: the bytes of each element; they need not be UTF-8.
+	// STRING: the bytes of each element, UTF-8 or not.
 	StringValues  [][]byte `protobuf:"bytes,11,rep,name=string_values,json=stringValues,proto3" json:"string_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,13 +21,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ShadowUnit is what is sampled as a whole.
+// ShadowUnit is the unit that is sampled as a whole.
 type ShadowUnit int32
 
 const (
 	// The same as SHADOW_UNIT_EPISODE.
 	ShadowUnit_SHADOW_UNIT_UNSPECIFIED ShadowUnit = 0
-	// All requests of an episode or none; a request without an episode by itself.
+	// All requests of an episode or none; a request without an episode counts alone.
 	ShadowUnit_SHADOW_UNIT_EPISODE ShadowUnit = 1
 	ShadowUnit_SHADOW_UNIT_REQUEST ShadowUnit = 2
 )
@@ -74,21 +74,21 @@ func (ShadowUnit) EnumDescriptor() ([]byte, []int) {
 }
 
 // Traffic says which versions answer the requests of a model that name neither a
-// version nor a label, and which versions are shown the same requests in secret.
+// version nor a label, and which shadow versions get copies of them.
 type Traffic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Weighted entries; empty: the newest ready version that was not
-	// rolled back answers, slot "prod".
+	// Weighted entries. Empty lets the newest ready version that was not rolled back
+	// answer, slot "prod".
 	Split []*TrafficSlot `protobuf:"bytes,1,rep,name=split,proto3" json:"split,omitempty"`
 	// Versions that run in the shadow of the answering one.
 	Shadow []*TrafficShadow `protobuf:"bytes,2,rep,name=shadow,proto3" json:"shadow,omitempty"`
-	// Grows with every change of this model's traffic that somebody makes; a version
-	// that stops being ready, or comes back, is none. Where the server has a state
-	// directory it goes on after a restart. In SetTraffic: the revision that the change
-	// is based on; 0: whatever is there.
+	// Grows with every change of this model's traffic; a version that stops being
+	// ready, or is ready again, changes nothing. With a state directory it goes on
+	// after a restart. In SetTraffic it is the revision that the change is based on; 0
+	// skips that check.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Where it is from: "default", "model.yaml", "SetTraffic" or "rollout". Ignored
-	// in SetTraffic.
+	// The source: "default", "model.yaml", "SetTraffic" or "rollout". Ignored in
+	// SetTraffic.
 	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -158,8 +158,8 @@ type TrafficSlot struct {
 	// Name of the slot, as answers and metrics give it; unique within the split.
 	Slot    string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	Version int64  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// At least 0; one of them must be positive. 0: no new episodes, unless no slot with
-	// weight has a version that is ready.
+	// At least 0; one of them must be positive. 0 gives the slot no new episodes,
+	// unless no slot with weight has a version that is ready.
 	Weight        float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -220,13 +220,14 @@ func (x *TrafficSlot) GetWeight() float64 {
 type TrafficShadow struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Part of the requests that it is shown, above 0 up to 1.
+	// Part of the requests that it gets, above 0 up to 1.
 	Sample float64    `protobuf:"fixed64,2,opt,name=sample,proto3" json:"sample,omitempty"`
 	Unit   ShadowUnit `protobuf:"varint,3,opt,name=unit,proto3,enum=weft.v1.ShadowUnit" json:"unit,omitempty"`
 	// Outputs of floating point agree if no element differs by more than this part of
-	// the largest magnitude of the output; 0: 0.001. Others agree if they are equal.
+	// the largest magnitude of the output; 0 means 0.001. Others agree if they are
+	// equal.
 	Tolerance float64 `protobuf:"fixed64,4,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
-	// The same for single outputs of floating point, by name; 0: equal values.
+	// The same for single outputs of floating point, by name; 0 asks for equal values.
 	Tolerances    map[string]float64 `protobuf:"bytes,5,rep,name=tolerances,proto3" json:"tolerances,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -297,9 +298,9 @@ func (x *TrafficShadow) GetTolerances() map[string]float64 {
 	return nil
 }
 
-// ShadowSummary tells how a shadow compares with the version that answered. Counts
-// are since the server started or the pair was first seen; distributions are of a
-// bounded sample of them.
+// ShadowSummary compares a shadow with the version that answered. Counts begin when
+// the server started or the pair was first seen; distributions are of a bounded
+// sample.
 type ShadowSummary struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -313,7 +314,7 @@ type ShadowSummary struct {
 	// The shadow failed on it.
 	Failed  int64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	Pending int64 `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
-	// Of those done: all outputs within the tolerance.
+	// Done requests with all outputs within the tolerance.
 	Agreed  int64           `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	Outputs []*ShadowOutput `protobuf:"bytes,10,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	// Time from the start of the first execution to the end of the last.

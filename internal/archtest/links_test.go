@@ -1,0 +1,129 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+)
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// links has every link of the documentation within the repository lead to a file that exists, and to a heading of it.
+func links(root fs.FS) []string {
+	var complaints, names []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "runtime/*.md"} {
+		found, err := fs.Glob(root, pattern)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		names = append(names, found...)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			complaints = append(complaints, err.Error())
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if fault := broken(root, name, m[1]); fault != "" {
+				complaints = append(complaints, fmt.Sprintf("%s: the link %s: %s", name, m[1], fault))
+			}
+		}
+	}
+	return complaints
+}
+
+// broken says what is wrong with a link of a page, "" if nothing is.
+func broken(root fs.FS, page, target string) string {
+	file, anchor, _ := strings.Cut(target, "#")
+	if file = path.Join(path.Dir(page), file); strings.HasPrefix(target, "#") {
+		file = page
+	}
+	if _, err := fs.Stat(root, file); err != nil {
+		return "there is no " + file
+	}
+	if anchor == "" || path.Ext(file) != ".md" {
+		return ""
+	}
+	text, err := fs.ReadFile(root, file)
+	if err != nil {
+		return err.Error()
+	}
+	if !slices.Contains(anchors(string(text)), anchor) {
+		return fmt.Sprintf("%s has no heading #%s", file, anchor)
+	}
+	return ""
+}
+
+// anchors returns what links to the headings of a page end in, as GitHub makes them.
+func anchors(text string) []string {
+	var all []string
+	code := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			code = !code
+		}
+		if code || !heading.MatchString(line) {
+			continue
+		}
+		title := link.ReplaceAllString(strings.TrimSpace(strings.TrimLeft(line, "#")), "")
+		all = append(all, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, title))
+	}
+	return all
+}
+
+func TestLinks(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, complaint := range links(os.DirFS(root)) {
+		t.Error(complaint)
+	}
+}
+
+func TestLinksComplain(t *testing.T) {
+	for _, tt := range []struct{ link, want string }{
+		{"B.md", ""},
+		{"../README.md", ""},
+		{"B.md#what-is-b-and-why", ""},
+		{"B.md#figures-raw", ""},
+		{"#here", ""},
+		{"https://example.org/gone#there", ""},
+		{"C.md", "there is no docs/C.md"},
+		{"README.md", "there is no docs/README.md"},
+		{"B.md#gone", "docs/B.md has no heading #gone"},
+		{"B.md#no-heading", "docs/B.md has no heading #no-heading"},
+		{"#there", "docs/A.md has no heading #there"},
+	} {
+		files := fstest.MapFS{
+			"README.md":    {Data: []byte("# Here\n")},
+			"docs/A.md":    {Data: []byte("# Here\n\nsee [this\npage](" + tt.link + ").\n")},
+			"docs/raw.txt": {},
+			"docs/B.md":    {Data: []byte("## What is `B`, and why?\n## Figures ([raw](raw.txt))\n\n```sh\n# no heading\n```\n")},
+		}
+		got := strings.Join(links(files), "\n")
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: complaints %q, want %q", tt.link, got, tt.want)
+		}
+	}
+}
