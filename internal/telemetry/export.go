@@ -72,6 +72,6 @@ func traceCalls(traces *sdktrace.TracerProvider) stats.Handler {
 func reportFailures(log *slog.Logger) {
 	log = cmp.Or(log, slog.Default())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("telemetry could not be exported", "cause", err)
+		log.Warn("telemetry export failed", "event", "telemetry_export_failed", "cause", err)
 	}))
 }
