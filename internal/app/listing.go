@@ -33,7 +33,7 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 	}
 	for _, fault := range now.Faults {
 		if !known[fault.Error()] {
-			log.Error("part of the repository not served", "event", "repository_faulty", "cause", fault)
+			log.Error("part of the repository not served", "event", "repository_fault_found", "cause", fault)
 		}
 	}
 	for _, m := range now.Models {

@@ -144,7 +144,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 	}
 	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
 	if err := m.decide(r, &after, nil); err != nil {
-		m.logger.Warn("rollout end not kept", "event", "rollout_end_lost", "model", r.Model, "cause", err)
+		m.logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
 	}
 	m.finish(r, after)
 	return true
