@@ -53,8 +53,8 @@ func (l *Log) Event(name string) []slog.Record {
 	return slices.DeleteFunc(l.Records(), func(r slog.Record) bool { return Attr(r, "event").String() != name })
 }
 
-// Lines returns as text, "LEVEL key=value ...", the records whose text contains part. The message is left out: it is for
-// people.
+// Lines returns as text, "LEVEL key=value ...", the records whose text contains part. It leaves out the messages, which
+// are for people.
 func (l *Log) Lines(part string) (lines []string) {
 	for _, r := range l.Records() {
 		line := r.Level.String()

@@ -391,7 +391,8 @@ func TestLackOfEventsIsLoggedOnce(t *testing.T) {
 	modelrepo.Follow(map[string]string{"/" + long: "1", "/y" + long: "2", t.TempDir() + "/gone": "3"},
 		slog.New(slog.NewTextHandler(&log, nil)))
 	if n := strings.Count(log.String(), "level=WARN"); n != 1 ||
-		!strings.Contains(log.String(), "event=repository_events_missing") || !strings.Contains(log.String(), "name too long") {
+		!strings.Contains(log.String(), "event=repository_events_missing") ||
+		!strings.Contains(log.String(), "name too long") {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 	log.Reset()
