@@ -32,7 +32,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	if path != "" {
 		var err error
 		if file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640); err != nil {
-			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w", err)
+			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w; name a file that this server may append to", err)
 		}
 		lines = file
 	}

@@ -21,7 +21,7 @@ type traceFile struct {
 func createTrace(name string, log *slog.Logger) (*traceFile, error) {
 	file, err := os.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("sched-trace: %w", err)
+		return nil, fmt.Errorf("--sched-trace: %w; name a file that this server may write", err)
 	}
 	return &traceFile{log: log, file: file}, nil
 }

@@ -39,7 +39,8 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	}
 	reader, err := autoexport.NewMetricReader(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_METRICS_EXPORTER=%q: %w", os.Getenv("OTEL_METRICS_EXPORTER"), err)
+		return nil, fmt.Errorf("telemetry: OTEL_METRICS_EXPORTER=%q: %w; it may be otlp, prometheus, console or none",
+			os.Getenv("OTEL_METRICS_EXPORTER"), err)
 	}
 	return reader, nil
 }
@@ -51,7 +52,8 @@ func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace
 	}
 	exporter, err := autoexport.NewSpanExporter(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w", os.Getenv("OTEL_TRACES_EXPORTER"), err)
+		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w; it may be otlp, console or none",
+			os.Getenv("OTEL_TRACES_EXPORTER"), err)
 	}
 	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(identity)), nil
 }
