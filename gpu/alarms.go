@@ -36,12 +36,14 @@ func (w *watched) tellAlarms() {
 	}
 	begun, over := w.alarms.hear(w.next.Reasons)
 	if begun != 0 {
-		w.sampler.log.Warn("the hardware cuts the clock of a GPU, because of heat, the power supply or a fault",
-			append([]any{"device", w.Name, "reasons", begun.String()}, w.next.values()...)...)
+		w.sampler.log.Warn("GPU clock cut by the hardware", append([]any{
+			"event", "gpu_clock_cut", "device", w.Name, "reasons", begun.String(),
+		}, w.next.values()...)...)
 	}
 	if over != 0 {
-		w.sampler.log.Info("the hardware has not cut the clock of a GPU for a minute",
-			append([]any{"device", w.Name, "reasons", over.String()}, w.next.values()...)...)
+		w.sampler.log.Info("GPU clock not cut for a minute", append([]any{
+			"event", "gpu_clock_restored", "device", w.Name, "reasons", over.String(),
+		}, w.next.values()...)...)
 	}
 }
 

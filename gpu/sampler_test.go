@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,47 +13,16 @@ import (
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/gpu/gputest"
+	"github.com/weftserve/weft/internal/weftest"
 )
 
 // bench is a running Sampler of one device, and what it asks.
 type bench struct {
 	*gpu.Sampler
 	source *gputest.Source
-	log    *lines
+	log    weftest.Log
 	lost   []string // what OnLost heard
 	stop   func()
-}
-
-// lines keeps what is logged.
-type lines struct {
-	slog.Handler
-	mu   sync.Mutex
-	said []string
-}
-
-func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.said = append(l.said, line)
-	return nil
-}
-
-func (l *lines) count(part string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.said {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	return n
 }
 
 // most is what the device of a bench tells at first: everything but ECC errors.
@@ -68,11 +36,11 @@ var most = gpu.Sample{
 func run(t *testing.T, test func(*testing.T, *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{source: &gputest.Source{}, log: &lines{Handler: slog.DiscardHandler}}
+		b := &bench{source: &gputest.Source{}}
 		b.source.Set(0, gpu.AllQuantities&^gpu.ECC, most)
 		b.Sampler = gpu.NewSampler(gpu.Config{
 			Source: b.source, Devices: []gpu.Device{{Name: "cuda:0", UUID: "GPU-1"}}, Interval: 100 * time.Millisecond,
-			Expiry: 2 * time.Second, Logger: slog.New(b.log),
+			Expiry: 2 * time.Second, Logger: slog.New(&b.log),
 			OnLost: func(d gpu.Device, cause error) { b.lost = append(b.lost, d.Name+": "+cause.Error()) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +101,7 @@ func TestHowOftenEachIsAsked(t *testing.T) {
 		if diff := cmp.Diff(want, b.FallBacks("cuda:0")); diff != "" {
 			t.Errorf("fall-backs (-want +got):\n%s", diff)
 		}
-		if n := b.log.count("INFO GPU does not report some metrics device=cuda:0 missing=ecc"); n != 1 {
+		if n := len(b.log.Lines("INFO event=gpu_metrics_missing device=cuda:0 missing=ecc")); n != 1 {
 			t.Errorf("it is said %d times that ECC errors are not told", n)
 		}
 	})
@@ -199,8 +167,7 @@ func TestAlarms(t *testing.T) {
 		}
 		told := func(when string, begun, over int) {
 			t.Helper()
-			if n, m := b.log.count("WARN the hardware cuts"),
-				b.log.count("INFO the hardware has not cut"); n != begun || m != over {
+			if n, m := len(b.log.Event("gpu_clock_cut")), len(b.log.Event("gpu_clock_restored")); n != begun || m != over {
 				t.Errorf("%s: told %d times that it begins, %d that it is over; want %d and %d", when, n, m, begun,
 					over)
 			}
@@ -214,8 +181,8 @@ func TestAlarms(t *testing.T) {
 		told("coming and going", 1, 0)
 		const with = " device=cuda:0 reasons=hw_slowdown,hw_power_brake clock_mhz=1400 max_clock_mhz=2000 " +
 			"power_watts=310.5 power_limit_watts=700 temperature_celsius=61"
-		if b.log.count("or a fault"+with) != 1 {
-			t.Errorf("log %q", b.log.said)
+		if len(b.log.Lines("WARN event=gpu_clock_cut"+with)) != 1 {
+			t.Errorf("log %q", b.log.Lines(""))
 		}
 		set(gpu.HWThermal)
 		told("another one", 2, 0)
@@ -226,8 +193,8 @@ func TestAlarms(t *testing.T) {
 		after(2 * time.Second)
 		b.source.Fail(0, gpu.EventReasons, nil)
 		after(time.Second)
-		if told("over", 2, 2); b.log.count("for a minute"+with) != 1 {
-			t.Errorf("log %q", b.log.said)
+		if told("over", 2, 2); len(b.log.Lines("INFO event=gpu_clock_restored"+with)) != 1 {
+			t.Errorf("log %q", b.log.Lines(""))
 		}
 		set(gpu.HWSlowdown)
 		told("again", 3, 2)
@@ -308,7 +275,7 @@ func TestBlackout(t *testing.T) {
 		if s, _ := b.Latest("cuda:0"); !s.Expired {
 			t.Errorf("sample %+v, want it expired", s)
 		}
-		if n := b.log.count("WARN"); n != 1 {
+		if n := len(b.log.Lines("WARN ")); n != 1 {
 			t.Errorf("%d warnings, want one", n)
 		}
 		if f := b.FallBacks("cuda:0"); f["blackout"] != 12 || f["expired"] != 1 {
@@ -319,7 +286,7 @@ func TestBlackout(t *testing.T) {
 		if s, _ := b.Latest("cuda:0"); s.Expired || s.Clock != 1400 || s.Temperature != 61 {
 			t.Errorf("sample %+v, want a fresh one", s)
 		}
-		back := func() int { return b.log.count("INFO the state of a GPU can be read again") }
+		back := func() int { return len(b.log.Event("gpu_read_recovered")) }
 		if n := back(); n != 0 {
 			t.Errorf("it is said %d times that the device is back, which may be for a moment", n)
 		}
@@ -351,7 +318,7 @@ func TestAnswersNowAndThen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(t *testing.T, b *bench) {
 				flap(b)
-				if warned, back := b.log.count("WARN"), b.log.count("INFO the state of a GPU"); warned != 1 ||
+				if warned, back := len(b.log.Lines("WARN ")), len(b.log.Event("gpu_read_recovered")); warned != 1 ||
 					back != 0 {
 					t.Errorf("%d warnings, %d times back; want one and none", warned, back)
 				}
@@ -360,7 +327,7 @@ func TestAnswersNowAndThen(t *testing.T) {
 				}
 				b.source.Fail(0, gpu.AllQuantities, nil)
 				after(7 * time.Minute)
-				if back := b.log.count("INFO the state of a GPU"); back != 1 {
+				if back := len(b.log.Event("gpu_read_recovered")); back != 1 {
 					t.Errorf("once it answered for good, it is said %d times", back)
 				}
 			})
@@ -406,7 +373,7 @@ func TestLost(t *testing.T) {
 		if f := b.FallBacks("cuda:0"); f["lost"] != 1 || f["blackout"] < 5 {
 			t.Errorf("fall-backs %+v, want one loss", f)
 		}
-		if n := b.log.count("WARN"); n != 1 {
+		if n := len(b.log.Lines("WARN ")); n != 1 {
 			t.Errorf("%d warnings, want one", n)
 		}
 		if diff := cmp.Diff([]string{"cuda:0: the GPU is lost"}, b.lost); diff != "" {

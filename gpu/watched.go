@@ -142,7 +142,8 @@ func (w *watched) tells(q Quantity) bool { return q != XIDs && w.next.Has(q) }
 // tellLeft logs what the device does not tell, once.
 func (w *watched) tellLeft() {
 	if w.left != w.told {
-		w.sampler.log.Info("GPU does not report some metrics", "device", w.Name, "missing", (w.left &^ w.told).String())
+		w.sampler.log.Info("GPU metrics missing", "event", "gpu_metrics_missing", "device", w.Name,
+			"missing", (w.left &^ w.told).String())
 		w.told = w.left
 	}
 }
@@ -175,9 +176,8 @@ func (w *watched) lose(err error) {
 // leaveAlone asks nothing of the device for a while, each time longer. Its sample expires in that time.
 func (w *watched) leaveAlone(err error) {
 	if w.blackout == 0 {
-		w.sampler.log.Warn("the state of a GPU cannot be read; it is taken to be in its normal state until it can, "+
-			"and asked ever less often",
-			"device", w.Name, "cause", err)
+		w.sampler.log.Warn("GPU state unreadable", "event", "gpu_read_failed", "device", w.Name,
+			"effect", "taken to be in its normal state, and asked ever less often", "cause", err)
 	}
 	w.blackout = min(max(2*w.blackout, firstBlackout), lastBlackout)
 	w.until = time.Now().Add(w.blackout)
@@ -191,7 +191,7 @@ func (w *watched) leaveAlone(err error) {
 func (w *watched) recover() {
 	w.failures, w.next.Lost = 0, false
 	if w.blackout > 0 && time.Since(w.until) >= steady {
-		w.sampler.log.Info("the state of a GPU can be read again, and could for a minute", "device", w.Name)
+		w.sampler.log.Info("GPU state readable for a minute", "event", "gpu_read_recovered", "device", w.Name)
 		w.blackout, w.cause = 0, nil
 	}
 }

@@ -101,7 +101,7 @@ func startVictim(t *testing.T, program, repository string) *victim {
 	var said []string
 	var admin string
 	for lines.Scan() {
-		var line struct{ Level, Msg, GRPC, Admin string }
+		var line struct{ Level, Event, GRPC, Admin string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Level == "ERROR" {
 			t.Errorf("the log has %s", lines.Text())
 		}
@@ -109,7 +109,7 @@ func startVictim(t *testing.T, program, repository string) *victim {
 		if line.Admin != "" {
 			admin = line.Admin
 		}
-		if line.Msg != "ready" {
+		if line.Event != "ready" {
 			continue
 		}
 		if v.conn, err = weftest.Dial(line.GRPC); err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -43,11 +44,16 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
 	answer, err := call(ctx, conn)
+	if state := conn.GetState(); err != nil &&
+		(state == connectivity.TransientFailure || state == connectivity.Connecting) {
+		return fmt.Errorf("no server answers at --admin %s (%s); name the --admin-listen address of one that runs",
+			t.Admin, status.Convert(err).Message())
+	}
 	if err != nil {
 		return fmt.Errorf("the server at --admin %s: %s", t.Admin, status.Convert(err).Message())
 	}
 	if answer.GetRollout() == nil {
-		return fmt.Errorf("model %s has had no rollout", t.Model)
+		return fmt.Errorf("model %s has had no rollout; begin one with `weft rollout start %s`", t.Model, t.Model)
 	}
 	err = printRollout(out, answer.GetRollout())
 	if change, is := answer.(interface{ GetNotPersistedBecause() string }); is &&

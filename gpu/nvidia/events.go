@@ -99,9 +99,8 @@ func (e *events) deliver(data nvml.EventData, told map[*device]map[uint64]bool) 
 		}
 		if !told[d][data.EventData] {
 			told[d][data.EventData] = true
-			e.log.Warn("the driver reports an error of a GPU; NVIDIA's documentation explains its number, and further "+
-				"ones like it are only counted",
-				"device", d.Name, "xid", data.EventData)
+			e.log.Warn("GPU error reported by the driver", "event", "gpu_error_reported", "device", d.Name,
+				"xid", data.EventData, "remedy", "see the XID in NVIDIA's documentation", "repeats", "only counted")
 		}
 	}
 }

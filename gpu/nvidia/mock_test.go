@@ -209,7 +209,7 @@ func TestEventsThatFail(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 ||
-			!strings.Contains(log.String(), "device=cuda:0 xid=79") {
+			!strings.Contains(log.String(), "event=gpu_error_reported device=cuda:0 xid=79") {
 			t.Errorf("log:\n%s", log.String())
 		}
 		if err := s.Close(); err != nil || freed != 1 || len(lib.ShutdownCalls()) != 1 {

@@ -15,8 +15,9 @@ import (
 // drain of the server, which must have begun before this is stopped: only their answers are still on the way then.
 func adminPart(l net.Listener, admin *server.Admin, options []grpc.ServerOption, log *slog.Logger) lifecycle.Part {
 	if !isLoopback(l.Addr()) {
-		log.Warn("WHOEVER REACHES THE ADMIN ADDRESS CAN UNLOAD MODELS AND MOVE TRAFFIC: there is no authentication; "+
-			"serve it on loopback, or let nobody but your own tools reach it", "admin", l.Addr().String())
+		log.Warn("ADMIN API OPEN TO THE NETWORK, WITHOUT AUTHENTICATION", "event", "admin_exposed",
+			"admin", l.Addr().String(), "effect", "whoever reaches the address can unload models and move traffic",
+			"remedy", "serve it on loopback, or let nobody but your own tools reach it")
 	}
 	g := grpc.NewServer(options...)
 	admin.Register(g)

@@ -43,7 +43,7 @@ func (a *App) serve(signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	err := lifecycle.Run(stop, func(ctx context.Context, g *lifecycle.Group) error { return a.start(ctx, g, log) })
 	if err == nil {
-		log.Info("stopped")
+		log.Info("stopped", "event", "stopped")
 	}
 	return err
 }

@@ -67,7 +67,7 @@ func (s *assembly) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.log.Info("metrics and health are served", "http", http.Addr().String())
+	s.log.Info("metrics and health listening", "event", "http_listening", "http", http.Addr().String())
 	s.group.Start(httpPart(http, s.measured.MetricsHandler(), s.ready))
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	s.present = findDevices(&s.Server, s.gpus)
 	s.present.tell(&s.Server, s.log)
 	if unused := unusedGPUs(&s.Server, s.listing); unused != "" {
-		s.log.Warn("all models run on the processor", "cause", unused)
+		s.log.Warn("GPUs unused, all models run on the processor", "event", "gpus_unused", "cause", unused)
 	}
 	over := newTakeovers(s.log)
 	around := surroundings{
@@ -196,11 +196,12 @@ func (s *assembly) openDoors(context.Context) error {
 	if s.admin != nil {
 		s.group.Start(adminPart(s.admin, server.NewAdmin(s.edge, s.house.models),
 			grpcOptions(&s.Server, s.log, s.measured), s.log))
-		s.log.Info("admin API listening", "admin", s.admin.Addr().String())
+		s.log.Info("admin API listening", "event", "admin_listening", "admin", s.admin.Addr().String())
 	}
 	s.group.Start(grpcPart(s.grpc, s.edge, s.transport, s.ready, s.house.scheduler.Hurry, s.house.scheduler.Abandon,
 		s.log))
-	s.log.Info("serving; models still loading", "grpc", s.grpc.Addr().String(), "models", len(s.listing.Models))
+	s.log.Info("gRPC listening, models loading", "event", "grpc_listening", "grpc", s.grpc.Addr().String(),
+		"models", len(s.listing.Models))
 	return nil
 }
 
@@ -219,7 +220,7 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.ready.set("ready")
-	s.log.Info("ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed),
+	s.log.Info("ready", "event", "ready", "grpc", s.grpc.Addr().String(), "versions", serving, "failed", len(failed),
 		"took", time.Since(s.began).Round(time.Millisecond))
 	return nil
 }

@@ -120,7 +120,7 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 	}
 	notes = append(notes, session.Notes()...)
 	for _, note := range notes {
-		e.log.Warn("a model does not run as it was asked to",
+		e.log.Warn("model does not run as asked", "event", "model_option_refused",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
 	opened := engine.Opened{

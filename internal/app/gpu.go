@@ -59,23 +59,26 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, c
 		for _, d := range devices {
 			w.missing[d.Name] = reason
 		}
-		log.Warn("the state of the GPUs is unknown; estimates rely on what executions take", "cause", err)
+		log.Warn("GPU telemetry unavailable", "event", "gpu_telemetry_failed",
+			"effect", "estimates rely on what executions take", "cause", err)
 		return w
 	}
 	for _, d := range source.Missing() {
 		w.missing[d.Name] = "no_device"
-		log.Warn("the driver does not show a GPU; estimates for it rely on what executions take", "device", d.Name)
+		log.Warn("GPU not shown by the driver", "event", "gpu_not_shown", "device", d.Name,
+			"effect", "estimates rely on what executions take")
 	}
 	for _, d := range source.Devices() {
-		log.Info("a GPU is followed", "device", d.Name, "product", d.Product, "uuid", d.UUID, "bus", d.Bus)
+		log.Info("GPU followed", "event", "gpu_followed", "device", d.Name, "product", d.Product, "uuid", d.UUID,
+			"bus", d.Bus)
 	}
 	w.close = source.Close
 	w.sampler = gpu.NewSampler(gpu.Config{
 		Source: source, Devices: source.Devices(), Interval: time.Duration(s.GPUTelemetryInterval), Logger: log,
 		OnLost: func(d gpu.Device, cause error) {
 			if otherOrder() { // else a sound one might be given up in its place
-				log.Error("a GPU is lost, but which of CUDA's it is cannot be told; it is used until runs on it fail",
-					"driver_counts_it_as", d.Name, "cuda_device_order", os.Getenv(orderName), "cause", cause)
+				log.Error("GPU lost, CUDA ordinal unknown", "event", "gpu_lost", "driver_counts_it_as", d.Name,
+					"cuda_device_order", os.Getenv(orderName), "effect", "used until runs on it fail", "cause", cause)
 				return
 			}
 			cause = fmt.Errorf("the driver says so: %w", cause)
@@ -102,7 +105,7 @@ func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 		case err := <-closed:
 			return err
 		case <-late.C:
-			log.Warn("the GPU driver does not answer and is left behind", "waited", driverPatience)
+			log.Warn("GPU driver left behind, no answer", "event", "gpu_driver_abandoned", "waited", driverPatience)
 			return nil
 		}
 	})
@@ -185,13 +188,14 @@ func (d devices) countByBus(log *slog.Logger) {
 		return
 	}
 	if otherOrder() {
-		log.Warn("CUDA counts GPUs in an order that the driver's telemetry does not know: with unlike GPUs, cuda:N "+
-			"may be shown the state of another, "+
-			"and none is given up because the driver calls it lost; PCI_BUS_ID is safe",
-			"cuda_device_order", os.Getenv(orderName))
+		log.Warn("CUDA device order unknown to GPU telemetry", "event", "gpu_order_unknown",
+			"cuda_device_order", os.Getenv(orderName),
+			"effect", "with unlike GPUs, cuda:N may be shown the state of another; none is given up as lost",
+			"remedy", orderName+"="+byBus)
 		return
 	}
 	if err := os.Setenv(orderName, byBus); err != nil {
-		log.Warn("CUDA may count GPUs in another order than the driver's telemetry", "cause", err)
+		log.Warn("CUDA device order not set", "event", "gpu_order_unset",
+			"effect", "CUDA may count GPUs in another order than GPU telemetry", "cause", err)
 	}
 }

@@ -486,7 +486,8 @@ func TestNoDriver(t *testing.T) {
 	if want := map[string]int64{"cuda:0 " + reason: 1, "cuda:1 " + reason: 1}; !cmp.Equal(counted, want) {
 		t.Errorf("counted %v, want %v", counted, want)
 	}
-	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 ||
+		!strings.Contains(log.String(), "event=gpu_telemetry_failed") {
 		t.Errorf("%d warnings, want one:\n%s", n, log.String())
 	}
 }
@@ -526,7 +527,7 @@ func TestStopOfTelemetry(t *testing.T) {
 			if took := time.Since(begin); closed == hangs || took > 0 != hangs || took > driverPatience {
 				t.Errorf("hangs: %v, let go of: %v, after %v", hangs, closed, took)
 			}
-			if said := strings.Contains(log.String(), "is left behind"); said != hangs {
+			if said := strings.Contains(log.String(), "event=gpu_driver_abandoned"); said != hangs {
 				t.Errorf("log: %s", log.String())
 			}
 			release()
@@ -563,7 +564,7 @@ func TestOrderOfGPUs(t *testing.T) {
 		{"cpu", "", "", ""},
 		{"cuda", "", "PCI_BUS_ID", ""},
 		{"cuda", "PCI_BUS_ID", "PCI_BUS_ID", ""},
-		{"cuda:1", "FASTEST_FIRST", "FASTEST_FIRST", "cuda_device_order=FASTEST_FIRST"},
+		{"cuda:1", "FASTEST_FIRST", "FASTEST_FIRST", "event=gpu_order_unknown cuda_device_order=FASTEST_FIRST"},
 	} {
 		t.Run(tt.devices+" "+tt.order, func(t *testing.T) {
 			t.Setenv("CUDA_DEVICE_ORDER", tt.order)

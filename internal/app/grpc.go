@@ -43,7 +43,7 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 			err := s.Drain(ctx)
 			if err != nil {
 				if n := s.Unanswered(); n > 0 { // else it is streams that had not ended yet
-					log.Warn("accepted requests are abandoned", "requests", n)
+					log.Warn("accepted requests abandoned", "event", "requests_abandoned", "requests", n)
 				}
 				abandon()
 			}
@@ -56,7 +56,7 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 			finished := context.AfterFunc(sending, g.Stop)
 			g.GracefulStop()
 			if !finished() {
-				log.Warn("connections are closed although calls are open")
+				log.Warn("connections closed with calls open", "event", "connections_cut")
 				g.Stop() // is on its way; it waits for the handlers
 			}
 			return err
@@ -75,8 +75,8 @@ type requestObserver struct {
 func (o requestObserver) RequestDone(e predict.Event) {
 	o.Telemetry.RequestDone(telemetry.Request(e))
 	if o.log.Enabled(context.Background(), slog.LevelDebug) {
-		o.log.Debug("request", "model", e.Model, "version", e.Version, "slot", e.Slot, "code", e.Code,
-			"took", e.Duration, "stream", e.Stream)
+		o.log.Debug("request done", "event", "request_done", "model", e.Model, "version", e.Version, "slot", e.Slot,
+			"code", e.Code, "took", e.Duration, "stream", e.Stream)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		if err := part.Stop(stop); err != nil && !errors.Is(err, errCut) { // nil should the stream be the faster one
 			t.Error(err)
 		}
-		if strings.Contains(text.String(), "abandoned") {
+		if strings.Contains(text.String(), "event=requests_abandoned") {
 			t.Error(text.String())
 		}
 		if err := <-served; err != nil {

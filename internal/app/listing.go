@@ -33,13 +33,14 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 	}
 	for _, fault := range now.Faults {
 		if !known[fault.Error()] {
-			log.Error("a part of the repository cannot be served", "cause", fault)
+			log.Error("part of the repository not served", "event", "repository_fault_found", "cause", fault)
 		}
 	}
 	for _, m := range now.Models {
 		for _, note := range m.Notes {
 			if !known[note] {
-				log.Warn("something in the repository is passed over", "model", m.Name, "cause", note)
+				log.Warn("repository entry passed over", "event", "repository_entry_ignored", "model", m.Name,
+					"cause", note)
 			}
 		}
 	}

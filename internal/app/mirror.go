@@ -32,14 +32,15 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	if path != "" {
 		var err error
 		if file, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640); err != nil {
-			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w", err)
+			return nil, lifecycle.Part{}, fmt.Errorf("--shadow-log: %w; name a file that this server may append to", err)
 		}
 		lines = file
 	}
 	m := shadow.New(shadow.Config{Models: models, Observer: shadowObserver{measured}, Log: lines, Logger: log})
 	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
 		if err := m.Close(ctx); err != nil {
-			log.Warn("not everything was shown to the shadows", "cause", err) // nobody was promised it
+			// Nobody was promised it.
+			log.Warn("shadow requests left out at the stop", "event", "shadows_abandoned", "cause", err)
 		}
 		if file != nil {
 			return file.Close()

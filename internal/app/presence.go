@@ -68,13 +68,14 @@ func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	if len(parseDevices(s.Devices).gpus) == 0 {
 		return
 	}
-	log.Info("the devices that models may run on", "asked", s.Devices, "found", p.found,
+	log.Info("devices found", "event", "devices_found", "asked", s.Devices, "found", p.found,
 		"not_there", slices.Sorted(maps.Keys(p.absent)), "unknown", slices.Sorted(maps.Keys(p.unknown)))
 	if s.GPUTelemetry == config.GPUTelemetryOff {
 		return // whoever turned that off knows
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.unknown)) {
-		log.Warn("a GPU that --devices names may not be there", "device", name, "cause", p.unknown[name])
+		log.Warn("GPU of --devices unconfirmed", "event", "gpu_unconfirmed", "device", name,
+			"cause", p.unknown[name])
 	}
 }
 

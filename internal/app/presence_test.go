@@ -41,7 +41,7 @@ func TestFindDevices(t *testing.T) {
 		},
 		"no driver": {
 			devices: "cpu,cuda:7", library: "libweft-is-not-there.so.1", found: "cpu", unknown: "cuda:7",
-			log: "level=WARN",
+			log: "event=gpu_unconfirmed",
 		},
 		"not asked": {
 			devices: "cpu,cuda:7", library: nvml.Path, off: true,

@@ -82,13 +82,13 @@ func (r *reloader) read() (*Settings, error) {
 func (r *reloader) reload() {
 	defer r.look()
 	if r.app.Config == "" {
-		r.log.Info("reloading the models; there is no settings file")
+		r.log.Info("models reloading, no settings file", "event", "models_reloading")
 		return
 	}
 	now, err := r.read()
 	if err != nil {
-		r.log.Error("the settings file is faulty, and all settings stay as they are", "config", string(r.app.Config),
-			"cause", err)
+		r.log.Error("settings file rejected", "event", "settings_rejected", "config", string(r.app.Config),
+			"kept", "previous settings", "cause", err)
 		return
 	}
 	var applied, restart []string
@@ -100,9 +100,11 @@ func (r *reloader) reload() {
 			restart = append(restart, d.String())
 		}
 	}
-	r.log.Info("reloaded the settings; reloading the models", "config", string(r.app.Config), "changed", applied)
+	r.log.Info("settings reloaded, models reloading", "event", "settings_reloaded", "config", string(r.app.Config),
+		"changed", applied)
 	if len(restart) > 0 {
-		r.log.Warn("settings have changed that need a restart", "config", string(r.app.Config), "pending", restart)
+		r.log.Warn("changed settings need a restart", "event", "restart_required", "config", string(r.app.Config),
+			"pending", restart)
 	}
 }
 

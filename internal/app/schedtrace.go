@@ -21,7 +21,7 @@ type traceFile struct {
 func createTrace(name string, log *slog.Logger) (*traceFile, error) {
 	file, err := os.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("sched-trace: %w", err)
+		return nil, fmt.Errorf("--sched-trace: %w; name a file that this server may write", err)
 	}
 	return &traceFile{log: log, file: file}, nil
 }
@@ -36,15 +36,15 @@ func (t *traceFile) Write(lines []byte) (int, error) {
 	n, err := t.file.Write(lines)
 	if err != nil {
 		t.fault = fmt.Errorf("the scheduler trace is not complete: %w", err)
-		t.log.Error("the scheduler is recorded no longer", "cause", err)
+		t.log.Error("scheduler trace ended early", "event", "sched_trace_cut", "cause", err)
 	}
 	return n, t.fault
 }
 
 // cut is told once if the file does not keep up with the scheduler.
 func (t *traceFile) cut() {
-	t.log.Error("the scheduler is recorded no longer", "cause",
-		"the disk does not keep up; the file ends with a line that says so")
+	t.log.Error("scheduler trace ended early", "event", "sched_trace_cut",
+		"cause", "the disk does not keep up; the file ends with a line that says so")
 }
 
 // close ends the file. The error is the first fault there was.

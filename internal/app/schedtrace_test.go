@@ -47,7 +47,7 @@ func TestTraceFileTellsFaultsOnce(t *testing.T) {
 	for range 10 {
 		_, err = record.Write(line)
 	}
-	if !errors.Is(err, os.ErrClosed) || strings.Count(told.String(), "recorded no longer") != 1 {
+	if !errors.Is(err, os.ErrClosed) || strings.Count(told.String(), "event=sched_trace_cut") != 1 {
 		t.Errorf("error %v, told %q", err, &told)
 	}
 	if err := record.close(); err == nil || !strings.Contains(err.Error(), "not complete") {
@@ -70,7 +70,7 @@ func TestTraceFileTellsOfACut(t *testing.T) {
 		t.Fatal(err)
 	}
 	record.cut()
-	if strings.Count(told.String(), "recorded no longer") != 1 || !strings.Contains(told.String(), "keep up") {
+	if strings.Count(told.String(), "event=sched_trace_cut") != 1 || !strings.Contains(told.String(), "keep up") {
 		t.Errorf("told %q", &told)
 	}
 	if err := record.close(); err != nil {

@@ -48,12 +48,12 @@ type announcements struct {
 func (a announcements) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a announcements) Handle(_ context.Context, r slog.Record) error {
+	event := weftest.Attr(r, "event").String()
 	to := map[string]chan string{
-		"metrics and health are served": a.http, "serving; models still loading": a.grpc,
-		"admin API listening": a.admin,
-	}[r.Message]
+		"http_listening": a.http, "grpc_listening": a.grpc, "admin_listening": a.admin,
+	}[event]
 	r.Attrs(func(attr slog.Attr) bool {
-		if r.Message == "decisions of an earlier server are in force" {
+		if event == "decisions_restored" && attr.Key != "event" {
 			*a.inForce += attr.String() + " "
 		}
 		if to != nil && (attr.Key == "grpc" || attr.Key == "http" || attr.Key == "admin") {

@@ -59,7 +59,8 @@ func realPath(path string) string {
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
 	switch setting {
 	case config.StateDirNone, "":
-		log.Info("what is decided at run time ends with this server, as --state-dir says")
+		log.Info("no state directory, as set", "event", "state_dir_off", "state_dir", setting,
+			"effect", "what is decided at run time ends with this server")
 	case config.StateDirAuto:
 		s, err = decisions.OpenIfWritable(filepath.Join(repository, ".weft-state"), log)
 	default:
@@ -77,7 +78,9 @@ func tellInForce(s *decisions.Store, l modelrepo.Listing, log *slog.Logger) {
 	for _, m := range l.Models {
 		decided, _ := s.Recall(m.Name)
 		if inForce := decided.InForce(); len(inForce) > 0 {
-			log.Info("decisions of an earlier server are in force", append([]any{"model", m.Name}, inForce...)...)
+			log.Info("earlier decisions in force", append([]any{
+				"event", "decisions_restored", "model", m.Name,
+			}, inForce...)...)
 		}
 	}
 }

@@ -53,8 +53,7 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 		}
 		which, how := takeover{m.Name, v.Number, before.Number}, differs(before.Signature, v.Signature)
 		if how != "" && t.told[which] != how {
-			t.log.Warn("a version answers requests that name none, and does not take or return what the one before it "+
-				"did",
+			t.log.Warn("default version with another signature", "event", "signature_changed",
 				"model", m.Name, "version", v.Number, "before", before.Number, "difference", how)
 		}
 		t.told[which] = how

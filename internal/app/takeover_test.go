@@ -85,7 +85,7 @@ func TestTakeovers(t *testing.T) {
 			}
 			lines := strings.Count(log.String(), "\n")
 			if want == "" && lines > 0 || want != "" &&
-				(lines != 1 || !strings.Contains(log.String(), `version=9 before=2 difference="`+want+`"`)) {
+				(lines != 1 || !strings.Contains(log.String(), `event=signature_changed model=kick version=9 before=2 difference="`+want+`"`)) {
 				t.Errorf("%s, %s: %q, want %q once", name, order, log.String(), want)
 			}
 		}

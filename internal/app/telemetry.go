@@ -19,7 +19,7 @@ func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
 		defer cancel()
 		// A collector that is away does not make the end a failure.
 		if err := t.Shutdown(ctx); err != nil {
-			log.Warn("the last telemetry could not be exported", "cause", err)
+			log.Warn("last telemetry export failed", "event", "telemetry_flush_failed", "cause", err)
 		}
 		return nil
 	}}

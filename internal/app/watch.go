@@ -41,7 +41,8 @@ func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 // listing.
 func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
 	if err := h.library.loadFor(l); err != nil {
-		log.Error("models that need ONNX Runtime cannot be loaded", "cause", err)
+		log.Error("ONNX Runtime unavailable", "event", "onnxruntime_unavailable",
+			"effect", "models that need it cannot be loaded", "cause", err)
 	}
 	h.models.Follow(l)
 }

@@ -45,7 +45,8 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line := next(); !strings.Contains(line, `v4\" is passed over`) {
+	if line := next(); !strings.Contains(line, "event=repository_entry_ignored") ||
+		!strings.Contains(line, `v4\" is passed over`) {
 		t.Errorf("at the start: %s", line)
 	}
 	s := config.DefaultServer()
@@ -58,7 +59,8 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	go func() { ended <- part.Run() }()
 	for _, name := range []string{"v5", "v6"} {
 		mkdir(name)
-		if line := next(); !strings.Contains(line, name+`\" is passed over`) {
+		if line := next(); !strings.Contains(line, "event=repository_entry_ignored") ||
+			!strings.Contains(line, name+`\" is passed over`) {
 			t.Errorf("when %s came: %s", name, line)
 		}
 	}

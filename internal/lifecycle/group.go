@@ -77,7 +77,7 @@ func (g *Group) stop(ctx context.Context, log *slog.Logger) error {
 		if err != nil && !errors.Is(err, context.Cause(ctx)) {
 			errs = append(errs, fmt.Errorf("stop %s: %w", p.Name, err))
 		}
-		log.Debug("stopped", "part", p.Name, "took", time.Since(begin), "cause", err)
+		log.Debug("part stopped", "event", "part_stopped", "part", p.Name, "took", time.Since(begin), "cause", err)
 	}
 	return errors.Join(errs...)
 }

@@ -70,7 +70,7 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 		var first os.Signal
 		select {
 		case first = <-cfg.Signals:
-			log.Info("stopping", "signal", first.String(), "drain_timeout", cfg.DrainTimeout())
+			log.Info("stopping", "event", "stopping", "signal", first.String(), "drain_timeout", cfg.DrainTimeout())
 			stop(&Interrupted{first})
 		case <-ctx.Done():
 		}
@@ -100,7 +100,7 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	case asked && errors.Is(err, cause):
 		err = nil
 	case !asked && !errors.Is(err, cause):
-		log.Error("stopping", "cause", cause)
+		log.Error("stopping", "event", "stopping", "cause", cause)
 		err = errors.Join(err, cause)
 	}
 

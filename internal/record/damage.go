@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	errMagic    = errors.New("it is no recording of Weft")
+	errMagic    = errors.New("it is no recording of Weft; expected a file that `weft serve --record` wrote")
 	errTorn     = errors.New("the file ends within an entry: its writer was cut off, or is still writing")
 	errChecksum = errors.New("the checksum of an entry is wrong")
 	errGone     = errors.New(

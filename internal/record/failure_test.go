@@ -78,8 +78,8 @@ func TestAFullDisk(t *testing.T) {
 			t.Fatalf("log:\n%s\nwant a line for the failure and one for its end", strings.Join(lines, "\n"))
 		}
 		for i, want := range []string{
-			`level=ERROR msg="cannot record; .*" file=\S+\.weftrec cause=".*: no space left on device" missed=0 again_in=1s`,
-			fmt.Sprintf(`level=INFO msg="recording again" file=\S+\.weftrec missed=%d$`, s.Lost),
+			`level=ERROR .* event=record_failed file=\S+\.weftrec cause=".*: no space left on device" .* missed=0 again_in=1s`,
+			fmt.Sprintf(`level=INFO .* event=record_resumed file=\S+\.weftrec missed=%d$`, s.Lost),
 		} {
 			if !regexp.MustCompile(want).MatchString(lines[i]) {
 				t.Errorf("log line\n%s\nwant\n%s", lines[i], want)
@@ -126,7 +126,8 @@ func TestAFileThatCannotBeMade(t *testing.T) {
 		if s := w.Stats(); s.Lost != 3 {
 			t.Errorf("%+v, want 3 lost", s)
 		}
-		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `.weftrec cause="the disk is gone"`) {
+		if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "event=record_failed") ||
+			!strings.Contains(lines[0], `.weftrec cause="the disk is gone"`) {
 			t.Errorf("log %q", lines)
 		}
 	})
@@ -146,7 +147,8 @@ func TestAFileThatCannotBeMadeSafe(t *testing.T) {
 	})
 	w.Record(answered(time.Now(), "game", 1))
 	end(t, w)
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], `.weftrec cause="input/output error"`) {
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "event=recording_sync_failed") ||
+		!strings.Contains(lines[0], `cause="input/output error"`) {
 		t.Errorf("log %q", lines)
 	}
 }

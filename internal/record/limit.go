@@ -57,8 +57,8 @@ func (l *limit) deleteOldest() {
 		case err == nil:
 			sum -= file.Size()
 			l.deleted.Add(1)
-			l.log.Info("a recording is deleted: those in the folder reached their limit, and it was the oldest",
-				"file", name, "bytes", file.Size())
+			l.log.Info("oldest recording deleted", "event", "recording_deleted", "file", name, "bytes", file.Size(),
+				"cause", "the recordings in the folder reached their limit")
 		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
 			sum -= file.Size() // it is not ours, or somebody else was faster
 		case errors.Is(err, errInUse):
@@ -92,8 +92,8 @@ func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
 func (l *limit) failed(name string, err error) {
 	if !l.failing {
 		l.failing = true
-		l.log.Error("an old recording cannot be deleted: the folder may grow beyond its limit", "file", name,
-			"cause", err)
+		l.log.Error("old recording not deleted", "event", "recording_delete_failed", "file", name,
+			"effect", "the folder may grow beyond its limit", "cause", err)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := slices.DeleteFunc(log.lines(), func(line string) bool {
-			return !strings.Contains(line, `level=INFO msg="a recording is deleted`)
+			return !strings.Contains(line, "event=recording_deleted")
 		})
 		if n := w.Stats().Deleted; int(n) != len(lines) || n < 3 {
 			t.Errorf("%d files are counted as deleted, the log has %d lines of them:\n%s", n, len(lines),
@@ -173,7 +173,7 @@ func TestALimitThatCannotBeKept(t *testing.T) {
 	l := &limit{dir: filepath.Join(t.TempDir(), "gone"), bytes: 1, log: log.logger()}
 	l.keep()
 	l.keep()
-	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "may grow beyond its limit") ||
+	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "event=recording_delete_failed") ||
 		!strings.Contains(lines[0], "no such file") {
 		t.Errorf("log %q, want one line for several failures", lines)
 	}

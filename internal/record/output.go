@@ -105,7 +105,7 @@ func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes 
 	}
 	if o.failing && whole > 0 {
 		o.failing, o.resume = false, time.Now()
-		o.config.Logger.Info("recording again", "file", o.name, "missed", missed)
+		o.config.Logger.Info("recording resumed", "event", "record_resumed", "file", o.name, "missed", missed)
 	}
 	if o.size >= o.config.MaxFileBytes {
 		o.rotate()
@@ -124,8 +124,8 @@ func (o *output) failed(err error, missed int64) {
 	o.resume = now.Add(o.pause)
 	if !o.failing {
 		o.failing = true
-		o.config.Logger.Error("cannot record; entries are lost until it works again, serving goes on",
-			"file", o.name, "cause", err, "missed", missed, "again_in", o.pause)
+		o.config.Logger.Error("recording failed", "event", "record_failed", "file", o.name, "cause", err,
+			"effect", "entries are lost until it works again; serving goes on", "missed", missed, "again_in", o.pause)
 	}
 	if o.file != nil {
 		f, size := o.drop()
@@ -143,8 +143,8 @@ func (o *output) rotate() {
 	name := o.name
 	o.syncing.Go(func() {
 		if err := f.End(size); err != nil {
-			o.config.Logger.Error("a recording is not safe: some of its entries may be lost", "file", name,
-				"cause", err)
+			o.config.Logger.Error("recording not safe on disk", "event", "recording_sync_failed", "file", name,
+				"effect", "some of its entries may be lost", "cause", err)
 		}
 	})
 }

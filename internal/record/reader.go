@@ -60,7 +60,8 @@ func Open(paths ...string) (*Reader, error) {
 			}
 		}
 		if none {
-			return nil, fmt.Errorf("record: %s: no file in it ends in %s", path, suffix)
+			return nil, fmt.Errorf("record: %s: no file in it ends in %s; name a directory that `weft serve --record` wrote to",
+				path, suffix)
 		}
 	}
 	slices.SortStableFunc(r.files, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
@@ -178,7 +179,7 @@ func newScan(f *os.File) (*scan, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is no regular file; expected one that `weft serve --record` wrote")
 	}
 	return &scan{in: bufio.NewReaderSize(f, 1<<18), left: info.Size()}, nil
 }

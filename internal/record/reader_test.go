@@ -107,7 +107,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("files %s; want them in the order of their names", got)
 	}
 	for path, want := range map[string]string{
-		empty:                         "no file in it ends in .weftrec",
+		empty:                         "no file in it ends in .weftrec; name a directory that `weft serve --record` wrote to",
 		filepath.Join(a, "4.weftrec"): "no such file",
 	} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {

@@ -161,7 +161,7 @@ func (w *Writer) encode(dst []byte, e Entry, missed int64) ([]byte, error) {
 func (w *Writer) tell(err error) {
 	if !w.told {
 		w.told = true
-		w.config.Logger.Error("an entry cannot be recorded and is lost, as others like it will be; this is said once",
-			"cause", err)
+		w.config.Logger.Error("entry not recordable", "event", "record_entry_lost",
+			"effect", "lost, as others like it will be", "repeats", "only counted", "cause", err)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/record"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -105,6 +107,10 @@ func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClie
 	c.choose(q)
 	facts, err := to.GetModelMetadata(ctx, &weftv1.GetModelMetadataRequest{Model: q.GetModel()},
 		grpc.WaitForReady(true))
+	if status.Code(err) == codes.DeadlineExceeded {
+		return nil, fmt.Errorf("--target %s: no server answers: %w; name the --listen address of one that runs", c.Target,
+			err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)
 	}

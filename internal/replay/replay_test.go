@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -466,11 +467,19 @@ func TestReplayCannot(t *testing.T) {
 			change:  func(c *Options) { c.Version = 3 },
 		},
 		"no such file": {command: asGiven(address, filepath.Join(whole, "nowhere"))},
+		"--version: expected a positive number, found -1": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.Version = -1 },
+		},
+		"--recorded-version: .* found -2": {
+			command: asGiven(address, whole),
+			change:  func(c *Options) { c.RecordedVersion = -2 },
+		},
 		"expected at least 1, found 0": {
 			command: asGiven(address, whole),
 			change:  func(c *Options) { c.Concurrency = 0 },
 		},
-		"expected a number above 0": {
+		"expected a number above 0, found 100, 0, 1.5 and": {
 			command: asGiven(address, whole),
 			change:  func(c *Options) { c.MaxErrorRate = 0 },
 		},
@@ -511,6 +520,16 @@ func TestReplayCannot(t *testing.T) {
 		if _, ok := errors.AsType[*VerdictError](err); ok {
 			t.Errorf("%s: a failure must not be taken for a verdict", want)
 		}
+	}
+}
+
+// TestNoServerAnswers: the error names the flag and what it is to be.
+func TestNoServerAnswers(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	err := Run(ctx, asGiven("127.0.0.1:1", recordSome(t, record.Config{}, 1, "walker")), io.Discard, io.Discard)
+	if err == nil || !regexp.MustCompile("--target 127.0.0.1:1: no server .* --listen address").MatchString(err.Error()) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {
 		if !slices.Contains(floats, output) {
 			return fmt.Errorf("--tolerances: expected floating point outputs (%s), found %q",
-				cmp.Or(strings.Join(quoted, ", "), "there are none"), output)
+				cmp.Or(strings.Join(quoted, ", "), "it has none"), output)
 		}
 	}
 	return nil

@@ -39,7 +39,8 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	}
 	reader, err := autoexport.NewMetricReader(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_METRICS_EXPORTER=%q: %w", os.Getenv("OTEL_METRICS_EXPORTER"), err)
+		return nil, fmt.Errorf("telemetry: OTEL_METRICS_EXPORTER=%q: %w; it may be otlp, prometheus, console or none",
+			os.Getenv("OTEL_METRICS_EXPORTER"), err)
 	}
 	return reader, nil
 }
@@ -51,7 +52,8 @@ func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace
 	}
 	exporter, err := autoexport.NewSpanExporter(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w", os.Getenv("OTEL_TRACES_EXPORTER"), err)
+		return nil, fmt.Errorf("telemetry: OTEL_TRACES_EXPORTER=%q: %w; it may be otlp, console or none",
+			os.Getenv("OTEL_TRACES_EXPORTER"), err)
 	}
 	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(identity)), nil
 }
@@ -72,6 +74,6 @@ func traceCalls(traces *sdktrace.TracerProvider) stats.Handler {
 func reportFailures(log *slog.Logger) {
 	log = cmp.Or(log, slog.Default())
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("telemetry could not be exported", "cause", err)
+		log.Warn("telemetry export failed", "event", "telemetry_export_failed", "cause", err)
 	}))
 }

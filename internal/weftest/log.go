@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -45,6 +46,39 @@ func (l *Log) Count(message string) (n int) {
 		}
 	}
 	return n
+}
+
+// Event returns the records of an event, those whose first attribute is event=name.
+func (l *Log) Event(name string) []slog.Record {
+	return slices.DeleteFunc(l.Records(), func(r slog.Record) bool { return Attr(r, "event").String() != name })
+}
+
+// Lines returns as text, "LEVEL key=value ...", the records whose text contains part. It leaves out the messages, which
+// are for people.
+func (l *Log) Lines(part string) (lines []string) {
+	for _, r := range l.Records() {
+		line := r.Level.String()
+		r.Attrs(func(a slog.Attr) bool {
+			line += " " + a.String()
+			return true
+		})
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// Attr returns the value of a record's first attribute with that key; the zero value, which prints as <nil>, if it has
+// none.
+func Attr(r slog.Record, key string) (v slog.Value) {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == key {
+			v = a.Value
+		}
+		return a.Key != key
+	})
+	return v
 }
 
 // with is a log for those who have attributes of their own.

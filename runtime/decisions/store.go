@@ -69,12 +69,13 @@ func openIfWritable(f files, dir string, log *slog.Logger) (*Store, error) {
 	if _, inUse := errors.AsType[*InUseError](err); err == nil || inUse {
 		return s, err
 	}
-	log.Warn("what is decided at run time ends with this server: traffic, rollouts and rollbacks, labels, versions "+
-		"loaded by hand; "+
-		"name a directory for it with --state-dir", "cause", err)
+	log.Warn("state directory unusable", "event", "state_dir_unusable", "dir", dir,
+		"effect", "traffic, rollouts, rollbacks, labels and versions loaded by hand end with this server",
+		"remedy", "name a writable directory with --state-dir", "cause", err)
 	s = &Store{files: f, dir: dir, models: map[string]Model{}}
 	if err := s.load(log); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Error("what was decided before cannot be read and is not in force", "cause", err)
+		log.Error("earlier decisions unreadable", "event", "state_dir_unreadable", "dir", dir,
+			"effect", "they are not in force", "cause", err)
 	}
 	return s, nil
 }
@@ -108,8 +109,8 @@ func (s *Store) load(log *slog.Logger) error {
 			}
 		}
 		if model, _, is := strings.Cut(name, aside); is && !slices.Contains(names, model+suffix) {
-			log.Warn("what was decided of a model was set aside at an earlier start, and nothing was decided since",
-				"model", model, "file", path)
+			log.Warn("decisions set aside at an earlier start", "event", "decisions_still_aside",
+				"model", model, "file", path, "effect", "they are not in force, and none were made since")
 		}
 		model, is := strings.CutSuffix(name, suffix)
 		if !is {
@@ -129,11 +130,10 @@ func (s *Store) load(log *slog.Logger) error {
 				return err
 			}
 		}
-		log.Error("DECISIONS ABOUT A MODEL CANNOT BE READ AND ARE NOT IN FORCE: it is served as model.yaml says, and "+
-			"a version that was rolled "+
-			"back may answer; decide again with SetTraffic and SetLabel, or stop the server and put a mended file in "+
-			"place",
-			"model", model, "file", path, "cause", why)
+		log.Error("DECISIONS UNREADABLE AND NOT IN FORCE", "event", "decisions_unreadable", "model", model,
+			"file", path, "effect", "served as model.yaml says; a version that was rolled back may answer",
+			"remedy", "decide again with SetTraffic and SetLabel, or stop the server and put a mended file in place",
+			"cause", why)
 	}
 	return nil
 }

@@ -262,7 +262,7 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 			}
 			expect(t, s, "n", of(5))
 			for _, part := range []string{
-				"level=ERROR", "DECISIONS ABOUT A MODEL CANNOT BE READ", "model=m",
+				"level=ERROR", "event=decisions_unreadable", "model=m",
 				"file=" + dir + "/m.json.aside2", c.why,
 			} {
 				if !strings.Contains(log.String(), part) {
@@ -306,7 +306,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 	}
 	expect(t, s, "m", of(2)) // while the process lives
 	for _, part := range []string{
-		"level=WARN", "ends with this server: traffic, rollouts and rollbacks, labels",
+		"level=WARN", "event=state_dir_unusable", "dir=" + dir,
 		"--state-dir", "read-only file system", "file=" + dir + "/n.json ",
 	} {
 		if !strings.Contains(log.String(), part) {
@@ -340,7 +340,7 @@ func TestWhatWasSetAsideIsToldOfAgain(t *testing.T) {
 	disk := newMemory()
 	disk.entries[filepath.Join(dir, "m.json.aside1")] = &node{text: []byte("nonsense")}
 	s, log := mustOpen(t, disk)
-	const told = `level=WARN msg="what was decided of a model was set aside at an earlier start, and nothing was decided since" model=m`
+	const told = `event=decisions_still_aside model=m`
 	if !strings.Contains(log.String(), told) {
 		t.Errorf("the log says nothing of it: %s", log)
 	}

@@ -30,8 +30,8 @@ func newNotifier(open func() (*fsnotify.Watcher, error), log *slog.Logger) *noti
 // tell says once that polling has to do without events.
 func (n *notifier) tell(err error) {
 	if !n.told {
-		n.log.Warn("some directories of the repository give no events; their changes are noticed by polling only, a "+
-			"little later", "error", err)
+		n.log.Warn("repository directories without file events", "event", "repository_events_missing",
+			"effect", "changes there are noticed by polling only, a little later", "cause", err)
 		n.told = true
 	}
 }

@@ -46,7 +46,7 @@ func Open(paths ...string) (*Repository, error) {
 			err = isDirectory(abs)
 		}
 		if err == nil && slices.Contains(r.paths, abs) {
-			err = fmt.Errorf("%w: %s is named twice", ErrNoRepository, abs)
+			err = fmt.Errorf("%w: %s is named twice; name it once", ErrNoRepository, abs)
 		}
 		if err != nil {
 			faults = append(faults, err)

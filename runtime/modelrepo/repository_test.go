@@ -311,7 +311,7 @@ func TestOpenFaults(t *testing.T) {
 		"no directory was named; expected <model>/<version>/model.onnx":                  nil,
 		"TMP/absent does not exist; expected <model>/<version>/model.onnx":               {at("absent")},
 		"TMP/file is a file; name the directory that holds <model>/<version>/model.onnx": {at("dir"), at("file")},
-		"TMP/dir is named twice": {at("dir"), at("file/../dir")},
+		"TMP/dir is named twice; name it once":                                           {at("dir"), at("file/../dir")},
 	} {
 		r, err := modelrepo.Open(paths...)
 		if r != nil || !errors.Is(err, modelrepo.ErrNoRepository) {

@@ -200,9 +200,9 @@ func (s *modelScan) mustBe(full string, want fs.FileMode, elements ...string) er
 	case err != nil:
 		return unreadable(full, err)
 	case info.Mode().Type() != want && want == directory:
-		return fmt.Errorf("%s is not a directory", full)
+		return fmt.Errorf("%s is not a directory; put one in its place", full)
 	case info.Mode().Type() != want:
-		return fmt.Errorf("%s is not a regular file", full)
+		return fmt.Errorf("%s is not a regular file; put one in its place", full)
 	case filepath.Base(full) == ModelFile && info.Size() == 0:
 		return fmt.Errorf("%s is empty; expected an ONNX model (is it still being copied?)", full)
 	}

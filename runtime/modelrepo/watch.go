@@ -71,8 +71,8 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			continue
 		case <-events:
 		case err := <-n.errors():
-			n.log.Debug("events of the repository were lost, such as when there are too many; it is scanned instead",
-				"error", err)
+			n.log.Debug("repository events lost", "event", "repository_events_lost",
+				"effect", "the repository is scanned instead", "cause", err)
 		case <-timer.C:
 			if ctx.Err() != nil {
 				return nil

@@ -314,7 +314,8 @@ func TestWatch(t *testing.T) {
 				if diff := cmp.Diff(tt.want, d.lines); diff != "" {
 					t.Errorf("listings (-want +got):\n%s", diff)
 				}
-				if n := strings.Count(log.String(), "no events here"); n != 1 {
+				if n := strings.Count(log.String(), "event=repository_events_missing"); n != 1 ||
+					!strings.Contains(log.String(), "no events here") {
 					t.Errorf("the lack of events was logged %d times:\n%s", n, log.String())
 				}
 			})
@@ -389,7 +390,9 @@ func TestLackOfEventsIsLoggedOnce(t *testing.T) {
 	long := strings.Repeat("x", 5000) // no system watches that
 	modelrepo.Follow(map[string]string{"/" + long: "1", "/y" + long: "2", t.TempDir() + "/gone": "3"},
 		slog.New(slog.NewTextHandler(&log, nil)))
-	if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "name too long") {
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 ||
+		!strings.Contains(log.String(), "event=repository_events_missing") ||
+		!strings.Contains(log.String(), "name too long") {
 		t.Errorf("%d warnings:\n%s", n, log.String())
 	}
 	log.Reset()

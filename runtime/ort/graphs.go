@@ -342,21 +342,22 @@ func (g *graphs) postpone(e *graph, why error) {
 		return
 	}
 	e.told = true
-	g.s.log.Warn("there is no memory for a CUDA graph; its shape runs without until there is", "path", g.s.path,
-		"shape", e.inputs,
-		"next_try_after", memoryPause, "cause", why)
+	g.s.log.Warn("no memory for a CUDA graph", "event", "graph_postponed", "path", g.s.path, "shape", e.inputs,
+		"effect", "the shape runs without until there is", "next_try_after", memoryPause, "cause", why)
 }
 
 // refuse gives up the graph of one shape for good. The caller frees it.
 func (g *graphs) refuse(e *graph, why error) {
 	e.state = refused
 	g.s.counts.failed.Add(1)
-	g.s.log.Warn("a CUDA graph is not used; its shape runs without", "path", g.s.path, "shape", e.inputs, "cause", why)
+	g.s.log.Warn("CUDA graph refused", "event", "graph_refused", "path", g.s.path, "shape", e.inputs,
+		"effect", "the shape runs without", "cause", why)
 }
 
 // breakDown gives up graphs for the session: a stream whose capture failed may be of no further use.
 func (g *graphs) breakDown(why error) {
 	g.s.counts.failed.Add(1)
-	g.s.log.Warn("CUDA graphs are given up; the model is loaded again without", "path", g.s.path, "cause", why)
+	g.s.log.Warn("CUDA graphs given up", "event", "graphs_disabled", "path", g.s.path,
+		"effect", "the model is loaded again without", "cause", why)
 	g.broken.Store(&why)
 }

@@ -118,7 +118,7 @@ func TestGraphThatIsStale(t *testing.T) {
 		negate(t, s, float32(i), 1)
 	}
 	counts(t, s, 0, 6, 1)
-	if !strings.Contains(log.String(), "CUDA graph is not used") || strings.Count(log.String(), "\n") != 1 {
+	if !strings.Contains(log.String(), "event=graph_refused") || strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("log %q, want one line", log)
 	}
 }
@@ -135,7 +135,7 @@ func TestGraphWithoutMemory(t *testing.T) {
 		t.Errorf("tried %d times in a moment, want once", n)
 	}
 	if text := log.String(); !strings.Contains(text, "CUDA error 2: out of memory (cudaMalloc)") ||
-		!strings.Contains(text, "no memory for a CUDA graph") || !strings.Contains(text, "next_try_after=1m0s") {
+		!strings.Contains(text, "event=graph_postponed") || !strings.Contains(text, "next_try_after=1m0s") {
 		t.Errorf("log %q", text)
 	}
 }
@@ -152,7 +152,7 @@ func TestGraphWhoseCaptureFails(t *testing.T) {
 		negate(t, s, 5, 6)
 	}
 	counts(t, s, 0, 5, 1)
-	if !strings.Contains(text.String(), "given up") || strings.Count(text.String(), "\n") != 1 {
+	if !strings.Contains(text.String(), "event=graphs_disabled") || strings.Count(text.String(), "\n") != 1 {
 		t.Errorf("log %q, want one line", text)
 	}
 	if n := log.count(t, "cudaFree"); n != 2 {
@@ -161,7 +161,9 @@ func TestGraphWhoseCaptureFails(t *testing.T) {
 }
 
 // leftBehind reports whether a native session was left as it is, because its graphs are on a lost device.
-func leftBehind(log *bytes.Buffer) bool { return strings.Contains(log.String(), "left in its memory") }
+func leftBehind(log *bytes.Buffer) bool {
+	return strings.Contains(log.String(), "event=session_leaked")
+}
 
 // A replay that fails is answered without the graph; one on a lost device is not.
 func TestGraphWhoseReplayFails(t *testing.T) {
@@ -320,7 +322,7 @@ func TestGraphRefusedAfterMemoryCameBack(t *testing.T) {
 		negate(t, s, float32(i), 2)
 	}
 	counts(t, s, 0, 6, 1)
-	if !strings.Contains(text.String(), "CUDA graph is not used") {
+	if !strings.Contains(text.String(), "event=graph_refused") {
 		t.Errorf("log %q", text)
 	}
 }

@@ -57,8 +57,8 @@ func TestLossSeenByAnother(t *testing.T) {
 			t.Error(err)
 		}
 		of := map[bool]string{true: log.String(), false: quiet.String()}[want]
-		if got := strings.Contains(of, "left in its memory"); got != want {
-			t.Errorf("left in its memory: %t, want %t", got, want)
+		if got := strings.Contains(of, "event=session_leaked"); got != want {
+			t.Errorf("left in memory: %t, want %t", got, want)
 		}
 	}
 }

@@ -56,8 +56,8 @@ func (p *pinner) lock(memory []byte) {
 	}
 	if !p.told {
 		p.told = true
-		p.log.Warn("a batch buffer cannot be page-locked; copies to the device stay slower", "bytes", len(memory),
-			"error", err)
+		p.log.Warn("batch buffer not page-locked", "event", "buffer_pin_failed", "bytes", len(memory),
+			"effect", "copies to the device stay slower", "cause", err)
 	}
 }
 

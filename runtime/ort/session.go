@@ -135,7 +135,7 @@ func (s *Session) reload() error {
 	s.native = nil
 	s.stopping.Unlock()
 	if err := s.unload(old); err != nil {
-		s.log.Warn("a model cannot be unloaded", "path", s.path, "cause", err)
+		s.log.Warn("model session not unloaded", "event", "session_unload_failed", "path", s.path, "cause", err)
 	}
 	return s.load()
 }
@@ -182,7 +182,7 @@ func (s *Session) restore() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.log.Info("a model that was lost is loaded again", "path", s.path)
+	s.log.Info("lost model session loaded again", "event", "session_restored", "path", s.path)
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (s *Session) unload(n *native) error {
 		cause = lostBy(s.options.DeviceID)
 	}
 	if cause != nil && n.captures > 0 {
-		s.log.Warn("a model with CUDA graphs that cannot be destroyed is left in its memory", "path", s.path,
+		s.log.Warn("model session with CUDA graphs left in memory", "event", "session_leaked", "path", s.path,
 			"cause", cause)
 		return nil
 	}

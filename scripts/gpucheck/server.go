@@ -46,9 +46,9 @@ type server struct {
 
 // announcement is a line of the server's log.
 type announcement struct {
-	Message string `json:"msg"`
-	GRPC    string `json:"grpc"`
-	HTTP    string `json:"http"`
+	Event string `json:"event"`
+	GRPC  string `json:"grpc"`
+	HTTP  string `json:"http"`
 }
 
 // serve starts a server of a repository, with its log in dir, and waits until it is ready.
@@ -124,7 +124,7 @@ func (v *server) follow(output io.Reader, ready chan<- announcement) {
 			if one.HTTP != "" {
 				all.HTTP = one.HTTP
 			}
-			if one.Message == "ready" {
+			if one.Event == "ready" {
 				all.GRPC = one.GRPC
 				ready <- all
 			}

@@ -57,7 +57,7 @@ func TestModelThatTakesTheServerAlong(t *testing.T) {
 [ -d "$2/killer" ] || exec %[1]s "$@"
 exec %[1]s "$@" 2> >(while read -r line; do
   echo "$line" >&2
-  case $line in *'"msg":"ready"'*) kill -KILL $$ ;; esac
+  case $line in *'"event":"ready"'*) kill -KILL $$ ;; esac
 done)
 `, weft)
 	if err := os.WriteFile(frail, []byte(script), 0o755); err != nil {

@@ -99,7 +99,7 @@ func TestHowRequestsEnd(t *testing.T) {
 		"a panic": {
 			run: errPanics, code: "Internal", version: 2, compared: []string{"policy/2 begun", "policy/2 Internal"},
 			recorded: true,
-			logged:   "panic in a request handler", busy: true,
+			logged:   "event=request_panicked", busy: true,
 		},
 		"superseded": {
 			run: predict.ErrSuperseded, code: "Aborted", version: 2, compared: []string{"policy/2 begun"},

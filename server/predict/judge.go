@@ -36,6 +36,6 @@ func logBreaker(log *slog.Logger, b *breaker.State) {
 	if b.State == breaker.Closed {
 		level = slog.LevelInfo
 	}
-	log.Log(context.Background(), level, "the circuit breaker of a version changed",
-		"model", b.Model, "version", b.Version, "state", b.State, "because", b.Reason)
+	log.Log(context.Background(), level, "circuit breaker changed", "event", "breaker_changed",
+		"model", b.Model, "version", b.Version, "state", b.State, "cause", b.Reason)
 }

@@ -17,6 +17,7 @@ func Recovered(ctx context.Context, log *slog.Logger, method string, p any) erro
 	if p == nil {
 		return nil
 	}
-	log.ErrorContext(ctx, "panic in a request handler", "method", method, "panic", p, "stack", string(debug.Stack()))
+	log.ErrorContext(ctx, "panic in a request handler", "event", "request_panicked", "method", method, "panic", p,
+		"stack", string(debug.Stack()))
 	return ErrPanic
 }

@@ -35,7 +35,7 @@ func (w *withheld) tell(ctx context.Context, f *flight, e *Explanation, err erro
 	passed := w.passed
 	w.next, w.passed = now.Add(withheldPause), 0
 	w.mu.Unlock()
-	w.log.WarnContext(ctx, "a request failed and its caller is told a part of the cause",
+	w.log.WarnContext(ctx, "request failed, cause partly withheld from its caller", "event", "cause_withheld",
 		"model", f.result.Model, "version", f.result.Version, "request_id", Clip(f.req.ID), "cause", err,
 		"others_since", passed)
 }

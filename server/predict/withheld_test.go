@@ -36,7 +36,9 @@ func TestWhatCallersAreNotToldIsLogged(t *testing.T) {
 		if lines() != 2 || !strings.Contains(log.String(), "others_since=2") {
 			t.Errorf("after a pause the log is %s", log.String())
 		}
-		for _, part := range []string{"/tmp/secret/core.1", "model=policy", "version=3", "request_id=r7"} {
+		for _, part := range []string{
+			"event=cause_withheld", "/tmp/secret/core.1", "model=policy", "version=3", "request_id=r7",
+		} {
 			if strings.Count(log.String(), part) != 2 {
 				t.Errorf("%q is not in both lines of %s", part, log.String())
 			}

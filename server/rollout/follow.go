@@ -44,7 +44,8 @@ func (m *Manager) follow(r *run) {
 	}
 	if err != nil && err.Error() != r.refusal {
 		r.refusal = err.Error()
-		m.logger.Warn("a rollout could not move and will try again", "model", r.Model, "error", err)
+		m.logger.Warn("rollout step failed", "event", "rollout_step_failed", "model", r.Model,
+			"effect", "tried again at each look", "cause", err)
 	}
 }
 
@@ -143,7 +144,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 	}
 	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
 	if err := m.decide(r, &after, nil); err != nil {
-		m.logger.Warn("that a rollout ended could not be kept", "model", r.Model, "error", err)
+		m.logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
 	}
 	m.finish(r, after)
 	return true
@@ -185,7 +186,7 @@ func (m *Manager) set(r *run, after *Rollout, t *catalog.Traffic) error {
 func (m *Manager) tell(r *run) {
 	step := r.Steps[len(r.Steps)-1]
 	attrs := []slog.Attr{
-		slog.String("model", r.Model), slog.Int64("baseline", r.BaselineVersion),
+		slog.String("event", "rollout_moved"), slog.String("model", r.Model), slog.Int64("baseline", r.BaselineVersion),
 		slog.Int64("candidate", r.CandidateVersion),
 		slog.String("state", step.State.String()), slog.Float64("percent", step.Percent), slog.String("by", step.By),
 		slog.String("reason", step.Reason),
@@ -194,5 +195,5 @@ func (m *Manager) tell(r *run) {
 	for _, c := range step.Report.Checks {
 		attrs = append(attrs, slog.String(c.Name, c.Verdict.String()+": "+c.Reason))
 	}
-	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "rollout", attrs...)
+	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "rollout moved", attrs...)
 }

@@ -35,8 +35,8 @@ func (m *Manager) recall(kept map[string]Kept) {
 	for model, k := range kept {
 		r, err := decode(model, k)
 		if err != nil {
-			m.logger.Error("A ROLLOUT THAT WAS KEPT CANNOT BE READ AND IS FORGOTTEN: the traffic stays as it is",
-				"model", model, "cause", err)
+			m.logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
+				"kept", "the traffic as it is", "cause", err)
 			continue
 		}
 		m.runs[model] = r

@@ -200,7 +200,7 @@ func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
 	} {
 		within(t, func(c *Config) { c.Kept = map[string]Kept{"m": {[]byte(text), 1}} }, func(t *testing.T, b *bench) {
 			synctest.Wait()
-			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "CANNOT BE READ") ||
+			if r, ok := b.Get("m"); ok || !strings.Contains(b.log.String(), "event=rollout_unreadable") ||
 				!strings.Contains(b.log.String(), slog.LevelError.String()) {
 				t.Errorf("%q: %+v, log %s", text, r, b.log)
 			}

@@ -161,6 +161,7 @@ func TestAutomaticPromotes(t *testing.T) {
 			t.Error(d)
 		}
 		if n := strings.Count(b.log.String(), "\n"); n != len(r.Steps) ||
+			strings.Count(b.log.String(), "event=rollout_moved") != n ||
 			!strings.Contains(b.log.String(), "outcome=\"PROMOTE: the candidate's mean of") {
 			t.Errorf("%d lines for %d steps:\n%s", n, len(r.Steps), b.log)
 		}
@@ -303,7 +304,8 @@ func TestRefusedTrafficIsTriedAgain(t *testing.T) {
 		if r := b.state(t); r.State != Running || len(r.Steps) != 1 {
 			t.Errorf("%v with %d steps although the traffic stayed", r.State, len(r.Steps))
 		}
-		if n := strings.Count(b.log.String(), "not now"); n != 1 {
+		if n := strings.Count(b.log.String(), "event=rollout_step_failed"); n != 1 ||
+			!strings.Contains(b.log.String(), "not now") {
 			t.Errorf("the refusal is in the log %d times:\n%s", n, b.log)
 		}
 		b.host.setRefusal(nil)

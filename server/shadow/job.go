@@ -49,9 +49,9 @@ func (o *Offer) size() int64 {
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.log.Error("panic while a shadow was asked", "model", j.target.Version.Model,
-				"version", j.target.Version.Number,
-				"panic", p, "stack", string(debug.Stack()))
+			m.log.Error("panic in a shadow request", "event", "shadow_panicked",
+				"model", j.target.Version.Model, "version", j.target.Version.Number, "panic", p,
+				"stack", string(debug.Stack()))
 			v = verdict{outcome: Failed, err: fmt.Errorf("panic: %v", p)}
 		}
 	}()

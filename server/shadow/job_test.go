@@ -199,7 +199,7 @@ func TestOperatorHearsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := said.String(); strings.Count(text, "\n") != 1 ||
-		!strings.Contains(text, "model=policy version=3 answered_by=1") ||
+		!strings.Contains(text, "event=shadow_failed model=policy version=3 answered_by=1") ||
 		!strings.Contains(text, "no such row") {
 		t.Errorf("logged\n%s", text)
 	}

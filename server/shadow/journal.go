@@ -57,7 +57,8 @@ func (j *journal) drain() {
 		j.mu.Unlock()
 		lost, err := j.write(text)
 		if err != nil && !j.failing {
-			j.log.Warn("the log of shadows cannot be written; lines are lost until it can be again", "err", err)
+			j.log.Warn("shadow log write failed", "event", "shadow_log_failed",
+				"effect", "lines are lost until a write succeeds", "cause", err)
 		}
 		j.failing = err != nil
 		j.mu.Lock()

@@ -165,7 +165,7 @@ func TestFullDisk(t *testing.T) {
 		if m.LinesLost() != 5 {
 			t.Errorf("%d lines lost, want 5", m.LinesLost())
 		}
-		const warning = "the log of shadows cannot be written"
+		const warning = "event=shadow_log_failed"
 		if n := strings.Count(said.String(), warning); n != 2 || !strings.Contains(said.String(), errFull.Error()) {
 			t.Errorf("%d warnings, want one for each time it became full:\n%s", n, said.String())
 		}

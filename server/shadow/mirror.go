@@ -184,8 +184,9 @@ func (m *Mirror) run(j *job) {
 	first := v.outcome == Failed && j.pair.failed == 1
 	m.mu.Unlock()
 	if first {
-		m.log.Warn("a shadow failed; more failures of this pair are only counted", "model", j.pair.model,
-			"version", j.pair.shadow, "answered_by", j.pair.primary, "err", shorten(v.err.Error()))
+		m.log.Warn("shadow request failed", "event", "shadow_failed", "model", j.pair.model,
+			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted",
+			"cause", shorten(v.err.Error()))
 	}
 	m.tell(j, &v)
 	if m.journal != nil {

@@ -48,12 +48,15 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 		switch {
 		case err == nil:
 			persisted, _ := a.persisted()
-			a.Logger.InfoContext(ctx, "changed", append(fields, "after", a.look(c), "persisted", persisted)...)
+			fields = append(fields, "after", a.look(c), "persisted", persisted)
+			a.Logger.InfoContext(ctx, "change made", append([]any{"event", "change_made"}, fields...)...)
 		case a.goesOn(ctx, c, err):
 			fields = append(fields, "cause", predict.Clip(err.Error()), "after", a.look(c))
-			a.Logger.InfoContext(ctx, "a change goes on without its caller", fields...)
+			a.Logger.InfoContext(ctx, "change goes on without its caller",
+				append([]any{"event", "change_detached"}, fields...)...)
 		default:
-			a.Logger.WarnContext(ctx, "a change was refused", append(fields, "cause", predict.Clip(err.Error()))...)
+			fields = append(fields, "cause", predict.Clip(err.Error()))
+			a.Logger.WarnContext(ctx, "change refused", append([]any{"event", "change_refused"}, fields...)...)
 		}
 	}()
 	if err = do(); err != nil {

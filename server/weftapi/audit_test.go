@@ -81,9 +81,9 @@ func TestChangesAreAudited(t *testing.T) {
 					t.Errorf("what was asked: %q", request)
 				}
 				after, _ := line["after"].(string)
-				if want.cause == "" && (line["msg"] != "changed" || after == "" || call == "SetTraffic" &&
+				if want.cause == "" && (line["event"] != "change_made" || after == "" || call == "SetTraffic" &&
 					!strings.Contains(after, "s77")) ||
-					want.cause != "" && (line["msg"] != "a change was refused" || line["level"] != "WARN" ||
+					want.cause != "" && (line["event"] != "change_refused" || line["level"] != "WARN" ||
 						after != "") {
 					t.Errorf("line %v", line)
 				}
@@ -203,14 +203,14 @@ func TestAuditOfACallerWhoLeaves(t *testing.T) {
 				t.Errorf("error %v, want %v", err, want.code)
 			}
 			line := a.line(t)
-			message, level := "a change was refused", "WARN"
+			event, level := "change_refused", "WARN"
 			if want.goesOn {
-				message, level = "a change goes on without its caller", "INFO"
+				event, level = "change_detached", "INFO"
 			}
-			if after, _ := line["after"].(string); line["msg"] != message || line["level"] != level ||
+			if after, _ := line["after"].(string); line["event"] != event || line["level"] != level ||
 				line["cause"] == nil ||
 				strings.Contains(after, "VERSION_STATE_"+strings.ToUpper(want.state.String())) != want.goesOn {
-				t.Errorf("line %v; want %q, and what the version is by then if the change goes on", line, message)
+				t.Errorf("line %v; want %q, and what the version is by then if the change goes on", line, event)
 			}
 			if !want.drains {
 				return
