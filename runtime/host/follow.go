@@ -32,9 +32,6 @@ import (
 //
 // Listings are to come in the order in which they were made. A closed host follows none.
 func (h *Host) Follow(l modelrepo.Listing) {
-	h.following.Lock()
-	defer h.following.Unlock()
-	h.report(l)
 	gone := !cannotTell(l)
 	if !gone {
 		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())

@@ -2,9 +2,9 @@
 // what happens next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended,
 // and hands requests to the scheduler.
 //
-// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is
-// decided about it is kept and published. Under these, and never with a lock of package serving: Host.mu, which guards
-// the machine. The engine and Config.OnChange are never called with it held.
+// Locks: Host.deciding is held from the look at a model until what is decided about it is kept and published. Under it,
+// and never with a lock of package serving: Host.mu, which guards the machine. The engine and Config.OnChange are never
+// called with that held.
 package host
 
 import (
@@ -90,8 +90,6 @@ type Host struct {
 	published atomic.Pointer[published]
 	notifyMu  sync.Mutex // orders calls of OnChange
 
-	following sync.Mutex        // held while a listing is taken over
-	reported  map[string]string // guarded by following: the faults in the latest listing, by path
 	// held while something is decided, or learned from a manifest, until that is kept and published
 	deciding sync.Mutex
 	memory   *fleet.Budget

@@ -101,14 +101,9 @@ func (h *Host) publishVersions(next *published, m *residency.Model, before map[i
 	return faces
 }
 
-var publicStates = map[residency.State]catalog.State{
-	residency.Loading: catalog.Loading, residency.Ready: catalog.Ready, residency.Replacing: catalog.Ready,
-	residency.Draining: catalog.Unloading, residency.Failed: catalog.Failed,
-}
-
 // show returns what is to be published of a version, and has its requests go to the replicas that it has now.
 func (h *Host) show(next *published, m *residency.Model, v *residency.Version, before face) face {
-	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: publicStates[v.State]}
+	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
 		public.Cause, public.Fault = v.Cause.Text, v.Cause
