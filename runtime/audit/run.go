@@ -88,8 +88,8 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 		return Different
 	}
 	if a.told.CompareAndSwap(false, true) {
-		a.cfg.Log.Warn("batches change what rows answer, and are formed all the same because batching.mode is on",
-			"model", a.model, "version", a.version, "why", why)
+		a.cfg.Log.Warn("batches change answers", "event", "batches_change_answers",
+			"model", a.model, "version", a.version, "cause", why, "kept", "batching, because batching.mode is on")
 		a.remark(why)
 	}
 	return Different

@@ -436,8 +436,7 @@ func TestAnOperatorsWordStands(t *testing.T) {
 		if n := a.version("m", 1).Live().Different; !b.Batched || n < 2 || !strings.Contains(b.Reason, "differs by") {
 			t.Errorf("%d differences, published %+v", n, b)
 		}
-		if n := a.logs.logged("batches change what rows answer, and are formed all the same because batching.mode is " +
-			"on"); n != 1 {
+		if n := a.logs.logged("batches_change_answers"); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 	})

@@ -34,7 +34,8 @@ import (
 func (h *Host) Follow(l modelrepo.Listing) {
 	gone := !cannotTell(l)
 	if !gone {
-		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())
+		h.log.Warn("repository empty or unreadable", "event", "removals_ignored", "cause", l.Err(),
+			"kept", "models that are not listed")
 	}
 	h.deciding.Lock()
 	defer h.deciding.Unlock()

@@ -45,7 +45,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 	_ = h.keepOverride(c.Model, c.Version.Number) // whoever asked may be gone; if not, they try again and are told
 	if m := h.Snapshot().Model(v.Model); m != nil && m.Traffic != nil {
 		if err := m.Traffic.CheckOutputs(m); err != nil {
-			h.log.Warn("a shadow cannot be compared as the traffic says", "model", v.Model, "cause", err)
+			h.log.Warn("shadow cannot be compared", "event", "shadow_incomparable", "model", v.Model, "cause", err)
 		}
 	}
 }

@@ -18,8 +18,8 @@ func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 	if !d.Lose(cause) {
 		return
 	}
-	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.Name,
-		"cause", cause)
+	h.log.Error("device lost", "event", "device_lost", "device", d.Name, "cause", cause,
+		"effect", "it is not used any more", "remedy", "restart the server")
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
 		of := by.From
@@ -44,7 +44,7 @@ func (h *Host) RestoreDevice(name string) {
 	}
 	lost.AwaitKnown(h.stop)
 	if err := h.sched.RenewDevice(name); err != nil {
-		h.log.Error("a device cannot be used again", "device", name, "cause", err)
+		h.log.Error("device cannot be used again", "event", "device_renewal_failed", "device", name, "cause", err)
 		return
 	}
 	if d := h.fleet.Restore(name); d != nil {

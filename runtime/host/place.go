@@ -111,8 +111,8 @@ func (h *Host) waitFor(v *serving.Version, d *fleet.Device, sites []Site, need i
 		}
 	}
 	w.Failed = len(w.Full) < len(full)
-	h.log.Warn("a model version is on another device than its manifest prefers", "model", v.Model, "version", v.Number,
-		"cause", w.Why)
+	h.log.Warn("version not on its preferred device", "event", "version_waits_for_device",
+		"model", v.Model, "version", v.Number, "cause", w.Why)
 	return w
 }
 

@@ -34,12 +34,11 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serv
 	case err != nil, f.Reload:
 	case f.Proven:
 		now := h.versionFace(v)
-		h.log.Info("a model version was proven anew for its changed manifest, without being loaded again",
-			"model", v.Model, "version", v.Number,
-			"batched", now.Batched, "reason", now.Reason)
+		h.log.Info("version proven again for its changed manifest", "event", "version_reproven",
+			"model", v.Model, "version", v.Number, "batched", now.Batched, "reason", now.Reason)
 	default:
-		h.log.Info("a model version follows its changed manifest without being loaded again", "model", v.Model,
-			"version", v.Number)
+		h.log.Info("version follows its changed manifest", "event", "version_reconfigured",
+			"model", v.Model, "version", v.Number)
 	}
 }
 

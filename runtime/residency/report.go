@@ -24,20 +24,20 @@ func (m *Machine) report(all []ListedModel) {
 		}
 		attrs = append(attrs, "path", path, "cause", err)
 		if errors.Is(err, modelrepo.ErrCopying) { // that passes
-			m.log(Log{slog.LevelInfo, "files are being copied; they are looked at when that has ended", attrs})
+			m.log(Log{slog.LevelInfo, "files being copied", append([]any{"event", "files_copying"}, attrs...)})
 			return
 		}
 		m.log(Log{
-			slog.LevelError, "what is in the model repository cannot be served as it is; what was loaded before stays",
-			attrs,
+			slog.LevelError, "model files faulty",
+			append([]any{"event", "model_files_faulty"}, append(attrs, "kept", "what was loaded before")...),
 		})
 	}
 	for _, l := range all {
 		report(l.Dir, l.Err, "model", l.Name)
 		if isNews(l.ManifestPath, l.Missing) {
 			m.log(Log{
-				slog.LevelWarn, "model.yaml names what is not there",
-				[]any{"model", l.Name, "path", l.ManifestPath, "cause", l.Missing},
+				slog.LevelWarn, "manifest names a missing version",
+				[]any{"event", "manifest_version_missing", "model", l.Name, "path", l.ManifestPath, "cause", l.Missing},
 			})
 		}
 		for _, v := range l.Versions {

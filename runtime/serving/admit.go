@@ -49,7 +49,8 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
 		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
 	}
-	r.shared.Log.Log(ctx, level, "a model version is ready", "model", r.Model, "version", r.Number, "device", r.Opened.Device,
+	r.shared.Log.Log(ctx, level, "version ready", "event", "version_ready",
+		"model", r.Model, "version", r.Number, "device", r.Opened.Device,
 		"provider", r.Opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof,
 		"reason", judged.Reason, "obstacle", judged.Obstacle,
 		"warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))

@@ -30,7 +30,8 @@ func (r *Replica) Demote(why string) {
 	}
 	v.tuning.Unlock()
 	tell()
-	v.shared.Log.Warn("a model version is taken out of batching", "model", v.Model, "version", v.Number, "why", why)
+	v.shared.Log.Warn("version taken out of batching", "event", "version_demoted",
+		"model", v.Model, "version", v.Number, "cause", why)
 	v.shared.Owner.Judged(v)
 }
 

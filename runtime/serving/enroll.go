@@ -54,8 +54,8 @@ func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 // dismiss takes a replica that failed its trial out of the scheduler. None of its tasks is left.
 func (r *Replica) dismiss() {
 	if err := r.shared.sched.RemoveVersion(context.Background(), r.id); err != nil {
-		r.shared.Log.Error("a version that failed to load stays in the scheduler", "model", r.Model, "version", r.Number,
-			"cause", err)
+		r.shared.Log.Error("failed replica stays in the scheduler", "event", "replica_dismissal_failed",
+			"model", r.Model, "version", r.Number, "cause", err)
 		return
 	}
 	r.untune()

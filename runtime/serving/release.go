@@ -77,8 +77,8 @@ func (r *Replica) Abandon() {
 // tellUnclean logs that something of a version was not closed cleanly, if err says so.
 func (v *Version) tellUnclean(on *fleet.Device, err error) {
 	if err != nil {
-		v.shared.Log.Error("a model version was not closed cleanly", "model", v.Model, "version", v.Number, "device", on.Name,
-			"cause", err)
+		v.shared.Log.Error("replica not closed cleanly", "event", "replica_close_failed",
+			"model", v.Model, "version", v.Number, "device", on.Name, "cause", err)
 	}
 }
 
