@@ -34,11 +34,11 @@ type Scheduler interface {
 	RenewDevice(name string) error
 }
 
-// Opener loads a version into an engine, and Site is a device that may run a model.
-type (
-	Opener = serving.Opener
-	Site   = placement.Site
-)
+// Opener loads a version into an engine.
+type Opener = serving.Opener
+
+// Site is a device that may run a model.
+type Site = placement.Site
 
 // Config is what a Host is made with.
 type Config struct {

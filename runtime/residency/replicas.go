@@ -107,8 +107,9 @@ func (m *Machine) fared(e Fared) {
 	}
 	if change != 0 {
 		m.log(Log{slog.LevelInfo, "load asks for another number of replicas", []any{
-			"event", "replicas_rescaled", "model", e.Model, "version", e.Number, "from", e.Fare.Replicas, "to", r.auto, "refused", e.Fare.Refused,
-			"waiting", e.Fare.Waiting.Round(time.Millisecond), "used", fmt.Sprintf("%.2f", e.Fare.Used),
+			"event", "replicas_rescaled", "model", e.Model, "version", e.Number, "from", e.Fare.Replicas,
+			"to", r.auto, "refused", e.Fare.Refused, "waiting", e.Fare.Waiting.Round(time.Millisecond),
+			"used", fmt.Sprintf("%.2f", e.Fare.Used),
 		}})
 	}
 	if change != 0 || r.short.why != "" && e.Fare.Replicas < r.wants() && e.Further {

@@ -47,7 +47,8 @@ func (v *Version) needsOtherRows(proven, to *modelrepo.Manifest) bool {
 		slices.ContainsFunc(v.Replicas(), func(r *Replica) bool { return !r.sameRows(&to.Batching) })
 }
 
-// reproveAll proves every replica of the version anew, and returns those that are to take their places, by place, tuned.
+// reproveAll proves every replica of the version anew, and returns those that are to take their places, by place,
+// tuned.
 func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	why := v.demoted.Load()
 	moved, err := v.reprove(ctx, c)
