@@ -10,9 +10,9 @@ import (
 
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
+	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
-	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
@@ -110,7 +110,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 			s.edge.ModelsChanged()
 		},
 		busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
-		audited: func(e host.AuditEvent) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
+		audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 	}
 	if s.trace != nil {
 		around.trace, around.traceCut = s.trace, s.trace.cut

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -33,7 +34,7 @@ type surroundings struct {
 	scan     func() modelrepo.Listing
 	keeper   host.Keeper
 	tryOnce  bool
-	audited  func(host.AuditEvent)
+	audited  func(audit.Event)
 	free     func(device string) (bytes int64, known bool) // FreeMemory
 }
 

@@ -19,9 +19,6 @@ import (
 // eventsPage lists the events of the log.
 const eventsPage = "docs/LOGS.md"
 
-// withoutEvents are packages whose records have no events yet; each one that gets them leaves the list.
-var withoutEvents = []string{"runtime/host", "runtime/residency", "runtime/execution", "runtime/proof"}
-
 // maxMessage bounds a message, in characters: it is a phrase, and what else there is to tell are attributes.
 const maxMessage = 60
 
@@ -59,7 +56,7 @@ func logEvents(root fs.FS, t *tree) []string {
 	listed, complaints := eventRows(string(page))
 	messages := map[string]string{}
 	for _, f := range t.files {
-		if f.test || f.generated || slices.Contains(withoutEvents, f.dir) {
+		if f.test || f.generated {
 			continue
 		}
 		complaints = append(complaints, misnamedLoggers(f)...)

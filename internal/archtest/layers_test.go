@@ -162,11 +162,24 @@ var layers = []layer{
 	{
 		"runtime/host",
 		[]string{
-			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
-			"sharedsched",
-			"runtime/catalog", "runtime/decisions", "runtime/tensor", "runtime/modelrepo",
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/serving",
+			"runtime/audit", "sharedsched",
+			"runtime/catalog", "runtime/decisions", "runtime/modelrepo",
 		},
-		"it carries out what residency decides; what may be batched is proof's, how it is run is execution's",
+		"it carries out what residency decides; how a version answers is a matter of serving",
+	},
+	{
+		"runtime/serving",
+		[]string{
+			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
+			"runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo",
+		},
+		"a version answers by its replicas, whatever made it resident; when it comes and goes is its owner's to say",
+	},
+	{
+		"runtime/audit",
+		[]string{"runtime/execution", "runtime/proof", "runtime/catalog", "runtime/tensor", "sharedsched"},
+		"whether batches change answers follows from rows that are run again; what runs them is behind an interface",
 	},
 	{
 		"runtime/proof",

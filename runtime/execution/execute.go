@@ -92,8 +92,8 @@ func (x *execution) run(parts []part, size int) (err error) {
 			}
 			if engine.KindOf(err) != engine.OutOfMemory {
 				// The stack helps nobody but the operator, so it does not travel with the error.
-				x.unit.Log.Error("a run panicked", "model", x.unit.Model, "version", x.unit.Version, "panic", p,
-					"stack", string(debug.Stack()))
+				x.unit.Log.Error("run panicked", "event", "run_panicked", "model", x.unit.Model,
+					"version", x.unit.Version, "panic", p, "stack", string(debug.Stack()))
 			}
 		}
 		x.failed = x.failed || err != nil

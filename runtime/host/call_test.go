@@ -258,7 +258,7 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`
-	if w.sched.State().Versions[0].Settings.Batched || !strings.Contains(w.logs.said(takenOut, "why"), want) {
+	if w.sched.State().Versions[0].Settings.Batched || !strings.Contains(w.logs.said(takenOut, "cause"), want) {
 		t.Errorf("it is not taken out of batching because %s", want)
 	}
 }

@@ -57,7 +57,7 @@ func (h *Host) keepDecision(name string, after decisions.Model) error {
 	if err == nil {
 		return nil
 	}
-	h.log.Error("a decision could not be kept", "model", name, "cause", err)
+	h.log.Error("decision not kept", "event", "decision_not_kept", "model", name, "cause", err)
 	// Without a path, which is nothing to the caller.
 	if cause, is := errors.AsType[syscall.Errno](err); is {
 		return &catalog.KeepError{Model: name, Cause: cause}

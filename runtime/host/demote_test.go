@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-const takenOut = "a model version is taken out of batching"
+const takenOut = "version_demoted"
 
 // gated has the engine's runs wait, from the time that shut is called until it is called again.
 func gated(f *fake) (shut func()) {
@@ -42,12 +42,12 @@ func gated(f *fake) (shut func()) {
 	}
 }
 
-// said returns an attribute of the first record with the message, "" if there is none.
-func (r *recorder) said(message, key string) (value string) {
+// said returns an attribute of the first record of an event, "" if there is none.
+func (r *recorder) said(event, key string) (value string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rec := range r.records {
-		if rec.Message == message {
+		if eventOf(rec) == event {
 			rec.Attrs(func(a slog.Attr) bool {
 				if a.Key == key {
 					value = a.Value.String()

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -91,7 +91,7 @@ func TestASmallDifferenceIsFound(t *testing.T) {
 					}
 					a.rows(rows...)
 				}
-				if a.counted(host.AuditDifferent) != 1 || a.version("m", 1).Batching.Batched {
+				if a.counted(audit.Different) != 1 || a.version("m", 1).Batching.Batched {
 					t.Errorf("results %v: %s", a.told(), a.version("m", 1).Batching.Reason)
 				}
 			})
@@ -168,10 +168,10 @@ func TestKernelsThatAddInAnotherOrder(t *testing.T) {
 			for range 4000 / (1 + outputs/8) {
 				a.rows(randomRows(rng)...)
 			}
-			if b := a.version("m", 1).Batching; !b.Batched || len(a.told()) > 3 || a.counted(host.AuditEqual) < 100 {
+			if b := a.version("m", 1).Batching; !b.Batched || len(a.told()) > 3 || a.counted(audit.Equal) < 100 {
 				t.Errorf("%d outputs: results %v: %s", outputs, a.told(), b.Reason)
 			}
-			if n := a.counted(host.AuditRounding); outputs > 1 && n > 2 {
+			if n := a.counted(audit.Rounding); outputs > 1 && n > 2 {
 				t.Errorf("%d outputs: %d rows were run in a batch of copies, because a number among others is near "+
 					"zero", outputs, n)
 			}
@@ -195,7 +195,7 @@ func TestATolerancePassesForRoundingWithinBounds(t *testing.T) {
 		for range 4 {
 			a.rows([]float32{1000}, []float32{1001}, []float32{1002}, []float32{1003})
 		}
-		if a.counted(host.AuditDifferent) != 1 || a.version("m", 1).Batching.Batched {
+		if a.counted(audit.Different) != 1 || a.version("m", 1).Batching.Batched {
 			t.Errorf("results %v: %s", a.told(), a.version("m", 1).Batching.Reason)
 		}
 	})
@@ -222,7 +222,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 				a.rows([]float32{x}, []float32{x + 1}, []float32{magic}, []float32{x + 2}, []float32{x + 3})
 				time.Sleep(time.Minute)
 			}
-			if a.counted(host.AuditDifferent) != 1 || a.counted(host.AuditFailed) > 0 ||
+			if a.counted(audit.Different) != 1 || a.counted(audit.Failed) > 0 ||
 				a.version("m", 1).Batching.Batched {
 				t.Errorf("%d failures: results %v after %v runs alone", fails, a.told(), alone)
 			}
@@ -256,8 +256,8 @@ func TestABusyDeviceSaysNothing(t *testing.T) {
 		name  string
 		f     *fake
 		least int
-		want  host.AuditResult
-	}{{"meeting", meeting(), 1, host.AuditDifferent}, {"rounding", network(1), 2, host.AuditRounding}} {
+		want  audit.Result
+	}{{"meeting", meeting(), 1, audit.Different}, {"rounding", network(1), 2, audit.Rounding}} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAudited(t, test.f, time.Millisecond, 0, func(m *modelrepo.Manifest) { m.Batching.Audit = 0.5 })
@@ -279,7 +279,7 @@ func TestABusyDeviceSaysNothing(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				synctest.Wait()
-				if a.counted(test.want) != 1 || a.counted(host.AuditFailed) > 0 || len(s.errs) > 0 {
+				if a.counted(test.want) != 1 || a.counted(audit.Failed) > 0 || len(s.errs) > 0 {
 					t.Errorf("results %v, %d refusals were not seen", a.told(), len(s.errs))
 				}
 			})
@@ -309,8 +309,8 @@ func TestOneOutputThatIsRandom(t *testing.T) {
 		for range 8 {
 			a.rows([]float32{1001}, []float32{1002}, []float32{1003}, []float32{1004})
 		}
-		if b := a.version("m", 1).Batching; !b.Batched || a.counted(host.AuditNondeterministic) != 1 ||
-			a.counted(host.AuditEqual) < 2 ||
+		if b := a.version("m", 1).Batching; !b.Batched || a.counted(audit.Nondeterministic) != 1 ||
+			a.counted(audit.Equal) < 2 ||
 			!strings.HasSuffix(b.Reason,
 				`; output "noise" is not audited, because it is something else each time a row is run alone`) {
 			t.Errorf("results %v: %s", a.told(), b.Reason)
@@ -363,8 +363,8 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 						[]float32{1005}, []float32{1006})
 				}
 				synctest.Wait()
-				if held < test.held || held > test.held+row || a.counted(host.AuditRounding) == 0 ||
-					a.counted(host.AuditDifferent) > 0 {
+				if held < test.held || held > test.held+row || a.counted(audit.Rounding) == 0 ||
+					a.counted(audit.Different) > 0 {
 					t.Errorf("%d bytes were held while copies ran, want %d: %v", held, test.held, a.told())
 				}
 				if left := rest(); left > row { // of one that was chosen since
@@ -389,12 +389,12 @@ func TestAnOlderProofSaysNothing(t *testing.T) {
 			if a.v = a.version("m", 1); !a.v.Batching.Batched || a.v.Batching.MaxBatchSize != size {
 				t.Errorf("published %+v", a.v.Batching)
 			}
-			before := a.counted(host.AuditEqual)
+			before := a.counted(audit.Equal)
 			for range 5 {
 				a.wave(1, 2, 3, 4)
 				time.Sleep(time.Second)
 			}
-			if a.counted(host.AuditEqual) == before {
+			if a.counted(audit.Equal) == before {
 				t.Errorf("it is not audited any more: %v", a.told())
 			}
 			a.Demoter("m", 1)("rows meet")
@@ -447,7 +447,7 @@ func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 					held = a.Auditing()
 				}})
 				a.rows([]float32{1001}, []float32{1002}, []float32{1003}, []float32{1004}, []float32{1005})
-				if a.counted(host.AuditBusy)+a.counted(host.AuditFailed) != 1 || a.counted(host.AuditDifferent) > 0 {
+				if a.counted(audit.Busy)+a.counted(audit.Failed) != 1 || a.counted(audit.Different) > 0 {
 					t.Errorf("results %v", a.told())
 				}
 				if b := a.version("m", 1).Batching; strings.Contains(b.Reason, "differs") {

@@ -3,8 +3,10 @@ package host
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
+
+	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 // Unload unloads a version by hand.
@@ -12,8 +14,8 @@ func (h *Host) Unload(ctx context.Context, name string, number int64) error {
 	return h.UnloadVersion(ctx, name, number, "test")
 }
 
-// serving returns the version that serves under a number.
-func (h *Host) serving(name string, number int64) *version {
+// serves returns the version that serves under a number.
+func (h *Host) serves(name string, number int64) *serving.Version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.versions[h.residency.Model(name).Versions[number].Resident.ID]
@@ -26,7 +28,7 @@ func (h *Host) Load(device string) float64 {
 
 // RowCost returns what a row of a resident version took lately, on its first replica.
 func (h *Host) RowCost(name string, number int64) time.Duration {
-	return time.Duration(h.serving(name, number).list()[0].perRow.Load())
+	return h.serves(name, number).Replicas()[0].RowCost()
 }
 
 // Demote takes a resident version out of batching.
@@ -34,18 +36,12 @@ func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, n
 
 // Demoter returns what a replica that serves now calls when it finds a reason to take its version out of batching.
 func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
-	r := h.serving(name, number).list()[0]
-	return func(why string) { h.demote(r, why) }
+	return h.serves(name, number).Replicas()[0].Demote
 }
 
 // Tuning reports whether the settings of a resident version are being changed.
 func (h *Host) Tuning(name string, number int64) bool {
-	v := h.serving(name, number)
-	free := v.tuning.TryLock()
-	if free {
-		v.tuning.Unlock()
-	}
-	return !free
+	return h.serves(name, number).Tuning()
 }
 
 // Changed returns a channel that is closed when what is published of a model changes.
@@ -58,17 +54,19 @@ func (h *Host) Changed(name string) <-chan struct{} {
 // Locked reports whether one of the host's locks that are not leaves is held for long: since the caller holds it up,
 // for instance.
 func (h *Host) Locked() bool {
-	for _, mu := range []*sync.Mutex{&h.mu, &h.flows.mu} {
-		free := false
-		for range 100_000 { // others hold it for a moment
-			if free = mu.TryLock(); free {
-				mu.Unlock()
-				break
+	locked := func() bool {
+		free := h.mu.TryLock()
+		if free {
+			h.mu.Unlock()
+		}
+		return !free
+	}
+	for _, held := range []func() bool{locked, h.serving.Locked} {
+		for tries := 100_000; held(); tries-- { // others hold it for a moment
+			if tries == 0 {
+				return true
 			}
 			runtime.Gosched()
-		}
-		if !free {
-			return true
 		}
 	}
 	return false
@@ -76,13 +74,19 @@ func (h *Host) Locked() bool {
 
 // FillAudits takes the memory for audits but for so much. rest gives it back, and returns what audits hold.
 func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
-	taken = auditTotal - but
-	h.auditing.Add(taken)
-	return taken, func() int64 { return h.auditing.Add(-taken) }
+	m := h.serving.AuditMemory()
+	taken = audit.MemoryLimit - but
+	if !m.Reserve(taken) {
+		panic("there is no room")
+	}
+	return taken, func() int64 {
+		m.Release(taken)
+		return m.Held()
+	}
 }
 
 // Auditing returns the memory that audits hold, in bytes.
-func (h *Host) Auditing() int64 { return h.auditing.Load() }
+func (h *Host) Auditing() int64 { return h.serving.AuditMemory().Held() }
 
 // Known returns how many versions and replicas the host remembers beyond those that are published.
 func (h *Host) Known() (versions, replicas int) {
@@ -92,7 +96,7 @@ func (h *Host) Known() (versions, replicas int) {
 	for _, faces := range h.faces {
 		for _, f := range faces {
 			if f.resident != nil {
-				versions, replicas = versions-1, replicas-len(f.resident.list())
+				versions, replicas = versions-1, replicas-len(f.resident.Replicas())
 			}
 		}
 	}

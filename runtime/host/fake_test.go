@@ -142,6 +142,17 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 	return nil
 }
 
+// eventOf returns the event of a record, which is its first attribute.
+func eventOf(r slog.Record) (event string) {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "event" {
+			event = a.Value.String()
+		}
+		return false
+	})
+	return event
+}
+
 func newWorld(t *testing.T, lanes int) *world {
 	t.Helper()
 	return newWorldOf(t, lanes, func(*host.Config) {})

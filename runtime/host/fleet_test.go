@@ -169,12 +169,12 @@ func (w *world) on(name string, number int64, devices ...string) {
 	}
 }
 
-// logged returns how many records have the message.
-func (r *recorder) logged(message string) (n int) {
+// logged returns how often an event was logged.
+func (r *recorder) logged(event string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rec := range r.records {
-		if rec.Message == message {
+		if eventOf(rec) == event {
 			n++
 		}
 	}

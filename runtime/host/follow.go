@@ -32,12 +32,10 @@ import (
 //
 // Listings are to come in the order in which they were made. A closed host follows none.
 func (h *Host) Follow(l modelrepo.Listing) {
-	h.following.Lock()
-	defer h.following.Unlock()
-	h.report(l)
 	gone := !cannotTell(l)
 	if !gone {
-		h.log.Warn("no model is taken to be removed while a repository is empty or cannot be read", "cause", l.Err())
+		h.log.Warn("repository empty or unreadable", "event", "removals_ignored", "cause", l.Err(),
+			"kept", "models that are not listed")
 	}
 	h.deciding.Lock()
 	defer h.deciding.Unlock()

@@ -65,7 +65,7 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 			time.Sleep(6 * time.Second)
 			w.states("m/2 ready")
 			w.on("m", 2, "cpu")
-			if n := w.logs.logged("a model version was not unloaded cleanly"); n != 1 ||
+			if n := w.logs.logged("version_unload_failed"); n != 1 ||
 				!strings.Contains(w.logs.causes(), c.left) {
 				t.Errorf("%s: logged %d times that it is left behind, with %s", c.name, n, w.logs.causes())
 			}
@@ -134,7 +134,7 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures,
 					got)
 			}
-			if n := w.logs.logged(lostMessage); n != 1 {
+			if n := w.logs.logged(lostEvent); n != 1 {
 				t.Errorf("%s: the loss was logged %d times", c.name, n)
 			}
 		})

@@ -2,10 +2,9 @@
 // what happens next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended,
 // and hands requests to the scheduler.
 //
-// Locks: Host.following is held while a listing is taken over, Host.deciding from the look at a model until what is
-// decided about it is kept and published. Under these, one at a time and never together: Host.mu, which guards the
-// machine, and flows.mu. The engine and Config.OnChange are never called with either held. flows.mu is held across
-// calls of the scheduler, which never calls back with its own lock held.
+// Locks: Host.deciding is held from the look at a model until what is decided about it is kept and published. Under it,
+// and never with a lock of package serving: Host.mu, which guards the machine. The engine and Config.OnChange are never
+// called with that held.
 package host
 
 import (
@@ -17,26 +16,29 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // Scheduler is what the host needs of sharedsched.Scheduler, whose documentation is the contract.
 type Scheduler interface {
-	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
-	RemoveFlow(sharedsched.FlowID)
-	AddVersion(name string, flow sharedsched.FlowID, s sharedsched.Settings) (sharedsched.VersionID, error)
-	Inherit(v, from sharedsched.VersionID, moved bool)
-	Expel(sharedsched.VersionID)
-	Configure(sharedsched.VersionID, sharedsched.Settings) error
-	RemoveVersion(context.Context, sharedsched.VersionID) error
+	serving.Scheduler
 	RenewDevice(name string) error
-	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
 }
+
+// Opener loads a version into an engine.
+type Opener = serving.Opener
+
+// Site is a device that may run a model.
+type Site = placement.Site
 
 // Config is what a Host is made with.
 type Config struct {
@@ -73,7 +75,7 @@ type Config struct {
 	// whether they can be.
 	TryOnce bool
 	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
-	Audited func(AuditEvent)
+	Audited func(audit.Event)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
 	// quickly it hears of the newest. It must not call what changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
@@ -84,28 +86,22 @@ type Host struct {
 	cfg   Config
 	log   *slog.Logger
 	sched Scheduler
-	flows flows
 
 	published atomic.Pointer[published]
 	notifyMu  sync.Mutex // orders calls of OnChange
 
-	following sync.Mutex        // held while a listing is taken over
-	reported  map[string]string // guarded by following: the faults in the latest listing, by path
-	opening   chan struct{}     // one element for each version that is being opened
-	proving   chan struct{}     // one element for each version that is being proven and warmed up
 	// held while something is decided, or learned from a manifest, until that is kept and published
 	deciding sync.Mutex
 	memory   *fleet.Budget
 	fleet    *fleet.Fleet
+	serving  *serving.Shared
 	counts   counts
-	auditing atomic.Int64 // bytes that are kept for audits
 
 	mu        sync.Mutex
-	residency *residency.Machine               // guarded by mu
-	versions  map[int64]*version               // guarded by mu: by the number of the resident that they are
-	replicas  map[residency.ReplicaID]*replica // guarded by mu: those that residency knows
-	enlisted  int64                            // guarded by mu: counts them
-	faces     map[string]map[int64]face        // guarded by mu: what is published of each version of each model
+	residency *residency.Machine                       // guarded by mu
+	versions  map[int64]*serving.Version               // guarded by mu: by the number of the resident that they are
+	replicas  map[residency.ReplicaID]*serving.Replica // guarded by mu: those that residency knows
+	faces     map[string]map[int64]face                // guarded by mu: what is published of each version of each model
 	// guarded by mu: by model, where somebody waits; closed when what is published of it changes
 	changed   map[string]chan struct{}
 	settling  map[string]chan struct{} // guarded by mu: the same; closed when nothing is running for it
@@ -129,9 +125,8 @@ func New(cfg Config) *Host {
 		cfg.Keeper = (*decisions.Store)(nil)
 	}
 	h := &Host{
-		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()), opening: make(chan struct{}, parallelOpens),
-		proving:  make(chan struct{}, parallelProofs),
-		versions: map[int64]*version{}, replicas: map[residency.ReplicaID]*replica{},
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default()),
+		versions: map[int64]*serving.Version{}, replicas: map[residency.ReplicaID]*serving.Replica{},
 		faces:   map[string]map[int64]face{},
 		changed: map[string]chan struct{}{}, settling: map[string]chan struct{}{}, listeners: map[*listener]struct{}{},
 		memory: fleet.NewBudget(cfg.MemoryBudget), fleet: fleet.New(cfg.Lanes, cfg.FreeMemory),
@@ -140,6 +135,9 @@ func New(cfg Config) *Host {
 	}
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.drains, h.start = h.stop, h.loads.Go
+	h.serving = serving.NewShared(serving.Config{
+		Owner: owner{h}, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, Audited: cfg.Audited, Log: h.log,
+	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h
 }
@@ -148,8 +146,11 @@ func New(cfg Config) *Host {
 // scheduler is made with its executor.
 func (h *Host) Attach(s Scheduler) {
 	h.sched = s
-	h.flows.sched = s
+	h.serving.Attach(s)
 }
+
+// Execute runs a batch: it is the host's side of sharedsched.Executor.
+func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
 // Snapshot returns every known model. It changes by replacement only.
 func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot }

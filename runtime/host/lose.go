@@ -1,14 +1,9 @@
 package host
 
 import (
-	"context"
-	"fmt"
-	"time"
-
-	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
-	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 // LoseDevice takes a device out of use until the server is started anew: what a process holds on a device that failed
@@ -19,15 +14,15 @@ func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.Get(name), 
 
 // lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or was being opened
 // there, or nil.
-func (h *Host) lose(d *fleet.Device, cause error, by *version) {
+func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 	if !d.Lose(cause) {
 		return
 	}
-	h.log.Error("a device failed and is not used any more until the server is started anew", "device", d.Name,
-		"cause", cause)
+	h.log.Error("device lost", "event", "device_lost", "device", d.Name, "cause", cause,
+		"effect", "it is not used any more", "remedy", "restart the server")
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
-		of := by.from
+		of := by.From
 		e.By = &of
 	}
 	h.mu.Lock()
@@ -49,41 +44,10 @@ func (h *Host) RestoreDevice(name string) {
 	}
 	lost.AwaitKnown(h.stop)
 	if err := h.sched.RenewDevice(name); err != nil {
-		h.log.Error("a device cannot be used again", "device", name, "cause", err)
+		h.log.Error("device cannot be used again", "event", "device_renewal_failed", "device", name, "cause", err)
 		return
 	}
 	if d := h.fleet.Restore(name); d != nil {
 		h.step(residency.DeviceBack{Device: d.ID()})
-	}
-}
-
-// awaitReplica returns nil when there is a replica for a request that was taken out of the queue of a lost device, or
-// why there will be none. It waits while the version is loaded elsewhere, until the limit if there is one.
-func (h *Host) awaitReplica(ctx context.Context, call *catalog.Call, limit time.Time) error {
-	if !limit.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
-		defer cancel()
-	}
-	for {
-		h.mu.Lock()
-		changed := h.changesLocked(call.Version.Model)
-		h.mu.Unlock()
-		v := h.resident(call.Version)
-		if v != nil && v.pick(call.Rows) != nil {
-			return nil
-		}
-		state := catalog.Failed
-		if m := h.Snapshot().Model(call.Version.Model); m != nil && m.Version(call.Version.Number) != nil {
-			state = m.Version(call.Version.Number).State
-		}
-		if v == nil && state != catalog.Loading {
-			return fmt.Errorf("model %q version %d: %w", call.Version.Model, call.Version.Number, catalog.ErrNotReady)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
@@ -37,9 +36,9 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by st
 // override notes that by loads or unloads a version, after a look at what lies in the repository.
 func (h *Host) override(name string, number int64, load bool, by string) error {
 	var found *modelrepo.Model
-	if load {
+	if load && h.cfg.Scan != nil {
 		var err error
-		if found, err = h.look(name, number); err != nil {
+		if found, err = residency.Lookup(h.cfg.Scan(), name, number); err != nil {
 			return err
 		}
 	}
@@ -51,9 +50,7 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 		e.Found = &l
 	}
 	h.mu.Lock()
-	m := h.residency.Model(name)
-	err := h.mayOverride(m, found, number, load)
-	if err != nil {
+	if err := h.residency.Model(name).MayOverride(found, number, load); err != nil {
 		h.mu.Unlock()
 		return err
 	}
@@ -61,47 +58,6 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 	h.mu.Unlock()
 	rest()
 	return nil
-}
-
-// mayOverride returns why a version cannot be loaded or unloaded by hand. The caller holds Host.mu.
-func (h *Host) mayOverride(m *residency.Model, found *modelrepo.Model, number int64, load bool) error {
-	if load {
-		return m.MayOverride(found, number, true)
-	}
-	if m == nil || m.Versions[number] == nil {
-		return catalog.ErrUnknown
-	}
-	if by := m.NamedBy(number); len(by) > 0 && m.Versions[number].Resident != nil {
-		return &catalog.InUseError{Model: m.Name, Version: number, By: by}
-	}
-	return nil
-}
-
-// look returns the model as it lies in the repository if it has the version, else nil. The error is a
-// *catalog.LoadError: what lies there cannot be served.
-func (h *Host) look(name string, number int64) (*modelrepo.Model, error) {
-	if h.cfg.Scan == nil {
-		return nil, nil
-	}
-	for _, found := range h.cfg.Scan().Models {
-		if found.Name != name {
-			continue
-		}
-		if found.Err != nil {
-			return nil, &catalog.LoadError{Model: name, Version: number, Cause: residency.Hide(found.Err, found.Dir)}
-		}
-		for i := range found.Versions {
-			v := &found.Versions[i]
-			switch {
-			case v.Number != number:
-			case v.Err != nil:
-				return nil, &catalog.LoadError{Model: name, Version: number, Cause: residency.Hide(v.Err, found.Dir)}
-			default:
-				return &found, nil
-			}
-		}
-	}
-	return nil, nil
 }
 
 // await returns when over says that it is decided what becomes of a version, and what, or the cause of ctx. over is
@@ -193,21 +149,12 @@ func (h *Host) unhear(l *listener) {
 	delete(h.listeners, l)
 }
 
-// keepOverride keeps what became of a version that somebody loaded or unloaded by hand. A load counts when it
-// succeeded: what may take the process down is not tried again by the next one.
+// keepOverride keeps what became of a version that somebody loaded or unloaded by hand.
 func (h *Host) keepOverride(name string, number int64) error {
 	err := h.decide(name, false, func(m *residency.Model) (decisions.Model, error) {
-		now, said := m.Override(number)
-		before, was := m.Decided.ByHand[number]
-		if said == was && now.Loaded == before.Loaded || now.Loaded && !m.Ready(number) {
-			return m.Decided, errNothingToKeep
-		}
-		after := m.Decided
-		if after.ByHand = maps.Clone(after.ByHand); after.ByHand == nil {
-			after.ByHand = map[int64]decisions.ByHand{}
-		}
-		if after.ByHand[number] = now; !said {
-			delete(after.ByHand, number)
+		after, news := m.KeepOverride(number)
+		if !news {
+			return after, errNothingToKeep
 		}
 		return after, nil
 	})

@@ -3,21 +3,21 @@ package host
 import (
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
+	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
-	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // published is what is known of the models at one moment, and who stands for it. Immutable.
 type published struct {
 	snapshot *catalog.Snapshot
-	byID     catalog.Map[sharedsched.VersionID, *version] // by the number in the scheduler, of each replica
-	stopped  []*version                                   // take requests no more; nil once it is published
+	byID     catalog.Map[sharedsched.VersionID, *serving.Version] // by the number in the scheduler, of each replica
+	stopped  []*serving.Version                                   // take requests no more; nil once it is published
 }
 
 // face is what was published of a version last.
@@ -25,7 +25,7 @@ type face struct {
 	of       *residency.Version
 	revision uint64
 	public   *catalog.Version
-	resident *version
+	resident *serving.Version
 	ids      []sharedsched.VersionID
 }
 
@@ -47,7 +47,7 @@ func (h *Host) publish(names []string) {
 	h.published.Store(next)
 	// Not before that is published, so that whoever finds a version not ready any more finds a newer snapshot, too.
 	for _, v := range next.stopped {
-		v.ready.Store(false)
+		v.Ready.Store(false)
 	}
 	next.stopped = nil
 }
@@ -72,7 +72,7 @@ func (h *Host) publishModel(next *published, name string) {
 		}
 		if f.resident != nil && f.resident != now.resident {
 			next.stopped = append(next.stopped, f.resident)
-			delete(h.versions, f.resident.id)
+			delete(h.versions, f.resident.ID)
 		}
 	}
 }
@@ -101,14 +101,9 @@ func (h *Host) publishVersions(next *published, m *residency.Model, before map[i
 	return faces
 }
 
-var publicStates = map[residency.State]catalog.State{
-	residency.Loading: catalog.Loading, residency.Ready: catalog.Ready, residency.Replacing: catalog.Ready,
-	residency.Draining: catalog.Unloading, residency.Failed: catalog.Failed,
-}
-
 // show returns what is to be published of a version, and has its requests go to the replicas that it has now.
 func (h *Host) show(next *published, m *residency.Model, v *residency.Version, before face) face {
-	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: publicStates[v.State]}
+	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
 		public.Cause, public.Fault = v.Cause.Text, v.Cause
@@ -126,17 +121,16 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 			return f
 		}
 		if v.Of.Manifest != nil {
-			describe(public, v.Of.Manifest, proof.Verdict{})
-			public.Batching = catalog.Batching{}
+			promise(public, v.Of.Manifest)
 		}
 		return f
 	}
 	f.resident = h.versions[r.ID]
-	f.resident.change(h.replicasOf(r.Replicas))
+	f.resident.Change(h.replicasOf(r.Replicas))
 	if v.State == residency.Draining {
 		next.stopped = append(next.stopped, f.resident)
 	} else {
-		f.resident.ready.Store(true)
+		f.resident.Ready.Store(true)
 	}
 	if len(r.Replicas) == 0 { // all its devices were lost while it drains
 		last := *before.public
@@ -144,14 +138,19 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 		f.public = &last
 		return f
 	}
-	first := f.resident.list()[0]
-	public.Path, public.LoadedAt, public.Signature = r.Of.Path(), r.Since, first.shown()
-	describe(public, r.Settings, first.judged(r.Settings))
-	f.resident.publish(public, r)
-	for _, x := range f.resident.list() {
-		f.ids = append(f.ids, x.id)
+	public.Path, public.LoadedAt, public.Scarce = r.Of.Path(), r.Since, r.Scarce()
+	promise(public, r.Settings)
+	f.resident.Describe(public, r.Settings)
+	for _, x := range f.resident.Replicas() {
+		f.ids = append(f.ids, x.Scheduled())
 	}
 	return f
+}
+
+// promise writes what a manifest promises callers of a version.
+func promise(public *catalog.Version, m *modelrepo.Manifest) {
+	public.Weight = m.Weight
+	public.TargetLatency, public.MaxLatency = time.Duration(m.TargetLatency), time.Duration(m.MaxLatency)
 }
 
 // changesLocked returns what is closed when what is published of a model changes next.
@@ -179,28 +178,10 @@ func (h *Host) notify() {
 	h.cfg.OnChange(h.Snapshot())
 }
 
-// resident returns the version that a published one stands for, or the one that took its place under its number, if
-// that takes the same requests; or nil when it is gone. The version returned need not be ready.
-func (h *Host) resident(v *catalog.Version) *version {
-	p := h.published.Load()
-	if r := p.byID.Get(sharedsched.VersionID(v.Scheduler)); r != nil && r.model == v.Model && r.number == v.Number {
-		return r
-	}
-	m := p.snapshot.Model(v.Model)
-	if m == nil {
-		return nil
-	}
-	now := m.Version(v.Number)
-	if now == nil || now.State != catalog.Ready || !sameCalls(now.Signature, v.Signature) {
-		return nil
-	}
-	return p.byID.Get(sharedsched.VersionID(now.Scheduler))
-}
-
 // residents returns every version that is published with a replica, each once, in the order of their numbers in the
 // scheduler.
-func (h *Host) residents() (all []*version) {
-	seen := map[*version]bool{}
+func (h *Host) residents() (all []*serving.Version) {
+	seen := map[*serving.Version]bool{}
 	for _, v := range h.published.Load().byID.All() {
 		if !seen[v] {
 			seen[v] = true
@@ -208,10 +189,4 @@ func (h *Host) residents() (all []*version) {
 		}
 	}
 	return all
-}
-
-// sameCalls reports whether what was checked against the one signature may be run under the other.
-func sameCalls(a, b *tensor.Signature) bool {
-	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
-		reflect.DeepEqual(a.Outputs, b.Outputs)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	raised    = "a model version moved to a device that its manifest prefers"
-	notRaised = "a model version cannot be loaded on the device that its manifest prefers"
+	raised    = "upgrade_done"
+	notRaised = "upgrade_failed"
 )
 
 // room says how much of a device's memory is free.
@@ -472,7 +472,7 @@ func TestAReplicaIsLostInTheMove(t *testing.T) {
 		defer w.logs.mu.Unlock()
 		for _, r := range w.logs.records {
 			r.Attrs(func(a slog.Attr) bool {
-				if r.Message == raised && a.Key == "from" {
+				if eventOf(r) == raised && a.Key == "from" {
 					t.Errorf("it is said to come from %v", a.Value)
 				}
 				return true

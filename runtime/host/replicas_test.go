@@ -85,7 +85,7 @@ func answered(t *testing.T, w *world, v *catalog.Version, n int) {
 	callers.Wait()
 }
 
-const scarce = "a model version gets no further replica"
+const scarce = "replica_unavailable"
 
 // TestReplicasFollowTheManifest: up, no further than there are devices, and down again, without a request that fails.
 func TestReplicasFollowTheManifest(t *testing.T) {
@@ -241,8 +241,8 @@ func TestAutomaticReplicas(t *testing.T) {
 		refused()
 		time.Sleep(5 * time.Minute)
 		w.on("m", 1, "a")
-		const message = "the load of a model version asks for another number of replicas"
-		if n := w.logs.logged(message); n != 2 {
+		const rescaled = "replicas_rescaled"
+		if n := w.logs.logged(rescaled); n != 2 {
 			t.Errorf("%d changes are logged, want 2", n)
 		}
 		synctest.Wait()

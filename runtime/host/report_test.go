@@ -17,7 +17,7 @@ func TestWhatIsMissingIsToldOnce(t *testing.T) {
 		w.logs.mu.Lock()
 		defer w.logs.mu.Unlock()
 		for _, r := range w.logs.records {
-			if r.Level == slog.LevelWarn && r.Message == "model.yaml names what is not there" {
+			if r.Level == slog.LevelWarn && eventOf(r) == "manifest_version_missing" {
 				n++
 			}
 		}

@@ -9,21 +9,22 @@ import (
 
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 // drainVersion waits until a version has answered what it accepted, on all its replicas, and gives back what these
 // hold. One that does not drain because its device is lost is not waited for: it is being retired in the background,
 // whenever that ends.
-func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*replica) {
+func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*serving.Replica) {
 	done := residency.Drained{Model: e.Model, Number: e.Number}
 	for _, r := range all {
-		err := h.drain(ctx, r)
+		err := r.Drain(ctx)
 		if err != nil && !errors.Is(err, fleet.ErrLeftBehind) {
 			done.Interrupted, done.Err = true, err
 			break
 		}
 		if err == nil {
-			err = h.release(r)
+			err = r.Release()
 		}
 		done.Err = errors.Join(done.Err, err)
 	}
@@ -49,77 +50,25 @@ func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*repli
 }
 
 // forget forgets replicas that residency speaks of no more. The caller holds Host.mu.
-func (h *Host) forget(all []*replica) {
+func (h *Host) forget(all []*serving.Replica) {
 	retiring := h.residency.Retiring()
 	for _, r := range all {
-		if !slices.Contains(retiring, r.key) { // else its device was lost, and it is retired by itself
-			delete(h.replicas, r.key)
+		if !slices.Contains(retiring, r.Key) { // else its device was lost, and it is retired by itself
+			delete(h.replicas, r.Key)
 		}
 	}
 }
 
-// drain waits until a replica that takes no requests any more has answered those it has. The error is the cause of ctx
-// or fleet.ErrLeftBehind, wrapped. It may be called again, and from several goroutines.
-func (h *Host) drain(ctx context.Context, r *replica) error {
-	err := r.device.During(ctx, func(ctx context.Context) error { return h.sched.RemoveVersion(ctx, r.id) }, nil)
-	if errors.Is(err, fleet.ErrLeftBehind) {
-		return fmt.Errorf("model %q version %d: a run: %w", r.model, r.number, err)
+// finish retires a replica that is not published any more. What has not drained when ctx ends is left to Close.
+func (h *Host) finish(ctx context.Context, r *serving.Replica) {
+	if !r.Finish(ctx) {
+		return
 	}
-	return err
-}
-
-// release gives back what a replica holds that has drained, unless it was moved in the scheduler and is still used from
-// its other place. It may be called again, and from several goroutines.
-func (h *Host) release(r *replica) error {
-	if !r.gone.CompareAndSwap(false, true) {
-		return nil
-	}
-	r.untune()
-	h.flows.release(r.flow)
-	return h.vacate(r)
-}
-
-// sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use:
-// without a seat taken, it was given back, since the device was lost.
-func (r *replica) sit() bool {
-	for {
-		taken := r.seats.Load()
-		if taken == 0 {
-			return false
-		}
-		if r.seats.CompareAndSwap(taken, taken+1) {
-			return true
-		}
-	}
-}
-
-// vacate gives up a replica's seat, and with the last one what it holds.
-func (h *Host) vacate(r *replica) error {
-	if r.seats.Add(-1) > 0 {
-		return nil
-	}
-	closed := h.closeSession(r)
-	if r.sessions.Add(-1) == 0 {
-		h.tellAudit(r.version, AuditBudget, r.audit.end(h))
-		h.counts.unloads.Add(1)
-	}
-	h.memoryFreed()
-	return closed
-}
-
-// finish retires a replica that is not published any more, however long that takes. Its requests may take their time,
-// in which others can be loaded; its memory counts until then. What has not drained when ctx ends is left to Close.
-func (h *Host) finish(ctx context.Context, r *replica) {
-	err := h.sched.RemoveVersion(ctx, r.id)
-	if err == nil {
-		err = h.release(r)
-		h.tellUnclean(r.version, r.device, err)
-		h.mu.Lock()
-		delete(h.replicas, r.key)
-		rest := h.stepLocked(residency.Retired{Replica: r.key})
-		h.mu.Unlock()
-		rest()
-	}
+	h.mu.Lock()
+	delete(h.replicas, r.Key)
+	rest := h.stepLocked(residency.Retired{Replica: r.Key})
+	h.mu.Unlock()
+	rest()
 }
 
 // memoryFreed tells residency what the budget has room for.
@@ -130,38 +79,9 @@ func (h *Host) memoryFreed() {
 	rest()
 }
 
-// abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not
-// wait for its session, which may take long to close or never do.
-func (h *Host) abandon(r *replica) {
-	h.memory.Give(r.memory)
-	h.sched.Expel(r.id)
-	h.memoryFreed()
-}
-
-// tellUnclean logs that something of a version was not closed cleanly, if err says so.
-func (h *Host) tellUnclean(v *version, on *fleet.Device, err error) {
-	if err != nil {
-		h.log.Error("a model version was not closed cleanly", "model", v.model, "version", v.number, "device", on.Name,
-			"cause", err)
-	}
-}
-
-// closeSession gives back what a replica holds. No run may be in flight.
-func (h *Host) closeSession(r *replica) error {
-	defer h.memory.Give(r.memory)
-	defer h.fleet.Count(r.device, -1)
-	err := r.device.During(context.Background(), func(context.Context) error {
-		return r.unit.Close()
-	}, nil)
-	if err != nil {
-		return fmt.Errorf("model %q version %d: close: %w", r.model, r.number, err)
-	}
-	return nil
-}
-
 // finishNow is finish while the host is being closed: what does not drain because its device is lost is left behind.
-func (h *Host) finishNow(ctx context.Context, r *replica) {
-	err := h.drain(ctx, r)
+func (h *Host) finishNow(ctx context.Context, r *serving.Replica) {
+	err := r.Drain(ctx)
 	if err == nil {
 		h.finish(ctx, r)
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestUnloadsAreLoggedOnce, and not by a host that is closed.
 func TestUnloadsAreLoggedOnce(t *testing.T) {
-	const unloaded = "a model version is unloaded"
+	const unloaded = "version_unloaded"
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, times(1), nil)

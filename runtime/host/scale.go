@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/fleet/placement"
 	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 const (
@@ -68,40 +69,29 @@ func (h *Host) scale(passed time.Duration) {
 		if !watched {
 			continue
 		}
-		e := residency.Fared{Model: v.model, Number: v.number, Resident: v.id, Fare: v.fare(passed)}
+		e := residency.Fared{Model: v.Model, Number: v.Number, Resident: v.ID, Fare: v.Fare(passed)}
 		e.Fare.Spare, e.Further = h.fleet.Spare(further)
 		h.step(e)
 	}
 }
 
 // residentLocked returns what residency knows of a version that serves; nil if it does not. The caller holds Host.mu.
-func (h *Host) residentLocked(v *version) *residency.Resident {
-	m := h.residency.Model(v.model)
-	if m == nil || m.Versions[v.number] == nil {
+func (h *Host) residentLocked(v *serving.Version) *residency.Resident {
+	m := h.residency.Model(v.Model)
+	if m == nil || m.Versions[v.Number] == nil {
 		return nil
 	}
-	r := m.Versions[v.number].Resident
-	if r == nil || r.ID != v.id {
+	r := m.Versions[v.Number].Resident
+	if r == nil || r.ID != v.ID {
 		return nil
 	}
 	return r
 }
 
-// fare returns how the version fared since the latest call, in the time that passed.
-func (v *version) fare(passed time.Duration) placement.Fare {
-	f := placement.Fare{Waiting: v.waiting()}
-	for _, r := range v.list() {
-		f.Replicas++
-		f.Refused += int(r.refused.Swap(0))
-		f.Used += float64(r.used.Swap(0)) / float64(passed)
-	}
-	return f
-}
-
 // grow gives a version one more replica.
-func (h *Host) grow(ctx context.Context, e residency.Grow, v *version) {
+func (h *Host) grow(ctx context.Context, e residency.Grow, v *serving.Version) {
 	done := residency.Grown{Grow: e}
-	r, err := h.place(ctx, e.Of, v, nil)
+	r, _, err := h.place(ctx, e.Of, v, nil)
 	switch {
 	case err == nil:
 		to := h.enlist(r)
@@ -113,10 +103,10 @@ func (h *Host) grow(ctx context.Context, e residency.Grow, v *version) {
 }
 
 // shrink chooses the replica that a version can spare.
-func (h *Host) shrink(e residency.Shrink, all []*replica) {
+func (h *Host) shrink(e residency.Shrink, all []*serving.Replica) {
 	loads := make([]float64, len(all))
 	for i, r := range all {
-		loads[i] = h.fleet.Load(r.device)
+		loads[i] = h.fleet.Load(r.Device)
 	}
-	h.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: all[placement.Excess(loads)].key})
+	h.step(residency.Shrunk{Model: e.Model, Number: e.Number, Replica: all[placement.Excess(loads)].Key})
 }

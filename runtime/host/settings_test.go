@@ -102,7 +102,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	}
 }
 
-const provenAnew = "a model version was proven anew for its changed manifest, without being loaded again"
+const provenAnew = "version_reproven"
 
 // TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and what the proof
 // finds holds.
@@ -182,8 +182,7 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 					t.Errorf("scheduled with %+v", s.Settings)
 				}
 			}
-			if w.logs.logged(provenAnew) != 1 || w.logs.logged("a model version was replaced by what lies under its "+
-				"number now") != 0 || test.f.closed != 0 {
+			if w.logs.logged(provenAnew) != 1 || w.logs.logged("version_replaced") != 0 || test.f.closed != 0 {
 				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
 			}
 			test.f.forget()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 // step takes an event into the state machine and begins what follows: it publishes at once, and starts each other
@@ -33,7 +34,7 @@ func (h *Host) stepLocked(e residency.Event) (rest func()) {
 			later = append(later, func() { _ = h.keepDecision(e.Model, e.After) }) // it is logged
 		case residency.Abandon:
 			r := h.replicas[e.Replica]
-			later = append(later, func() { h.abandon(r) })
+			later = append(later, r.Abandon, h.memoryFreed)
 		default:
 			h.begin(effect)
 		}
@@ -103,25 +104,23 @@ func (h *Host) inBackground(do func()) {
 	h.spawn(do)
 }
 
-// enlist makes a replica known, with a number that residency speaks of it by.
-func (h *Host) enlist(r *replica) residency.Replica {
+// enlist makes a replica known to residency.
+func (h *Host) enlist(r *serving.Replica) residency.Replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.enlisted++
-	r.key = residency.ReplicaID(h.enlisted)
-	h.replicas[r.key] = r
-	return residency.Replica{ID: r.key, Device: r.device.ID()}
+	h.replicas[r.Key] = r
+	return residency.Replica{ID: r.Key, Device: r.Device.ID()}
 }
 
 // replicasOf returns what residency speaks of. The caller holds Host.mu.
-func (h *Host) replicasOf(all []residency.Replica) (list []*replica) {
+func (h *Host) replicasOf(all []residency.Replica) (list []*serving.Replica) {
 	for _, r := range all {
 		list = append(list, h.replicas[r.ID])
 	}
 	return list
 }
 
-func (h *Host) byKey(keys []residency.ReplicaID) (list []*replica) {
+func (h *Host) byKey(keys []residency.ReplicaID) (list []*serving.Replica) {
 	for _, k := range keys {
 		list = append(list, h.replicas[k])
 	}
@@ -129,7 +128,7 @@ func (h *Host) byKey(keys []residency.ReplicaID) (list []*replica) {
 }
 
 // discard gives up a replica that was made ready in vain.
-func (h *Host) discard(all ...*replica) {
+func (h *Host) discard(all ...*serving.Replica) {
 	for _, r := range all {
 		h.step(residency.Discarded{Replica: h.enlist(r)})
 	}

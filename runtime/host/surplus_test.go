@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/host"
@@ -22,9 +21,9 @@ func (w *world) remove(number int64) {
 // stays returns what the log says of why versions stay that are not selected.
 func (w *world) stays() (all []string) {
 	for _, r := range w.logs.records {
-		if strings.HasPrefix(r.Message, "a model version stays resident") {
+		if eventOf(r) == "version_kept" {
 			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == "why" {
+				if a.Key == "cause" {
 					all = append(all, a.Value.String())
 				}
 				return true

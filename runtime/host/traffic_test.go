@@ -2,8 +2,6 @@ package host_test
 
 import (
 	"errors"
-	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -281,11 +279,7 @@ func TestWhatIsNamedStays(t *testing.T) {
 				}
 				synctest.Wait()
 				w.states("m/2 ready")
-				warned := slices.IndexFunc(w.logs.records, func(r slog.Record) bool {
-					return r.Message == "a model version stays resident although versions.policy does not select it "+
-						"any more"
-				})
-				if warned < 0 {
+				if w.logs.logged("version_kept") == 0 {
 					t.Error("the log does not say that it stays")
 				}
 			})
@@ -334,15 +328,11 @@ func TestTrafficThatWaits(t *testing.T) {
 	}
 	var told []string
 	for _, r := range w.logs.records {
-		if strings.Contains(r.Message, "model.yaml") {
-			told = append(told, r.Message)
+		if event := eventOf(r); strings.HasPrefix(event, "manifest_traffic_") {
+			told = append(told, event)
 		}
 	}
-	want := []string{
-		"the traffic that model.yaml asks for waits for versions to become ready",
-		"the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were ready",
-		"traffic is divided as model.yaml says",
-	}
+	want := []string{"manifest_traffic_waits", "manifest_traffic_dropped", "manifest_traffic_in_force"}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("the log (-want +got):\n%s", diff)
 	}

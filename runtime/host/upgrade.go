@@ -9,6 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
 )
 
 // lookAbove looks whether better devices have room for the versions that wait for one. Each device is asked once for
@@ -33,10 +34,10 @@ func (h *Host) lookAbove() {
 }
 
 // upgrade opens a version on a better device than that of its worst replica.
-func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *version, worst *replica) {
-	done := residency.Upgraded{Upgrade: e, On: worst.device.Name}
-	r, err := h.placeOn(ctx, e.Of, v, nil, e.To)
-	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.device.Name }) {
+func (h *Host) upgrade(ctx context.Context, e residency.Upgrade, v *serving.Version, worst *serving.Replica) {
+	done := residency.Upgraded{Upgrade: e, On: worst.Device.Name}
+	r, _, err := h.placeOn(ctx, e.Of, v, nil, e.To)
+	if err == nil && !slices.ContainsFunc(e.To, func(s Site) bool { return s.Device == r.Device.Name }) {
 		h.discard(r)
 		err = fleet.ErrResident // as good as
 	}

@@ -120,7 +120,7 @@ func TestOutOfMemoryInWarmUp(t *testing.T) {
 		then := ""
 		for _, r := range w.logs.records {
 			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == "then" {
+				if a.Key == "effect" {
 					then = a.Value.String()
 				}
 				return true

@@ -42,17 +42,17 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that
 			// does, and tries it again. What is not proven is not used, and nothing is proven any more once requests
 			// come.
-			then := "batches of so many rows are formed all the same, because batching.mode is on or their rows are " +
+			effect := "batches of so many rows are formed all the same, because batching.mode is on or their rows are " +
 				"proven independent by structure"
 			v.end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)
 			if compare != nil && !t.graph.Proven {
-				then = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load "+
+				effect = fmt.Sprintf("no batch has more than %d rows; to have more proven, unload the version and load "+
 					"it again when memory is free", v.Most)
 				v.end += " (larger ones are tried when the version is loaded again)"
 			}
-			t.subject.Log.Warn("a batch size failed in warm-up", "model", t.subject.Model, "version", t.subject.Version,
-				"device", t.subject.Device,
-				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "then", then)
+			t.subject.Log.Warn("batch size failed in warm-up", "event", "batch_size_failed",
+				"model", t.subject.Model, "version", t.subject.Version, "device", t.subject.Device,
+				"rows", size, "cause", cmp.Or(seen.wrong, "out of memory"), "effect", effect)
 			break
 		}
 		v.Difference = max(v.Difference, seen.difference)

@@ -55,9 +55,8 @@ func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Ve
 		judged.RowMemory = max(judged.RowMemory, v.RowMemory) // of all lengths there is one figure
 		switch {
 		case wrong != "" && trusted:
-			t.subject.Log.Warn("padding to a bucket failed in warm-up", "model", t.subject.Model,
-				"version", t.subject.Version,
-				"bucket", d.bucket(step), "cause", wrong)
+			t.subject.Log.Warn("bucket failed in warm-up", "event", "bucket_failed",
+				"model", t.subject.Model, "version", t.subject.Version, "bucket", d.bucket(step), "cause", wrong)
 			continue
 		case wrong != "":
 			judged.Reason += "; only requests of equal length share an execution, because padding is not proven " +

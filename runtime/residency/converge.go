@@ -140,8 +140,8 @@ func (m *Machine) loaded(e Loaded) {
 	v.State, v.Of, v.Cause, v.Resident, v.latest, v.failure = Ready, c, nil, r, r.ID, nil
 	if before != nil {
 		m.log(Log{
-			slog.LevelInfo, "a model version was replaced by what lies under its number now",
-			[]any{"model", c.Model, "version", v.Number, "path", c.Path()},
+			slog.LevelInfo, "version replaced",
+			[]any{"event", "version_replaced", "model", c.Model, "version", v.Number, "path", c.Path()},
 		})
 		m.retire(before.Replicas...)
 	}
@@ -187,8 +187,8 @@ func (m *Machine) reconfigured(e Reconfigured) {
 		hidden.Text = "model.yaml changed, but its settings cannot be followed: " + hidden.Text
 		v.Cause = hidden
 		m.log(Log{
-			slog.LevelError, "a model version cannot follow its changed manifest",
-			[]any{"model", e.Of.Model, "version", v.Number, "cause", e.Err},
+			slog.LevelError, "changed manifest not followed",
+			[]any{"event", "version_reconfigure_failed", "model", e.Of.Model, "version", v.Number, "cause", e.Err},
 		})
 	case v.failure == nil:
 		v.Cause = nil

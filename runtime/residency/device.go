@@ -87,7 +87,10 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 // deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
 	m.back[e.Device.Name] = e.Device.Incarnation
-	m.log(Log{slog.LevelInfo, "device is back", []any{"device", e.Device.Name, "incarnation", e.Device.Incarnation}})
+	m.log(Log{
+		slog.LevelInfo, "device back",
+		[]any{"event", "device_back", "device", e.Device.Name, "incarnation", e.Device.Incarnation},
+	})
 	for name, model := range m.models {
 		model.hasten()
 		for _, v := range model.Versions {

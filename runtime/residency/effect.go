@@ -84,7 +84,7 @@ type Keep struct {
 	After decisions.Model
 }
 
-// Log is a line for the log.
+// Log is a line for the log. The first attribute is "event".
 type Log struct {
 	Level   slog.Level
 	Message string

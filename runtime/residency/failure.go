@@ -45,7 +45,9 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	v.failure = f
 	hidden := e.Of.Hide(e.Err)
 	text := hidden.Text
-	attrs := []any{"model", model.Name, "version", v.Number, "path", e.Of.Path(), "cause", e.Err}
+	attrs := []any{
+		"event", "version_failed", "model", model.Name, "version", v.Number, "path", e.Of.Path(), "cause", e.Err,
+	}
 	if !m.config.TryOnce && !m.closing {
 		wait := m.backoff(f.attempts)
 		f.again = m.now.Add(wait)
@@ -65,7 +67,7 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	if e.Interrupted {
 		level = slog.LevelInfo
 	}
-	m.log(Log{level, "a model version cannot be loaded", attrs})
+	m.log(Log{level, "version cannot be loaded", attrs})
 	m.touch(model, v)
 	if f.short() {
 		m.short[model.Name] = true

@@ -12,6 +12,7 @@ import (
 // listed takes over a listing and has published what follows of it at once: new models, their versions as loading,
 // labels and traffic.
 func (m *Machine) listed(e Listed) {
+	m.report(e.Models)
 	if m.closing {
 		return
 	}

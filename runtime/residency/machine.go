@@ -18,8 +18,9 @@ type Machine struct {
 	back   map[string]int // incarnations of devices that came back, by name
 	// retiring are the replicas that left their versions and are not closed yet.
 	retiring map[ReplicaID]placement.DeviceID
-	short    map[string]bool // models of which a version may have failed for want of memory
-	loads    int64           // counts residents
+	reported map[string]string // the faults in the latest listing, by path
+	short    map[string]bool   // models of which a version may have failed for want of memory
+	loads    int64             // counts residents
 	closing  bool
 
 	// What the present step did.

@@ -52,12 +52,6 @@ func (m *Model) Converged() bool { return m.running == 0 }
 // Empty reports whether there is nothing of the model: neither in the repository nor here.
 func (m *Model) Empty() bool { return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" }
 
-// Override returns what somebody said by hand about a version.
-func (m *Model) Override(number int64) (said decisions.ByHand, is bool) {
-	said, is = m.overrides[number]
-	return said, is
-}
-
 // Ready reports whether a version takes requests.
 func (m *Model) Ready(number int64) bool { return m.Versions[number].ready() }
 

@@ -8,10 +8,45 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
+// Lookup returns a model of a listing if it has the version, else nil. The error is a *catalog.LoadError: what lies in
+// the repository cannot be served.
+func Lookup(l modelrepo.Listing, name string, number int64) (*modelrepo.Model, error) {
+	for _, found := range l.Models {
+		if found.Name != name {
+			continue
+		}
+		if found.Err != nil {
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: Hide(found.Err, found.Dir)}
+		}
+		v := numbered(&found, number)
+		switch {
+		case v == nil:
+		case v.Err != nil:
+			return nil, &catalog.LoadError{Model: name, Version: number, Cause: Hide(v.Err, found.Dir)}
+		default:
+			return &found, nil
+		}
+	}
+	return nil, nil
+}
+
 // MayOverride returns why a version cannot be loaded or unloaded by hand, nil if it can: catalog.ErrUnknown, wrapped,
-// or a *catalog.LoadError. found is the model as it was looked at for that, nil if it was not; m may be nil if it is
-// not.
+// a *catalog.LoadError or a *catalog.InUseError. found is the model as it was looked at for a load, nil if it was not;
+// m may be nil: it is not known.
 func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) error {
+	if load {
+		return m.mayLoad(found, number)
+	}
+	if m == nil || m.Versions[number] == nil {
+		return catalog.ErrUnknown
+	}
+	if by := m.NamedBy(number); len(by) > 0 && m.Versions[number].Resident != nil {
+		return &catalog.InUseError{Model: m.Name, Version: number, By: by}
+	}
+	return nil
+}
+
+func (m *Model) mayLoad(found *modelrepo.Model, number int64) error {
 	listed := found
 	if m != nil && m.listed != nil {
 		if listed = m.listed; found != nil {
@@ -28,7 +63,7 @@ func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) err
 			there = append(there, v.Number)
 		}
 		return fmt.Errorf("%w; the repository has %d of the model", catalog.ErrUnknown, there)
-	case v.Err != nil && load:
+	case v.Err != nil:
 		return &catalog.LoadError{Model: listed.Name, Version: number, Cause: Hide(v.Err, listed.Dir)}
 	}
 	return nil

@@ -44,8 +44,8 @@ func (m *Machine) grown(e Grown) {
 	if e.Err != nil {
 		if r.short.noted != e.Err.Error() {
 			m.log(Log{
-				slog.LevelWarn, "a model version gets no further replica",
-				[]any{"model", model.Name, "version", v.Number, "cause", e.Err},
+				slog.LevelWarn, "no further replica",
+				[]any{"event", "replica_unavailable", "model", model.Name, "version", v.Number, "cause", e.Err},
 			})
 		}
 		why := fmt.Sprintf("%d of %d replicas: %v", len(r.Replicas), r.wants(), e.Err)
@@ -78,8 +78,8 @@ func (m *Machine) shrunk(e Shrunk) {
 	out := r.Replicas[i]
 	r.Replicas = slices.Delete(slices.Clone(r.Replicas), i, i+1)
 	m.log(Log{
-		slog.LevelInfo, "a replica of a model version is taken away",
-		[]any{"model", e.Model, "version", e.Number, "device", out.Device.Name},
+		slog.LevelInfo, "replica removed",
+		[]any{"event", "replica_removed", "model", e.Model, "version", e.Number, "device", out.Device.Name},
 	})
 	m.retire(out)
 	m.touch(model, v)
@@ -106,9 +106,10 @@ func (m *Machine) fared(e Fared) {
 		}
 	}
 	if change != 0 {
-		m.log(Log{slog.LevelInfo, "the load of a model version asks for another number of replicas", []any{
-			"model", e.Model, "version", e.Number, "from", e.Fare.Replicas, "to", r.auto, "refused", e.Fare.Refused,
-			"waiting", e.Fare.Waiting.Round(time.Millisecond), "used", fmt.Sprintf("%.2f", e.Fare.Used),
+		m.log(Log{slog.LevelInfo, "load asks for another number of replicas", []any{
+			"event", "replicas_rescaled", "model", e.Model, "version", e.Number, "from", e.Fare.Replicas,
+			"to", r.auto, "refused", e.Fare.Refused, "waiting", e.Fare.Waiting.Round(time.Millisecond),
+			"used", fmt.Sprintf("%.2f", e.Fare.Used),
 		}})
 	}
 	if change != 0 || r.short.why != "" && e.Fare.Replicas < r.wants() && e.Further {

@@ -91,11 +91,14 @@ func (m *Machine) tellUnloaded(model *Model, v *Version, unclean error) {
 	case m.closing, v.override:
 	case unclean != nil:
 		m.log(Log{
-			slog.LevelError, "a model version was not unloaded cleanly",
-			[]any{"model", model.Name, "version", v.Number, "cause", unclean},
+			slog.LevelError, "version not unloaded cleanly",
+			[]any{"event", "version_unload_failed", "model", model.Name, "version", v.Number, "cause", unclean},
 		})
 	default:
-		m.log(Log{slog.LevelInfo, "a model version is unloaded", []any{"model", model.Name, "version", v.Number}})
+		m.log(Log{
+			slog.LevelInfo, "version unloaded",
+			[]any{"event", "version_unloaded", "model", model.Name, "version", v.Number},
+		})
 	}
 }
 
@@ -251,8 +254,8 @@ func (m *Machine) noteKept(model *Model, kept map[int64]string) {
 		}
 		v.kept = kept[n]
 		m.log(Log{
-			slog.LevelWarn, "a model version stays resident although versions.policy does not select it any more",
-			[]any{"model", model.Name, "version", n, "why", kept[n]},
+			slog.LevelWarn, "version stays although it is not selected",
+			[]any{"event", "version_kept", "model", model.Name, "version", n, "cause", kept[n]},
 		})
 	}
 }

@@ -28,13 +28,11 @@ func (d *division) resolve(m *Model) (all []Log) {
 	if d.deciding {
 		return nil
 	}
-	say := func(message string, attrs ...any) {
-		all = append(all, Log{slog.LevelInfo, message, append([]any{"model", m.Name}, attrs...)})
-	}
 	if d.waiting != nil && d.waiting != wanted {
-		say("the traffic that model.yaml asked for is dropped: other traffic took its place before its versions were "+
-			"ready",
-			"waited_for", d.WaitsFor, "replaced_by", wanted.Source)
+		all = append(all, Log{slog.LevelInfo, "manifest traffic dropped", []any{
+			"event", "manifest_traffic_dropped", "model", m.Name, "waited_for", d.WaitsFor,
+			"replaced_by", wanted.Source,
+		}})
 	}
 	before := d.WaitsFor
 	d.waiting, d.WaitsFor = nil, nil
@@ -42,12 +40,16 @@ func (d *division) resolve(m *Model) (all []Log) {
 	case d.Public == wanted:
 	case m.serves(wanted, true) || !m.serves(d.Public, false):
 		d.Public = wanted
-		say("traffic is divided as model.yaml says", "split", wanted.Split, "shadow", wanted.Shadow,
-			"revision", wanted.Revision)
+		all = append(all, Log{slog.LevelInfo, "manifest traffic in force", []any{
+			"event", "manifest_traffic_in_force", "model", m.Name, "split", wanted.Split, "shadow", wanted.Shadow,
+			"revision", wanted.Revision,
+		}})
 	default:
 		d.waiting, d.WaitsFor = wanted, m.unready(wanted)
 		if !slices.Equal(before, d.WaitsFor) {
-			say("the traffic that model.yaml asks for waits for versions to become ready", "waits_for", d.WaitsFor)
+			all = append(all, Log{slog.LevelInfo, "manifest traffic waits for versions", []any{
+				"event", "manifest_traffic_waits", "model", m.Name, "waits_for", d.WaitsFor,
+			}})
 		}
 	}
 	return all

@@ -151,9 +151,9 @@ func (m *Machine) upgraded(e Upgraded) {
 		*u = upgrade{}
 		m.touch(model, v)
 		m.log(Log{
-			slog.LevelWarn,
-			"a model version stays where it is, because its engine cannot have it on the device that its manifest " +
-				"prefers", append(attrs, "device", e.On),
+			slog.LevelWarn, "upgrade not possible",
+			append([]any{"event", "upgrade_impossible"}, append(attrs, "device", e.On,
+				"cause", "its engine cannot have it on the preferred device")...),
 		})
 	case len(e.Full) > 0:
 		u.full = append(u.full, e.Full...) // it matters if nothing is known about them at the next look
@@ -172,8 +172,8 @@ func (m *Machine) upgraded(e Upgraded) {
 		}
 		if told || !e.Short {
 			m.log(Log{
-				slog.LevelWarn, "a model version cannot be loaded on the device that its manifest prefers",
-				append(attrs, "cause", e.Err),
+				slog.LevelWarn, "upgrade failed",
+				append([]any{"event", "upgrade_failed"}, append(attrs, "cause", e.Err)...),
 			})
 		}
 	}
@@ -182,7 +182,7 @@ func (m *Machine) upgraded(e Upgraded) {
 // moveUp puts a replica in the place of another one of its version, which may be gone.
 func (m *Machine) moveUp(model *Model, v *Version, from ReplicaID, to Replica) {
 	r := v.Resident
-	attrs := []any{"model", model.Name, "version", v.Number, "to", to.Device.Name}
+	attrs := []any{"event", "upgrade_done", "model", model.Name, "version", v.Number, "to", to.Device.Name}
 	all := slices.Clone(r.Replicas)
 	if i := r.has(from); i >= 0 {
 		attrs = append(attrs, "from", all[i].Device.Name)
@@ -195,7 +195,7 @@ func (m *Machine) moveUp(model *Model, v *Version, from ReplicaID, to Replica) {
 		func(a, b Replica) int { return cmp.Compare(r.rank(a.Device.Name), r.rank(b.Device.Name)) })
 	r.short = shortage{} // there may be room for more of the better rank
 	r.wait = m.waitAgain(r, r.wait)
-	m.log(Log{slog.LevelInfo, "a model version moved to a device that its manifest prefers", attrs})
+	m.log(Log{slog.LevelInfo, "upgrade done", attrs})
 	m.touch(model, v)
 }
 

@@ -22,6 +22,14 @@ const (
 	Failed                     // Cause says why
 )
 
+// Public returns the state as it is published: a version answers while another one is loaded in its place.
+func (s State) Public() catalog.State {
+	return [...]catalog.State{
+		Loading: catalog.Loading, Ready: catalog.Ready, Replacing: catalog.Ready, Draining: catalog.Unloading,
+		Failed: catalog.Failed,
+	}[s]
+}
+
 // Version is a number of a model, in whatever state.
 type Version struct {
 	Number int64

@@ -1,4 +1,4 @@
-package host
+package serving
 
 import (
 	"cmp"
@@ -17,12 +17,11 @@ import (
 // runner runs the made-up requests of a proof on a replica, through the scheduler beside live traffic. It is a
 // proof.Runner.
 type runner struct {
-	host     *Host
-	replica  *replica
+	replica  *Replica
 	unjoined *execution.Plan // of requests as they came
 }
 
-func newRunner(h *Host, r *replica) *runner { return &runner{h, r, r.unjoined()} }
+func newRunner(r *Replica) *runner { return &runner{r, r.unjoined()} }
 
 // trialPatience is how long a made-up request waits for the device, however busy that is.
 const trialPatience = 24 * time.Hour
@@ -36,13 +35,13 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	// The model's own limit is for callers: nobody waits for this.
 	j.Task = sharedsched.Task{Alone: true, Unmeasured: r.Unmeasured, Limit: time.Now().Add(trialPatience)}
 	for {
-		outcome, err := t.host.submit(ctx, t.replica, j)
+		outcome, err := t.replica.submit(ctx, j)
 		if refusal, is := errors.AsType[*sharedsched.Refusal](err); is &&
 			refusal.Reason == sharedsched.RefusedQueueFull {
 			if refusal.RetryAfter < 0 {
 				// It is larger than all that may ever wait, which for a proof is a limit of memory like others.
 				full := &engine.Error{Kind: engine.OutOfMemory, Err: refusal}
-				return a, &catalog.ModelError{Model: t.replica.model, Version: t.replica.number, Err: full}
+				return a, &catalog.ModelError{Model: t.replica.Model, Version: t.replica.Number, Err: full}
 			}
 			// Live traffic fills the queues. Its bytes drain, so there is room sooner or later.
 			if err := pause(ctx, max(refusal.RetryAfter, time.Millisecond)); err != nil {

@@ -1,4 +1,4 @@
-package host
+package serving
 
 import (
 	"context"
@@ -19,17 +19,17 @@ import (
 
 // needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings
 // now, and was proven by another manifest.
-func needsProof(v *version, settings, proven, to *modelrepo.Manifest) bool {
+func (v *Version) needsProof(settings, proven, to *modelrepo.Manifest) bool {
 	a, b := &proven.Batching, &to.Batching
 	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize ||
 		b.MaxBatchCost > a.MaxBatchCost ||
 		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
-		slices.ContainsFunc(v.list(),
-			func(r *replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
+		slices.ContainsFunc(v.Replicas(),
+			func(r *Replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
 }
 
 // sameRows reports whether a manifest gives a replica's inputs the batch dimensions that they are published with.
-func (r *replica) sameRows(b *modelrepo.Batching) bool {
+func (r *Replica) sameRows(b *modelrepo.Batching) bool {
 	d, err := r.decide(residency.Candidate{Manifest: &modelrepo.Manifest{Batching: *b}})
 	return err == nil && sameRows(d.Signature, r.signature)
 }
@@ -40,18 +40,18 @@ func sameRows(a, b *tensor.Signature) bool {
 
 // reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by
 // place; they are not in batching yet. After an error there are none.
-func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (map[*replica]*replica, error) {
-	moved := map[*replica]*replica{}
-	release := hold(ctx, h.proving)
+func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
+	moved := map[*Replica]*Replica{}
+	release := hold(ctx, v.shared.proving)
 	defer release()
-	for _, r := range v.list() {
-		var next *replica // not to be looked at here once it is left behind
-		err := r.device.During(ctx, func(ctx context.Context) (err error) {
-			next, err = h.reproveReplica(ctx, c, r)
+	for _, r := range v.Replicas() {
+		var next *Replica // not to be looked at here once it is left behind
+		err := r.Device.During(ctx, func(ctx context.Context) (err error) {
+			next, err = r.reprove(ctx, c)
 			return err
 		}, func(err error) {
 			if err == nil && next != nil {
-				h.discard(next)
+				v.shared.Owner.Discard(next)
 			}
 		})
 		if errors.Is(err, fleet.ErrLeftBehind) {
@@ -59,7 +59,7 @@ func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (
 		}
 		if err != nil {
 			for _, next := range moved {
-				h.discard(next)
+				v.shared.Owner.Discard(next)
 			}
 			return nil, err
 		}
@@ -74,8 +74,8 @@ func (h *Host) reprove(ctx context.Context, c residency.Candidate, v *version) (
 // take its place.
 var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
 
-// reproveReplica is reprove for one of them; nil if its device was lost meanwhile.
-func (h *Host) reproveReplica(ctx context.Context, c residency.Candidate, r *replica) (moved *replica, err error) {
+// reprove is that for one of them; nil if its device was lost meanwhile.
+func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Replica, err error) {
 	if !r.sit() {
 		return nil, nil
 	}
@@ -87,20 +87,20 @@ func (h *Host) reproveReplica(ctx context.Context, c residency.Candidate, r *rep
 			return
 		}
 		if enrolled {
-			h.dismiss(next)
+			next.dismiss()
 		}
-		err = errors.Join(err, h.vacate(r))
+		err = errors.Join(err, r.vacate())
 	}()
 	d, err := next.decide(c)
 	if err != nil {
 		return nil, err
 	}
 	next.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.Manifest.Batching.MaxBatchCost)))
-	if err := h.enroll(c, next, r); err != nil {
+	if err := next.enroll(c, r); err != nil {
 		return nil, err
 	}
 	enrolled = true
-	if _, err := h.prove(ctx, c, next, d); err != nil {
+	if _, err := next.prove(ctx, c, d); err != nil {
 		return nil, err
 	}
 	if !sameRows(next.signature, r.signature) {
@@ -110,21 +110,20 @@ func (h *Host) reproveReplica(ctx context.Context, c residency.Candidate, r *rep
 }
 
 // moved returns a replica that uses what r does, in whose place it is to come. The caller has taken a seat for it.
-func (r *replica) moved() *replica {
-	next := &replica{
-		host: r.host, version: r.version, device: r.device, opened: r.opened, memory: r.memory, said: r.said,
+func (r *Replica) moved() *Replica {
+	next := r.newReplica(&Replica{
+		Device: r.Device, Opened: r.Opened, memory: r.memory, said: r.said,
 		signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
-	}
-	next.unit = next.newUnit(r.unit.Loaded)
+	}, r.unit.Loaded)
 	next.perRow.Store(r.perRow.Load())
 	return next
 }
 
 // lift ends the demotion of a version that was proven anew since, and has it watched as if it were new.
-func (h *Host) lift(v *version, why *string) {
+func (v *Version) lift(why *string) {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()
 	v.demoted.CompareAndSwap(why, nil)
 	v.proofs.Add(1)
-	v.audit.restart(h)
+	v.audit.Restart()
 }

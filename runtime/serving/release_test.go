@@ -1,4 +1,4 @@
-package host
+package serving
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -21,21 +22,37 @@ import (
 // TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted
 // with.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
-	h := New(Config{MemoryBudget: synthMemory})
-	held, err := h.memory.Take("m", 1, synthMemory)
+	k := newKeeper()
+	held, err := k.Memory.Take("m", 1, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &closing{}
-	r := s.replica(t, h, held)
-	if err := h.closeSession(r); err != nil {
+	r := s.replica(t, k, held)
+	if err := r.closeSession(); err != nil {
 		t.Fatal(err)
 	}
-	if s.closed != 1 || s.held.Load() > 0 || h.Counts().MemoryInUse != 0 {
-		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(),
-			h.Counts().MemoryInUse)
+	if inUse, _ := k.Memory.InUse(); s.closed != 1 || s.held.Load() > 0 || inUse != 0 {
+		t.Errorf("closed %d times; its batches hold %d bytes and it is counted with %d", s.closed, s.held.Load(), inUse)
 	}
 }
+
+// keeper owns versions that nothing happens to.
+type keeper struct{ *Shared }
+
+func newKeeper() *keeper {
+	k := &keeper{}
+	k.Shared = NewShared(Config{
+		Owner: k, Fleet: fleet.New(nil, nil), Memory: fleet.NewBudget(0), Log: slog.New(slog.DiscardHandler),
+	})
+	return k
+}
+
+func (k *keeper) Judged(*Version)                     {}
+func (k *keeper) Lost(*fleet.Device, error, *Version) {}
+func (k *keeper) Freed(bool)                          {}
+func (k *keeper) Discard(*Replica)                    {}
+func (k *keeper) Go(func(context.Context)) bool       { return false }
 
 // closing is a session that answers nothing, in memory of its own. It takes so long to give that back.
 type closing struct {
@@ -71,16 +88,16 @@ func (c *closing) Close() error {
 }
 
 // replica returns a replica with the session that has executed a batch.
-func (c *closing) replica(t *testing.T, h *Host, held *fleet.Holding) *replica {
+func (c *closing) replica(t *testing.T, k *keeper, held *fleet.Holding) *Replica {
 	t.Helper()
-	r := &replica{host: h, version: &version{model: "m"}, device: h.fleet.Get("dev"), memory: held}
+	v := k.NewVersion(residency.Candidate{Model: "m"}, 1, nil)
 	loaded := execution.Load(engine.Opened{Session: c, Memory: c})
 	loaded.Keep(1)
-	r.unit = r.newUnit(loaded)
+	r := v.newReplica(&Replica{Device: k.Fleet.Get("dev"), memory: held}, loaded)
 	r.unit.Follow(execution.NewPlan(c.Signature(), 0))
 	x := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{10000}, Data: make([]byte, 10000)}
 	job := &execution.Job{Unit: r.unit, Rows: 1, Inputs: []tensor.Tensor{x}}
-	h.Execute(&sharedsched.Batch{Spans: []sharedsched.Span{{Payload: job, Rows: 1}}, Rows: 1, Padded: 1})
+	execution.Execute(&sharedsched.Batch{Spans: []sharedsched.Span{{Payload: job, Rows: 1}}, Rows: 1, Padded: 1})
 	if c.held.Load() == 0 {
 		t.Fatal("nothing was executed in the engine's memory")
 	}
@@ -90,11 +107,11 @@ func (c *closing) replica(t *testing.T, h *Host, held *fleet.Holding) *replica {
 // TestLockedBuffersOnALostDevice: to unlock them may hang as much as closing their session.
 func TestLockedBuffersOnALostDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, s := New(Config{Logger: slog.New(slog.DiscardHandler)}), &closing{hangs: time.Hour}
-		r := s.replica(t, h, nil)
-		h.LoseDevice("dev", errors.New("fell off the bus"))
+		k, s := newKeeper(), &closing{hangs: time.Hour}
+		r := s.replica(t, k, nil)
+		r.Device.Lose(errors.New("fell off the bus"))
 		begin := time.Now()
-		err := h.closeSession(r)
+		err := r.closeSession()
 		if took := time.Since(begin); took != 5*time.Second || err == nil ||
 			!strings.Contains(err.Error(), "left behind") {
 			t.Errorf("after %v: %v", took, err)

@@ -1,4 +1,4 @@
-package host
+package serving
 
 import (
 	"slices"
@@ -13,8 +13,9 @@ type graphCounts struct {
 	ended engine.Graphs   // of sessions that are closed
 }
 
-// live returns what reads the version's counters. No session is called before somebody reads them.
-func (v *version) live() func() catalog.Live {
+// live returns what reads the version's counters. No session is called before somebody reads them. The caller holds
+// the owner's lock.
+func (v *Version) live() func() catalog.Live {
 	c := &v.graphs
 	c.left = slices.DeleteFunc(c.left, func(m *engine.Meter) bool {
 		last, final := m.Last()
@@ -23,9 +24,10 @@ func (v *version) live() func() catalog.Live {
 		}
 		return final
 	})
-	all, left, ended := v.list(), slices.Clone(c.left), c.ended
+	all, left, ended := v.Replicas(), slices.Clone(c.left), c.ended
 	return func() catalog.Live {
-		l := catalog.Live{Audited: v.audit.compared.Load(), Different: v.audit.different.Load()}
+		compared, different := v.audit.Counts()
+		l := catalog.Live{Audited: compared, Different: different}
 		graphs := ended
 		for _, r := range all {
 			stats := r.unit.Meter.Read()

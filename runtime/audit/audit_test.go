@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// alone is a replica on which nothing else runs.
+type alone struct {
+	unit    *execution.Unit
+	fails   error // ends what is run again, if not nil
+	demoted []string
+}
+
+func (a *alone) Lost() bool              { return false }
+func (a *alone) Found(execution.Finding) {}
+func (a *alone) Plan() *execution.Plan   { return a.unit.Plan() }
+func (a *alone) Another() Replica        { return nil }
+func (a *alone) Demote(why string)       { a.demoted = append(a.demoted, why) }
+func (a *alone) bare() *tensor.Signature { return a.unit.Plan().Signature }
+func (a *alone) job(value float32) *execution.Job {
+	x := weftest.Floats(tensor.Shape{1, 1}, value)
+	return &execution.Job{Unit: a.unit, Rows: 1, Inputs: []tensor.Tensor{x}}
+}
+
+func (a *alone) Run(_ context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+	j.Unit = a.unit
+	return sharedsched.Outcome{DeviceTime: time.Millisecond}, errors.Join(a.fails, execute(j))
+}
+
+// execute runs jobs of one row each, or one of several, in one execution.
+func execute(jobs ...*execution.Job) error {
+	b := &sharedsched.Batch{}
+	for _, j := range jobs {
+		b.Spans = append(b.Spans, sharedsched.Span{Payload: j, Rows: j.Rows})
+		b.Rows += j.Rows
+	}
+	b.Padded = b.Rows
+	execution.Execute(b)
+	return b.Spans[0].Err
+}
+
+// newAlone returns a replica of a model x [?, 1] → y [?, 1] whose rows are joined, up to eight.
+func newAlone(e *weftest.Engine, trusted bool) *alone {
+	a := &alone{}
+	loaded := execution.Load(engine.Opened{Session: e})
+	a.unit = &execution.Unit{Model: "m", Version: 1, Loaded: loaded, Owner: a, Log: slog.New(slog.DiscardHandler)}
+	joined := e.Declared.Clone()
+	joined.Inputs[0].BatchDim, joined.Outputs[0].BatchDim = 0, 0
+	p := execution.NewPlan(joined, 0)
+	p.Batched, p.Most, p.Watch = true, 8, execution.Watch{Share: 1, Trusted: trusted}
+	a.unit.Follow(p)
+	return a
+}
+
+// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from what it
+// gives alone.
+func TestAnAudit(t *testing.T) {
+	runs := 0
+	for name, c := range map[string]struct {
+		model   func(rows [][]float32)
+		trusted bool
+		fails   error
+		want    Result
+		demoted bool
+		remark  string // begins with this
+	}{
+		"independent": {model: func([][]float32) {}, want: Equal},
+		"meeting":     {model: meet, want: Different, demoted: true},
+		"trusted":     {model: meet, trusted: true, want: Different, remark: "an audit of live batches found"},
+		"random": {
+			model: func(rows [][]float32) { runs++; rows[0][0] += float32(runs) }, want: Nondeterministic,
+			remark: `output "y" is not audited`,
+		},
+		"failing": {
+			model: meet, fails: &catalog.ModelError{Model: "m", Version: 1, Err: errors.New("a NaN")}, want: Failed,
+		},
+		"refused": {model: meet, fails: sharedsched.ErrExpired, want: Busy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []Event
+			remarked := 0
+			cfg := &Config{
+				Memory: &Memory{}, Audited: func(e Event) { told = append(told, e) }, Log: slog.New(slog.DiscardHandler),
+				Go: func(do func(context.Context)) bool {
+					do(t.Context())
+					return true
+				},
+			}
+			auditor := New(cfg, "m", 1, func() { remarked++ })
+			r := newAlone(weftest.OverRows(1, func(rows [][]float32) error {
+				c.model(rows)
+				return nil
+			}), c.trusted)
+			r.fails = c.fails
+			j, other := r.job(1), r.job(2)
+			if err := execute(j, other); err != nil {
+				t.Fatal(err)
+			}
+			results, err := j.Join()
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := &catalog.Call{Rows: 1, Inputs: j.Inputs, Results: results}
+			call.Outcome = sharedsched.Outcome{BatchRequests: 2, DeviceTime: time.Millisecond}
+			auditor.Observe(Answer{Replica: r, Bare: r.bare(), Job: j, Call: call})
+			if len(told) != 1 || told[0] != (Event{"m", 1, c.want, 1}) {
+				t.Errorf("told %v, want %s", told, c.want)
+			}
+			if (len(r.demoted) == 1) != c.demoted {
+				t.Errorf("demoted for %q", r.demoted)
+			}
+			if got := auditor.Remarks(); !strings.HasPrefix(got, c.remark) || (got == "") != (c.remark == "") ||
+				(remarked > 0) != (c.remark != "") {
+				t.Errorf("remarks %q, told of %d times; want %q", got, remarked, c.remark)
+			}
+			if held := cfg.Memory.Held(); held != 0 {
+				t.Errorf("%d bytes are held in the end", held)
+			}
+		})
+	}
+}
+
+// meet has each row hold the sum of all.
+func meet(rows [][]float32) {
+	sum := float32(0)
+	for _, row := range rows {
+		sum += row[0]
+	}
+	for _, row := range rows {
+		row[0] = sum
+	}
+}
+
+// TestMemoryMakesRoom where rows wait: the oldest first, never one that is being audited.
+func TestMemoryMakesRoom(t *testing.T) {
+	var m Memory
+	cfg := &Config{Memory: &m}
+	audited, first, second := New(cfg, "m", 1, nil), New(cfg, "m", 2, nil), New(cfg, "m", 3, nil)
+	now := time.Now()
+	for i, a := range []*Auditor{audited, second, first} {
+		if !m.Reserve(10) {
+			t.Fatal("there is no room")
+		}
+		a.keep(&row{bytes: 10, since: now.Add(-time.Duration(i) * time.Second)})
+	}
+	m.swap(audited, nil)
+	if !m.Reserve(MemoryLimit-30+5) || first.kept.Load() != nil || second.kept.Load() == nil || m.Held() != MemoryLimit-5 {
+		t.Errorf("%d bytes are held; want what waited longest to be dropped", m.Held())
+	}
+	if m.Reserve(16) || second.kept.Load() != nil || m.Held() != MemoryLimit-15 {
+		t.Errorf("%d bytes are held; want all that waits to be dropped, and nothing to be taken", m.Held())
+	}
+}

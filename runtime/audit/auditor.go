@@ -1,0 +1,239 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+const (
+	// closerLook is device time for audits beyond the share, so that a version is looked at more closely at first:
+	// until it is used up, haste times as much is earned as later.
+	closerLook = 100 * time.Millisecond
+	haste      = 10
+	// mostSaved is the most device time for audits that can be saved up.
+	mostSaved = 100 * time.Millisecond
+)
+
+// Config is what the auditors of all versions have in common.
+type Config struct {
+	Memory *Memory
+	// Go starts something in a goroutine, unless no audit is to begin any more. Its context ends when none is to go on.
+	Go func(func(context.Context)) bool
+	// Audited hears of results, from any goroutine. It must not block. May be nil.
+	Audited func(Event)
+	Log     *slog.Logger
+}
+
+// Replica answers requests of a version, and runs rows of them again.
+type Replica interface {
+	// Plan returns how its requests become executions now.
+	Plan() *execution.Plan
+	// Run completes the job, has it executed among other requests, and returns when it has ended. The error is that of
+	// the scheduler, a *catalog.ModelError, or that the version was proven anew since the replica was made, so that
+	// nothing is to be found of the earlier proof any more.
+	Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error)
+	// Another returns a replica that serves by the same proof on a device that works, nil if there is none but this.
+	Another() Replica
+	// Demote takes the version out of batching; why is a sentence. It calls End.
+	Demote(why string)
+}
+
+// Answer is an answered call.
+type Answer struct {
+	Replica Replica
+	// Bare is the signature of the version where no lengths are padded.
+	Bare *tensor.Signature
+	// Tolerance is the relative difference that the manifest allows for, 0 if it states none.
+	Tolerance float64
+	Job       *execution.Job
+	Call      *catalog.Call
+}
+
+// Auditor audits the batches of one version. Safe for concurrent use.
+type Auditor struct {
+	cfg      *Config
+	model    string
+	version  int64
+	remarked func()
+
+	compared, different atomic.Uint64
+	remarks             atomic.Pointer[string]
+	told                atomic.Bool         // that batches change answers, and are formed all the same
+	kept                atomic.Pointer[row] // for the next audit; nil too where it was dropped; written by Memory only
+
+	mu      sync.Mutex
+	rng     *rand.Rand    // guarded by mu, as all that follows
+	credit  time.Duration // device time that may be spent; below zero: that has to be earned before the next audit
+	first   time.Duration // what is left of closerLook
+	passed  int           // requests since kept was taken, which it is a choice of
+	pass    int           // how many have to be before it is taken
+	running bool
+	over    bool       // there is nothing more to find
+	seen    proof.Seen // replaced, never changed
+}
+
+// New returns the auditor of a version. remarked is called when there is another remark; it must not block.
+func New(cfg *Config, model string, version int64, remarked func()) *Auditor {
+	return &Auditor{
+		cfg: cfg, model: model, version: version, remarked: remarked, first: closerLook,
+		rng: rand.New(rand.NewPCG(2, uint64(version))),
+	}
+}
+
+// Counts returns how many answers were compared, and how many of these differed from what their rows give alone.
+func (a *Auditor) Counts() (compared, different uint64) { return a.compared.Load(), a.different.Load() }
+
+// Remarks returns what was found that left the version as it is, as sentences; "" for nothing.
+func (a *Auditor) Remarks() string {
+	if all := a.remarks.Load(); all != nil {
+		return *all
+	}
+	return ""
+}
+
+// Observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each
+// request since the latest audit has the same chance, whatever else is known of it.
+func (a *Auditor) Observe(answer Answer) {
+	p := answer.Replica.Plan()
+	if p.Watch.Share == 0 || !p.Joined(answer.Call) {
+		return
+	}
+	tooLarge, lost, start := a.choose(p, &answer)
+	a.tell(Budget, lost)
+	if tooLarge {
+		a.tell(Size, 1)
+	}
+	if start {
+		a.cfg.Go(a.run)
+	}
+}
+
+// choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen
+// is too large, of how many requests the choice was dropped meanwhile, and whether it is for the caller to run the
+// audits.
+func (a *Auditor) choose(p *execution.Plan, answer *Answer) (tooLarge bool, lost int, start bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return false, 0, false
+	}
+	if a.kept.Load() == nil {
+		lost, a.pass, a.passed = a.passed, a.pass-a.passed, 0
+	}
+	call := answer.Call
+	earned := time.Duration(p.Watch.Share * float64(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute)))
+	first := min((haste-1)*earned, a.first)
+	a.first -= first
+	a.credit = min(mostSaved, a.credit+earned+first)
+	if a.passed++; a.rng.IntN(a.passed) == 0 {
+		if k := a.cfg.Memory.keep(p, answer, a.rng.IntN(call.Rows)); k == nil {
+			a.passed--
+			tooLarge = true
+		} else {
+			a.keep(k)
+		}
+	}
+	start = !a.running && a.due()
+	a.running = a.running || start
+	return tooLarge, lost, start
+}
+
+// keep has a row wait for the next audit in the place of another; nil: none waits.
+func (a *Auditor) keep(next *row) {
+	if before := a.cfg.Memory.swap(a, next); before != nil {
+		a.cfg.Memory.Release(before.bytes)
+	}
+}
+
+// Drop has no row wait for an audit.
+func (a *Auditor) Drop() { a.keep(nil) }
+
+// due reports whether there is a row to audit, and device time for it. The caller holds mu.
+func (a *Auditor) due() bool {
+	return a.kept.Load() != nil && a.credit >= 0 && a.passed > a.pass && !a.over
+}
+
+// take returns the row to audit next, and how many requests were passed over; nil if there is none: then the audit is
+// not running any more. After a row some requests pass, up to as many as its batch had, so that it is not always the
+// first of a batch that is chosen.
+func (a *Auditor) take() (k *row, passed int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.due() {
+		k = a.cfg.Memory.swap(a, nil)
+	}
+	if a.running = k != nil; !a.running {
+		return nil, 0
+	}
+	passed = a.passed - 1
+	a.passed, a.pass = 0, a.rng.IntN(max(1, k.mates))
+	return k, passed
+}
+
+// spend takes device time off the credit.
+func (a *Auditor) spend(took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.credit -= took
+}
+
+// End stops all further audits. tell tells of the requests of which none is audited; it is called with no lock held.
+func (a *Auditor) End() (tell func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := a.passed
+	a.passed, a.over = 0, true
+	a.Drop()
+	return func() { a.tell(Budget, left) }
+}
+
+// Restart forgets what was found, and has the version looked at as if it were new.
+func (a *Auditor) Restart() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over, a.first, a.seen = false, closerLook, proof.Seen{}
+	a.Drop() // what an earlier proof was for
+	a.remarks.Store(nil)
+	a.told.Store(false)
+}
+
+// known returns what was seen of the version's outputs.
+func (a *Auditor) known() proof.Seen {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen
+}
+
+// learn takes in what a row gives alone, and returns what is known then.
+func (a *Auditor) learn(k *row, alone []tensor.Tensor) proof.Seen {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen = a.seen.Learn(&k.Audited, alone)
+	return a.seen
+}
+
+func (a *Auditor) tell(result Result, n int) {
+	if a.cfg.Audited != nil && n > 0 {
+		a.cfg.Audited(Event{Model: a.model, Version: a.version, Result: result, Count: n})
+	}
+}
+
+// remark publishes one more remark on a version that stays as it is.
+func (a *Auditor) remark(text string) {
+	if before := a.Remarks(); before != "" {
+		text = before + "; " + text
+	}
+	a.remarks.Store(&text)
+	a.remarked()
+}

@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// weightsFactor is how much more memory an engine is taken to need than the model has files: weights that are packed
+// anew for the kernels, and room for what they compute.
+const weightsFactor = 1.5
+
+// Estimate returns how many bytes a model is expected to need that has its files in a directory.
+func Estimate(dir string) int64 {
+	return int64(weightsFactor * float64(sizeOf(dir, map[fileID]bool{})))
+}
+
+// fileID tells files apart, however many names they have.
+type fileID struct{ device, inode uint64 }
+
+// sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out
+// those seen, and notes what it counts there.
+func sizeOf(path string, seen map[fileID]bool) (size int64) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0 // what cannot be read is for the engine to complain of
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		id := fileID{uint64(stat.Dev), stat.Ino} //nolint:unconvert // not the same type everywhere
+		if seen[id] {
+			return 0
+		}
+		seen[id] = true
+	}
+	switch {
+	case info.Mode().IsRegular():
+		return info.Size()
+	case !info.IsDir():
+		return 0
+	}
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		size += sizeOf(filepath.Join(path, e.Name()), seen)
+	}
+	return size
+}

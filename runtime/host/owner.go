@@ -1,0 +1,40 @@
+package host
+
+import (
+	"context"
+
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/serving"
+)
+
+// owner is the host as versions know it: what happens to them becomes events.
+type owner struct{ *Host }
+
+// Judged publishes how a version is served, and why, after that has changed.
+func (o owner) Judged(v *serving.Version) {
+	o.inBackground(func() {
+		o.step(residency.Judged{Model: v.Model, Number: v.Number, Resident: v.ID, Demoted: v.Demoted()})
+	})
+}
+
+func (o owner) Lost(d *fleet.Device, cause error, by *serving.Version) { o.lose(d, cause, by) }
+
+func (o owner) Freed(last bool) {
+	if last {
+		o.counts.unloads.Add(1)
+	}
+	o.memoryFreed()
+}
+
+func (o owner) Discard(r *serving.Replica) { o.discard(r) }
+
+func (o owner) Go(do func(context.Context)) (started bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.start == nil {
+		return false
+	}
+	o.start(func() { do(o.stop) })
+	return true
+}

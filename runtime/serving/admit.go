@@ -1,0 +1,91 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// admit decides how a replica is served, adds it to the scheduler, and proves and warms it up. After an error it is out
+// of the scheduler.
+func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*fleet.Device) *Replica) (err error) {
+	start := time.Now()
+	r.said = r.Opened.Session.Signature().Clone()
+	r.said.Notes = append(r.said.Notes, r.Opened.Notes...)
+	d, err := r.decide(c)
+	if err != nil {
+		return err
+	}
+	r.unit.Follow(execution.NewPlan(d.Signature, time.Duration(c.Manifest.Batching.MaxBatchCost)))
+	if err := r.enroll(c, near(r.Device)); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			r.dismiss()
+		}
+	}()
+	found, err := r.prove(ctx, c, d)
+	if err != nil {
+		return err
+	}
+	if err := r.tune(r.unit.Plan(), settings(c.Manifest, r.verdict)); err != nil {
+		return err
+	}
+	judged := r.judged(c.Manifest)
+	if others := r.Replicas(); len(others) > 0 && !SameCalls(others[0].signature, d.Signature) {
+		return fmt.Errorf("%s: on %s it takes or gives other tensors than on %s", c.Path(), r.Device.Name,
+			others[0].Device.Name)
+	}
+	r.seats.Add(1)
+	r.sessions.Add(1)
+	level := slog.LevelInfo
+	if d.Against == "" && (!judged.Batched || !judged.Padded && d.HasLengths()) {
+		level = slog.LevelWarn // the manifest and the model's declaration would have allowed it
+	}
+	r.shared.Log.Log(ctx, level, "version ready", "event", "version_ready",
+		"model", r.Model, "version", r.Number, "device", r.Opened.Device,
+		"provider", r.Opened.Provider, "batched", judged.Batched && judged.Most > 1, "proof", judged.Proof,
+		"reason", judged.Reason, "obstacle", judged.Obstacle,
+		"warm_up", found.Spent.Round(time.Microsecond), "took", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+// decide returns along which dimensions the manifest has the replica's rows joined.
+func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
+	d, err := proof.Decide(r.said.Clone(), &c.Manifest.Batching)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Path(), err)
+	}
+	return d, nil
+}
+
+// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be
+// published with.
+func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Decision) (*proof.Found, error) {
+	s := &proof.Subject{
+		Model: r.Model, Version: r.Number, Device: r.Device.Name, Path: c.Version.Path,
+		Batching: &c.Manifest.Batching, Log: r.shared.Log,
+	}
+	if c.Manifest.Synth != nil {
+		s.Path = ""
+	}
+	found, err := proof.Prove(ctx, newRunner(r), s, d)
+	if err == nil {
+		plan := planOf(found.Signature, found.Verdict, s.Batching)
+		plan.Trims = found.Trims
+		r.signature, r.bare, r.verdict = found.Signature, found.Bare, found.Verdict
+		r.unit.Follow(plan)
+		err = found.WarmUp(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: warm-up: %w", c.Path(), err)
+	}
+	return found, nil
+}

@@ -1,0 +1,142 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// taskOf returns the call as a task. Its limit and its target count from the arrival.
+func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
+	t := sharedsched.Task{Limit: LimitOf(call, arrival), Target: call.Target, Priority: call.Priority}
+	if t.Target > 0 {
+		t.Target = max(1, t.Target-time.Since(arrival))
+	}
+	if call.Rows == 0 { // what there is no row of is joined with nothing, and its cost tells nothing
+		t.Alone, t.Unmeasured = true, true
+	}
+	if call.Shadow {
+		t.Priority = sharedsched.Sheddable // fills padding and idle time
+	}
+	return t
+}
+
+// LimitOf returns the limit of a call, that of its model if it brought none, or the zero time if there is neither.
+func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
+	if most := call.Version.MaxLatency; call.Limit.IsZero() && most > 0 {
+		return arrival.Add(most)
+	}
+	return call.Limit
+}
+
+// Predict has the replica answer the call, which may have waited since its arrival.
+func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
+	j := &execution.Job{
+		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
+		Task: taskOf(call, arrival),
+	}
+	if call.Rows == 0 {
+		j.Plan = r.unjoined() // there is no row to pad or to fill up with
+	}
+	if call.Outcome, err = r.submit(ctx, j); err != nil {
+		if undecided, is := errors.AsType[*execution.UndecidedError](err); is {
+			return r.predictUndecided(ctx, call, arrival, undecided)
+		}
+		return err
+	}
+	if call.Results, err = j.Join(); err != nil {
+		if r.unit.Plan().Batched {
+			if failed, is := errors.AsType[*catalog.ModelError](err); is {
+				err = failed.Err
+			}
+			r.Demote(err.Error())
+		}
+		return r.predictAgain(ctx, call, arrival, true)
+	}
+	if v := r.unit.Plan().Values; v != nil {
+		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
+	}
+	r.audit.Observe(audit.Answer{Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance, Job: j, Call: call})
+	return nil
+}
+
+// predictUndecided has a replica answer a call that failed beside others.
+func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arrival time.Time,
+	undecided *execution.UndecidedError,
+) error {
+	err := r.predictAgain(ctx, call, arrival, undecided.Rowless())
+	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
+		err = twice.ModelError // it has so many rows that it was split again
+	}
+	if failed, is := errors.AsType[*catalog.ModelError](err); is {
+		failed.Mates = undecided.Mates()
+	} else if err == nil {
+		undecided.Answer()
+	}
+	return err
+}
+
+// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
+// in an execution that could be a batch's, or, where it has more rows than that, split as before.
+func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival time.Time,
+	asItCame bool,
+) error {
+	j := &execution.Job{
+		Unit: r.unit, Inputs: call.Inputs, Rows: call.Rows, Wanted: call.Wanted,
+		Task: taskOf(call, arrival),
+	}
+	if asItCame {
+		j.Plan = r.unjoined()
+	}
+	j.Task.Alone = asItCame || call.Rows <= r.unit.Plan().Most
+	before := call.Outcome
+	outcome, err := r.submit(ctx, j)
+	outcome.Queue, outcome.DeviceTime, outcome.Executions = before.Queue+before.Compute+outcome.Queue,
+		before.DeviceTime+outcome.DeviceTime, before.Executions+outcome.Executions
+	if call.Outcome = outcome; err != nil {
+		return err
+	}
+	call.Results, err = j.Join()
+	return err
+}
+
+// submit completes the task of the replica's job from its inputs and waits for its end.
+func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+	t := &j.Task
+	t.Rows, t.Payload = j.Rows, j
+	typical := j.Plan == nil
+	if typical {
+		p := r.unit.Plan()
+		t.Key, t.ShapeKey = p.Keys(j.Inputs)
+		if p.Values != nil && !t.Alone && !r.proveFirst(p, j) {
+			t.Alone, j.Plan = true, r.unjoined()
+		}
+	}
+	if j.Plan != nil {
+		// They never share an execution, and their rows are not those that a batch waits for.
+		_, t.ShapeKey = j.Plan.Keys(j.Inputs)
+		t.Key = aloneKey + t.ShapeKey
+	}
+	t.Bytes = int64(len(t.Key))
+	for i := range j.Inputs {
+		t.Bytes += int64(len(j.Inputs[i].Data))
+	}
+	expected := r.expects(t.Rows)
+	if t.Priority != sharedsched.Sheddable { // which waits for idle time
+		r.await(expected)
+		defer r.await(-expected)
+	}
+	outcome, err := r.shared.sched.Do(ctx, r.id, t)
+	r.account(t, expected, typical, &outcome, err)
+	return outcome, err
+}
+
+// aloneKey begins the name of the queues, one per shape, of what is to run by itself. A request's key may be like it,
+// which does no harm.
+const aloneKey = "alone"

@@ -1,0 +1,63 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// flowFor returns who is to own the share of the device that the replica uses.
+func (r *Replica) flowFor(c residency.Candidate) flowKey {
+	return flowKey{flowName(r.Model, r.Number, c.Manifest.Fairness), r.Device.ID(), c.Manifest.Weight}
+}
+
+// enroll adds the replica to the scheduler, unbatched and without limits: only its trial sends tasks yet. Its costs are
+// expected to be those of another, unless that is nil. Device memory that this one has taken is there for it only if
+// they share a session, as after a move.
+func (r *Replica) enroll(c residency.Candidate, from *Replica) error {
+	r.flow = r.flowFor(c)
+	id, err := r.shared.flows.use(r.flow)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s/%d", c.Model, c.Version.Number)
+	r.id, err = r.shared.sched.AddVersion(name, id, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1})
+	if err != nil {
+		r.shared.flows.release(r.flow)
+		return err
+	}
+	if from != nil {
+		r.shared.sched.Inherit(r.id, from.id, from.seats == r.seats)
+	}
+	return nil
+}
+
+// Nearest returns the replica of the version that comes before a number, else of the first after it: what its
+// executions take is the best guess for those that warming up will not measure. Only what is on the device counts,
+// unless that is nil. It returns nil if there is none.
+func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
+	for _, r := range all {
+		n := r.Number
+		switch {
+		case n == number, on != nil && r.Device != on:
+		case best == nil, n < number && (best.Number > number || n > best.Number), best.Number > number &&
+			n < best.Number:
+			best = r
+		}
+	}
+	return best
+}
+
+// dismiss takes a replica that failed its trial out of the scheduler. None of its tasks is left.
+func (r *Replica) dismiss() {
+	if err := r.shared.sched.RemoveVersion(context.Background(), r.id); err != nil {
+		r.shared.Log.Error("failed replica stays in the scheduler", "event", "replica_dismissal_failed",
+			"model", r.Model, "version", r.Number, "cause", err)
+		return
+	}
+	r.untune()
+	r.shared.flows.release(r.flow)
+}

@@ -1,0 +1,88 @@
+package serving
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Pick returns the replica that is expected to answer a request of so many rows first, or nil if no device is left. It
+// is a guess: each device is taken to answer in the order of arrival.
+func (v *Version) Pick(rows int) (best *Replica) {
+	least := int64(0)
+	for _, r := range v.Replicas() {
+		if r.Device.Lost() != nil {
+			continue
+		}
+		answered := r.Device.Pending.Load() + r.expects(rows)
+		if best == nil || answered < least {
+			best, least = r, answered
+		}
+	}
+	return best
+}
+
+// expects returns the device time that so many rows are expected to take. It is never 0, so that requests of unknown
+// cost are counted at least.
+func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
+
+// RowCost returns what a row took lately; 0: nothing is known.
+func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()) }
+
+// await adds to the device time that is waited for, or takes away.
+func (r *Replica) await(expected int64) {
+	r.pending.Add(expected)
+	r.Device.Pending.Add(expected)
+}
+
+// learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
+const learning = 8
+
+// account notes how a task ended that was expected to take so much device time. typical: requests as they are asked
+// cost as much.
+func (r *Replica) account(t *sharedsched.Task, expected int64, typical bool, o *sharedsched.Outcome, err error) {
+	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
+		if t.Priority != sharedsched.Sheddable {
+			r.refused.Add(1)
+			r.Device.Asked.Add(expected)
+		}
+		return
+	}
+	took := int64(cmp.Or(o.DeviceTime, o.Compute))
+	r.used.Add(took)
+	r.Device.Asked.Add(took)
+	if err != nil || t.Unmeasured || !typical {
+		return
+	}
+	now := took / int64(t.Rows)
+	if before := r.perRow.Load(); before > 0 {
+		now = before + (now-before)/learning // two at a time may miss one of them, which matters little
+	}
+	r.perRow.Store(now)
+}
+
+// waiting returns the device time that the version's own unanswered requests are expected to take, on the replica with
+// the least.
+func (v *Version) waiting() time.Duration {
+	least := int64(-1)
+	for _, r := range v.Replicas() {
+		if p := r.pending.Load(); least < 0 || p < least {
+			least = p
+		}
+	}
+	return time.Duration(max(0, least))
+}
+
+// Fare returns how the version fared since the latest call, in the time that passed.
+func (v *Version) Fare(passed time.Duration) placement.Fare {
+	f := placement.Fare{Waiting: v.waiting()}
+	for _, r := range v.Replicas() {
+		f.Replicas++
+		f.Refused += int(r.refused.Swap(0))
+		f.Used += float64(r.used.Swap(0)) / float64(passed)
+	}
+	return f
+}

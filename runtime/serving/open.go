@@ -1,0 +1,137 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/residency"
+)
+
+// Opener loads a version into an engine, on the device that is named; on another one, which engine.Opened tells, if
+// it cannot be there. The error says what was wrong, where, and what to do. It may be called from several goroutines
+// at once.
+type Opener func(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error)
+
+// Open opens the version on a device, where so many bytes were reserved for it, proves it and warms it up. It serves
+// from there once Change says so. near returns the replica whose costs are the best guess of what executions take
+// there, or nil.
+func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
+	near func(*fleet.Device) *Replica,
+) (*Replica, error) {
+	release := hold(ctx, v.shared.opening)
+	var r *Replica
+	err := cannotBeOn(c, d) // it may have been lost while others were opened there
+	if err == nil {
+		r, err = v.open(ctx, c, d, reserved)
+	}
+	release()
+	v.shared.Fleet.Settle(d, reserved) // from here on the device itself shows what it takes
+	if err != nil {
+		return nil, err
+	}
+	release = hold(ctx, v.shared.proving)
+	defer release()
+	err = cannotBeOn(c, r.Device)
+	switch {
+	case err != nil:
+	case v.On(r.Device) != nil:
+		err = fmt.Errorf("%s on %s: %w", c.Path(), r.Device.Name, fleet.ErrResident)
+	default:
+		err = r.Device.During(ctx, func(ctx context.Context) error { return r.admit(ctx, c, near) },
+			func(err error) {
+				if err == nil {
+					r.Finish(context.Background())
+					return
+				}
+				v.tellUnclean(r.Device, r.closeSession())
+			})
+	}
+	switch {
+	case errors.Is(err, fleet.ErrLeftBehind): // something may run there still, so that its session cannot be closed
+		v.shared.Memory.Give(r.memory)
+		return nil, lostMeanwhile(c, r.Device, "warmed up", err)
+	case err != nil:
+		return nil, errors.Join(err, r.closeSession())
+	}
+	return r, nil
+}
+
+// cannotBeOn returns an error if a device is lost.
+func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
+	if cause := d.Lost(); cause != nil {
+		return fmt.Errorf("%s: %w: %w", c.Path(), catalog.ErrDeviceLost, cause)
+	}
+	return nil
+}
+
+// lostMeanwhile returns the error for what was left behind on a device.
+func lostMeanwhile(c residency.Candidate, d *fleet.Device, doing string, err error) error {
+	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(),
+		doing, err)
+}
+
+// open opens the model, which is expected to need so many bytes, in its engine.
+func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Device,
+	bytes int64,
+) (r *Replica, err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	memory, err := v.shared.Memory.Take(c.Model, c.Version.Number, bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r == nil {
+			v.shared.Memory.Give(memory)
+		}
+	}()
+	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
+	var loaded *execution.Loaded
+	err = on.During(ctx, func(ctx context.Context) (err error) {
+		opened, loaded, err = v.shared.engage(ctx, c, on)
+		return err
+	}, func(err error) {
+		if err == nil { // nobody waits for it any more
+			v.tellUnclean(on, loaded.Close())
+		}
+	})
+	if errors.Is(err, fleet.ErrLeftBehind) {
+		return nil, lostMeanwhile(c, on, "opened", err)
+	}
+	if err != nil {
+		if engine.KindOf(err) == engine.DeviceLost && on.Name != "" {
+			v.shared.Owner.Lost(on, err, v)
+		}
+		return nil, err
+	}
+	d := v.shared.Fleet.Get(opened.Device)
+	v.shared.Fleet.Count(d, 1)
+	loaded.Keep(d.Lanes)
+	return v.newReplica(&Replica{
+		Device: d, Opened: opened, proof: v.proofs.Load(), memory: memory, seats: new(atomic.Int32),
+	}, loaded), nil
+}
+
+// engage calls the engine to open the model. A panic there becomes an error.
+func (s *Shared) engage(ctx context.Context, c residency.Candidate,
+	on *fleet.Device,
+) (opened engine.Opened, loaded *execution.Loaded, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: the engine panicked: %v", c.Path(), p)
+		}
+	}()
+	opened, err = s.Open(ctx, c.Version, c.Manifest, on.Name)
+	if err == nil {
+		loaded = execution.Load(opened)
+	}
+	return opened, loaded, err
+}

@@ -1,0 +1,30 @@
+package serving
+
+import (
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Describe writes what is published of a version that has a replica: where it is, what requests look like, and how they
+// are batched and audited under a manifest. The caller holds the owner's lock.
+func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
+	for _, r := range v.Replicas() {
+		public.Replicas = append(public.Replicas, catalog.Replica{
+			Device: r.Opened.Device, Provider: r.Opened.Provider, Scheduler: int32(r.id),
+		})
+	}
+	first := public.Replicas[0]
+	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
+	r, b := v.Replicas()[0], &m.Batching
+	public.Signature, public.Live = r.shown(), v.live()
+	judged := r.judged(m)
+	public.Batching = catalog.Batching{
+		Batched: judged.Batched && judged.Most > 1, Reason: judged.Reason, Proof: judged.Proof,
+		Obstacle: judged.Obstacle, MaxDifference: judged.Difference,
+		MaxBatchSize: max(judged.Most, 1), AllowedBatchSizes: judged.Allowed,
+		MaxRequestRows: requestRows(b, judged), MaxQueue: b.MaxQueue,
+	}
+	if compared, _ := v.audit.Counts(); public.Batching.Batched && b.Audit > 0 || compared > 0 {
+		public.Batching.AuditShare = b.Audit
+	}
+}

@@ -1,0 +1,106 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/execution"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Replica is a version on one device, where it is a version of the scheduler by itself. Its fields are set before it is
+// first added to the scheduler, except where they say so.
+type Replica struct {
+	*Version
+	Key    residency.ReplicaID // that residency speaks of it by
+	Device *fleet.Device
+	Opened engine.Opened
+
+	unit   *execution.Unit // its plan keeps its signature once the replica is admitted
+	id     sharedsched.VersionID
+	flow   flowKey
+	memory *fleet.Holding
+
+	said *tensor.Signature // by its engine
+	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its
+	// proof said. Set when it is admitted.
+	signature, bare *tensor.Signature
+	verdict         proof.Verdict
+	// which one of the version's it rests on: what is found later of an earlier one says nothing of this
+	proof int64
+	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is
+	// moved.
+	seats *atomic.Int32
+	gone  atomic.Bool // what it holds was given back
+
+	// pending is the device time that its unanswered requests are expected to take, and perRow what a row took lately;
+	// used and refused are what its requests took, and how many were refused, since the latest tick. Times are
+	// nanoseconds.
+	pending, perRow, used, refused atomic.Int64
+}
+
+// newReplica returns a replica of an opened session, by a plan that is still to be given to it.
+func (v *Version) newReplica(r *Replica, l *execution.Loaded) *Replica {
+	r.Version, r.Key = v, residency.ReplicaID(v.shared.replicas.Add(1))
+	r.unit = &execution.Unit{Model: v.Model, Version: v.Number, Loaded: l, Owner: r, Log: v.shared.Log}
+	return r
+}
+
+// Scheduled returns the number by which the scheduler knows the replica.
+func (r *Replica) Scheduled() sharedsched.VersionID { return r.id }
+
+// shown is the signature to publish.
+func (r *Replica) shown() *tensor.Signature {
+	if r.demoted.Load() != nil {
+		return r.bare
+	}
+	return r.signature
+}
+
+// Lost reports whether the replica's device failed.
+func (r *Replica) Lost() bool { return r.Device.Lost() != nil }
+
+// Found draws the consequences of what an execution found.
+func (r *Replica) Found(f execution.Finding) {
+	if f.Rowless != nil {
+		r.Demote(fmt.Sprintf("in a batch of requests %v", f.Rowless))
+	}
+	if f.Lost != nil {
+		r.shared.Owner.Lost(r.Device, f.Lost, r.Version)
+	}
+}
+
+// Plan returns how the replica's requests become executions now.
+func (r *Replica) Plan() *execution.Plan { return r.unit.Plan() }
+
+// unjoined is the plan of requests that run by themselves, as they came.
+func (r *Replica) unjoined() *execution.Plan { return r.unit.Plan().Unjoined(r.bare) }
+
+// errProvenAnew says that a row was answered by an earlier proof, of which nothing is to be found any more.
+var errProvenAnew = errors.New("the version was proven anew")
+
+// Run runs a row once more that is audited.
+func (r *Replica) Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error) {
+	j.Unit = r.unit
+	outcome, err := r.submit(ctx, j)
+	if err == nil && r.proof != r.proofs.Load() {
+		err = errProvenAnew
+	}
+	return outcome, err
+}
+
+// Another returns another replica that serves by the same proof on a device that works, or nil.
+func (r *Replica) Another() audit.Replica {
+	if other := r.Pick(1); other != nil && other != r && other.proof == r.proof {
+		return other
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package serving
+
+import (
+	"time"
+
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/proof"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
+	modelrepo.PadUp: sharedsched.PadUp, modelrepo.BatchDown: sharedsched.BatchDown,
+	modelrepo.MinimizeCost: sharedsched.MinimizeCost,
+}
+
+// settings are what the scheduler is told of a version that is ready.
+func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
+	b := &m.Batching
+	return sharedsched.Settings{
+		Batched:           v.Batched,
+		MaxBatchSize:      max(v.Most, 1),
+		MaxBatchCost:      time.Duration(b.MaxBatchCost),
+		BatchTimeout:      time.Duration(b.BatchTimeout),
+		Adaptive:          b.Adaptive,
+		MaxQueue:          b.MaxQueue,
+		WaitWhenFull:      b.OnFull == modelrepo.WaitWhenFull,
+		MaxRequestRows:    requestRows(b, v),
+		AllowedBatchSizes: v.Allowed,
+		RowMemory:         v.RowMemory,
+		Padding:           paddingPolicies[b.Padding],
+		TargetLatency:     time.Duration(m.TargetLatency),
+		MaxLatency:        time.Duration(m.MaxLatency),
+	}
+}
+
+// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks
+// like rows may be something else, such as the samples of a recording.
+func requestRows(b *modelrepo.Batching, v proof.Verdict) int {
+	if !v.Batched {
+		return 0
+	}
+	return b.MaxRequestRows
+}

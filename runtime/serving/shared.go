@@ -1,0 +1,102 @@
+package serving
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Scheduler is what replicas need of sharedsched.Scheduler, whose documentation is the contract.
+type Scheduler interface {
+	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
+	RemoveFlow(sharedsched.FlowID)
+	AddVersion(name string, flow sharedsched.FlowID, s sharedsched.Settings) (sharedsched.VersionID, error)
+	Inherit(v, from sharedsched.VersionID, moved bool)
+	Expel(sharedsched.VersionID)
+	Configure(sharedsched.VersionID, sharedsched.Settings) error
+	RemoveVersion(context.Context, sharedsched.VersionID) error
+	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
+}
+
+// Owner decides which versions there are, and hears what happens to them: from any goroutine, such as a batch thread,
+// and with no lock of this package held. No method may wait for an execution.
+type Owner interface {
+	// Judged says that it has changed how a version is served, or why.
+	Judged(*Version)
+	// Lost says that a device failed. by is what ran there, or was being opened there.
+	Lost(d *fleet.Device, cause error, by *Version)
+	// Freed says that a session was closed; last, that it was the only one of its version.
+	Freed(last bool)
+	// Discard gives up a replica that was made ready in vain: it is to be drained and released.
+	Discard(*Replica)
+	// Go starts something that ends soon after its context, which ends when everything is to be unloaded. False:
+	// nothing is started any more.
+	Go(func(context.Context)) bool
+}
+
+// parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening
+// takes disk and all cores, a proof only waits for its turns on the device, which may take long beside others.
+const (
+	parallelOpens  = 2
+	parallelProofs = 8
+)
+
+// Config is what a Shared is made with. All of it but Audited is required.
+type Config struct {
+	Owner  Owner
+	Open   Opener
+	Fleet  *fleet.Fleet
+	Memory *fleet.Budget
+	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
+	Audited func(audit.Event)
+	Log     *slog.Logger
+}
+
+// Shared is what all versions of an owner have in common. Safe for concurrent use.
+type Shared struct {
+	Config
+
+	sched    Scheduler
+	flows    flows
+	audits   audit.Config
+	replicas atomic.Int64  // counts them
+	opening  chan struct{} // one element for each version that is being opened
+	proving  chan struct{} // one element for each version that is being proven and warmed up
+}
+
+// NewShared returns what versions have in common. Attach comes next.
+func NewShared(cfg Config) *Shared {
+	return &Shared{
+		Config:  cfg,
+		audits:  audit.Config{Memory: &audit.Memory{}, Go: cfg.Owner.Go, Audited: cfg.Audited, Log: cfg.Log},
+		opening: make(chan struct{}, parallelOpens),
+		proving: make(chan struct{}, parallelProofs),
+	}
+}
+
+// Attach names the scheduler that feeds the versions, before the first of them is opened.
+func (s *Shared) Attach(sched Scheduler) {
+	s.sched = sched
+	s.flows.sched = sched
+}
+
+// AuditMemory returns the memory that the audits of all versions share.
+func (s *Shared) AuditMemory() *audit.Memory { return s.audits.Memory }
+
+// Locked reports whether a flow is being used or released at this moment. Tests ask it.
+func (s *Shared) Locked() bool { return locked(&s.flows.mu) }
+
+// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is
+// done next fails.
+func hold(ctx context.Context, slots chan struct{}) (release func()) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }
+	case <-ctx.Done():
+		return func() {}
+	}
+}

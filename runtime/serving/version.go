@@ -1,0 +1,98 @@
+package serving
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/residency"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// Version is what is resident of a model under a number, on one device or several. Safe for concurrent use, but for
+// what its owner is to guard.
+type Version struct {
+	ID     int64 // of the resident that it is
+	Model  string
+	Number int64
+	From   residency.Candidate // what it was loaded from, with the manifest that the proof was made with
+	Ready  atomic.Bool         // takes requests
+
+	shared *Shared
+	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
+	// tuning held.
+	demoted atomic.Pointer[string]
+	tuning  sync.Mutex // held while the settings and the plan of a replica change
+	// guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
+	tuned map[*Replica]sharedsched.Settings
+
+	proofs atomic.Int64 // how often it was proven anew while it served
+
+	audit    *audit.Auditor
+	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
+	sessions atomic.Int32               // that are open
+
+	graphs graphCounts // guarded by the owner's lock once the version is published
+}
+
+// NewVersion returns what is to be loaded, by the number that residency gave it. demoted is why it is out of batching
+// from the beginning, nil if it is not.
+func (s *Shared) NewVersion(c residency.Candidate, id int64, demoted *string) *Version {
+	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s}
+	v.demoted.Store(demoted)
+	v.audit = audit.New(&s.audits, v.Model, v.Number, func() { s.Owner.Judged(v) })
+	return v
+}
+
+// Demoted returns why the version is out of batching although it was found fit for it; nil while it is not.
+func (v *Version) Demoted() *string { return v.demoted.Load() }
+
+// Replicas returns the version's replicas, the first that was loaded first. It is not to be changed.
+func (v *Version) Replicas() []*Replica {
+	if all := v.replicas.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// On returns the version's replica on a device, or nil.
+func (v *Version) On(d *fleet.Device) *Replica {
+	for _, r := range v.Replicas() {
+		if r.Device == d {
+			return r
+		}
+	}
+	return nil
+}
+
+// Change gives the version other replicas. The caller holds the owner's lock, or the version is not published yet.
+func (v *Version) Change(to []*Replica) {
+	for _, r := range v.Replicas() {
+		// else it was only moved
+		if !slices.ContainsFunc(to, func(other *Replica) bool { return other.seats == r.seats }) {
+			v.graphs.left = append(v.graphs.left, r.unit.Meter)
+		}
+	}
+	v.replicas.Store(&to)
+}
+
+// Tuning reports whether settings of the version are being changed at this moment. Tests ask it.
+func (v *Version) Tuning() bool { return locked(&v.tuning) }
+
+func locked(mu *sync.Mutex) bool {
+	free := mu.TryLock()
+	if free {
+		mu.Unlock()
+	}
+	return !free
+}
+
+// SameCalls reports whether what was checked against the one signature may be run under the other.
+func SameCalls(a, b *tensor.Signature) bool {
+	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
+		reflect.DeepEqual(a.Outputs, b.Outputs)
+}
