@@ -26,7 +26,7 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		return 0, acts, ErrTooManyRows
 	}
 	if limit == Never {
-		limit = v.limit(now)
+		limit = v.settings.Limit(now)
 	}
 	if limit <= now {
 		return 0, acts, ErrExpired
@@ -67,14 +67,6 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 		wanted = endBy(place.target, now)
 	}
 	return c.enqueue(now, q, t, limit, wanted, place, work, probe), acts, nil
-}
-
-// limit returns the limit of a task that brings none.
-func (v *version) limit(arrival Time) Time {
-	if v.settings.MaxLatency > 0 {
-		return arrival.Add(v.settings.MaxLatency)
-	}
-	return Never
 }
 
 // lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none:

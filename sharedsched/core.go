@@ -13,11 +13,11 @@ import (
 // Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must
 // be done about it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no
 // decision iterates a map, so the same events at the same times always lead to the same decisions. It is not safe for
-// concurrent use: Scheduler guards it with a mutex.
+// concurrent use: package shell guards it with a mutex.
 //
-// Step is the only way in. HasWork, Live, NextWake, Room and State are questions, which change nothing that anybody
-// could notice. What Step calls is in the file of the rule or the type that is named after it: admit, pick, form, drop,
-// settle and so on; policy.go has every number.
+// Step is the only way in. HasWork, Live, Names, NextWake, Room, Settings and State are questions, which change nothing
+// that anybody could notice. What Step calls is in the file of the rule or the type that is named after it: admit,
+// pick, form, drop, settle and so on; policy.go has every number.
 //
 // # Invariants
 //
@@ -149,6 +149,22 @@ func (c *Core) Room(id VersionID) int {
 		return math.MaxInt
 	}
 	return v.settings.MaxQueue - v.queued[foreground]
+}
+
+// Settings returns what a version's tasks are queued and batched by, which must not be changed; nil if it is gone.
+func (c *Core) Settings(id VersionID) *Settings {
+	if v := c.version(id); v != nil {
+		return &v.settings
+	}
+	return nil
+}
+
+// Names returns what a version and its device are called; nothing if it is gone.
+func (c *Core) Names(id VersionID) (name, device string) {
+	if v := c.version(id); v != nil {
+		return v.name, v.flow.device.Name
+	}
+	return "", ""
 }
 
 // HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after

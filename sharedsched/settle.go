@@ -77,7 +77,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 
 // endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.
 func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []Action) []Action {
-	slot := s.task.slot()
+	slot := s.task.Slot()
 	t := &c.tasks[slot]
 	t.running -= s.Rows
 	o := &t.outcome

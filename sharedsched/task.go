@@ -193,7 +193,7 @@ func (c *Core) cancel(now Time, h Handle, acts []Action) (bool, []Action) {
 	if t == nil || t.state != taskQueued {
 		return false, acts
 	}
-	acts = c.stop(now, h.slot(), EndCancelled, acts)
+	acts = c.stop(now, h.Slot(), EndCancelled, acts)
 	c.refreshTouched(now)
 	return true, acts
 }

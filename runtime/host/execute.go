@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Execute runs a batch: it is the host's side of sharedsched.Executor.
+// Execute runs a batch: it is the host's side of shell.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
 // newUnit returns what executes the jobs of a replica, by a plan that is still to be given to it.
