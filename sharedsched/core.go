@@ -87,15 +87,15 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
 	case EventSubmit:
-		out.Task, out.Actions, err = c.submit(now, ev.Version, ev.Task, ev.Limit, out.Actions)
+		err = c.submit(now, ev, out)
 	case EventCancel:
-		out.OK, out.Actions = c.cancel(now, ev.Handle, out.Actions)
+		out.OK = c.cancel(now, ev.Handle, out)
 	case EventNext:
-		out.OK, out.Actions = c.next(now, ev.Lane, ev.Batch, out.Actions)
+		out.OK = c.next(now, ev.Lane, ev.Batch, out)
 	case EventSettle:
-		c.settle(now, ev.Lane, ev.Batch, ev.Report, out)
+		c.settle(now, ev, out)
 	case EventAdvance:
-		out.Actions = c.advance(now, out.Actions)
+		c.advance(now, out)
 	default:
 		err = c.rearrange(now, ev, out)
 	}
@@ -109,7 +109,7 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventAddDevice:
 		out.Lane, err = c.addDevice(*ev.Added)
 	case EventRemoveDevice:
-		out.Actions, err = c.removeDevice(now, strings.Clone(ev.Device), out.Actions)
+		err = c.removeDevice(now, strings.Clone(ev.Device), out)
 	case EventAddFlow:
 		out.Flow, err = c.addFlow(strings.Clone(ev.Name), strings.Clone(ev.Device), ev.Weight)
 	case EventRemoveFlow:
@@ -121,9 +121,9 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventConfigure:
 		err = c.configure(now, ev.Version, *ev.Settings)
 	case EventRemoveVersion:
-		out.Actions = c.removeVersion(now, ev.Version, out.Actions)
+		c.removeVersion(now, ev.Version, out)
 	case EventExpel:
-		out.Actions = c.expel(now, ev.Version, out.Actions)
+		c.expel(now, ev.Version, out)
 	case EventObserve:
 		c.observe(now, ev.Device, *ev.Sample)
 	case EventHurry:
@@ -131,7 +131,7 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventDrain:
 		c.drain(now)
 	case EventClose:
-		out.Actions = c.close(now, out.Actions)
+		c.close(now, out)
 	default:
 		err = fmt.Errorf("sharedsched: there is no event of kind %d", ev.Kind)
 	}
