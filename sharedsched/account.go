@@ -20,7 +20,8 @@ type Account struct {
 	InFlight   int                    // that run
 	Reruns     uint64                 // runs of parts of failed ones
 
-	Waits      uint64                    // callers that waited for room in a full queue
+	// Callers are no business of Core: whoever has them wait for room in a full queue counts the waits.
+	Waits      uint64                    // callers that waited
 	WaitsEnded [WaitCancelled + 1]uint64 // by WaitEnd
 	Waiting    int                       // that wait
 }

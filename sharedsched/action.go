@@ -17,6 +17,15 @@ type Action struct {
 	RetryAfter time.Duration
 }
 
+// Refusal tells the caller of a task that ended as EndDropped why it did.
+func (a *Action) Refusal() *Refusal {
+	r := &Refusal{Reason: RefusedForGoodput, Predicted: a.Needs, Limit: a.Had, RetryAfter: a.RetryAfter}
+	if a.Drop == DropHopeless {
+		r.Reason, r.RetryAfter = RefusedDeadline, -1
+	}
+	return r
+}
+
 // ActionKind tells what an Action asks for.
 type ActionKind uint8
 

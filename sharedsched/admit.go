@@ -12,38 +12,39 @@ import (
 
 // submit carries out EventSubmit. The checks stand in the order of what they cost; the first that refuses is the one
 // that is told.
-func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action) (Handle, []Action, error) {
-	v := c.version(id)
+func (c *Core) submit(now Time, ev *Event, out *Answer) error {
+	v, t, limit := c.version(ev.Version), ev.Task, ev.Limit
+	out.Task = 0
 	c.seq++
 	switch {
 	case t.Rows < 1:
-		return 0, acts, ErrNoRows
+		return ErrNoRows
 	case c.draining:
-		return 0, acts, ErrDraining
+		return ErrDraining
 	case v == nil || v.closing:
-		return 0, acts, ErrRemoved
+		return ErrRemoved
 	case v.settings.MaxRequestRows > 0 && t.Rows > v.settings.MaxRequestRows && !t.Alone:
-		return 0, acts, ErrTooManyRows
+		return ErrTooManyRows
 	}
 	if limit == Never {
-		limit = v.limit(now)
+		limit = v.settings.Limit(now)
 	}
 	if limit <= now {
-		return 0, acts, ErrExpired
+		return ErrExpired
 	}
 	if c.queuedBytes+t.Bytes > c.maxQueuedBytes {
-		return 0, acts, c.refuse(now, v, t,
+		return c.refuse(now, v, t,
 			Refusal{Bytes: t.Bytes, QueuedBytes: c.queuedBytes, MaxQueuedBytes: c.maxQueuedBytes})
 	}
 	victim := int32(-1)
 	if v.queued[t.Priority.class()] >= v.settings.MaxQueue {
 		if victim = v.lesser(t); victim < 0 {
-			return 0, acts, c.refuse(now, v, t, Refusal{})
+			return c.refuse(now, v, t, Refusal{})
 		}
 	}
 	q := c.queueFor(v, t)
 	if q == nil {
-		return 0, acts, c.refuse(now, v, t, Refusal{Keys: maxQueues})
+		return c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
 	c.fullBatch(q) // what follows looks at the queue for what it says
 	target, named := q.target(t)
@@ -56,25 +57,18 @@ func (c *Core) submit(now Time, id VersionID, t *Task, limit Time, acts []Action
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
 		c.refreshTouched(now)
-		return 0, acts, refusal
+		return refusal
 	}
 	// Only now: nobody is given up for a task that is then refused.
 	if victim >= 0 {
-		acts = c.drop(now, q, victim, DropRoom, 0, acts)
+		c.drop(now, q, victim, DropRoom, 0, out)
 	}
 	wanted := Never
 	if named {
 		wanted = endBy(place.target, now)
 	}
-	return c.enqueue(now, q, t, limit, wanted, place, work, probe), acts, nil
-}
-
-// limit returns the limit of a task that brings none.
-func (v *version) limit(arrival Time) Time {
-	if v.settings.MaxLatency > 0 {
-		return arrival.Add(v.settings.MaxLatency)
-	}
-	return Never
+	out.Task = c.enqueue(now, q, t, limit, wanted, place, work, probe)
+	return nil
 }
 
 // lesser returns a task of the same queue that may be given up for one that finds its class full, -1 if there is none:

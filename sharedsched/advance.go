@@ -1,7 +1,7 @@
 package sharedsched
 
 // advance carries out EventAdvance.
-func (c *Core) advance(now Time, acts []Action) []Action {
+func (c *Core) advance(now Time, out *Answer) {
 	// Limits first: whether a queue is held on depends on who is left in it.
 	for {
 		slot, ok := c.limits.due(now, &c.slab)
@@ -9,7 +9,7 @@ func (c *Core) advance(now Time, acts []Action) []Action {
 			break
 		}
 		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
-		acts = c.stop(now, slot, EndExpired, acts)
+		c.stop(now, slot, EndExpired, out)
 	}
 	for _, d := range c.devices {
 		if d.turn <= now {
@@ -28,5 +28,4 @@ func (c *Core) advance(now Time, acts []Action) []Action {
 		c.raiseBounds(now)
 	}
 	c.refreshTouched(now)
-	return acts
 }

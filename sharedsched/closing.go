@@ -16,7 +16,7 @@ func (c *Core) drain(now Time) {
 }
 
 // close carries out EventClose.
-func (c *Core) close(now Time, acts []Action) []Action {
+func (c *Core) close(now Time, out *Answer) {
 	c.draining = true
-	return c.stopAll(now, EndClosed, func(*queue) bool { return true }, acts)
+	c.stopAll(now, EndClosed, func(*queue) bool { return true }, out)
 }

@@ -1,12 +1,8 @@
 package sharedsched
 
-import (
-	"io"
-	"time"
-)
+import "time"
 
-// Config is what a Scheduler is made with. All of it is fixed for its life, but devices may come and go
-// (EventAddDevice).
+// Config is what a Core is made with. All of it is fixed for its life, but devices may come and go (EventAddDevice).
 type Config struct {
 	Devices []Device
 	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
@@ -16,15 +12,7 @@ type Config struct {
 	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts
 	// that memory could hold; too high lets large requests exhaust the machine before a queue is full by count.
 	MaxQueuedBytes int64
-	// Trace is given lines of JSON, one for each event and what was decided, so that Replay can decide it again. A
-	// goroutine of the Scheduler writes to it, with no lock held; Close writes what is left. Nil: none.
-	Trace io.Writer `json:"-"`
-	// TraceCut is called once, from a goroutine of its own, if Trace does not keep up and is cut: when more than 16 MiB
-	// wait for it the trace ends with a line that says so, and the scheduler goes on without. May be nil.
-	TraceCut func() `json:"-"`
-	// Telemetry says in what state the devices are. Nil: nothing but what executions take is known of that.
-	Telemetry Telemetry `json:"-"`
-	Variant   Variant
+	Variant        Variant
 }
 
 // Device is one processor that executes batches.

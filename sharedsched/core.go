@@ -13,11 +13,11 @@ import (
 // Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must
 // be done about it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no
 // decision iterates a map, so the same events at the same times always lead to the same decisions. It is not safe for
-// concurrent use: Scheduler guards it with a mutex.
+// concurrent use: package shell guards it with a mutex.
 //
-// Step is the only way in. HasWork, Live, NextWake, Room and State are questions, which change nothing that anybody
-// could notice. What Step calls is in the file of the rule or the type that is named after it: admit, pick, form, drop,
-// settle and so on; policy.go has every number.
+// Step is the only way in. HasWork, Live, Names, NextWake, Room, Settings and State are questions, which change nothing
+// that anybody could notice. What Step calls is in the file of the rule or the type that is named after it: admit,
+// pick, form, drop, settle and so on; policy.go has every number.
 //
 // # Invariants
 //
@@ -87,15 +87,15 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
 	case EventSubmit:
-		out.Task, out.Actions, err = c.submit(now, ev.Version, ev.Task, ev.Limit, out.Actions)
+		err = c.submit(now, ev, out)
 	case EventCancel:
-		out.OK, out.Actions = c.cancel(now, ev.Handle, out.Actions)
+		out.OK = c.cancel(now, ev.Handle, out)
 	case EventNext:
-		out.OK, out.Actions = c.next(now, ev.Lane, ev.Batch, out.Actions)
+		out.OK = c.next(now, ev.Lane, ev.Batch, out)
 	case EventSettle:
-		c.settle(now, ev.Lane, ev.Batch, ev.Report, out)
+		c.settle(now, ev, out)
 	case EventAdvance:
-		out.Actions = c.advance(now, out.Actions)
+		c.advance(now, out)
 	default:
 		err = c.rearrange(now, ev, out)
 	}
@@ -109,7 +109,7 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventAddDevice:
 		out.Lane, err = c.addDevice(*ev.Added)
 	case EventRemoveDevice:
-		out.Actions, err = c.removeDevice(now, strings.Clone(ev.Device), out.Actions)
+		err = c.removeDevice(now, strings.Clone(ev.Device), out)
 	case EventAddFlow:
 		out.Flow, err = c.addFlow(strings.Clone(ev.Name), strings.Clone(ev.Device), ev.Weight)
 	case EventRemoveFlow:
@@ -121,9 +121,9 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventConfigure:
 		err = c.configure(now, ev.Version, *ev.Settings)
 	case EventRemoveVersion:
-		out.Actions = c.removeVersion(now, ev.Version, out.Actions)
+		c.removeVersion(now, ev.Version, out)
 	case EventExpel:
-		out.Actions = c.expel(now, ev.Version, out.Actions)
+		c.expel(now, ev.Version, out)
 	case EventObserve:
 		c.observe(now, ev.Device, *ev.Sample)
 	case EventHurry:
@@ -131,7 +131,7 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	case EventDrain:
 		c.drain(now)
 	case EventClose:
-		out.Actions = c.close(now, out.Actions)
+		c.close(now, out)
 	default:
 		err = fmt.Errorf("sharedsched: there is no event of kind %d", ev.Kind)
 	}
@@ -149,6 +149,22 @@ func (c *Core) Room(id VersionID) int {
 		return math.MaxInt
 	}
 	return v.settings.MaxQueue - v.queued[foreground]
+}
+
+// Settings returns what a version's tasks are queued and batched by, which must not be changed; nil if it is gone.
+func (c *Core) Settings(id VersionID) *Settings {
+	if v := c.version(id); v != nil {
+		return &v.settings
+	}
+	return nil
+}
+
+// Names returns what a version and its device are called; nothing if it is gone.
+func (c *Core) Names(id VersionID) (name, device string) {
+	if v := c.version(id); v != nil {
+		return v.name, v.flow.device.Name
+	}
+	return "", ""
 }
 
 // HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after

@@ -78,10 +78,10 @@ func (c *Core) freeLanes(n int) LaneID {
 }
 
 // removeDevice carries out EventRemoveDevice.
-func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, error) {
+func (c *Core) removeDevice(now Time, name string, out *Answer) error {
 	d := c.device(name)
 	if d == nil {
-		return acts, fmt.Errorf("sharedsched: there is no device %q to remove", name)
+		return fmt.Errorf("sharedsched: there is no device %q to remove", name)
 	}
 	// Whoever looks for devices finds it no longer. Lanes with a batch, versions with a task, and flows still do.
 	d.removed = true
@@ -96,14 +96,14 @@ func (c *Core) removeDevice(now Time, name string, acts []Action) ([]Action, err
 			v.closing = true
 		}
 	}
-	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, acts)
+	c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, out)
 	// Those of which nothing waited and nothing runs; of the others the end of their last task tells.
 	for _, v := range c.versions {
 		if v != nil && v.flow.device == d {
-			acts = c.retire(v, acts)
+			c.retire(v, out)
 		}
 	}
-	return acts, nil
+	return nil
 }
 
 // observe carries out EventObserve.

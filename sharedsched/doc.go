@@ -17,11 +17,10 @@
 // type (task, queue, shape, version, flow, device, lane), whose transitions they hold, or after a rule (admit, pick,
 // form, settle, ...).
 //
-// Scheduler (scheduler*.go) is the shell around it: a mutex, a timer, and one batch thread per lane of each device. The
-// same Core runs in production, in tests and in the simulator (package sim). A Scheduler records what it tells Core, if
-// it is asked to, and Replay has another Core decide it all again, bit for bit. Three small packages hold the
-// mathematics: fairq (who is due, and who is behind its share), cost (what an execution will take), iheap (a priority
-// queue).
+// Package shell surrounds it with a mutex, a timer, and one batch thread per lane of each device. The same Core runs in
+// production, in tests and in the simulator (package sim). Package trace records what Core is told, and has another
+// Core decide it all again, bit for bit. Three small packages hold the mathematics: fairq (who is due, and who is
+// behind its share), cost (what an execution will take), iheap (a priority queue).
 //
 // # Words
 //
@@ -142,13 +141,5 @@
 // Cost: a pick and a task take O(log n) in the number of queues, flows and waiting tasks, and allocate nothing.
 //
 // Memory: tasks that wait are bounded per version and class (MaxQueue) and by bytes in all (Config.MaxQueuedBytes),
-// queues by 256 per version, remembered decisions by 256, what a trace keeps for its writer by 16 MiB twice, threads by
-// the lanes of the devices that there are, and those of removed ones that hang. Callers that wait for room
-// (WaitWhenFull) are their owner's to bound.
-//
-// # Locks
-//
-// Scheduler.mu guards Core and everything marked so. It is a leaf: nothing else is locked, and neither the Executor,
-// the Observer, the Telemetry, the writer of a trace nor a caller is called, while it is held. A trace is appended to
-// memory under it, and written by a goroutine of its own without.
+// queues by 256 per version, remembered decisions by 256.
 package sharedsched

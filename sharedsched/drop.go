@@ -8,9 +8,9 @@ import "time"
 
 // dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone
 // now.
-func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
+func (c *Core) dropHopeless(now Time, q *queue, out *Answer) {
 	if _, _, high := c.fullBatch(q); high == 0 {
-		return acts
+		return
 	}
 	for q.ring.n > 0 {
 		slot := q.ring.at(0).task
@@ -18,9 +18,8 @@ func (c *Core) dropHopeless(now Time, q *queue, acts []Action) []Action {
 		if !hopeless {
 			break
 		}
-		acts = c.drop(now, q, slot, DropHopeless, needs, acts)
+		c.drop(now, q, slot, DropHopeless, needs, out)
 	}
-	return acts
 }
 
 // hopeless reports whether a task is expected to miss its limit even if it ran alone now, and how long it would run.
@@ -41,16 +40,16 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
 // rows that the batch may have so that all who stay in it meet their limits. The head is not hopeless.
-func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
+func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.at(0).task]; high == 0 || first.alone || !q.version.settings.Batched {
-		return most, acts
+		return most
 	}
 	// The common case costs one comparison for each task of the batch.
 	if !c.tight(q, most, q.device.free.Add(high)) {
-		return most, acts
+		return most
 	}
-	end, loose, acts := c.sift(now, q, most, acts)
+	end, loose := c.sift(now, q, most, out)
 	few := c.fit(q, most)    // rows of the batch if nobody is given up
 	many := min(loose, most) // rows of the batch if those are whose limits are before its end
 	tenths := int64(worth)
@@ -58,7 +57,7 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 		tenths = worthBeyond
 	}
 	if c.variant.NoWindowDrop || worthUnit*int64(few)*int64(q.high(many)) >= tenths*int64(many)*int64(q.high(few)) {
-		return few, acts
+		return few
 	}
 	// Only of one rank: work that matters more is not given up for a larger batch of work that matters less.
 	needs := end.Sub(now)
@@ -70,13 +69,13 @@ func (c *Core) giveUp(now Time, q *queue, acts []Action) (int, []Action) {
 			break
 		}
 		if t.deadline() < end {
-			acts = c.drop(now, q, slot, DropWindow, needs, acts)
+			c.drop(now, q, slot, DropWindow, needs, out)
 			continue
 		}
 		rows += t.rows - t.next
 		i++
 	}
-	return many, acts
+	return many
 }
 
 // tight reports whether one of the tasks of the next rows has its limit before end.
@@ -93,7 +92,7 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 
 // sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch
 // of what is left would end and how many rows there are, up to two batches, whose limits are not before that.
-func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loose int, _ []Action) {
+func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose int) {
 	seen := 0
 	rank := q.ring.at(0).rank
 	peers := 0
@@ -104,7 +103,7 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 			break
 		}
 		if needs, hopeless := c.hopeless(q, t); hopeless {
-			acts = c.drop(now, q, slot, DropHopeless, needs, acts)
+			c.drop(now, q, slot, DropHopeless, needs, out)
 			continue
 		}
 		seen += t.rows - t.next
@@ -119,7 +118,7 @@ func (c *Core) sift(now Time, q *queue, most int, acts []Action) (end Time, loos
 			loose += rows
 		}
 	}
-	return end, loose, acts
+	return end, loose
 }
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
@@ -140,14 +139,13 @@ func (c *Core) fit(q *queue, most int) int {
 }
 
 // drop gives up a waiting task of the queue.
-func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, acts []Action) []Action {
+func (c *Core) drop(now Time, q *queue, slot int32, why DropReason, needs time.Duration, out *Answer) {
 	c.log.drop(now, q.version, &c.tasks[slot], why, needs)
 	had := c.tasks[slot].limit.Sub(now)
-	before := len(acts)
-	acts = c.stop(now, slot, EndDropped, acts)
-	if len(acts) > before { // else some of its rows are running
-		a := &acts[before]
+	before := len(out.Actions)
+	c.stop(now, slot, EndDropped, out)
+	if len(out.Actions) > before { // else some of its rows are running
+		a := &out.Actions[before]
 		a.Drop, a.Had, a.Needs, a.RetryAfter = why, had, needs, q.full.Cost
 	}
-	return acts
 }

@@ -63,15 +63,6 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// refusalOf tells the caller of a dropped task why.
-func refusalOf(a *Action) *Refusal {
-	r := &Refusal{Reason: RefusedForGoodput, Predicted: a.Needs, Limit: a.Had, RetryAfter: a.RetryAfter}
-	if a.Drop == DropHopeless {
-		r.Reason, r.RetryAfter = RefusedDeadline, -1
-	}
-	return r
-}
-
 // Error tells the reason and the numbers in one sentence, durations with their unit.
 func (r *Refusal) Error() string {
 	switch {

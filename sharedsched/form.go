@@ -6,17 +6,17 @@ package sharedsched
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
 // that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
 // for it. Behind foreground tasks, background ones only take the place of padding: nobody waits longer for them.
-func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
+func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	v := q.version
 	s := &v.settings
 	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
 	b.Alone, b.Reason = false, FlushUnspecified
-	room, acts := c.giveUp(now, q, acts)
+	room := c.giveUp(now, q, out)
 	if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
 		c.takeRows(now, q, t.rows-t.next, b)
 		b.Padded = b.Rows
-		return acts
+		return
 	}
 	largest, _, _ := c.fullBatch(q)
 	most := c.size(q, min(room, c.mayBlock(now, q)))
@@ -46,7 +46,6 @@ func (c *Core) form(now Time, q *queue, b *Batch, acts []Action) []Action {
 	if b.Reason = c.flushReason(now, q, full && most == largest, most); hurried {
 		b.Reason = FlushDeadline
 	}
-	return acts
 }
 
 // flushReason says why the batch is as it is: the first reason that would have been enough by itself. full: it has as

@@ -158,11 +158,11 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 			return nil, fmt.Errorf("limit %d of task %x is earlier than the one above it", i, m.task)
 		}
 		if s.waits(m.task) {
-			if at := s.get(m.task).limit; at != m.at || watched[m.task.slot()] {
+			if at := s.get(m.task).limit; at != m.at || watched[m.task.Slot()] {
 				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", m.task, at, m.at,
-					watched[m.task.slot()])
+					watched[m.task.Slot()])
 			}
-			watched[m.task.slot()] = true
+			watched[m.task.Slot()] = true
 		}
 	}
 	if gone := len(l.heap) - len(watched); gone != l.gone || (gone >= 64 && 2*gone >= len(l.heap)) {

@@ -63,7 +63,7 @@ func (l *limits) due(now Time, s *slab) (slot int32, ok bool) {
 	for len(l.heap) > 0 && l.heap[0].at <= now {
 		h := l.heap[0].task
 		if s.waits(h) {
-			return h.slot(), true
+			return h.Slot(), true
 		}
 		l.gone--
 		l.pop()

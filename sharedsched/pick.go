@@ -8,11 +8,11 @@ import "time"
 // first measurements.
 
 // next carries out EventNext.
-func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Action) {
-	acts = c.advance(now, acts)
+func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
+	c.advance(now, out)
 	d := c.lanes[id].device
 	if d.turn > now {
-		return false, acts
+		return false
 	}
 	d.free = d.freeAt(now) // limits are judged from then on
 	// The cap follows at picks, not at arrivals: it bounds batches, and only picks start any.
@@ -24,19 +24,19 @@ func (c *Core) next(now Time, id LaneID, b *Batch, acts []Action) (bool, []Actio
 		p := c.pick(now, d)
 		q := p.queue
 		if q == nil {
-			return false, acts
+			return false
 		}
 		waiting := q.ring.n
-		if acts = c.dropHopeless(now, q, acts); q.ring.n < waiting {
+		if c.dropHopeless(now, q, out); q.ring.n < waiting {
 			c.refreshTouched(now) // without them another queue may be more urgent
 			continue
 		}
 		// Before the batch is formed, which changes both: they are the reason for the pick.
 		p.slack, p.demanding = q.latest.Sub(now), d.fair[q.class].Len()
-		acts = c.form(now, q, b, acts)
+		c.form(now, q, b, out)
 		c.start(now, c.lanes[id], p, b)
 		c.refreshTouched(now)
-		return true, acts
+		return true
 	}
 }
 

@@ -134,10 +134,3 @@ const (
 	// than the device's Handover: estimates are a little wrong, in proportion.
 	handoverPart = 10
 )
-
-// Recording (trace.go).
-const (
-	// traceRoom is how many bytes of a trace may wait for its writer, while as many again may be in its hands: some
-	// seconds of a disk that stalls, at a few thousand requests per second of about 1 kB each.
-	traceRoom = 16 << 20
-)

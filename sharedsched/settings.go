@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Settings say how the tasks of one version are queued and batched. They may change at any time (Scheduler.Configure);
+// Settings say how the tasks of one version are queued and batched. They may change at any time (EventConfigure);
 // a change applies from the next batch on.
 type Settings struct {
 	// Batched joins tasks of equal key along the batch dimension. Otherwise every task runs whole, in an execution of
@@ -37,7 +37,7 @@ type Settings struct {
 	RowMemory int64 `json:",omitempty"`
 	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
 	Padding PaddingPolicy
-	// WaitWhenFull has callers of Scheduler.Do wait for room, until the limit, instead of being refused when MaxQueue
+	// WaitWhenFull has callers wait for room (package shell), until the limit, instead of being refused when MaxQueue
 	// tasks wait.
 	WaitWhenFull bool
 	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and
@@ -69,6 +69,14 @@ func (s *Settings) validate() error {
 			s.AllowedBatchSizes, s.MaxBatchSize)
 	}
 	return nil
+}
+
+// Limit returns the limit of a task that arrives then and brings none.
+func (s *Settings) Limit(arrival Time) Time {
+	if s.MaxLatency > 0 {
+		return arrival.Add(s.MaxLatency)
+	}
+	return Never
 }
 
 // PaddingPolicy chooses between padding a batch and leaving some of its rows for the next one.

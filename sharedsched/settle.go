@@ -11,8 +11,8 @@ import (
 // known of memory.
 
 // settle carries out EventSettle.
-func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
-	l := c.lanes[id]
+func (c *Core) settle(now Time, ev *Event, out *Answer) {
+	l, b, r := c.lanes[ev.Lane], ev.Batch, ev.Report
 	d := l.device
 	q := l.queue
 	v := q.version
@@ -20,7 +20,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	d.inFlight--
 	l.running, l.queue = false, nil
 	if d.removed {
-		c.lanes[id] = nil
+		c.lanes[l.id] = nil
 	}
 	d.setTurn(now)
 
@@ -48,7 +48,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
-	failed, acts := r.Failure != NotFailed, out.Actions
+	failed := r.Failure != NotFailed
 	q.running--
 	var part time.Duration // of used, of a span of so many rows: most have as many, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
@@ -57,7 +57,7 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 			rows, part = s.Rows, used*time.Duration(s.Rows)/time.Duration(b.Rows)
 		}
 		failed = failed || s.Err != nil
-		acts = c.endSpan(now, s, b, part, acts)
+		c.endSpan(now, s, b, part, out)
 	}
 	out.Batch = l.batch
 	out.Batch.Elapsed, out.Batch.DeviceTime, out.Batch.Failed = now.Sub(l.started), used, failed
@@ -72,12 +72,12 @@ func (c *Core) settle(now Time, id LaneID, b *Batch, r *Report, out *Answer) {
 	}
 	c.touchHeld(d) // the device's own factors may have moved
 	c.refreshTouched(now)
-	out.Actions = c.retire(v, acts)
+	c.retire(v, out)
 }
 
 // endSpan accounts for rows that were executed, or failed, and ends their task if they were the last to come back.
-func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []Action) []Action {
-	slot := s.task.slot()
+func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, out *Answer) {
+	slot := s.task.Slot()
 	t := &c.tasks[slot]
 	t.running -= s.Rows
 	o := &t.outcome
@@ -86,15 +86,13 @@ func (c *Core) endSpan(now Time, s *Span, b *Batch, used time.Duration, acts []A
 	o.Compute = now.Sub(t.started)
 	o.Device, o.Reason = b.Device, b.Reason
 	o.BatchRequests, o.BatchRows, o.PaddedRows = len(b.Spans), b.Rows, b.Padded-b.Rows
-	if s.Err != nil {
-		return c.stop(now, slot, EndFailed, acts) // its other rows would be computed for nothing
+	switch {
+	case s.Err != nil:
+		c.stop(now, slot, EndFailed, out) // its other rows would be computed for nothing
+	case t.running > 0 || t.state == taskQueued: // others of its rows run or wait
+	case t.state == taskEnding:
+		c.finish(slot, t.end, out)
+	default:
+		c.finish(slot, EndDone, out)
 	}
-	if t.running > 0 || t.state == taskQueued {
-		return acts // others of its rows run or wait
-	}
-	end := EndDone
-	if t.state == taskEnding {
-		end = t.end
-	}
-	return c.finish(slot, end, acts)
 }

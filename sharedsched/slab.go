@@ -4,8 +4,9 @@ package sharedsched
 // nothing.
 type Handle uint64
 
-// slot returns the place of the task.
-func (h Handle) slot() int32 { return int32(uint32(h)) }
+// Slot returns the place of the task, less than the most tasks there ever were at once. No other task has it until this
+// one has ended.
+func (h Handle) Slot() int32 { return int32(uint32(h)) }
 
 // slab is the memory of all tasks. Slots are reused, the generation tells their occupants apart.
 type slab struct {
@@ -54,7 +55,7 @@ func (s *slab) waits(h Handle) bool {
 
 // get returns the task that h names, or nil if it has ended.
 func (s *slab) get(h Handle) *task {
-	slot := h.slot()
+	slot := h.Slot()
 	if slot < 0 || int(slot) >= len(s.tasks) {
 		return nil
 	}

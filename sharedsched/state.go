@@ -63,7 +63,7 @@ type VersionState struct {
 	Settings   Settings
 	Queued     int // foreground tasks that wait
 	Background int // background tasks that wait
-	Waiting    int // callers that wait for room, where the queue is full and the settings have them wait
+	Waiting    int // callers that wait for room, where the settings have them wait; not for Core to know
 	Live       int // tasks that wait or run
 	Closing    bool
 	Queues     []QueueState // by key

@@ -144,7 +144,7 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 // stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with
 // the last of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the
 // caller more.
-func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
+func (c *Core) stop(now Time, slot int32, end End, out *Answer) {
 	t := &c.tasks[slot]
 	if t.state != taskEnding || end == EndFailed {
 		t.end = end
@@ -157,43 +157,42 @@ func (c *Core) stop(now Time, slot int32, end End, acts []Action) []Action {
 	}
 	t.state = taskEnding
 	if t.running > 0 {
-		return acts // the executor reads its payload until then
+		return // the executor reads its payload until then
 	}
 	v := t.queue.version // finish forgets it
-	acts = c.finish(slot, t.end, acts)
-	return c.retire(v, acts)
+	c.finish(slot, t.end, out)
+	c.retire(v, out)
 }
 
 // stopAll stops all tasks that have rows waiting in some queues, and ends the event.
-func (c *Core) stopAll(now Time, end End, in func(*queue) bool, acts []Action) []Action {
+func (c *Core) stopAll(now Time, end End, in func(*queue) bool, out *Answer) {
 	for slot := range c.tasks {
 		if t := &c.tasks[slot]; t.state == taskQueued && in(t.queue) {
-			acts = c.stop(now, int32(slot), end, acts)
+			c.stop(now, int32(slot), end, out)
 		}
 	}
 	c.refreshTouched(now)
-	return acts
 }
 
 // finish ends a task of which nothing runs, and gives its slot back. It is the only way out, so that each task ends
 // once.
-func (c *Core) finish(slot int32, end End, acts []Action) []Action {
+func (c *Core) finish(slot int32, end End, out *Answer) {
 	t := &c.tasks[slot]
 	v := t.queue.version
 	v.live--
 	v.account.Ended[end]++
-	acts = append(acts, Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
+	out.Actions = append(out.Actions,
+		Action{Kind: TaskEnded, Version: v.id, Task: c.handle(slot), End: end, Outcome: &t.outcome})
 	c.put(slot)
-	return acts
 }
 
 // cancel carries out EventCancel.
-func (c *Core) cancel(now Time, h Handle, acts []Action) (bool, []Action) {
+func (c *Core) cancel(now Time, h Handle, out *Answer) bool {
 	t := c.get(h)
 	if t == nil || t.state != taskQueued {
-		return false, acts
+		return false
 	}
-	acts = c.stop(now, h.slot(), EndCancelled, acts)
+	c.stop(now, h.Slot(), EndCancelled, out)
 	c.refreshTouched(now)
-	return true, acts
+	return true
 }

@@ -77,37 +77,37 @@ func (c *Core) inherit(id, from VersionID, moved bool) {
 }
 
 // removeVersion carries out EventRemoveVersion.
-func (c *Core) removeVersion(now Time, id VersionID, acts []Action) []Action {
+func (c *Core) removeVersion(now Time, id VersionID, out *Answer) {
 	v := c.version(id)
 	if v == nil || v.closing {
-		return acts
+		return
 	}
 	v.closing = true
 	c.touchVersion(v)
 	c.refreshTouched(now)
-	return c.retire(v, acts)
+	c.retire(v, out)
 }
 
 // expel carries out EventExpel.
-func (c *Core) expel(now Time, id VersionID, acts []Action) []Action {
+func (c *Core) expel(now Time, id VersionID, out *Answer) {
 	v := c.version(id)
 	if v == nil {
-		return acts
+		return
 	}
 	v.closing = true
-	acts = c.stopAll(now, EndRemoved, func(q *queue) bool { return q.version == v }, acts)
-	return c.retire(v, acts)
+	c.stopAll(now, EndRemoved, func(q *queue) bool { return q.version == v }, out)
+	c.retire(v, out)
 }
 
 // retire forgets a closing version whose last task has ended.
-func (c *Core) retire(v *version, acts []Action) []Action {
+func (c *Core) retire(v *version, out *Answer) {
 	if !v.closing || v.live > 0 || c.versions[v.id] == nil {
-		return acts
+		return
 	}
 	// Order does not matter here: every queue is empty and none is left.
 	for _, q := range v.queues {
 		c.dropQueue(q)
 	}
 	c.versions[v.id] = nil
-	return append(acts, Action{Kind: VersionGone, Version: v.id})
+	out.Actions = append(out.Actions, Action{Kind: VersionGone, Version: v.id})
 }

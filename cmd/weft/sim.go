@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // simCommand is `weft sim`.
@@ -20,7 +20,7 @@ func (c *simCommand) Run(s streams) error {
 		return err
 	}
 	defer file.Close()
-	held, err := sharedsched.Replay(file)
+	held, err := trace.Replay(file)
 	if err != nil {
 		return fmt.Errorf("%s, replayed for %d events: %w", c.Replay, held.Events, err)
 	}

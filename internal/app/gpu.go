@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// gpuWatch follows the state of the GPUs that models run on. It implements sharedsched.Telemetry.
+// gpuWatch follows the state of the GPUs that models run on. It implements shell.Telemetry.
 type gpuWatch struct {
 	sampler *gpu.Sampler      // nil: there is nothing to follow
 	began   time.Time         // when the sampler did
@@ -114,7 +114,7 @@ func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 // driverPatience is how long a driver is waited for: by a stop, and by who wants to know free memory.
 const driverPatience = 2 * time.Second
 
-// Sample implements sharedsched.Telemetry.
+// Sample implements shell.Telemetry.
 func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	if w.sampler == nil {
 		return cost.Sample{}, 0

@@ -13,19 +13,20 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // house is the models and the scheduler that feeds them.
 type house struct {
 	models    *host.Host
-	scheduler *sharedsched.Scheduler
+	scheduler *shell.Scheduler
 	library   *library
 }
 
 // surroundings are what a house may have around it. Each may be nil, and trying once false.
 type surroundings struct {
-	observer  sharedsched.Observer
-	telemetry sharedsched.Telemetry
+	observer  shell.Observer
+	telemetry shell.Telemetry
 	trace     io.Writer // of the scheduler
 	traceCut  func()    // trace does not keep up
 	// The others are those of host.Config.
@@ -56,10 +57,11 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 		TryOnce: around.tryOnce, Audited: around.audited,
 	})
 	var err error
-	h.scheduler, err = sharedsched.New(sharedsched.Config{
+	h.scheduler, err = shell.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
-		Trace: around.trace, TraceCut: around.traceCut, Telemetry: around.telemetry,
-	}, h.models, around.observer)
+	}, h.models, shell.Options{
+		Observer: around.observer, Telemetry: around.telemetry, Trace: around.trace, TraceCut: around.traceCut,
+	})
 	if err != nil {
 		return nil, err
 	}

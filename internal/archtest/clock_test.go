@@ -24,26 +24,25 @@ func sleepsInTests(t *tree) []string {
 }
 
 // clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, and of
-// everything they are made of; scheduler*.go is the shell that brings both to the scheduler, and schedtest what tests
-// put around that.
+// everything they are made of; sharedsched/shell brings both to the scheduler, and schedtest is what tests put around
+// that.
 func clockInCore(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {
 		if f.test || !covers("sharedsched/...", f.dir) && f.dir != "runtime/residency" ||
-			f.dir == "sharedsched/schedtest" ||
-			f.dir == "sharedsched" && strings.HasPrefix(f.name, "scheduler") {
+			f.dir == "sharedsched/schedtest" || f.dir == "sharedsched/shell" {
 			continue
 		}
 		for _, use := range f.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Sleep",
 			"Tick", "NewTicker", "NewTimer", "Timer", "Ticker") {
 			complaints = append(complaints,
-				fmt.Sprintf("%s: time.%s: a state machine is told the time; only sharedsched/scheduler*.go may look",
+				fmt.Sprintf("%s: time.%s: a state machine is told the time; only sharedsched/shell may look",
 					f.at(use.Pos()), use.Sel.Name))
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			if n, ok := n.(*ast.GoStmt); ok {
 				complaints = append(complaints,
-					f.at(n.Pos())+": a state machine starts no goroutine; only sharedsched/scheduler*.go does")
+					f.at(n.Pos())+": a state machine starts no goroutine; only sharedsched/shell does")
 			}
 			return true
 		})
@@ -77,7 +76,7 @@ func TestClockInCoreComplains(t *testing.T) {
 		wantComplaint(t, clockInCore, map[string]string{"runtime/residency/step.go": src},
 			"runtime/residency/step.go:4")
 		wantNone(t, clockInCore, map[string]string{
-			"sharedsched/scheduler_timer.go": src, "sharedsched/core_test.go": src, "server/server.go": src,
+			"sharedsched/shell/timer.go": src, "sharedsched/core_test.go": src, "server/server.go": src,
 			"sharedsched/schedtest/executor.go": src,
 		})
 	}

@@ -19,7 +19,7 @@ type layer struct {
 var layers = []layer{
 	{
 		"cmd/...",
-		[]string{"internal/...", "proto/gen/...", "server/rollout", "sharedsched"},
+		[]string{"internal/...", "proto/gen/...", "server/rollout", "sharedsched/trace"},
 		"a command reads its flags; what it does is a package",
 	},
 	{
@@ -116,6 +116,11 @@ var layers = []layer{
 		"server/shadow",
 		[]string{"runtime/catalog", "runtime/tensor", "sharedsched"},
 		"mirroring knows tensors and the scheduler, neither the protocol nor how models are hosted",
+	},
+	{
+		"sharedsched",
+		[]string{"sharedsched/cost", "sharedsched/fairq", "sharedsched/iheap"},
+		"the algorithm stands alone: it knows neither who runs it nor who records it",
 	},
 	{
 		"sharedsched/...",

@@ -26,12 +26,13 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // house is Weft from the scheduler to the gRPC edge, without the program around it.
 type house struct {
 	host    *host.Host
-	sched   *sharedsched.Scheduler
+	sched   *shell.Scheduler
 	version *catalog.Version // of the policy; nil where there is none
 	counts
 }
@@ -96,10 +97,10 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 		tb.Fatal(err)
 	}
 	h := &house{host: host.New(host.Config{Open: open, Logger: slog.New(slog.DiscardHandler)})}
-	h.sched, err = sharedsched.New(sharedsched.Config{
+	h.sched, err = shell.New(sharedsched.Config{
 		Devices:        []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
 		FairnessWindow: 50 * time.Millisecond,
-	}, h.host, &h.counts)
+	}, h.host, shell.Options{Observer: &h.counts})
 	if err != nil {
 		tb.Fatal(err)
 	}

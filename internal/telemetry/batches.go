@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// BatchDone implements sharedsched.Observer.
+// BatchDone implements shell.Observer.
 func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	ctx := context.Background()
 	s := t.versions.of(e.Version, e.Device)

@@ -71,7 +71,7 @@ func (l *Loaded) Close() error {
 	return l.Meter.Close()
 }
 
-// Execute runs a batch whose payloads are jobs of one unit: it is the part of a sharedsched.Executor that is below
+// Execute runs a batch whose payloads are jobs of one unit: it is the part of a shell.Executor that is below
 // the choice of the batch.
 func Execute(b *sharedsched.Batch) sharedsched.Report {
 	u := b.Spans[0].Payload.(*Job).Unit

@@ -18,6 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // rows asks for rows at once, each in a request of its own, and waits until an audit has taken its time.
@@ -232,7 +233,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 
 // refusing is a scheduler that takes no foreground audits for a while.
 type refusing struct {
-	*sharedsched.Scheduler
+	*shell.Scheduler
 
 	least int     // rows of what is refused
 	errs  []error // one for each that is
@@ -408,7 +409,7 @@ func TestAnOlderProofSaysNothing(t *testing.T) {
 
 // meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is told.
 type meanwhile struct {
-	*sharedsched.Scheduler
+	*shell.Scheduler
 
 	n  int
 	do func()

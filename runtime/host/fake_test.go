@@ -23,6 +23,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -92,7 +93,7 @@ func (f *fake) forget() []int {
 type world struct {
 	*host.Host
 	t       *testing.T
-	sched   *sharedsched.Scheduler
+	sched   *shell.Scheduler
 	listing modelrepo.Listing
 	opening sync.Mutex     // guards engines against loads that are tried again
 	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
@@ -185,7 +186,7 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 		scheduled = append(scheduled, sharedsched.Device{Name: name, Class: "fake", Lanes: cfg.Lanes[name]})
 	}
 	var err error
-	w.sched, err = sharedsched.New(sharedsched.Config{Devices: scheduled}, w.Host, w.batches)
+	w.sched, err = shell.New(sharedsched.Config{Devices: scheduled}, w.Host, shell.Options{Observer: w.batches})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Scheduler is what the host needs of sharedsched.Scheduler, whose documentation is the contract.
+// Scheduler is what the host needs of shell.Scheduler, whose documentation is the contract.
 type Scheduler interface {
 	serving.Scheduler
 	RenewDevice(name string) error
@@ -149,7 +149,7 @@ func (h *Host) Attach(s Scheduler) {
 	h.serving.Attach(s)
 }
 
-// Execute runs a batch: it is the host's side of sharedsched.Executor.
+// Execute runs a batch: it is the host's side of shell.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
 // Snapshot returns every known model. It changes by replacement only.

@@ -18,6 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // onnxHost loads a listing into a host with ONNX Runtime and a real scheduler over the CPU.
@@ -31,8 +32,8 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 		t.Fatal(err)
 	}
 	h := host.New(host.Config{Logger: slog.New(slog.DiscardHandler), Open: openONNX})
-	s, err := sharedsched.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}},
-		h, nil)
+	s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}},
+		h, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // edit changes the manifest of a model.
@@ -341,7 +342,7 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 
 // whileAdding is a scheduler during which something happens while it takes in a version.
 type whileAdding struct {
-	*sharedsched.Scheduler
+	*shell.Scheduler
 
 	happens func() error // once
 	added   []string

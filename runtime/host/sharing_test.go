@@ -16,6 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // valve makes the runs of a model wait, once it is closed.
@@ -269,4 +270,4 @@ func TestUnbatchedInputsAreNeverMixed(t *testing.T) {
 	})
 }
 
-var _ sharedsched.Observer = (*batches)(nil)
+var _ shell.Observer = (*batches)(nil)

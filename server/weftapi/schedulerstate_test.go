@@ -18,6 +18,7 @@ import (
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // textVersion takes tokens of any length, and a scale that all rows share.
@@ -34,9 +35,9 @@ var textVersion = &catalog.Version{
 func schedulerStates(t *testing.T) (busy, idle sharedsched.State) {
 	synctest.Test(t, func(t *testing.T) {
 		executor := &lateExecutor{release: make(chan struct{})}
-		scheduler, err := sharedsched.New(sharedsched.Config{
+		scheduler, err := shell.New(sharedsched.Config{
 			Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}, FairnessWindow: 30 * time.Millisecond,
-		}, executor, nil)
+		}, executor, shell.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,11 +11,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/schedtest"
+	"github.com/weftserve/weft/sharedsched/shell"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // crowd is a scheduler with one model on a device, that many ask for one row each at once.
 type crowd struct {
-	*sharedsched.Scheduler
+	*shell.Scheduler
 	version   sharedsched.VersionID
 	telemetry schedtest.Telemetry
 	observer  schedtest.Observer
@@ -23,14 +25,14 @@ type crowd struct {
 }
 
 // newCrowd must be called inside a synctest bubble. The model is measured for batches of 1, 2, 4 and 8.
-func newCrowd(t *testing.T, executor sharedsched.Executor, settings sharedsched.Settings, sample cost.Sample) *crowd {
+func newCrowd(t *testing.T, executor shell.Executor, settings sharedsched.Settings, sample cost.Sample) *crowd {
 	t.Helper()
 	c := &crowd{}
 	c.telemetry.Set("gpu", sample)
 	var err error
-	c.Scheduler, err = sharedsched.New(sharedsched.Config{
-		Devices: []sharedsched.Device{{Name: "gpu", Class: "cuda", Lanes: 1}}, Telemetry: &c.telemetry, Trace: &c.trace,
-	}, executor, &c.observer)
+	c.Scheduler, err = shell.New(sharedsched.Config{
+		Devices: []sharedsched.Device{{Name: "gpu", Class: "cuda", Lanes: 1}},
+	}, executor, shell.Options{Observer: &c.observer, Telemetry: &c.telemetry, Trace: &c.trace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,7 @@ func (c *crowd) ask(t *testing.T, callers int) []int {
 func (c *crowd) replays(t *testing.T) {
 	t.Helper()
 	c.Close()
-	if replayed, err := sharedsched.Replay(&c.trace); err != nil || replayed.Batches != len(c.observer.Batches()) {
+	if replayed, err := trace.Replay(&c.trace); err != nil || replayed.Batches != len(c.observer.Batches()) {
 		t.Errorf("replayed %d batches of %d: %v", replayed.Batches, len(c.observer.Batches()), err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Executor is a sharedsched.Executor whose batches all succeed and take the time that it returns for them. It sleeps
+// Executor is a shell.Executor whose batches all succeed and take the time that it returns for them. It sleeps
 // for that long, which belongs into a testing/synctest bubble.
 type Executor func(b *sharedsched.Batch) time.Duration
 
-// Execute implements sharedsched.Executor.
+// Execute implements shell.Executor.
 func (e Executor) Execute(b *sharedsched.Batch) sharedsched.Report {
 	took := e(b)
 	time.Sleep(took)

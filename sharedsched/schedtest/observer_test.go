@@ -10,18 +10,20 @@ import (
 
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/schedtest"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scheduler returns one with a device, gpu, and a version that executes tasks one by one, each in the time given.
 func scheduler(t *testing.T, took time.Duration,
-	telemetry sharedsched.Telemetry,
-) (*sharedsched.Scheduler, sharedsched.VersionID) {
+	telemetry shell.Telemetry,
+) (*shell.Scheduler, sharedsched.VersionID) {
 	t.Helper()
-	s, err := sharedsched.New(
-		sharedsched.Config{Devices: []sharedsched.Device{{Name: "gpu", Lanes: 1}}, Telemetry: telemetry},
-		schedtest.Executor(func(*sharedsched.Batch) time.Duration { return took }), nil)
+	s, err := shell.New(
+		sharedsched.Config{Devices: []sharedsched.Device{{Name: "gpu", Lanes: 1}}},
+		schedtest.Executor(func(*sharedsched.Batch) time.Duration { return took }),
+		shell.Options{Telemetry: telemetry})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/schedtest"
+	"github.com/weftserve/weft/sharedsched/shell"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // device is a device whose clock can be halved, and two models on it that have been measured.
 type device struct {
-	scheduler *sharedsched.Scheduler
+	scheduler *shell.Scheduler
 	observer  *schedtest.Observer
 	slower    float64 // by how much executions take longer now
 	during    func()  // happens during the next execution
@@ -29,7 +31,7 @@ const fullClock = 1500 // MHz
 const halfClock = 1.7
 
 // newDevice must be called inside a synctest bubble. telemetry may be nil.
-func newDevice(t *testing.T, telemetry sharedsched.Telemetry) *device {
+func newDevice(t *testing.T, telemetry shell.Telemetry) *device {
 	t.Helper()
 	d := &device{
 		observer: &schedtest.Observer{}, slower: 1, during: func() {},
@@ -41,10 +43,9 @@ func newDevice(t *testing.T, telemetry sharedsched.Telemetry) *device {
 		return time.Duration(float64(d.took[b.Version]) * d.slower)
 	}
 	var err error
-	d.scheduler, err = sharedsched.New(sharedsched.Config{
-		Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}, {Name: "gpu", Lanes: 1}}, Telemetry: telemetry,
-		Trace: &d.trace,
-	}, schedtest.Executor(execute), d.observer)
+	d.scheduler, err = shell.New(sharedsched.Config{
+		Devices: []sharedsched.Device{{Name: "cpu", Lanes: 1}, {Name: "gpu", Lanes: 1}},
+	}, schedtest.Executor(execute), shell.Options{Observer: d.observer, Telemetry: telemetry, Trace: &d.trace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 
 		// Samples are events as any other.
 		d.scheduler.Close()
-		if replayed, err := sharedsched.Replay(&d.trace); err != nil || replayed.Batches != 29 {
+		if replayed, err := trace.Replay(&d.trace); err != nil || replayed.Batches != 29 {
 			t.Errorf("replayed %d batches, %v; want all 29", replayed.Batches, err)
 		}
 	})

@@ -1,25 +1,27 @@
-package sharedsched
+package shell
 
 import (
 	"context"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // op is one call of Do that waits for its task.
 type op struct {
 	done    chan struct{} // capacity 1, so that an answer never blocks the batch thread
-	end     End
+	end     sharedsched.End
 	err     error // for EndFailed
-	outcome Outcome
-	dropped *Refusal      // for EndDropped
-	waited  time.Duration // until there was room
-	payload any           // the task's
+	outcome sharedsched.Outcome
+	dropped *sharedsched.Refusal // for EndDropped
+	waited  time.Duration        // until there was room
+	payload any                  // the task's
 	scratch scratch
 }
 
 // scratch is memory for what events come to: Core's answer, and the callers whose tasks have ended.
 type scratch struct {
-	Answer
+	sharedsched.Answer
 	ended []*op
 }
 
@@ -27,15 +29,15 @@ type scratch struct {
 // ctx ends, a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of
 // whose rows are running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed,
 // ErrRemoved, and what the Executor set on a span.
-func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, error) {
+func (s *Scheduler) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if ctx.Err() != nil {
-		return Outcome{}, context.Cause(ctx)
+		return sharedsched.Outcome{}, context.Cause(ctx)
 	}
 	o := s.ops.Get().(*op)
 	defer s.recycle(o)
 	h, err := s.admit(ctx, v, t, o)
 	if err != nil {
-		return Outcome{}, err
+		return sharedsched.Outcome{}, err
 	}
 
 	select {
@@ -46,44 +48,46 @@ func (s *Scheduler) Do(ctx context.Context, v VersionID, t *Task) (Outcome, erro
 	}
 	o.outcome.Queue += o.waited
 	switch o.end {
-	case EndDone:
+	case sharedsched.EndDone:
 		return o.outcome, nil
-	case EndFailed:
+	case sharedsched.EndFailed:
 		return o.outcome, o.err
-	case EndCancelled:
+	case sharedsched.EndCancelled:
 		err = context.Cause(ctx)
-	case EndExpired:
-		err = ErrExpired
-	case EndClosed:
-		err = ErrClosed
-	case EndDropped:
+	case sharedsched.EndExpired:
+		err = sharedsched.ErrExpired
+	case sharedsched.EndClosed:
+		err = sharedsched.ErrClosed
+	case sharedsched.EndDropped:
 		err = o.dropped
-	case EndRemoved:
-		err = ErrRemoved
+	case sharedsched.EndRemoved:
+		err = sharedsched.ErrRemoved
 	}
 	return o.outcome, err
 }
 
 // admit hands the task to Core, after waiting for room if need be.
-func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Handle, error) {
+func (s *Scheduler) admit(
+	ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task, o *op,
+) (sharedsched.Handle, error) {
 	o.waited = 0
 	read := s.now() // reading the clock takes as long as all the rest that the lock is held for
 	s.mu.Lock()
 	now := s.nowLocked(read)
-	limit := Never
+	limit := sharedsched.Never
 	if !t.Limit.IsZero() {
-		limit = Time(t.Limit.Sub(s.epoch))
+		limit = sharedsched.Time(t.Limit.Sub(s.epoch))
 	}
 	var r *room // that it was called from
 	for arrival := now; ; {
 		if s.closed {
-			r.answeredLocked(ErrClosed)
+			r.answeredLocked(sharedsched.ErrClosed)
 			s.mu.Unlock()
-			return 0, ErrClosed
+			return 0, sharedsched.ErrClosed
 		}
 		o.scratch.reset()
 		if !s.mustWaitLocked(v, t, r != nil) {
-			ev := Event{Kind: EventSubmit, Version: v, Task: t, Limit: limit}
+			ev := sharedsched.Event{Kind: sharedsched.EventSubmit, Version: v, Task: t, Limit: limit}
 			err := s.stepLocked(now, &ev, &o.scratch.Answer)
 			h := o.scratch.Task
 			if len(o.scratch.Actions) > 0 {
@@ -99,8 +103,8 @@ func (s *Scheduler) admit(ctx context.Context, v VersionID, t *Task, o *op) (Han
 			return h, err
 		}
 		line := s.lineUpLocked(v, r != nil)
-		if known := s.core.version(v); limit == Never && known != nil {
-			limit = known.limit(arrival)
+		if known := s.core.Settings(v); limit == sharedsched.Never && known != nil {
+			limit = known.Limit(arrival)
 		}
 		s.mu.Unlock()
 		if ok, err := s.awaitRoom(ctx, v, line, limit); !ok {
@@ -127,20 +131,21 @@ func (s *Scheduler) recycle(o *op) {
 }
 
 // wait notes who waits for an admitted task.
-func (s *Scheduler) wait(h Handle, o *op, payload any) {
+func (s *Scheduler) wait(h sharedsched.Handle, o *op, payload any) {
 	o.payload = payload
-	for int(h.slot()) >= len(s.waiting) {
+	for int(h.Slot()) >= len(s.waiting) {
 		s.waiting = append(s.waiting, nil)
 	}
-	s.waiting[h.slot()] = o
+	s.waiting[h.Slot()] = o
 }
 
 // cancel takes a task out whose caller has gone. If it ran already, o hears of its end as ever.
-func (s *Scheduler) cancel(h Handle, o *op) {
+func (s *Scheduler) cancel(h sharedsched.Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()
 	now := s.nowLocked(s.now())
-	_ = s.stepLocked(now, &Event{Kind: EventCancel, Handle: h}, &o.scratch.Answer) // it has no error
+	ev := sharedsched.Event{Kind: sharedsched.EventCancel, Handle: h}
+	_ = s.stepLocked(now, &ev, &o.scratch.Answer) // it has no error
 	s.afterEventLocked(now, &o.scratch)
 	s.mu.Unlock()
 	o.scratch.answer()

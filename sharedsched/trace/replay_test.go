@@ -1,4 +1,4 @@
-package sharedsched
+package trace_test
 
 import (
 	"bytes"
@@ -11,6 +11,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/shell"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // flaky executes batches in times that depend on their rows, and fails some.
@@ -19,7 +23,7 @@ type flaky struct {
 	rng *rand.Rand
 }
 
-func (f *flaky) Execute(b *Batch) Report {
+func (f *flaky) Execute(b *sharedsched.Batch) sharedsched.Report {
 	f.mu.Lock()
 	took := time.Duration(b.Padded)*100*time.Microsecond + time.Duration(f.rng.IntN(1000))*time.Microsecond
 	fails := f.rng.IntN(20) == 0
@@ -28,7 +32,7 @@ func (f *flaky) Execute(b *Batch) Report {
 	if fails {
 		b.Spans[0].Err = errors.New("bad input")
 	}
-	return Report{DeviceTime: took, Unusable: fails}
+	return sharedsched.Report{DeviceTime: took, Unusable: fails}
 }
 
 // record has many callers ask a scheduler for everything that it can do, and returns the trace.
@@ -37,20 +41,20 @@ func record(t *testing.T) string {
 	var out bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		s, err := New(Config{
-			Devices:        []Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}},
-			FairnessWindow: 20 * time.Millisecond, Trace: &out,
-		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, nil)
+		s, err := shell.New(sharedsched.Config{
+			Devices:        []sharedsched.Device{{Name: "one", Lanes: 2, Handover: time.Millisecond}, {Name: "two", Lanes: 1}},
+			FairnessWindow: 20 * time.Millisecond,
+		}, &flaky{rng: rand.New(rand.NewPCG(3, 4))}, shell.Options{Trace: &out})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var versions []VersionID
+		var versions []sharedsched.VersionID
 		for i, device := range []string{"one", "one", "two"} {
 			f, err := s.AddFlow(fmt.Sprint("flow ", i), device, float64(i)+0.5)
 			if err != nil {
 				t.Fatal(err)
 			}
-			set := Settings{
+			set := sharedsched.Settings{
 				Batched: i != 2, MaxBatchSize: 8, MaxQueue: 20, MaxRequestRows: 12,
 				MaxLatency: 30 * time.Millisecond, Adaptive: true,
 			}
@@ -64,9 +68,9 @@ func record(t *testing.T) string {
 		var wg sync.WaitGroup
 		for range 400 {
 			v := versions[rng.IntN(3)]
-			task := Task{
+			task := sharedsched.Task{
 				Rows: 1 + rng.IntN(14), Key: string([]byte{byte(rng.IntN(3)), 0xff}),
-				Priority: Priority(rng.IntN(4)),
+				Priority: sharedsched.Priority(rng.IntN(4)),
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(50))*time.Millisecond)
 			wg.Go(func() {
@@ -75,7 +79,7 @@ func record(t *testing.T) string {
 			})
 			time.Sleep(time.Duration(rng.IntN(600)) * time.Microsecond)
 		}
-		if err := s.Configure(versions[0], Settings{MaxBatchSize: 4, MaxQueue: 10, Batched: true}); err != nil {
+		if err := s.Configure(versions[0], sharedsched.Settings{MaxBatchSize: 4, MaxQueue: 10, Batched: true}); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
@@ -91,21 +95,21 @@ func record(t *testing.T) string {
 }
 
 func TestReplayDecidesTheSame(t *testing.T) {
-	trace := record(t)
-	sum, err := Replay(strings.NewReader(trace))
+	recorded := record(t)
+	sum, err := trace.Replay(strings.NewReader(recorded))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum.Events != strings.Count(trace, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 ||
-		sum.Dropped < 5 || !strings.Contains(trace, `"moved":true`) {
+	if sum.Events != strings.Count(recorded, "\n") || sum.Batches < 50 || sum.Tasks < 100 || sum.Refused < 5 ||
+		sum.Dropped < 5 || !strings.Contains(recorded, `"moved":true`) {
 		t.Errorf("a trace with little in it: %+v", sum)
 	}
 }
 
 // TestReplayFindsDifferences: another time of one event, another configuration, a missing event, a cut file.
 func TestReplayFindsDifferences(t *testing.T) {
-	trace := record(t)
-	lines := strings.SplitAfter(trace, "\n")
+	recorded := record(t)
+	lines := strings.SplitAfter(recorded, "\n")
 	first := func(op string) int {
 		for i, l := range lines {
 			if strings.HasPrefix(l, `{"op":"`+op+`"`) {
@@ -126,16 +130,16 @@ func TestReplayFindsDifferences(t *testing.T) {
 		"a missing task":  change(submit, ""),
 		"another cost":    change(settle, strings.Replace(lines[settle], `"DeviceTime":`, `"DeviceTime":1`, 1)),
 		"another variant": change(0, strings.Replace(lines[0], `"LeastSlack":false`, `"LeastSlack":true`, 1)),
-		"cut off":         strings.TrimSuffix(trace, "}\n"),
+		"cut off":         strings.TrimSuffix(recorded, "}\n"),
 		"no such lane":    change(settle, `{"op":"next","at":1,"lane":99,"out":{}}`+"\n"),
 		"no settings":     lines[0] + `{"op":"addVersion","name":"m/1","out":{}}` + "\n",
 		"not a trace":     "hello\n",
 		"empty":           "",
 	} {
-		if changed == trace {
+		if changed == recorded {
 			t.Errorf("%s: the trace was not changed", name)
 		}
-		if _, err := Replay(strings.NewReader(changed)); err == nil {
+		if _, err := trace.Replay(strings.NewReader(changed)); err == nil {
 			t.Errorf("%s: the replay found no difference", name)
 		}
 	}
@@ -155,11 +159,23 @@ const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda
 
 // TestReplayReadsEarlierTraces: what events have gained since is left out where there is nothing to tell.
 func TestReplayReadsEarlierTraces(t *testing.T) {
-	sum, err := Replay(strings.NewReader(earlier))
+	sum, err := trace.Replay(strings.NewReader(earlier))
 	if err != nil || sum.Tasks != 1 || sum.Batches != 1 {
 		t.Errorf("%+v, %v; want a task in a batch", sum, err)
 	}
 	if d := sum.State.Devices[0]; !d.Throttled {
 		t.Errorf("%+v, want the device as the sample has it", d)
+	}
+}
+
+// TestNothingFollowsACut: a trace that goes on where it was cut was edited.
+func TestNothingFollowsACut(t *testing.T) {
+	for _, text := range []string{
+		`{"op":"cut","out":{}}` + "\n",
+		earlier + `{"op":"cut","out":{}}` + "\n" + `{"op":"close","out":{}}` + "\n",
+	} {
+		if _, err := trace.Replay(strings.NewReader(text)); err == nil {
+			t.Errorf("the replay of %.30q... found nothing", text)
+		}
 	}
 }

@@ -1,10 +1,12 @@
-package sharedsched
+package shell
 
 import (
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // stretches is an Executor that remembers when batches ran. Each takes 10 ms.
@@ -13,7 +15,7 @@ type stretches struct {
 	ran [][2]time.Time // guarded by mu; from and to, in order of their beginnings
 }
 
-func (s *stretches) Execute(*Batch) Report {
+func (s *stretches) Execute(*sharedsched.Batch) sharedsched.Report {
 	s.mu.Lock()
 	i := len(s.ran)
 	s.ran = append(s.ran, [2]time.Time{time.Now()})
@@ -22,7 +24,7 @@ func (s *stretches) Execute(*Batch) Report {
 	s.mu.Lock()
 	s.ran[i][1] = time.Now()
 	s.mu.Unlock()
-	return Report{DeviceTime: 10 * time.Millisecond}
+	return sharedsched.Report{DeviceTime: 10 * time.Millisecond}
 }
 
 // TestNextBatchIsHandedOverBeforeTheLastEnds: of a device whose lanes share its time one lane is woken in time, and the
@@ -30,12 +32,13 @@ func (s *stretches) Execute(*Batch) Report {
 func TestNextBatchIsHandedOverBeforeTheLastEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &stretches{}
-		s, err := New(Config{Devices: []Device{{Name: "d", Lanes: 2, Handover: time.Millisecond}}}, exec, nil)
+		device := sharedsched.Device{Name: "d", Lanes: 2, Handover: time.Millisecond}
+		s, err := New(sharedsched.Config{Devices: []sharedsched.Device{device}}, exec, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f, _ := s.AddFlow("m/1", "d", 1)
-		v, err := s.AddVersion("m/1", f, Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 100})
+		v, err := s.AddVersion("m/1", f, sharedsched.Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 100})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package sharedsched
+package shell
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // order notes in which order payloads are executed, each for a millisecond.
@@ -17,17 +19,17 @@ type orderOf struct {
 	seen []string
 }
 
-func (o *orderOf) Execute(b *Batch) Report {
+func (o *orderOf) Execute(b *sharedsched.Batch) sharedsched.Report {
 	o.mu.Lock()
 	for i := range b.Spans {
 		o.seen = append(o.seen, b.Spans[i].Payload.(string))
 	}
 	o.mu.Unlock()
 	time.Sleep(time.Millisecond)
-	return Report{DeviceTime: time.Millisecond}
+	return sharedsched.Report{DeviceTime: time.Millisecond}
 }
 
-func waitingShell(t *testing.T, exec Executor, set Settings) (*Scheduler, VersionID) {
+func waitingShell(t *testing.T, exec Executor, set sharedsched.Settings) (*Scheduler, sharedsched.VersionID) {
 	t.Helper()
 	set.WaitWhenFull = true
 	return shell(t, 1, exec, set)
@@ -37,14 +39,14 @@ func waitingShell(t *testing.T, exec Executor, set Settings) (*Scheduler, Versio
 func TestCallersWaitForRoomInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &orderOf{}
-		s, v := waitingShell(t, exec, Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
+		s, v := waitingShell(t, exec, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
 		var want []string
 		var wg sync.WaitGroup
 		for i := range 10 {
 			name := fmt.Sprint("caller ", i)
 			want = append(want, name)
 			wg.Go(func() {
-				out, err := s.Do(t.Context(), v, &Task{Rows: 1, Payload: name})
+				out, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Payload: name})
 				if err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -58,7 +60,7 @@ func TestCallersWaitForRoomInOrder(t *testing.T) {
 		if !slices.Equal(exec.seen, want) {
 			t.Errorf("executed %q, want %q", exec.seen, want)
 		}
-		if a := s.State().Accounts[0]; a.Waits != 8 || a.Waiting != 0 || a.WaitsEnded[WaitAdmitted] != 8 {
+		if a := s.State().Accounts[0]; a.Waits != 8 || a.Waiting != 0 || a.WaitsEnded[sharedsched.WaitAdmitted] != 8 {
 			t.Errorf("one ran, one was queued, eight waited and were admitted; the account is %+v", a)
 		}
 		s.Close()
@@ -68,11 +70,11 @@ func TestCallersWaitForRoomInOrder(t *testing.T) {
 // TestWaitingForRoomEnds: by the limit, by the caller, and when nobody is admitted any more.
 func TestWaitingForRoomEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, v := waitingShell(t, &orderOf{}, Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
+		s, v := waitingShell(t, &orderOf{}, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
 		var wg sync.WaitGroup
 		ask := func(ctx context.Context, name string, limit time.Duration, want error) {
 			wg.Go(func() {
-				task := Task{Rows: 1, Payload: name}
+				task := sharedsched.Task{Rows: 1, Payload: name}
 				if limit > 0 {
 					task.Limit = time.Now().Add(limit)
 				}
@@ -85,9 +87,9 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		ask(t.Context(), "runs", 0, nil)
 		ask(t.Context(), "is queued", 0, nil)
-		ask(t.Context(), "expires", 500*time.Microsecond, ErrExpired)
+		ask(t.Context(), "expires", 500*time.Microsecond, sharedsched.ErrExpired)
 		ask(gone, "leaves", 0, context.Canceled)
-		ask(t.Context(), "hears of the drain", 0, ErrDraining)
+		ask(t.Context(), "hears of the drain", 0, sharedsched.ErrDraining)
 		if state := s.State(); state.Versions[0].Waiting != 3 || state.Versions[0].Queued != 1 ||
 			state.Accounts[0].Waiting != 3 {
 			t.Errorf("three wait for room, one in the queue; the state tells %+v", state)
@@ -99,7 +101,10 @@ func TestWaitingForRoomEnds(t *testing.T) {
 		}
 		wg.Wait()
 		a := s.State().Accounts[0]
-		if want := [...]uint64{WaitRefused: 1, WaitExpired: 1, WaitCancelled: 1}; a.Waits != 3 || a.Waiting != 0 ||
+		want := [...]uint64{
+			sharedsched.WaitRefused: 1, sharedsched.WaitExpired: 1, sharedsched.WaitCancelled: 1,
+		}
+		if a.Waits != 3 || a.Waiting != 0 ||
 			a.WaitsEnded != want {
 			t.Errorf("one each was refused, expired and left; the account is %+v", a)
 		}
@@ -110,11 +115,11 @@ func TestWaitingForRoomEnds(t *testing.T) {
 // TestCloseEndsWaitingForRoom: who waits for room when the scheduler is closed hears so, and is accounted for.
 func TestCloseEndsWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, v := waitingShell(t, &orderOf{}, Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
+		s, v := waitingShell(t, &orderOf{}, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
 		var wg sync.WaitGroup
-		for _, want := range []error{nil, ErrClosed, ErrClosed} {
+		for _, want := range []error{nil, sharedsched.ErrClosed, sharedsched.ErrClosed} {
 			wg.Go(func() {
-				if _, err := s.Do(t.Context(), v, &Task{Rows: 1, Payload: ""}); !errors.Is(err, want) {
+				if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Payload: ""}); !errors.Is(err, want) {
 					t.Errorf("%v, want %v", err, want)
 				}
 			})
@@ -122,7 +127,7 @@ func TestCloseEndsWaitingForRoom(t *testing.T) {
 		}
 		s.Close()
 		wg.Wait()
-		if a := s.State().Accounts[0]; a.Waits != 1 || a.Waiting != 0 || a.WaitsEnded[WaitRefused] != 1 {
+		if a := s.State().Accounts[0]; a.Waits != 1 || a.Waiting != 0 || a.WaitsEnded[sharedsched.WaitRefused] != 1 {
 			t.Errorf("one waited until the scheduler was closed; the account is %+v", a)
 		}
 	})

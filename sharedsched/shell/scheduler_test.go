@@ -1,4 +1,4 @@
-package sharedsched
+package shell
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +27,7 @@ type curve struct {
 
 var errBad = errors.New("bad input")
 
-func (c *curve) Execute(b *Batch) Report {
+func (c *curve) Execute(b *sharedsched.Batch) sharedsched.Report {
 	c.mu.Lock()
 	c.batches = append(c.batches, len(b.Spans))
 	c.running++
@@ -40,13 +42,14 @@ func (c *curve) Execute(b *Batch) Report {
 			b.Spans[i].Err = errBad
 		}
 	}
-	return Report{}
+	return sharedsched.Report{}
 }
 
 // shell returns a scheduler with one device and one version, closed at the end of the test.
-func shell(t *testing.T, lanes int, exec Executor, s Settings) (*Scheduler, VersionID) {
+func shell(t *testing.T, lanes int, exec Executor, s sharedsched.Settings) (*Scheduler, sharedsched.VersionID) {
 	t.Helper()
-	sched, err := New(Config{Devices: []Device{{Name: "d", Class: "d", Lanes: lanes}}}, exec, nil)
+	cfg := sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Class: "d", Lanes: lanes}}}
+	sched, err := New(cfg, exec, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +65,16 @@ func shell(t *testing.T, lanes int, exec Executor, s Settings) (*Scheduler, Vers
 	return sched, v
 }
 
-func batched() Settings { return Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 100} }
+func batched() sharedsched.Settings {
+	return sharedsched.Settings{Batched: true, MaxBatchSize: 16, MaxQueue: 100}
+}
 
 // do submits n tasks at once and returns their errors in order once all have ended.
-func do(ctx context.Context, s *Scheduler, v VersionID, n int, payload any) []error {
+func do(ctx context.Context, s *Scheduler, v sharedsched.VersionID, n int, payload any) []error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { _, errs[i] = s.Do(ctx, v, &Task{Rows: 1, Payload: payload}) })
+		wg.Go(func() { _, errs[i] = s.Do(ctx, v, &sharedsched.Task{Rows: 1, Payload: payload}) })
 	}
 	wg.Wait()
 	return errs
@@ -98,17 +103,17 @@ func TestOutcomeTellsTheTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, v := shell(t, 1, &curve{base: 10 * time.Millisecond}, batched())
 		var wg sync.WaitGroup
-		wg.Go(func() { s.Do(t.Context(), v, &Task{Rows: 1}) })
+		wg.Go(func() { s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}) })
 		synctest.Wait()
 		time.Sleep(4 * time.Millisecond)
-		out, err := s.Do(t.Context(), v, &Task{Rows: 3})
+		out, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 3})
 		wg.Wait()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Outcome{
+		want := sharedsched.Outcome{
 			Queue: 6 * time.Millisecond, Compute: 10 * time.Millisecond, DeviceTime: 10 * time.Millisecond,
-			Device: "d", Reason: FlushDeviceIdle, BatchRequests: 1, BatchRows: 3, Executions: 1,
+			Device: "d", Reason: sharedsched.FlushDeviceIdle, BatchRequests: 1, BatchRows: 3, Executions: 1,
 		}
 		if out != want {
 			t.Errorf("outcome %+v, want %+v", out, want)
@@ -143,11 +148,11 @@ func TestCancelledWhileQueuedIsNeverExecuted(t *testing.T) {
 		cause := errors.New("superseded")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { s.Do(t.Context(), v, &Task{Rows: 1}) })
+		wg.Go(func() { s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}) })
 		synctest.Wait()
 		begin := time.Now()
 		wg.Go(func() {
-			if _, err := s.Do(ctx, v, &Task{Rows: 1}); !errors.Is(err, cause) {
+			if _, err := s.Do(ctx, v, &sharedsched.Task{Rows: 1}); !errors.Is(err, cause) {
 				t.Errorf("error %v, want the cause of the context", err)
 			}
 			if waited := time.Since(begin); waited != 2*time.Millisecond {
@@ -170,7 +175,7 @@ func TestCancelledWhileRunningIsWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		begin := time.Now()
-		if _, err := s.Do(ctx, v, &Task{Rows: 1}); err != nil {
+		if _, err := s.Do(ctx, v, &sharedsched.Task{Rows: 1}); err != nil {
 			t.Errorf("the task was running and got %v", err)
 		}
 		if took := time.Since(begin); took != 10*time.Millisecond {
@@ -185,11 +190,11 @@ func TestLimitPassesInTheQueue(t *testing.T) {
 		exec := &curve{base: 10 * time.Millisecond}
 		s, v := shell(t, 1, exec, batched())
 		var wg sync.WaitGroup
-		wg.Go(func() { s.Do(t.Context(), v, &Task{Rows: 1}) })
+		wg.Go(func() { s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}) })
 		synctest.Wait()
 		begin := time.Now()
-		_, err := s.Do(t.Context(), v, &Task{Rows: 1, Limit: begin.Add(3 * time.Millisecond)})
-		if !errors.Is(err, ErrExpired) || time.Since(begin) != 3*time.Millisecond {
+		_, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1, Limit: begin.Add(3 * time.Millisecond)})
+		if !errors.Is(err, sharedsched.ErrExpired) || time.Since(begin) != 3*time.Millisecond {
 			t.Errorf("%v after %v, want ErrExpired after 3ms", err, time.Since(begin))
 		}
 		wg.Wait()
@@ -206,8 +211,8 @@ func TestBatchTimeoutHoldsAPartialBatch(t *testing.T) {
 		set.BatchTimeout = 5 * time.Millisecond
 		s, v := shell(t, 1, &curve{}, set)
 		for range 3 { // the timer must be set again each time
-			out, err := s.Do(t.Context(), v, &Task{Rows: 1})
-			if err != nil || out.Queue != 5*time.Millisecond || out.Reason != FlushTimeout {
+			out, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1})
+			if err != nil || out.Queue != 5*time.Millisecond || out.Reason != sharedsched.FlushTimeout {
 				t.Errorf("outcome %+v, %v; want 5ms in the queue", out, err)
 			}
 		}
@@ -224,7 +229,8 @@ func TestConfigureCutsAHoldShort(t *testing.T) {
 		begin := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); err != nil || time.Since(begin) != 5*time.Millisecond {
+			_, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1})
+			if err != nil || time.Since(begin) != 5*time.Millisecond {
 				t.Errorf("%v after %v, want an answer after 5ms", err, time.Since(begin))
 			}
 		})
@@ -254,10 +260,10 @@ func TestCancelFreesWhatWaitedBehind(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
-		wg.Go(func() { s.Do(ctx, held, &Task{Rows: 1, Target: time.Second}) })
+		wg.Go(func() { s.Do(ctx, held, &sharedsched.Task{Rows: 1, Target: time.Second}) })
 		synctest.Wait()
 		wg.Go(func() {
-			if _, err := s.Do(t.Context(), other, &Task{Rows: 1, Priority: Sheddable}); err != nil ||
+			if _, err := s.Do(t.Context(), other, &sharedsched.Task{Rows: 1, Priority: sharedsched.Sheddable}); err != nil ||
 				time.Since(begin) != time.Millisecond {
 				t.Errorf("%v after %v, want an answer after 1ms", err, time.Since(begin))
 			}
@@ -274,7 +280,7 @@ func TestDoneContextIsNotServed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 1000 {
-			if _, err := s.Do(ctx, v, &Task{Rows: 1}); !errors.Is(err, context.Canceled) {
+			if _, err := s.Do(ctx, v, &sharedsched.Task{Rows: 1}); !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 		}
@@ -303,7 +309,7 @@ func TestDrainAnswersWhatWasAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Wait()
-		if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); !errors.Is(err, ErrDraining) {
+		if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); !errors.Is(err, sharedsched.ErrDraining) {
 			t.Errorf("after Drain: %v", err)
 		}
 		s.Close()
@@ -330,7 +336,7 @@ func TestRemoveVersionWaitsForItsLastRun(t *testing.T) {
 		}
 		removers.Wait()
 		wg.Wait()
-		if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); !errors.Is(err, ErrRemoved) {
+		if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); !errors.Is(err, sharedsched.ErrRemoved) {
 			t.Errorf("after RemoveVersion: %v", err)
 		}
 		if err := s.RemoveVersion(t.Context(), v); err != nil {
@@ -342,7 +348,7 @@ func TestRemoveVersionWaitsForItsLastRun(t *testing.T) {
 
 func TestCloseEndsWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, v := shell(t, 1, &curve{base: time.Millisecond}, Settings{MaxBatchSize: 1, MaxQueue: 100})
+		s, v := shell(t, 1, &curve{base: time.Millisecond}, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 100})
 		var errs []error
 		var wg sync.WaitGroup
 		wg.Go(func() { errs = do(t.Context(), s, v, 10, nil) })
@@ -352,7 +358,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 		wg.Wait()
 		closed := 0
 		for _, err := range errs {
-			if errors.Is(err, ErrClosed) {
+			if errors.Is(err, sharedsched.ErrClosed) {
 				closed++
 			} else if err != nil {
 				t.Error(err)
@@ -361,7 +367,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 		if closed != 9 {
 			t.Errorf("%d of 10 calls got ErrClosed; one was running", closed)
 		}
-		if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); !errors.Is(err, ErrClosed) {
+		if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); !errors.Is(err, sharedsched.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})
@@ -370,9 +376,9 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 func TestLanesOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &curve{base: 10 * time.Millisecond}
-		s, v := shell(t, 2, exec, Settings{MaxBatchSize: 1, MaxQueue: 100})
+		s, v := shell(t, 2, exec, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 100})
 		for range 3 { // beyond the cold start, which runs one at a time
-			s.Do(t.Context(), v, &Task{Rows: 1})
+			s.Do(t.Context(), v, &sharedsched.Task{Rows: 1})
 		}
 		begin := time.Now()
 		do(t.Context(), s, v, 4, nil)
@@ -390,10 +396,10 @@ func TestLanesOverlap(t *testing.T) {
 
 type counter struct {
 	mu      sync.Mutex
-	batches []BatchEvent // guarded by mu
+	batches []sharedsched.BatchEvent // guarded by mu
 }
 
-func (c *counter) BatchDone(e BatchEvent) {
+func (c *counter) BatchDone(e sharedsched.BatchEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.batches = append(c.batches, e)
@@ -402,13 +408,14 @@ func (c *counter) BatchDone(e BatchEvent) {
 func TestObserverHearsOfEveryBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		obs := &counter{}
-		s, err := New(Config{Devices: []Device{{Name: "d", Lanes: 1}}}, &curve{base: 2 * time.Millisecond}, obs)
+		s, err := New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Lanes: 1}}},
+			&curve{base: 2 * time.Millisecond}, Options{Observer: obs})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f, _ := s.AddFlow("m", "d", 1)
 		v, err := s.AddVersion("m/1", f,
-			Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 4, AllowedBatchSizes: []int{4}})
+			sharedsched.Settings{Batched: true, MaxBatchSize: 4, MaxQueue: 4, AllowedBatchSizes: []int{4}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +423,7 @@ func TestObserverHearsOfEveryBatch(t *testing.T) {
 		s.Close()
 		var refusals, tasks int
 		for _, err := range errs {
-			if _, ok := errors.AsType[*Refusal](err); ok {
+			if _, ok := errors.AsType[*sharedsched.Refusal](err); ok {
 				refusals++
 			}
 		}

@@ -1,20 +1,22 @@
-package sharedsched
+package shell
 
 import (
 	"context"
 	"slices"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Hurry ends all holding of batches for their timeouts from now on, while tasks are admitted as before. A server that
 // stops calls it when it takes no more requests and waits for those it has.
 func (s *Scheduler) Hurry() {
-	_, _ = s.tell(&Event{Kind: EventHurry}) // it has no error
+	_, _ = s.tell(&sharedsched.Event{Kind: sharedsched.EventHurry}) // it has no error
 }
 
 // Drain refuses further tasks with ErrDraining and returns when every admitted one has ended, or with the context's
 // error.
 func (s *Scheduler) Drain(ctx context.Context) error {
-	_, _ = s.tell(&Event{Kind: EventDrain}) // it has no error
+	_, _ = s.tell(&sharedsched.Event{Kind: sharedsched.EventDrain}) // it has no error
 	s.mu.Lock()
 	if s.empty == nil {
 		s.empty = make(chan struct{})
@@ -51,7 +53,7 @@ func (s *Scheduler) Abandon() {
 	if !s.closed {
 		s.closed = true
 		now := s.nowLocked(s.now())
-		_ = s.stepLocked(now, &Event{Kind: EventClose}, &sc.Answer) // it has no error
+		_ = s.stepLocked(now, &sharedsched.Event{Kind: sharedsched.EventClose}, &sc.Answer) // it has no error
 		s.afterEventLocked(now, &sc)
 		s.timer.Stop()
 		for _, c := range s.crews {

@@ -1,8 +1,10 @@
-package sharedsched
+package shell
+
+import "github.com/weftserve/weft/sharedsched"
 
 // afterEventLocked follows every event of Core: callers of ended tasks are found, batch threads that have work are
 // woken, and the timer is set.
-func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
+func (s *Scheduler) afterEventLocked(now sharedsched.Time, sc *scratch) {
 	if len(sc.Actions) > 0 {
 		s.settleLocked(sc)
 	}
@@ -24,15 +26,15 @@ func (s *Scheduler) afterEventLocked(now Time, sc *scratch) {
 func (s *Scheduler) settleLocked(sc *scratch) {
 	for i := range sc.Actions {
 		switch a := &sc.Actions[i]; a.Kind {
-		case TaskEnded:
-			o := s.waiting[a.Task.slot()]
-			s.waiting[a.Task.slot()] = nil
+		case sharedsched.TaskEnded:
+			o := s.waiting[a.Task.Slot()]
+			s.waiting[a.Task.Slot()] = nil
 			o.end, o.outcome = a.End, *a.Outcome
-			if a.End == EndDropped {
-				o.dropped = refusalOf(a)
+			if a.End == sharedsched.EndDropped {
+				o.dropped = a.Refusal()
 			}
 			sc.ended = append(sc.ended, o)
-		case VersionGone:
+		case sharedsched.VersionGone:
 			if gone := s.gone[a.Version]; gone != nil {
 				close(gone)
 				delete(s.gone, a.Version)
@@ -56,7 +58,7 @@ func (s *Scheduler) checkEmptyLocked() {
 
 // rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which
 // is cheaper than moving it whenever the earliest task ends.
-func (s *Scheduler) rearmLocked(now, wake Time) {
+func (s *Scheduler) rearmLocked(now, wake sharedsched.Time) {
 	if !s.closed {
 		s.armed = wake
 		s.timer.Reset(max(0, wake.Sub(now)))
@@ -68,8 +70,8 @@ func (s *Scheduler) onTimer() {
 	var sc scratch
 	s.mu.Lock()
 	now := s.nowLocked(s.now())
-	s.armed = Never
-	_ = s.stepLocked(now, &Event{Kind: EventAdvance}, &sc.Answer) // it has no error
+	s.armed = sharedsched.Never
+	_ = s.stepLocked(now, &sharedsched.Event{Kind: sharedsched.EventAdvance}, &sc.Answer) // it has no error
 	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()

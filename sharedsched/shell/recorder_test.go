@@ -1,13 +1,15 @@
-package sharedsched
+package shell
 
 import (
 	"bytes"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // stuck is a writer whose first writes are done when it is let go.
@@ -21,10 +23,10 @@ func (w *stuck) Write(lines []byte) (int, error) {
 	return w.Buffer.Write(lines)
 }
 
-func traced(t *testing.T, cfg Config) (*Scheduler, VersionID) {
+func traced(t *testing.T, given Options) (*Scheduler, sharedsched.VersionID) {
 	t.Helper()
-	cfg.Devices = []Device{{Name: "d", Lanes: 1}}
-	s, err := New(cfg, &curve{base: time.Millisecond}, nil)
+	s, err := New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Lanes: 1}}}, &curve{base: time.Millisecond},
+		given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +47,9 @@ func TestSlowWriterCutsTheTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &stuck{let: make(chan struct{})}
 		told := 0
-		s, v := traced(t, Config{Trace: w, TraceCut: func() { told++ }})
+		s, v := traced(t, Options{Trace: w, TraceCut: func() { told++ }})
 		s.mu.Lock()
-		s.trace.room = 10_000
+		s.recorder.room = 10_000
 		s.mu.Unlock()
 		for range 100 {
 			if err := do(t.Context(), s, v, 1, nil)[0]; err != nil {
@@ -56,30 +58,18 @@ func TestSlowWriterCutsTheTrace(t *testing.T) {
 		}
 		synctest.Wait()
 		s.mu.Lock()
-		waits := len(s.trace.lines)
+		waits := len(s.recorder.lines)
 		s.mu.Unlock()
 		if waits < 10_000 || waits > 11_000 || told != 1 {
 			t.Errorf("%d bytes wait for the writer, told %d times; want hardly more than 10000, once", waits, told)
 		}
 		close(w.let)
 		s.Close()
-		sum, err := Replay(&w.Buffer)
+		sum, err := trace.Replay(&w.Buffer)
 		if err != nil || !sum.Cut || sum.Tasks < 10 || sum.Tasks > 90 {
 			t.Errorf("the replay of %d tasks, cut: %v, %v; want some tasks, and then the cut", sum.Tasks, sum.Cut, err)
 		}
 	})
-}
-
-// TestNothingFollowsACut: a trace that goes on where it was cut was edited.
-func TestNothingFollowsACut(t *testing.T) {
-	for _, text := range []string{
-		`{"op":"cut","out":{}}` + "\n",
-		earlier + `{"op":"cut","out":{}}` + "\n" + `{"op":"close","out":{}}` + "\n",
-	} {
-		if _, err := Replay(strings.NewReader(text)); err == nil {
-			t.Errorf("the replay of %.30q... found nothing", text)
-		}
-	}
 }
 
 // full is a writer that fails, as that of a full disk does.
@@ -99,7 +89,7 @@ func (w *full) Write([]byte) (int, error) {
 func TestFailingWriterEndsTheTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &full{}
-		s, v := traced(t, Config{Trace: w})
+		s, v := traced(t, Options{Trace: w})
 		synctest.Wait()
 		failed := w.writes
 		for range 10 {

@@ -1,8 +1,10 @@
-package sharedsched
+package shell
+
+import "github.com/weftserve/weft/sharedsched"
 
 // batchThread runs the batches of one lane, one after the other.
 type batchThread struct {
-	lane LaneID
+	lane sharedsched.LaneID
 	crew *crew
 	wake chan struct{} // capacity 1
 	idle bool          // guarded by Scheduler.mu
@@ -11,11 +13,11 @@ type batchThread struct {
 // run is the life of a batch thread: settle the last batch, take the next, answer the callers of the last, execute.
 func (s *Scheduler) run(t *batchThread) {
 	var (
-		batch  Batch
-		report Report
+		batch  sharedsched.Batch
+		report sharedsched.Report
 		sc     scratch
-		settle = Event{Kind: EventSettle, Lane: t.lane, Batch: &batch, Report: &report}
-		next   = Event{Kind: EventNext, Lane: t.lane, Batch: &batch}
+		settle = sharedsched.Event{Kind: sharedsched.EventSettle, Lane: t.lane, Batch: &batch, Report: &report}
+		next   = sharedsched.Event{Kind: sharedsched.EventNext, Lane: t.lane, Batch: &batch}
 	)
 	for running := false; ; {
 		if running {
@@ -45,7 +47,7 @@ func (s *Scheduler) run(t *batchThread) {
 		s.afterEventLocked(now, &sc)
 		if running {
 			for i := range batch.Spans {
-				batch.Spans[i].Payload = s.waiting[batch.Spans[i].task.slot()].payload
+				batch.Spans[i].Payload = s.waiting[batch.Spans[i].Task().Slot()].payload
 			}
 		}
 		s.mu.Unlock()
@@ -76,7 +78,7 @@ func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
 }
 
 // wakeThreadsLocked wakes one idle batch thread for each device that has work; a thread that finds more wakes the next.
-func (s *Scheduler) wakeThreadsLocked(now Time) {
+func (s *Scheduler) wakeThreadsLocked(now sharedsched.Time) {
 	for _, c := range s.crews {
 		for _, t := range c.threads {
 			if !t.idle {
@@ -93,10 +95,10 @@ func (s *Scheduler) wakeThreadsLocked(now Time) {
 
 // keepErrorsLocked saves the errors of failed spans for their callers. The first failure of a task is the one it
 // reports.
-func (s *Scheduler) keepErrorsLocked(b *Batch) {
+func (s *Scheduler) keepErrorsLocked(b *sharedsched.Batch) {
 	for i := range b.Spans {
 		if sp := &b.Spans[i]; sp.Err != nil {
-			if o := s.waiting[sp.task.slot()]; o.err == nil {
+			if o := s.waiting[sp.Task().Slot()]; o.err == nil {
 				o.err = sp.Err
 			}
 		}

@@ -1,4 +1,4 @@
-package sharedsched
+package shell
 
 import (
 	"bufio"
@@ -9,16 +9,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // TestExpel: what waits ends at once, what runs is finished, another version of the device goes on, and a replay
 // decides the same.
 func TestExpel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var trace bytes.Buffer
-		written := bufio.NewWriter(&trace)
-		s, err := New(Config{Devices: []Device{{Name: "d", Class: "d", Lanes: 1}}, Trace: written},
-			&curve{base: 10 * time.Millisecond}, nil)
+		var recorded bytes.Buffer
+		written := bufio.NewWriter(&recorded)
+		s, err := New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "d", Class: "d", Lanes: 1}}},
+			&curve{base: 10 * time.Millisecond}, Options{Trace: written})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +29,7 @@ func TestExpel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var versions [2]VersionID
+		var versions [2]sharedsched.VersionID
 		for i, name := range []string{"m/1", "m/2"} {
 			settings := batched()
 			settings.MaxQueue, settings.WaitWhenFull = 3, i == 0
@@ -38,9 +41,9 @@ func TestExpel(t *testing.T) {
 
 		var callers sync.WaitGroup
 		begin := time.Now()
-		submit := func(v VersionID, want error, after time.Duration) {
+		submit := func(v sharedsched.VersionID, want error, after time.Duration) {
 			callers.Go(func() {
-				if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); !errors.Is(err, want) || time.Since(begin) != after {
+				if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); !errors.Is(err, want) || time.Since(begin) != after {
 					t.Errorf("version %d: %v after %v, want %v after %v", v, err, time.Since(begin), want, after)
 				}
 			})
@@ -49,13 +52,13 @@ func TestExpel(t *testing.T) {
 		submit(lost, nil, 10*time.Millisecond) // runs
 		submit(other, nil, 20*time.Millisecond)
 		for range 3 + 2 { // two of them wait for room
-			submit(lost, ErrRemoved, time.Millisecond)
+			submit(lost, sharedsched.ErrRemoved, time.Millisecond)
 		}
 		time.Sleep(time.Millisecond)
 		s.Expel(lost)
 		s.Expel(lost)
 		synctest.Wait()
-		submit(lost, ErrRemoved, time.Millisecond)
+		submit(lost, sharedsched.ErrRemoved, time.Millisecond)
 		if err := s.RemoveVersion(t.Context(), lost); err != nil || time.Since(begin) != 10*time.Millisecond {
 			t.Errorf("the last batch ended after %v, %v", time.Since(begin), err)
 		}
@@ -69,7 +72,7 @@ func TestExpel(t *testing.T) {
 		if err := written.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if sum, err := Replay(&trace); err != nil || sum.Tasks != 5 {
+		if sum, err := trace.Replay(&recorded); err != nil || sum.Tasks != 5 {
 			t.Errorf("the replay of %d tasks, want 5: %v", sum.Tasks, err)
 		}
 	})

@@ -1,8 +1,7 @@
-package sharedsched
+package shell
 
 import (
-	"time"
-
+	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
@@ -12,23 +11,7 @@ type Executor interface {
 	// Execute runs the batch once and blocks until it is done. It must set Err of each span that has no answer, and
 	// have delivered the rows of the others, before it returns. The batch is valid until then. Execute must end in
 	// bounded time: the lane is lost until it does.
-	Execute(b *Batch) Report
-}
-
-// Report tells what an execution cost.
-type Report struct {
-	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then
-	// divides the time that several batches overlap equally among them.
-	DeviceTime time.Duration
-	// Unusable keeps the execution out of the cost model: it failed, or did other work than its size says.
-	Unusable bool
-	// Failure says why the execution failed as a whole; a span without an answer is a failure, too. Reruns counts the
-	// runs of parts of it that followed.
-	Failure Failure `json:",omitempty"`
-	Reruns  int     `json:",omitempty"`
-	// OutOfMemory tells that memory did not suffice for the execution as a whole: for a while the next ones have at
-	// most half of its size. It teaches no costs, either.
-	OutOfMemory bool `json:",omitempty"`
+	Execute(b *sharedsched.Batch) sharedsched.Report
 }
 
 // Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch
@@ -44,16 +27,5 @@ type Telemetry interface {
 type Observer interface {
 	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine,
 	// never with a lock held, and must not block.
-	BatchDone(BatchEvent)
-}
-
-// BatchEvent describes one execution.
-type BatchEvent struct {
-	Version             VersionID
-	Device              string
-	Tasks, Rows, Padded int
-	Reason              FlushReason
-	Estimated           time.Duration // what the cost model predicted; 0 if it had never measured it
-	Elapsed, DeviceTime time.Duration
-	Failed              bool // as a whole, or on some of its tasks
+	BatchDone(sharedsched.BatchEvent)
 }

@@ -1,6 +1,9 @@
-package sharedsched
+package shell
 
-import "github.com/weftserve/weft/sharedsched/cost"
+import (
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/cost"
+)
 
 // sample is what telemetry said of a device, with its number; 0: nothing.
 type sample struct {
@@ -19,10 +22,10 @@ func (s *Scheduler) sample(device string) sample {
 
 // observeLocked tells Core of a sample of the device, unless it knows that one, or a newer one that another lane
 // brought. Of a device that was removed nothing is told: another one may have its name by now.
-func (s *Scheduler) observeLocked(now Time, c *crew, said sample) {
+func (s *Scheduler) observeLocked(now sharedsched.Time, c *crew, said sample) {
 	if said.number > c.sample && !c.removed {
 		c.sample = said.number
-		ev := Event{Kind: EventObserve, Device: c.device.Name, Sample: &said.Sample}
-		_ = s.stepLocked(now, &ev, &Answer{}) // it has no error
+		ev := sharedsched.Event{Kind: sharedsched.EventObserve, Device: c.device.Name, Sample: &said.Sample}
+		_ = s.stepLocked(now, &ev, &sharedsched.Answer{}) // it has no error
 	}
 }

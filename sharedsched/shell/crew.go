@@ -1,14 +1,16 @@
-package sharedsched
+package shell
 
 import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // crew is the batch threads of one device.
 type crew struct {
-	device  Device
+	device  sharedsched.Device
 	threads []*batchThread
 	ended   chan struct{} // closed when the last thread has ended
 
@@ -19,10 +21,11 @@ type crew struct {
 }
 
 // enlistLocked starts the batch threads of a device.
-func (s *Scheduler) enlistLocked(d Device, first LaneID) {
+func (s *Scheduler) enlistLocked(d sharedsched.Device, first sharedsched.LaneID) {
 	c := &crew{device: d, ended: make(chan struct{}), left: d.Lanes}
 	for i := range d.Lanes {
-		c.threads = append(c.threads, &batchThread{lane: first + LaneID(i), crew: c, wake: make(chan struct{}, 1)})
+		lane := first + sharedsched.LaneID(i)
+		c.threads = append(c.threads, &batchThread{lane: lane, crew: c, wake: make(chan struct{}, 1)})
 	}
 	s.crews = append(s.crews, c)
 	for _, t := range c.threads {
@@ -51,14 +54,15 @@ func (c *crew) wakeAll() {
 
 // AddDevice adds a device, and starts a batch thread for each of its lanes. The errors are those of EventAddDevice, and
 // ErrClosed.
-func (s *Scheduler) AddDevice(d Device) error {
+func (s *Scheduler) AddDevice(d sharedsched.Device) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrClosed
+		return sharedsched.ErrClosed
 	}
-	var out Answer
-	if err := s.stepLocked(s.nowLocked(s.now()), &Event{Kind: EventAddDevice, Added: &d}, &out); err != nil {
+	var out sharedsched.Answer
+	ev := sharedsched.Event{Kind: sharedsched.EventAddDevice, Added: &d}
+	if err := s.stepLocked(s.nowLocked(s.now()), &ev, &out); err != nil {
 		return err
 	}
 	s.enlistLocked(d, out.Lane)
@@ -70,7 +74,7 @@ func (s *Scheduler) AddDevice(d Device) error {
 func (s *Scheduler) RenewDevice(name string) error {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })
-	var d Device
+	var d sharedsched.Device
 	if i >= 0 {
 		d = s.crews[i].device
 	}
@@ -104,7 +108,7 @@ func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
 	c.wakeAll()
 	var sc scratch
 	now := s.nowLocked(s.now())
-	err := s.stepLocked(now, &Event{Kind: EventRemoveDevice, Device: name}, &sc.Answer)
+	err := s.stepLocked(now, &sharedsched.Event{Kind: sharedsched.EventRemoveDevice, Device: name}, &sc.Answer)
 	s.afterEventLocked(now, &sc)
 	s.mu.Unlock()
 	sc.answer()

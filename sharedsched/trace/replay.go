@@ -1,4 +1,4 @@
-package sharedsched
+package trace
 
 import (
 	"bufio"
@@ -7,27 +7,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Replayed is what a trace held.
 type Replayed struct {
 	Events  int
 	Batches int
-	Tasks   int  // admitted
-	Refused int  // tasks that were not
-	Dropped int  // tasks given up in a queue
-	Cut     bool // the recording ended before the scheduler did: its writer did not keep up
-	End     Time // of the last event
-	State   State
+	Tasks   int              // admitted
+	Refused int              // tasks that were not
+	Dropped int              // tasks given up in a queue
+	Cut     bool             // the recording ended before the scheduler did: its writer did not keep up
+	End     sharedsched.Time // of the last event
+	State   sharedsched.State
 }
 
-// Replay reads a trace that was written to Config.Trace, has a new Core take the same events at the same times, and
+// Replay reads a trace that was written by a Writer, has a new Core take the same events at the same times, and
 // compares what it decides with what was decided then. The first difference is an error that tells the line and both
 // versions of it. Scheduling has no other inputs, so that there is none unless the trace was cut off or edited, or the
 // program is another.
 func Replay(r io.Reader) (Replayed, error) {
-	p := replayer{running: map[LaneID]*Batch{}}
-	p.encoder = json.NewEncoder(&p.again)
+	p := replayer{running: map[sharedsched.LaneID]*sharedsched.Batch{}}
 	in := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		text, err := in.ReadBytes('\n')
@@ -40,7 +41,7 @@ func Replay(r io.Reader) (Replayed, error) {
 		if err != nil {
 			return p.sum, fmt.Errorf("reading line %d of the trace: %w", n, err)
 		}
-		if err := p.line(text); err != nil {
+		if err := p.take(text); err != nil {
 			return p.sum, fmt.Errorf("line %d%w", n, err)
 		}
 	}
@@ -54,36 +55,32 @@ func Replay(r io.Reader) (Replayed, error) {
 
 // replayer drives a new Core through a trace.
 type replayer struct {
-	core    *Core
-	running map[LaneID]*Batch
-	out     Answer
-	again   bytes.Buffer  // what the trace of this Core says of the present event
-	encoder *json.Encoder // into again
+	core    *sharedsched.Core
+	running map[sharedsched.LaneID]*sharedsched.Batch
+	out     sharedsched.Answer
+	again   bytes.Buffer // what the trace of this Core says of the present event
+	writer  Writer       // into again
 	sum     Replayed
 }
 
-// line has the core take the event of a line. The error continues a sentence about the line.
-func (p *replayer) line(text []byte) error {
-	var l traceLine
+// take has the core take the event of a line. The error continues a sentence about the line.
+func (p *replayer) take(text []byte) error {
+	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return fmt.Errorf(" is not an event of a scheduler trace: %w", err)
 	}
-	if (p.core == nil) != (l.Op == traceConfig) {
+	if (p.core == nil) != (l.Op == opConfig) {
 		return fmt.Errorf(": a trace begins with its configuration and has no other, this is %q", l.Op)
 	}
 	if p.sum.Cut {
 		return fmt.Errorf(": the trace goes on where it was cut, with %q", l.Op)
 	}
-	if l.Op == traceCut {
+	if l.Op == opCut {
 		p.sum.Cut = true
 		return nil
 	}
-	again, err := p.apply(&l)
-	if err != nil {
-		return fmt.Errorf(": %w", err)
-	}
 	p.again.Reset()
-	if err := p.encoder.Encode(again); err != nil {
+	if err := p.apply(&l); err != nil {
 		return fmt.Errorf(": %w", err)
 	}
 	if !bytes.Equal(p.again.Bytes(), text) {
@@ -93,45 +90,46 @@ func (p *replayer) line(text []byte) error {
 	return nil
 }
 
-// apply returns the line that the core writes of the same event. One that names what is not there, such as a lane too
-// many, is an error.
-func (p *replayer) apply(l *traceLine) (again *traceLine, err error) {
+// apply has the core take the event, and writes what comes of it. An event that names what is not there, such as a lane
+// too many, is an error.
+func (p *replayer) apply(l *line) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("this event cannot have happened: %v", r)
 		}
 	}()
-	if l.Op == traceConfig {
+	if l.Op == opConfig {
 		if l.Config == nil {
-			return nil, errors.New("the configuration is missing")
+			return errors.New("the configuration is missing")
 		}
-		p.core, err = NewCore(*l.Config)
-		return &traceLine{Op: traceConfig, Config: l.Config}, err
+		p.core, err = sharedsched.NewCore(*l.Config)
+		p.writer = NewWriter(&p.again, l.Config)
+		return err
 	}
 	ev, err := l.event(p.running)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.out.Actions = p.out.Actions[:0]
 	err = p.core.Step(l.At, &ev, &p.out)
-	line := newTraceLine(l.At, &ev, &p.out, 0, err)
-	return &line, nil
+	p.writer.Event(l.At, &ev, &p.out, 0, err)
+	return nil
 }
 
 // count adds up what a line that was decided in the same way tells.
-func (p *replayer) count(l *traceLine) {
+func (p *replayer) count(l *line) {
 	p.sum.Events++
 	p.sum.End = max(p.sum.End, l.At)
 	switch {
-	case l.Op == traceOps[EventSubmit] && l.Out.Error == "":
+	case l.Op == ops[sharedsched.EventSubmit] && l.Out.Error == "":
 		p.sum.Tasks++
-	case l.Op == traceOps[EventSubmit]:
+	case l.Op == ops[sharedsched.EventSubmit]:
 		p.sum.Refused++
 	case l.Out.Batch != nil:
 		p.sum.Batches++
 	}
 	for _, a := range l.Out.Acts {
-		if a.End == EndDropped.String() || a.End == EndExpired.String() {
+		if a.End == sharedsched.EndDropped.String() || a.End == sharedsched.EndExpired.String() {
 			p.sum.Dropped++
 		}
 	}

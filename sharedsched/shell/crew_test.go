@@ -1,4 +1,4 @@
-package sharedsched
+package shell
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched"
+	"github.com/weftserve/weft/sharedsched/trace"
 )
 
 // hangs is an Executor whose batches on a device hang until they are let go, once it is told so. The others take 10 ms.
@@ -23,7 +26,7 @@ func (h *hangs) on(device string) {
 	h.device = device
 }
 
-func (h *hangs) Execute(b *Batch) Report {
+func (h *hangs) Execute(b *sharedsched.Batch) sharedsched.Report {
 	h.mu.Lock()
 	hang := b.Device == h.device
 	h.mu.Unlock()
@@ -31,27 +34,27 @@ func (h *hangs) Execute(b *Batch) Report {
 		<-h.let
 	}
 	time.Sleep(10 * time.Millisecond)
-	return Report{DeviceTime: 10 * time.Millisecond}
+	return sharedsched.Report{DeviceTime: 10 * time.Millisecond}
 }
 
 // twoDevices is a scheduler with devices a and b, and a version on each.
-func twoDevices(t *testing.T, cfg Config, exec Executor) (s *Scheduler, onA, onB VersionID) {
+func twoDevices(t *testing.T, given Options, exec Executor) (s *Scheduler, onA, onB sharedsched.VersionID) {
 	t.Helper()
-	cfg.Devices = []Device{{Name: "a", Lanes: 2}, {Name: "b", Lanes: 1}}
-	s, err := New(cfg, exec, nil)
+	s, err := New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "a", Lanes: 2}, {Name: "b", Lanes: 1}}}, exec,
+		given)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, versionOn(t, s, "a"), versionOn(t, s, "b")
 }
 
-func versionOn(t *testing.T, s *Scheduler, device string) VersionID {
+func versionOn(t *testing.T, s *Scheduler, device string) sharedsched.VersionID {
 	t.Helper()
 	f, err := s.AddFlow("m", device, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.AddVersion("m/1", f, Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 100})
+	v, err := s.AddVersion("m/1", f, sharedsched.Settings{Batched: true, MaxBatchSize: 1, MaxQueue: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,20 +65,20 @@ func versionOn(t *testing.T, s *Scheduler, device string) VersionID {
 // the device comes back as another one, and a replay decides all of it again.
 func TestDevicesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var trace bytes.Buffer
-		s, onA, onB := twoDevices(t, Config{Trace: &trace}, &hangs{})
+		var recorded bytes.Buffer
+		s, onA, onB := twoDevices(t, Options{Trace: &recorded}, &hangs{})
 		begin := time.Now()
 		var callers sync.WaitGroup
-		submit := func(v VersionID, want error, after time.Duration) {
+		submit := func(v sharedsched.VersionID, want error, after time.Duration) {
 			callers.Go(func() {
-				if _, err := s.Do(t.Context(), v, &Task{Rows: 1}); !errors.Is(err, want) || time.Since(begin) != after {
+				if _, err := s.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); !errors.Is(err, want) || time.Since(begin) != after {
 					t.Errorf("version %d: %v after %v, want %v after %v", v, err, time.Since(begin), want, after)
 				}
 			})
 			synctest.Wait()
 		}
 		submit(onA, nil, 10*time.Millisecond) // the first one runs by itself, for it is measured
-		submit(onA, ErrRemoved, time.Millisecond)
+		submit(onA, sharedsched.ErrRemoved, time.Millisecond)
 		submit(onB, nil, 10*time.Millisecond)
 		submit(onB, nil, 20*time.Millisecond)
 		time.Sleep(time.Millisecond)
@@ -84,7 +87,7 @@ func TestDevicesComeAndGo(t *testing.T) {
 		}
 		callers.Wait()
 		begin = time.Now()
-		submit(onA, ErrRemoved, 0)
+		submit(onA, sharedsched.ErrRemoved, 0)
 		if err := s.RemoveDevice(t.Context(), "a"); err == nil {
 			t.Error("a device was removed twice")
 		}
@@ -93,20 +96,20 @@ func TestDevicesComeAndGo(t *testing.T) {
 				len(st.Versions))
 		}
 
-		if err := s.AddDevice(Device{Name: "b", Lanes: 1}); err == nil {
+		if err := s.AddDevice(sharedsched.Device{Name: "b", Lanes: 1}); err == nil {
 			t.Error("a second device of the same name: no error")
 		}
-		if err := s.AddDevice(Device{Name: "a", Lanes: 1}); err != nil {
+		if err := s.AddDevice(sharedsched.Device{Name: "a", Lanes: 1}); err != nil {
 			t.Fatal(err)
 		}
 		onA = versionOn(t, s, "a")
 		submit(onA, nil, 10*time.Millisecond)
 		callers.Wait()
 		s.Close()
-		if err := s.AddDevice(Device{Name: "c", Lanes: 1}); !errors.Is(err, ErrClosed) {
+		if err := s.AddDevice(sharedsched.Device{Name: "c", Lanes: 1}); !errors.Is(err, sharedsched.ErrClosed) {
 			t.Errorf("a device is added after the end: %v", err)
 		}
-		if sum, err := Replay(&trace); err != nil || sum.Tasks != 5 {
+		if sum, err := trace.Replay(&recorded); err != nil || sum.Tasks != 5 {
 			t.Errorf("the replay of %d tasks, want 5: %v", sum.Tasks, err)
 		}
 	})
@@ -117,11 +120,11 @@ func TestDevicesComeAndGo(t *testing.T) {
 func TestHungLaneIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &hangs{let: make(chan struct{})}
-		s, onA, onB := twoDevices(t, Config{}, exec)
+		s, onA, onB := twoDevices(t, Options{}, exec)
 		exec.on("a")
 		var stuck error
 		var caller sync.WaitGroup
-		caller.Go(func() { _, stuck = s.Do(t.Context(), onA, &Task{Rows: 1}) })
+		caller.Go(func() { _, stuck = s.Do(t.Context(), onA, &sharedsched.Task{Rows: 1}) })
 		synctest.Wait()
 		exec.on("")
 
@@ -130,10 +133,10 @@ func TestHungLaneIsLeftBehind(t *testing.T) {
 		if err := s.RemoveDevice(ctx, "a"); err == nil || err.Error() != "left behind" {
 			t.Errorf("the device was removed: %v", err)
 		}
-		if err := s.AddDevice(Device{Name: "a", Lanes: 2}); err != nil {
+		if err := s.AddDevice(sharedsched.Device{Name: "a", Lanes: 2}); err != nil {
 			t.Fatal(err)
 		}
-		for _, v := range []VersionID{versionOn(t, s, "a"), onB} {
+		for _, v := range []sharedsched.VersionID{versionOn(t, s, "a"), onB} {
 			for _, err := range do(t.Context(), s, v, 5, nil) {
 				if err != nil {
 					t.Errorf("version %d: %v", v, err)
