@@ -9,8 +9,8 @@
 //
 // # Why not a library
 //
-// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests are
-// judged by their own rates over the same window, each pause is twice the one before, a circuit that is closed costs a
+// sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests
+// are judged by their own rates over the same window, each pause is twice the one before, a closed circuit costs a
 // request one atomic load, and metrics and messages need its counts and its reason. Around a library's circuit two of
 // them and all of that would remain to be written; what it would replace is circuit.allow and circuit.done.
 package breaker
