@@ -103,8 +103,10 @@ func TestImportTableComplains(t *testing.T) {
 		{head + tensorRow + a + schedRow, ""},
 		{head + tensorRow + schedRow, "runtime/a has no row"},
 		{head + tensorRow + a + schedRow + "| `runtime/z` | nothing |\n", "runtime/z has no row in layers"},
-		{head + tensorRow + schedRow + "| `runtime/a` | its own subpackage, `tensor` |\n",
-			"runtime/a may not import internal/config/...; layers says it may"},
+		{
+			head + tensorRow + schedRow + "| `runtime/a` | its own subpackage, `tensor` |\n",
+			"runtime/a may not import internal/config/...; layers says it may",
+		},
 		{head + "| `runtime/tensor` | `gpu` |\n" + a + schedRow, "runtime/tensor may import gpu; layers says it may not"},
 		{"## Somewhere else\n", "has no table"},
 	} {
