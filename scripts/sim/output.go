@@ -16,7 +16,7 @@ func write(found *sim.Findings, folder, by string) error {
 		return err
 	}
 	page := &strings.Builder{}
-	fmt.Fprintf(page, "# Simulated comparison\n\nWritten by `%s`.\n\n", by)
+	fmt.Fprintf(page, "# Simulated comparison\n\nWritten by `%s`. [README.md](README.md) explains the figures.\n\n", by)
 	draw := func(name string, chart func(io.Writer) error) error {
 		svg := &strings.Builder{}
 		if err := chart(svg); err != nil {
