@@ -25,14 +25,10 @@ func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 		of := by.From
 		e.By = &of
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed { // else all is being unloaded anyway
-		h.loads.Go(func() {
-			h.step(e)
-			d.Known()
-		})
-	}
+	h.inBackground(func() { // not once all is being unloaded anyway
+		h.step(e)
+		d.Known()
+	})
 }
 
 // RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or
