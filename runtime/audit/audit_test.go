@@ -114,7 +114,7 @@ func TestAnAudit(t *testing.T) {
 			}
 			call := &catalog.Call{Rows: 1, Inputs: j.Inputs, Results: results}
 			call.Outcome = sharedsched.Outcome{BatchRequests: 2, DeviceTime: time.Millisecond}
-			auditor.Observe(Answer{Replica: r, Bare: r.bare(), Job: j, Call: call})
+			auditor.Observe(Source{Replica: r, Bare: r.bare()}, j, call)
 			if len(told) != 1 || told[0] != (Event{"m", 1, c.want, 1}) {
 				t.Errorf("told %v, want %s", told, c.want)
 			}

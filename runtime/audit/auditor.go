@@ -49,15 +49,13 @@ type Replica interface {
 	Demote(why string)
 }
 
-// Answer is an answered call.
-type Answer struct {
+// Source is what answered a call.
+type Source struct {
 	Replica Replica
 	// Bare is the signature of the version where no lengths are padded.
 	Bare *tensor.Signature
 	// Tolerance is the relative difference that the manifest allows for, 0 if it states none.
 	Tolerance float64
-	Job       *execution.Job
-	Call      *catalog.Call
 }
 
 // Auditor audits the batches of one version. Safe for concurrent use.
@@ -102,14 +100,14 @@ func (a *Auditor) Remarks() string {
 	return ""
 }
 
-// Observe takes in an answered call: its device time earns some for audits, and it may be chosen for the next. Each
+// Observe takes in a call that was answered by a job: its device time earns some for audits, and it may be chosen for the next. Each
 // request since the latest audit has the same chance, whatever else is known of it.
-func (a *Auditor) Observe(answer Answer) {
-	p := answer.Replica.Plan()
-	if p.Watch.Share == 0 || !p.Joined(answer.Call) {
+func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
+	p := by.Replica.Plan()
+	if p.Watch.Share == 0 || !p.Joined(call) {
 		return
 	}
-	tooLarge, lost, start := a.choose(p, &answer)
+	tooLarge, lost, start := a.choose(p, by, j, call)
 	a.tell(Budget, lost)
 	if tooLarge {
 		a.tell(Size, 1)
@@ -122,7 +120,9 @@ func (a *Auditor) Observe(answer Answer) {
 // choose decides whether a row of an answered call is kept for the next audit. It reports whether one that was chosen
 // is too large, of how many requests the choice was dropped meanwhile, and whether it is for the caller to run the
 // audits.
-func (a *Auditor) choose(p *execution.Plan, answer *Answer) (tooLarge bool, lost int, start bool) {
+func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
+	call *catalog.Call,
+) (tooLarge bool, lost int, start bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
@@ -131,13 +131,12 @@ func (a *Auditor) choose(p *execution.Plan, answer *Answer) (tooLarge bool, lost
 	if a.kept.Load() == nil {
 		lost, a.pass, a.passed = a.passed, a.pass-a.passed, 0
 	}
-	call := answer.Call
 	earned := time.Duration(p.Watch.Share * float64(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute)))
 	first := min((haste-1)*earned, a.first)
 	a.first -= first
 	a.credit = min(mostSaved, a.credit+earned+first)
 	if a.passed++; a.rng.IntN(a.passed) == 0 {
-		if k := a.cfg.Memory.keep(p, answer, a.rng.IntN(call.Rows)); k == nil {
+		if k := a.cfg.Memory.keep(p, by, j, call, a.rng.IntN(call.Rows)); k == nil {
 			a.passed--
 			tooLarge = true
 		} else {

@@ -3,6 +3,7 @@ package audit
 import (
 	"time"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/proof"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -22,13 +23,12 @@ type row struct {
 }
 
 // keep copies a row of a request and its answer; nil where there is no room, or its outputs have no such row.
-func (m *Memory) keep(p *execution.Plan, a *Answer, at int) *row {
-	j, call := a.Job, a.Call
+func (m *Memory) keep(p *execution.Plan, by Source, j *execution.Job, call *catalog.Call, at int) *row {
 	k := &row{
 		Audited: proof.Audited{
-			Outputs: a.Bare.Outputs, Wanted: call.Wanted, Size: j.SizeOf(at), Tolerance: a.Tolerance,
+			Outputs: by.Bare.Outputs, Wanted: call.Wanted, Size: j.SizeOf(at), Tolerance: by.Tolerance,
 		},
-		replica: a.Replica, bare: a.Bare, mates: call.Outcome.BatchRequests, since: time.Now(),
+		replica: by.Replica, bare: by.Bare, mates: call.Outcome.BatchRequests, since: time.Now(),
 	}
 	for i := range call.Inputs {
 		k.bytes += call.Inputs[i].RowBytes(p.Signature.Inputs[i].BatchDim, at)

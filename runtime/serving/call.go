@@ -62,7 +62,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	if v := r.unit.Plan().Values; v != nil {
 		v.Earn(cmp.Or(call.Outcome.DeviceTime, call.Outcome.Compute))
 	}
-	r.audit.Observe(audit.Answer{Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance, Job: j, Call: call})
+	r.audit.Observe(audit.Source{Replica: r, Bare: r.bare, Tolerance: r.verdict.Tolerance}, j, call)
 	return nil
 }
 
