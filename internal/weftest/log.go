@@ -38,16 +38,6 @@ func (l *Log) Records() []slog.Record {
 	return slices.Clone(l.records)
 }
 
-// Count returns how often a message was logged.
-func (l *Log) Count(message string) (n int) {
-	for _, r := range l.Records() {
-		if r.Message == message {
-			n++
-		}
-	}
-	return n
-}
-
 // Event returns the records of an event, those whose first attribute is event=name.
 func (l *Log) Event(name string) []slog.Record {
 	return slices.DeleteFunc(l.Records(), func(r slog.Record) bool { return Attr(r, "event").String() != name })

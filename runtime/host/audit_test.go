@@ -173,7 +173,7 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 		if l := a.version("m", 1).Live(); l.Different != 1 || l.Audited < 1 || a.counted(audit.Different) != 1 {
 			t.Errorf("%d rows were compared, %d were different, told of %v", l.Audited, l.Different, a.told())
 		}
-		if n := a.logs.logged(takenOut); n != 1 {
+		if n := len(a.logs.Event(takenOut)); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		if held := a.Auditing(); held != 0 {
@@ -436,7 +436,7 @@ func TestAnOperatorsWordStands(t *testing.T) {
 		if n := a.version("m", 1).Live().Different; !b.Batched || n < 2 || !strings.Contains(b.Reason, "differs by") {
 			t.Errorf("%d differences, published %+v", n, b)
 		}
-		if n := a.logs.logged("batches_change_answers"); n != 1 {
+		if n := len(a.logs.Event("batches_change_answers")); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 	})

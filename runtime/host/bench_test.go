@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -54,7 +55,7 @@ func BenchmarkBatch(b *testing.B) {
 				}
 				return nil
 			}
-			w := &world{engines: map[string]any{}, logs: &recorder{}}
+			w := &world{engines: map[string]any{}, logs: &weftest.Log{}}
 			s := &repeater{manual: &manual{}, n: n}
 			w.Host = host.New(host.Config{Open: w.open, Logger: slog.New(w.logs)})
 			s.host = w.Host

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -258,7 +258,7 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`
-	if w.sched.State().Versions[0].Settings.Batched || !strings.Contains(w.logs.said(takenOut, "cause"), want) {
+	if w.sched.State().Versions[0].Settings.Batched || len(w.logs.Lines("event="+takenOut)) == 0 || !strings.Contains(w.logs.Lines("event=" + takenOut)[0], want) {
 		t.Errorf("it is not taken out of batching because %s", want)
 	}
 }
@@ -398,9 +398,7 @@ func TestErrorsOfTheScheduler(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	queued := make(chan error)
 	wg.Go(func() { queued <- w.Predict(ctx, ask(v, 1, 1)) })
-	for w.sched.State().Versions[0].Queued == 0 {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "one queued", func() bool { return w.sched.State().Versions[0].Queued > 0 })
 	refusal := (*sharedsched.Refusal)(nil)
 	if err := w.Predict(t.Context(), ask(v, 1, 1)); !errors.As(err, &refusal) ||
 		refusal.Reason != sharedsched.RefusedQueueFull {

@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,24 +39,6 @@ func gated(f *fake) (shut func()) {
 		close(gate)
 		gate = nil
 	}
-}
-
-// said returns an attribute of the first record of an event, "" if there is none.
-func (r *recorder) said(event, key string) (value string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rec := range r.records {
-		if eventOf(rec) == event {
-			rec.Attrs(func(a slog.Attr) bool {
-				if a.Key == key {
-					value = a.Value.String()
-				}
-				return true
-			})
-			return value
-		}
-	}
-	return ""
 }
 
 // asked sends the calls at once, in their order, and returns a func that waits for their answers.
@@ -116,7 +97,7 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 		if b.Batched || b.Reason != "taken out of batching: rows meet" || b.MaxBatchSize != 1 || b.MaxRequestRows != 0 {
 			t.Errorf("published %+v", b)
 		}
-		if n := w.logs.logged(takenOut); n != 1 {
+		if n := len(w.logs.Event(takenOut)); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		answered(t, w, w.version("m", 1), 8)

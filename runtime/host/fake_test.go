@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -98,7 +97,7 @@ type world struct {
 	opening sync.Mutex     // guards engines against loads that are tried again
 	engines map[string]any // by path: *fake, or an error or a func that Open shall return or call
 	changes []*catalog.Snapshot
-	logs    *recorder
+	logs    *weftest.Log
 	batches *batches
 }
 
@@ -115,43 +114,18 @@ func (b *batches) BatchDone(e sharedsched.BatchEvent) {
 }
 
 // wait returns the first batch that is wanted. The scheduler tells of a batch after its requests were answered.
-func (b *batches) wait(wanted func(sharedsched.BatchEvent) bool) sharedsched.BatchEvent {
-	for {
+func (b *batches) wait(t *testing.T, wanted func(sharedsched.BatchEvent) bool) (e sharedsched.BatchEvent) {
+	t.Helper()
+	weftest.Until(t, "a batch", func() bool {
 		b.mu.Lock()
-		all := b.all
-		b.mu.Unlock()
-		if i := slices.IndexFunc(all, wanted); i >= 0 {
-			return all[i]
+		defer b.mu.Unlock()
+		i := slices.IndexFunc(b.all, wanted)
+		if i >= 0 {
+			e = b.all[i]
 		}
-		runtime.Gosched()
-	}
-}
-
-// recorder keeps log records.
-type recorder struct {
-	mu      sync.Mutex
-	records []slog.Record // guarded by mu
-}
-
-func (r *recorder) Enabled(context.Context, slog.Level) bool { return true }
-func (r *recorder) WithAttrs([]slog.Attr) slog.Handler       { return r }
-func (r *recorder) WithGroup(string) slog.Handler            { return r }
-func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.records = append(r.records, rec)
-	return nil
-}
-
-// eventOf returns the event of a record, which is its first attribute.
-func eventOf(r slog.Record) (event string) {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "event" {
-			event = a.Value.String()
-		}
-		return false
+		return i >= 0
 	})
-	return event
+	return e
 }
 
 func newWorld(t *testing.T, lanes int) *world {
@@ -168,7 +142,7 @@ func newWorldOf(t *testing.T, lanes int, change func(*host.Config)) *world {
 // newWorldOn returns a world of several devices.
 func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Config)) *world {
 	t.Helper()
-	w := &world{t: t, engines: map[string]any{}, logs: &recorder{}, batches: &batches{}}
+	w := &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}, batches: &batches{}}
 	all := map[string]int{}
 	for _, name := range devices {
 		all[name] = lanes

@@ -169,18 +169,6 @@ func (w *world) on(name string, number int64, devices ...string) {
 	}
 }
 
-// logged returns how often an event was logged.
-func (r *recorder) logged(event string) (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, rec := range r.records {
-		if eventOf(rec) == event {
-			n++
-		}
-	}
-	return n
-}
-
 // TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work
 // of a second.
 func TestWorkBeforeTheFirstLook(t *testing.T) {

@@ -3,7 +3,6 @@ package host_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -65,9 +64,9 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 			time.Sleep(6 * time.Second)
 			w.states("m/2 ready")
 			w.on("m", 2, "cpu")
-			if n := w.logs.logged("version_unload_failed"); n != 1 ||
-				!strings.Contains(w.logs.causes(), c.left) {
-				t.Errorf("%s: logged %d times that it is left behind, with %s", c.name, n, w.logs.causes())
+			if n := len(w.logs.Event("version_unload_failed")); n != 1 ||
+				len(w.logs.Lines(c.left)) == 0 {
+				t.Errorf("%s: logged %d times that it is left behind, with %q", c.name, n, w.logs.Lines("cause"))
 			}
 			answered(t, w, w.version("m", 2), 1)
 			time.Sleep(4 * time.Hour) // all has ended by then
@@ -79,22 +78,6 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 			}
 		})
 	}
-}
-
-// causes returns what the log says of causes.
-func (r *recorder) causes() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
-	for _, rec := range r.records {
-		rec.Attrs(func(a slog.Attr) bool {
-			if a.Key == "cause" {
-				all = append(all, a.Value.String())
-			}
-			return true
-		})
-	}
-	return strings.Join(all, "; ")
 }
 
 // TestOpeningOnADeviceThatHangs: models whose opening does not end on a lost device go to another, and take no place
@@ -134,7 +117,7 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 				t.Errorf("%s: in the end %d bytes, %d failures, sessions %v", c.name, n.MemoryInUse, n.LoadFailures,
 					got)
 			}
-			if n := w.logs.logged(lostEvent); n != 1 {
+			if n := len(w.logs.Event(lostEvent)); n != 1 {
 				t.Errorf("%s: the loss was logged %d times", c.name, n)
 			}
 		})

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -82,7 +82,7 @@ func TestFailuresHarmNobodyElse(t *testing.T) {
 		}
 	}
 	reported := 0
-	for _, r := range w.logs.records {
+	for _, r := range w.logs.Records() {
 		if r.Level == slog.LevelError {
 			reported++
 		}
@@ -234,9 +234,7 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	unloaded := make(chan error, 1)
 	before := w.Snapshot()
 	go func() { unloaded <- w.Unload(context.Background(), "m", 1) }()
-	for w.Snapshot() == before {
-		runtime.Gosched() // until the other call has claimed the version
-	}
+	weftest.Until(t, "the other call has claimed the version", func() bool { return w.Snapshot() != before })
 	if err := w.Unload(expired(t), "m", 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("who does not wait for it a second time: %v", err)
 	}
@@ -316,7 +314,7 @@ func TestCloseTellsWhoWaitsForALoad(t *testing.T) {
 
 // TestTrialWaitsForRoom: live traffic may fill the queues while a version warms up.
 func TestTrialWaitsForRoom(t *testing.T) {
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{}}
+	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}, sched: &manual{}}
 	full := &crowded{Scheduler: b.sched, refusals: 3}
 	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
 	b.sched.host = b.Host
@@ -373,7 +371,7 @@ func (n *narrow) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched
 
 // TestTrialLargerThanAllQueues: room that there will never be is not waited for; batches stay below it.
 func TestTrialLargerThanAllQueues(t *testing.T) {
-	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, sched: &manual{}}
+	b := &bench{world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}, sched: &manual{}}
 	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})
 	b.sched.host = b.Host
 	b.Attach(&narrow{Scheduler: b.sched, most: 40}) // ten rows of one fp32

@@ -114,7 +114,7 @@ func TestALostDeviceWithAnotherReplica(t *testing.T) {
 			t.Errorf("open sessions: %v", got)
 		}
 		w.LoseDevice("a", errors.New("again"))
-		if n := w.logs.logged(lostEvent); n != 1 {
+		if n := len(w.logs.Event(lostEvent)); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		w.add("new", 1, m.open, tiny)
@@ -348,7 +348,7 @@ func TestTheLastDeviceIsLost(t *testing.T) {
 		if len(m.sessions()) != 0 {
 			t.Errorf("open sessions: %v", m.sessions())
 		}
-		if len(w.Snapshot().Lost) != 2 || w.logs.logged(lostEvent) != 2 {
+		if len(w.Snapshot().Lost) != 2 || len(w.logs.Event(lostEvent)) != 2 {
 			t.Errorf("lost: %v", w.Snapshot().Lost)
 		}
 	})
@@ -367,7 +367,7 @@ func TestLostWhileLoading(t *testing.T) {
 		w.add("other", 1, m.open, tiny)
 		w.load("other")
 		w.on("other", 1, "b")
-		if n := w.logs.logged("version_failed"); n != 0 || w.Counts().LoadFailures != 0 {
+		if n := len(w.logs.Event("version_failed")); n != 0 || w.Counts().LoadFailures != 0 {
 			t.Error("a load is said to have failed")
 		}
 		// While the second replica of its replacement is loaded, the device of the first is lost; nothing of that is
@@ -412,7 +412,7 @@ func TestALostDeviceThatHangs(t *testing.T) {
 		if took := time.Since(begin); took > 6*time.Second {
 			t.Errorf("the end took %v", took)
 		}
-		if w.logs.logged("replica_close_failed") != 1 {
+		if len(w.logs.Event("replica_close_failed")) != 1 {
 			t.Error("that a session was left behind is not logged")
 		}
 		time.Sleep(time.Hour) // until that ends, for the leak check

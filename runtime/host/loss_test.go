@@ -66,7 +66,7 @@ func TestALossWhileClosingIsLogged(t *testing.T) {
 		synctest.Wait()
 		w.LoseDevice("gpu", errors.New("the driver says so"))
 		synctest.Wait()
-		if n := w.logs.logged(lostEvent); n != 1 {
+		if n := len(w.logs.Event(lostEvent)); n != 1 {
 			t.Errorf("logged %d times", n)
 		}
 		close(block)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -92,7 +93,7 @@ type bench struct {
 func newBench(t *testing.T, f *fake, change func(*modelrepo.Manifest)) *bench {
 	t.Helper()
 	b := &bench{
-		world: &world{t: t, engines: map[string]any{}, logs: &recorder{}}, f: f,
+		world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}}, f: f,
 		sched: &manual{arrived: make(chan struct{}, 1)},
 	}
 	b.Host = host.New(host.Config{Open: b.open, Logger: slog.New(b.logs)})

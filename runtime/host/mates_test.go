@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/sharedsched"
@@ -44,7 +45,7 @@ func (l *listening) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 // TestShadowsAreBackground whatever their priority.
 func TestShadowsAreBackground(t *testing.T) {
 	b := &bench{
-		world: &world{t: t, engines: map[string]any{}, logs: &recorder{}},
+		world: &world{t: t, engines: map[string]any{}, logs: &weftest.Log{}},
 		sched: &manual{size: 1, arrived: make(chan struct{}, 4)},
 	}
 	l := &listening{Scheduler: b.sched}

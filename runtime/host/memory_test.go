@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -96,9 +96,9 @@ func TestMemoryBudget(t *testing.T) {
 	w.listing.Models = slices.DeleteFunc(slices.Clone(w.listing.Models),
 		func(m modelrepo.Model) bool { return m.Name == "a" })
 	w.reconcile()
-	for !slices.Equal(states(w.Snapshot()), []string{"b/1 ready", "s/1 ready"}) {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "b/1 and s/1 ready", func() bool {
+		return slices.Equal(states(w.Snapshot()), []string{"b/1 ready", "s/1 ready"})
+	})
 	w.listing = modelrepo.Listing{}
 	w.reconcile()
 	if n := w.Counts(); n.MemoryInUse != 0 {

@@ -275,7 +275,7 @@ func TestPanic(t *testing.T) {
 		strings.Contains(errs[2].Error(), "goroutine") {
 		t.Errorf("the caller is told %q", errs[2])
 	}
-	if b.logs.logged("run_panicked") == 0 {
+	if len(b.logs.Event("run_panicked")) == 0 {
 		t.Error("no log of the panic")
 	}
 }

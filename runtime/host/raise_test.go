@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
@@ -113,7 +113,7 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 			t.Errorf("open sessions: %v, memory %d, in the scheduler %d", got, w.Counts().MemoryInUse,
 				len(w.sched.State().Versions))
 		}
-		if n := w.logs.logged(raised); n != 1 {
+		if n := len(w.logs.Event(raised)); n != 1 {
 			t.Errorf("%d moves are logged, want 1", n)
 		}
 	})
@@ -200,7 +200,7 @@ func TestRaisingFails(t *testing.T) {
 			if !strings.HasPrefix(v.Scarce, wanted) || !strings.Contains(v.Scarce, cause.Error()) {
 				t.Errorf("%s: scarce %q", name, v.Scarce)
 			}
-			if n := w.logs.logged(notRaised); n == 0 {
+			if n := len(w.logs.Event(notRaised)); n == 0 {
 				t.Errorf("%s: it is not logged", name)
 			}
 			m.mu.Lock()
@@ -298,8 +298,8 @@ func TestMovingNeedsTheBudgetTwice(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		const want = "it is on cpu for now, and moves when the memory budget has room for it on two devices at once: " +
 			`loading model "m" version 1 needs about 1.0 MiB, and 2.0 MiB of the memory budget of 2.0 MiB are taken`
-		if got := w.version("m", 1).Scarce; !strings.HasPrefix(got, want) || w.logs.logged(notRaised) != 2 {
-			t.Errorf("scarce %q, logged %d times; want it once for each version", got, w.logs.logged(notRaised))
+		if got := w.version("m", 1).Scarce; !strings.HasPrefix(got, want) || len(w.logs.Event(notRaised)) != 2 {
+			t.Errorf("scarce %q, logged %d times; want it once for each version", got, len(w.logs.Event(notRaised)))
 		}
 		before := w.Snapshot().Revision
 		time.Sleep(40 * time.Minute)
@@ -468,15 +468,10 @@ func TestAReplicaIsLostInTheMove(t *testing.T) {
 		if got := m.sessions(); !maps.Equal(got, map[string]int{"a": 1, "cpu": 1}) {
 			t.Errorf("open sessions: %v", got)
 		}
-		w.logs.mu.Lock()
-		defer w.logs.mu.Unlock()
-		for _, r := range w.logs.records {
-			r.Attrs(func(a slog.Attr) bool {
-				if eventOf(r) == raised && a.Key == "from" {
-					t.Errorf("it is said to come from %v", a.Value)
-				}
-				return true
-			})
+		for _, r := range w.logs.Event(raised) {
+			if from := weftest.Attr(r, "from"); from.Any() != nil {
+				t.Errorf("it is said to come from %v", from)
+			}
 		}
 	})
 }

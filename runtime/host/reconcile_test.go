@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -58,9 +58,9 @@ func (w *world) reconcile() {
 	if err := w.Reconcile(w.t.Context(), w.listing); err != nil {
 		w.t.Fatal(err)
 	}
-	for w.Counts().Loads-w.Counts().Unloads > uint64(w.serving()) || len(w.sched.State().Flows) > w.serving() {
-		runtime.Gosched() // what failed before may become ready meanwhile
-	}
+	weftest.Until(w.t, "what was replaced is closed", func() bool { // what failed before may become ready meanwhile
+		return w.Counts().Loads-w.Counts().Unloads <= uint64(w.serving()) && len(w.sched.State().Flows) <= w.serving()
+	})
 }
 
 // serving returns how many versions are ready.
@@ -291,9 +291,7 @@ func TestARemovedModelDrains(t *testing.T) {
 	<-v.entered
 	w.listing = modelrepo.Listing{Models: full.Models[:1]}
 	go func() { reconciled <- w.Reconcile(context.Background(), w.listing) }()
-	for w.version("m", 1).State != catalog.Unloading {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "m/1 unloading", func() bool { return w.version("m", 1).State == catalog.Unloading })
 	if f.closed != 0 {
 		t.Error("closed while a request runs")
 	}

@@ -103,7 +103,7 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 		}
 		before := w.Snapshot().Revision
 		time.Sleep(10 * time.Minute)
-		if n := w.logs.logged(scarce); n != 1 {
+		if n := len(w.logs.Event(scarce)); n != 1 {
 			t.Errorf("that there is no further device is logged %d times", n)
 		}
 		if now := w.Snapshot().Revision; now != before {
@@ -242,7 +242,7 @@ func TestAutomaticReplicas(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		w.on("m", 1, "a")
 		const rescaled = "replicas_rescaled"
-		if n := w.logs.logged(rescaled); n != 2 {
+		if n := len(w.logs.Event(rescaled)); n != 2 {
 			t.Errorf("%d changes are logged, want 2", n)
 		}
 		synctest.Wait()
@@ -310,7 +310,7 @@ func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 		if opened != 2 || w.version("m", 1).Scarce == "" {
 			t.Errorf("opened %d times in 100 s, want 2; scarce %q", opened, w.version("m", 1).Scarce)
 		}
-		if n := w.logs.logged(scarce); n != 1 {
+		if n := len(w.logs.Event(scarce)); n != 1 {
 			t.Errorf("that it cannot be had is logged %d times", n)
 		}
 		shown := false
@@ -364,9 +364,9 @@ func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 			}
 		}()
 		time.Sleep(65 * time.Second)
-		if w.version("m", 1).Scarce == "" || w.logs.logged(scarce) != 1 {
+		if w.version("m", 1).Scarce == "" || len(w.logs.Event(scarce)) != 1 {
 			t.Errorf("scarce %q, logged %d times; want it missed, and tried once", w.version("m", 1).Scarce,
-				w.logs.logged(scarce))
+				len(w.logs.Event(scarce)))
 		}
 		stop()
 		time.Sleep(3 * time.Second)

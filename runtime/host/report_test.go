@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -13,16 +12,7 @@ import (
 func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)
-	told := func() (n int) {
-		w.logs.mu.Lock()
-		defer w.logs.mu.Unlock()
-		for _, r := range w.logs.records {
-			if r.Level == slog.LevelWarn && eventOf(r) == "manifest_version_missing" {
-				n++
-			}
-		}
-		return n
-	}
+	told := func() int { return len(w.logs.Lines("WARN event=manifest_version_missing")) }
 	for _, step := range []struct {
 		missing error
 		told    int // so far

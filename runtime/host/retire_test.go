@@ -21,12 +21,12 @@ func TestUnloadsAreLoggedOnce(t *testing.T) {
 		w.reconcile()
 		w.listing.Models = w.listing.Models[:1]
 		w.load("m")
-		if n := w.logs.logged(unloaded); n != 1 {
+		if n := len(w.logs.Event(unloaded)); n != 1 {
 			t.Errorf("a failed version that goes: %d lines, want 1", n)
 		}
-		before := w.logs.logged(unloaded)
+		before := len(w.logs.Event(unloaded))
 		_ = w.Close(context.Background())
-		if n := w.logs.logged(unloaded) - before; n != 0 {
+		if n := len(w.logs.Event(unloaded)) - before; n != 0 {
 			t.Errorf("at Close: %d lines, want none", n)
 		}
 	})

@@ -118,7 +118,7 @@ func TestABatchWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 			if b.sched.settings.Batched != test.joined {
 				t.Errorf("the scheduler forms batches: %v", !test.joined)
 			}
-			if n := b.logs.logged(takenOut); (n == 0) != test.joined {
+			if n := len(b.logs.Event(takenOut)); (n == 0) != test.joined {
 				t.Errorf("logged %d times", n)
 			}
 		})

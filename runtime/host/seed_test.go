@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -35,9 +35,7 @@ func behind(t *testing.T, w *world, v *valve, first *catalog.Call, others ...*ca
 	<-v.entered
 	for i, c := range others {
 		send(c)
-		for w.sched.State().Versions[0].Queued <= i {
-			runtime.Gosched()
-		}
+		weftest.Until(t, "queued", func() bool { return w.sched.State().Versions[0].Queued > i })
 	}
 	ended := make(chan struct{})
 	go func() {

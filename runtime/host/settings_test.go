@@ -183,7 +183,7 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 					t.Errorf("scheduled with %+v", s.Settings)
 				}
 			}
-			if w.logs.logged(provenAnew) != 1 || w.logs.logged("version_replaced") != 0 || test.f.closed != 0 {
+			if len(w.logs.Event(provenAnew)) != 1 || len(w.logs.Event("version_replaced")) != 0 || test.f.closed != 0 {
 				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
 			}
 			test.f.forget()

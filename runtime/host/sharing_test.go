@@ -3,7 +3,6 @@ package host_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -70,15 +70,13 @@ func TestDeviceTimeIsSharedByRowsPaddingIncluded(t *testing.T) {
 	one, two := ask(version, 1, 1, 2, 3), ask(version, 2, 4, 5, 6, 7)
 	send(one)
 	send(two)
-	for w.sched.State().Versions[0].Queued < 2 {
-		runtime.Gosched()
-	}
+	weftest.Until(t, "two queued", func() bool { return w.sched.State().Versions[0].Queued >= 2 })
 	v.open <- struct{}{}
 	<-v.entered
 	v.open <- struct{}{}
 	wg.Wait()
 
-	batch := w.batches.wait(func(e sharedsched.BatchEvent) bool { return e.Tasks == 2 })
+	batch := w.batches.wait(t, func(e sharedsched.BatchEvent) bool { return e.Tasks == 2 })
 	if batch.Rows != 3 || batch.Padded != 4 || batch.DeviceTime <= 0 {
 		t.Fatalf("the batch: %+v", batch)
 	}

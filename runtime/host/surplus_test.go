@@ -2,10 +2,10 @@ package host_test
 
 import (
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -20,15 +20,8 @@ func (w *world) remove(number int64) {
 
 // stays returns what the log says of why versions stay that are not selected.
 func (w *world) stays() (all []string) {
-	for _, r := range w.logs.records {
-		if eventOf(r) == "version_kept" {
-			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == "cause" {
-					all = append(all, a.Value.String())
-				}
-				return true
-			})
-		}
+	for _, r := range w.logs.Event("version_kept") {
+		all = append(all, weftest.Attr(r, "cause").String())
 	}
 	return all
 }

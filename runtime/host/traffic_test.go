@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
@@ -279,7 +280,7 @@ func TestWhatIsNamedStays(t *testing.T) {
 				}
 				synctest.Wait()
 				w.states("m/2 ready")
-				if w.logs.logged("version_kept") == 0 {
+				if len(w.logs.Event("version_kept")) == 0 {
 					t.Error("the log does not say that it stays")
 				}
 			})
@@ -327,8 +328,8 @@ func TestTrafficThatWaits(t *testing.T) {
 		t.Errorf("waits for %v", waits)
 	}
 	var told []string
-	for _, r := range w.logs.records {
-		if event := eventOf(r); strings.HasPrefix(event, "manifest_traffic_") {
+	for _, r := range w.logs.Records() {
+		if event := weftest.Attr(r, "event").String(); strings.HasPrefix(event, "manifest_traffic_") {
 			told = append(told, event)
 		}
 	}

@@ -3,7 +3,6 @@ package host_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -118,13 +118,10 @@ func TestOutOfMemoryInWarmUp(t *testing.T) {
 				test.mode, v.Batching.MaxBatchSize, q.MemoryRows, q.OutOfMemory, test.most, test.bounded)
 		}
 		then := ""
-		for _, r := range w.logs.records {
-			r.Attrs(func(a slog.Attr) bool {
-				if a.Key == "effect" {
-					then = a.Value.String()
-				}
-				return true
-			})
+		for _, r := range w.logs.Records() {
+			if effect := weftest.Attr(r, "effect"); effect.Any() != nil {
+				then = effect.String()
+			}
 		}
 		if !strings.Contains(then, test.then) {
 			t.Errorf("mode %s: the log says %q, want %q", test.mode, then, test.then)
