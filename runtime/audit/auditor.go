@@ -100,8 +100,8 @@ func (a *Auditor) Remarks() string {
 	return ""
 }
 
-// Observe takes in a call that was answered by a job: its device time earns some for audits, and it may be chosen for the next. Each
-// request since the latest audit has the same chance, whatever else is known of it.
+// Observe takes in a call that was answered by a job: its device time earns some for audits, and it may be chosen for
+// the next. Each request since the latest audit has the same chance, whatever else is known of it.
 func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
 	p := by.Replica.Plan()
 	if p.Watch.Share == 0 || !p.Joined(call) {
