@@ -16,14 +16,27 @@ type Engine struct {
 	Answer func(b *tensor.Batch) error
 	// Known is what it tells of itself.
 	Known engine.Stats
+	// Opened is what Open returns of it, but for the session.
+	Opened engine.Opened
 
 	mu     sync.Mutex
 	runs   []int // guarded by mu, as is the rest: the size of each run's first input
 	active int
-	closed bool
+	closed int  // how often
+	shut   bool // it is closed now
 }
 
 var _ engine.Session = (*Engine)(nil)
+
+// Open opens it once more: it may be closed again.
+func (e *Engine) Open() engine.Opened {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shut = false
+	o := e.Opened
+	o.Session = e
+	return o
+}
 
 // Signature returns what is declared.
 func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
@@ -43,7 +56,7 @@ func (e *Engine) Run(_ context.Context, b *tensor.Batch) error {
 func (e *Engine) enter(size int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.shut {
 		panic("a run on a closed session")
 	}
 	e.runs = append(e.runs, size)
@@ -60,7 +73,7 @@ func (e *Engine) leave() {
 func (e *Engine) Stats() engine.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.shut {
 		panic("a closed session was asked what it knows")
 	}
 	return e.Known
@@ -70,15 +83,16 @@ func (e *Engine) Stats() engine.Stats {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.active > 0 || e.closed {
+	if e.active > 0 || e.shut {
 		panic("closed under a run, or twice")
 	}
-	e.closed = true
+	e.closed++
+	e.shut = true
 	return nil
 }
 
-// Closed reports whether it is closed.
-func (e *Engine) Closed() bool {
+// Closed returns how often it was closed.
+func (e *Engine) Closed() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.closed

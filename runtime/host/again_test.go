@@ -24,8 +24,8 @@ type timed struct {
 
 func timedModel(f *fake, perRun, perRow time.Duration) *timed {
 	m := &timed{fake: f}
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		rows := b.Inputs[0].Shape[0]
 		m.rows, m.starts = append(m.rows, rows), append(m.starts, time.Now())
 		time.Sleep(perRun + time.Duration(rows)*perRow)
@@ -34,10 +34,10 @@ func timedModel(f *fake, perRun, perRow time.Duration) *timed {
 	return m
 }
 
-// forget begins to note anew.
-func (m *timed) forget() {
+// Forget begins to note anew.
+func (m *timed) Forget() {
 	m.rows, m.starts = nil, nil
-	m.fake.forget()
+	m.fake.Forget()
 }
 
 // TestWhatIsRunAgainHasTheSizesOfBatches: those of a failed batch that are run once more, and the parts of a request
@@ -63,7 +63,7 @@ func TestWhatIsRunAgainHasTheSizesOfBatches(t *testing.T) {
 			m.Batching.MaxBatchSize, m.Batching.MaxBatchCost = 4, 0
 		})
 		v := w.load("m")
-		f.forget()
+		f.Forget()
 		calls := append([]*catalog.Call{ask(v, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}, oneRowCalls(2, 0, 1)...)
 		for _, c := range calls {
 			c.Version = v
@@ -88,7 +88,7 @@ func TestWhatIsRunAgainKeepsItsLimit(t *testing.T) {
 		})
 		v := w.load("m")
 		time.Sleep(time.Minute)
-		f.forget()
+		f.Forget()
 		calls := oneRowCalls(16, 0, 15)
 		for _, c := range calls {
 			c.Version = v
@@ -180,8 +180,8 @@ func TestProofsOfValuesAreNoLongerThanBatches(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			dear := false
 			f := timedModel(independent(), 10*time.Microsecond, 0)
-			run := f.run
-			f.run = func(b *tensor.Batch) error {
+			run := f.Answer
+			f.Answer = func(b *tensor.Batch) error {
 				if dear {
 					time.Sleep(time.Duration(b.Inputs[0].Shape[0]) * 40 * time.Millisecond)
 				}
@@ -195,7 +195,7 @@ func TestProofsOfValuesAreNoLongerThanBatches(t *testing.T) {
 			})
 			v := w.load("m")
 			dear = true // as a long input is
-			f.forget()
+			f.Forget()
 			const asks = 4
 			for range asks {
 				c := askMode(v, 1, 55, 1)

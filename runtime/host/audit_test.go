@@ -32,8 +32,8 @@ type audited struct {
 
 // taking has the executions of a model take time.
 func taking(f *fake, perRun, perRow time.Duration) *fake {
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		rows := b.Inputs[0].Shape[0]
 		time.Sleep(perRun + time.Duration(rows)*perRow)
 		return run(b)
@@ -65,7 +65,7 @@ func newAudited(t *testing.T, f *fake, perRun, perRow time.Duration, change func
 	if !a.v.Batching.Batched {
 		t.Fatal(a.v.Batching.Reason)
 	}
-	f.forget()
+	f.Forget()
 	return a
 }
 
@@ -179,13 +179,13 @@ func TestAnAuditFindsRowsThatMeet(t *testing.T) {
 		if held := a.Auditing(); held != 0 {
 			t.Errorf("%d bytes are held for further audits", held)
 		}
-		a.f.forget()
+		a.f.Forget()
 		for range 20 {
 			if wrong := a.wave(1, 2, 3, magic, 5, 6, 7, 8); wrong > 0 {
 				t.Fatalf("%d wrong answers after the difference was found", wrong)
 			}
 		}
-		if runs := a.f.forget(); slices.Max(runs) > 1 {
+		if runs := a.f.Forget(); slices.Max(runs) > 1 {
 			t.Errorf("batches were formed after the difference was found: %v", runs)
 		}
 	})
@@ -210,7 +210,7 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 				synctest.Wait()
 				// rows that ran beside others, and all rows that ran alone
 				batches, rows, asked := time.Duration(0), 0, 0
-				for _, n := range a.f.forget() {
+				for _, n := range a.f.Forget() {
 					if n == 1 {
 						asked++
 						continue
@@ -274,7 +274,7 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 		a.edit("m", func(m *modelrepo.Manifest) { m.Versions.Policy.Latest = versions })
 		a.load("m")
 		for _, f := range fakes {
-			f.forget()
+			f.Forget()
 		}
 		filled, rest := a.FillAudits(2*row + row/2) // for one that is run and one that waits
 		for n := int64(1); n <= versions; n++ {
@@ -312,7 +312,7 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 			told += n
 		}
 		for _, f := range fakes {
-			for _, n := range f.forget() {
+			for _, n := range f.Forget() {
 				if n > 1 {
 					joined += n
 				}
@@ -327,19 +327,19 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 // TestLongStringsCountInFull: the strings of other rows say nothing of what a row takes.
 func TestLongStringsCountInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{signature: tensor.Signature{
+		f := &fake{Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("in", tensor.String, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("out", tensor.String, tensor.Unknown)},
 		}}
-		f.run = func(b *tensor.Batch) error {
+		f.Answer = func(b *tensor.Batch) error {
 			in := b.Inputs[0]
 			copy(b.Output(0, in.DType, in.Shape, len(in.Data)), in.Data)
 			return nil
 		}
 		a := newAudited(t, f, time.Millisecond, 0,
 			func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.Audit = 2, 0.5 })
-		run, audited := f.run, map[int]bool{}
-		f.run = func(b *tensor.Batch) error {
+		run, audited := f.Answer, map[int]bool{}
+		f.Answer = func(b *tensor.Batch) error {
 			if in := b.Inputs[0]; in.Shape[0] == 1 {
 				audited[len(in.Data)] = true
 				if held := a.Auditing(); held != int64(2*len(in.Data)) {
@@ -389,7 +389,7 @@ func TestWithoutAnAudit(t *testing.T) {
 			a.wave(1, magic, 3, 4)
 			time.Sleep(time.Second)
 		}
-		if n := len(a.f.forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.AuditShare > 0 ||
+		if n := len(a.f.Forget()); n > 100 || len(a.told()) > 0 || a.v.Batching.AuditShare > 0 ||
 			a.v.Live().Audited > 0 {
 			t.Errorf("%d runs for 50 waves: %v", n, a.told())
 		}
@@ -507,8 +507,8 @@ func choosesEvenly(t *testing.T, share float64) {
 		var mu sync.Mutex
 		chosen := map[float32]int{}
 		f := perRow(1, double)
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			if x := values(b.Inputs[0]); len(x) == 1 && x[0] >= 0 {
 				mu.Lock()
 				chosen[x[0]]++

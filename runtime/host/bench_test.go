@@ -41,15 +41,14 @@ func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("requests=%d", n), func(b *testing.B) {
 			f := &fake{
-				signature: tensor.Signature{
+				Declared: tensor.Signature{
 					Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 48)},
 					Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 12)},
 				},
 			}
-			f.run = func(b *tensor.Batch) error {
+			f.Answer = func(b *tensor.Batch) error {
 				rows := b.Inputs[0].Shape[0]
 				shape := [2]int64{rows, 12}
-				f.runs = f.runs[:0]
 				for i := range rows {
 					copy(b.Output(0, tensor.Float32, shape[:], int(rows)*48)[48*i:], b.Inputs[0].Data[192*i:][:48])
 				}

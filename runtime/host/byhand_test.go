@@ -42,8 +42,8 @@ func TestByHand(t *testing.T) {
 	ok(w.UnloadVersion(t.Context(), "m", 1))
 	w.reconcile()
 	w.states("m ")
-	if first.closed != 1 {
-		t.Errorf("closed %d times", first.closed)
+	if first.Closed() != 1 {
+		t.Errorf("closed %d times", first.Closed())
 	}
 	w.put("m", 2, times(2), "second")
 	ok(w.LoadVersion(t.Context(), "m", 2))
@@ -296,8 +296,8 @@ func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 		}
 		synctest.Wait()
 		w.states("m ")
-		if f.closed != 1 {
-			t.Errorf("closed %d times", f.closed)
+		if f.Closed() != 1 {
+			t.Errorf("closed %d times", f.Closed())
 		}
 	})
 }
@@ -334,7 +334,7 @@ func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 		}
 		for i, name := range models {
 			w.answers(w.version(name, 1), 15)
-			if olds[i].closed != 0 {
+			if olds[i].Closed() != 0 {
 				t.Errorf("%s was closed while it runs", name)
 			}
 		}
@@ -348,8 +348,8 @@ func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 		}
 		synctest.Wait()
 		for i, name := range models {
-			if olds[i].closed != 1 {
-				t.Errorf("%s was closed %d times", name, olds[i].closed)
+			if olds[i].Closed() != 1 {
+				t.Errorf("%s was closed %d times", name, olds[i].Closed())
 			}
 		}
 	})
@@ -381,8 +381,8 @@ func TestAnInterruptedUnloadIsFinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.answers(w.version("m", 1), 15)
-	if f.closed != 1 {
-		t.Errorf("closed %d times", f.closed)
+	if f.Closed() != 1 {
+		t.Errorf("closed %d times", f.Closed())
 	}
 }
 

@@ -51,8 +51,8 @@ func crowd(t *testing.T, n int, call func(i int) (sharedsched.Outcome, error)) {
 
 // slowly makes a model's runs so long that others queue up behind it.
 func slowly(f *fake) *fake {
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		for end := time.Now().Add(200 * time.Microsecond); time.Now().Before(end); {
 		}
 		return run(b)
@@ -130,14 +130,14 @@ func TestRowsInTheMiddle(t *testing.T) {
 // element.
 func shouting() *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{spec("in", tensor.String, tensor.Unknown, 2)},
 			Outputs: []tensor.Spec{
 				spec("out", tensor.String, tensor.Unknown, 2),
 				spec("first", tensor.String, tensor.Unknown),
 			},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			all := texts(b.Inputs[0])
 			var first []string
 			for i := range all {
@@ -194,7 +194,7 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 		f := slowly(perRow(3, double))
 		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(time.Minute) })
 		v := w.load("m")
-		f.forget()
+		f.Forget()
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
@@ -222,7 +222,7 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if runs := f.forget(); slices.Max(runs) > 64 {
+		if runs := f.Forget(); slices.Max(runs) > 64 {
 			t.Errorf("runs of %v rows, want at most 64", runs)
 		}
 	}
@@ -232,11 +232,11 @@ func TestLargeRequestsAreSplitAndRejoined(t *testing.T) {
 // request is run as a whole.
 func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 1)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			width := int64(slices.Max(values(b.Inputs[0])))
 			y := floats(tensor.Shape{b.Inputs[0].Shape[0], max(width, 1)},
 				make([]float32, b.Inputs[0].Shape[0]*max(width, 1))...)
@@ -258,7 +258,9 @@ func TestSplitRequestWhosePartsDoNotFitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `output "y" cannot be joined: rows 2 to 2 give the shape [1,3], the first 2 rows [2,2]`
-	if w.sched.State().Versions[0].Settings.Batched || len(w.logs.Lines("event="+takenOut)) == 0 || !strings.Contains(w.logs.Lines("event=" + takenOut)[0], want) {
+	out := w.logs.Event(takenOut)
+	if w.sched.State().Versions[0].Settings.Batched || len(out) == 0 ||
+		!strings.Contains(weftest.Attr(out[0], "cause").String(), want) {
 		t.Errorf("it is not taken out of batching because %s", want)
 	}
 }
@@ -372,8 +374,8 @@ func TestErrorsOfTheScheduler(t *testing.T) {
 	w := newWorld(t, 1)
 	entered, release := make(chan struct{}), make(chan struct{})
 	f := perRow(1, double)
-	run, block := f.run, false
-	f.run = func(b *tensor.Batch) error {
+	run, block := f.Answer, false
+	f.Answer = func(b *tensor.Batch) error {
 		if block {
 			entered <- struct{}{}
 			<-release
@@ -420,11 +422,11 @@ func expired(t *testing.T) context.Context {
 // TestSharedOutputIsNotTrusted: an output without rows would go from one caller to another, whatever the manifest says.
 func TestSharedOutputIsNotTrusted(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, 2)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			y := floats(tensor.Shape{2}, values(b.Inputs[0])[0], 1)
 			copy(b.Output(0, y.DType, y.Shape, len(y.Data)), y.Data)
 			return nil

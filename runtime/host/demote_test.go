@@ -3,6 +3,7 @@ package host_test
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,20 +19,21 @@ const takenOut = "version_demoted"
 
 // gated has the engine's runs wait, from the time that shut is called until it is called again.
 func gated(f *fake) (shut func()) {
-	var gate chan struct{}
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
-		f.mu.Lock()
+	var mu sync.Mutex
+	var gate chan struct{} // guarded by mu
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
+		mu.Lock()
 		wait := gate
-		f.mu.Unlock()
+		mu.Unlock()
 		if wait != nil {
 			<-wait
 		}
 		return run(b)
 	}
 	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		if gate == nil {
 			gate = make(chan struct{})
 			return
@@ -68,7 +70,7 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 		shut := gated(f)
 		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.MaxRequestRows = 4, 8 })
 		v := w.load("m")
-		f.forget()
+		f.Forget()
 		shut()
 		calls := []*catalog.Call{ask(v, 7, 1, 2, 3, 4, 5, 6, 7)}
 		for i := range 5 {
@@ -89,7 +91,7 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff([]int{4, 3, 1, 1, 1, 1, 1, 3}, f.forget()); diff != "" {
+		if diff := cmp.Diff([]int{4, 3, 1, 1, 1, 1, 1, 3}, f.Forget()); diff != "" {
 			t.Errorf("rows of each run (-want +got):\n%s", diff)
 		}
 		synctest.Wait()
@@ -101,7 +103,7 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 			t.Errorf("logged %d times", n)
 		}
 		answered(t, w, w.version("m", 1), 8)
-		if runs := f.forget(); slices.Max(runs) != 1 {
+		if runs := f.Forget(); slices.Max(runs) != 1 {
 			t.Errorf("later runs: %v rows", runs)
 		}
 	})
@@ -114,8 +116,8 @@ func TestADemotedVersionPadsNothing(t *testing.T) {
 		w := newWorld(t, 1)
 		f := eachRow(doubled)
 		var widths []int64
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			widths = append(widths, b.Inputs[0].Shape[1])
 			return run(b)
 		}
@@ -128,7 +130,7 @@ func TestADemotedVersionPadsNothing(t *testing.T) {
 		if !v.Batching.Batched || len(v.Signature.Inputs[0].Variable.Buckets) != 2 {
 			t.Fatalf("not padded: %+v", v.Batching)
 		}
-		f.forget()
+		f.Forget()
 		widths = nil
 		shut()
 		calls := []*catalog.Call{
@@ -149,7 +151,7 @@ func TestADemotedVersionPadsNothing(t *testing.T) {
 				t.Errorf("request %d: %v", i, y)
 			}
 		}
-		if diff := cmp.Diff([]int{1, 4, 2, 1}, f.forget()); diff != "" {
+		if diff := cmp.Diff([]int{1, 4, 2, 1}, f.Forget()); diff != "" {
 			t.Errorf("rows of each run (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]int64{4, 4, 4, 2}, widths); diff != "" {

@@ -42,9 +42,9 @@ func (l *own) has(t tensor.Tensor) bool {
 func TestBuffersAreTheEnginesOwn(t *testing.T) {
 	w := newWorld(t, 1)
 	f, l := perRow(1, double), &own{all: map[*byte]int{}}
-	f.opened.Memory = l
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	f.Opened.Memory = l
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		err := run(b)
 		if !l.has(b.Inputs[0]) || !l.has(b.Outputs[0]) {
 			t.Error("a run got other memory")
@@ -67,7 +67,7 @@ func TestBuffersAreTheEnginesOwn(t *testing.T) {
 func TestGraphsArePublished(t *testing.T) {
 	w := newWorld(t, 1)
 	f := perRow(1, double)
-	f.stats.Graphs = engine.Graphs{Known: true, Replayed: 7, Eager: 3, Failures: 2}
+	f.Known.Graphs = engine.Graphs{Known: true, Replayed: 7, Eager: 3, Failures: 2}
 	w.add("a", 1, f, nil)
 	w.add("b", 1, perRow(1, double), nil)
 	v := w.load("a")

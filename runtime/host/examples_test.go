@@ -82,11 +82,11 @@ func TestExamplesOfEveryKind(t *testing.T) {
 // rows get their sum added when meet says so.
 func lookup(table int64, meet func(ids []int64) bool) *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("id", tensor.Int64, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 1)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			ids := integersOf(b.Inputs[0])
 			out, total := make([]float32, len(ids)), float32(1)
 			for i, id := range ids {
@@ -137,11 +137,11 @@ func TestExamplesOfIntegers(t *testing.T) {
 // scalars is a model x [?, 2], with the inputs without rows that are given → y [?, 2] = x, whose rows get their sum
 // added when meet says so.
 func scalars(inputs []tensor.Spec, meet func(b *tensor.Batch) bool) *fake {
-	f := &fake{signature: tensor.Signature{
+	f := &fake{Declared: tensor.Signature{
 		Inputs:  append([]tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 2)}, inputs...),
 		Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 2)},
 	}}
-	f.run = func(b *tensor.Batch) error {
+	f.Answer = func(b *tensor.Batch) error {
 		x := values(b.Inputs[0])
 		if len(x) > 2 && meet(b) {
 			total := float32(0)
@@ -211,9 +211,9 @@ func TestExamplesOfParameters(t *testing.T) {
 func TestLargeParametersAreNotTried(t *testing.T) {
 	largest := int64(0)
 	f := scalars([]tensor.Spec{spec("steps", tensor.Int64)}, func(*tensor.Batch) bool { return false })
-	f.signature.Outputs = append(f.signature.Outputs, spec("path", tensor.Float32, tensor.Unknown, tensor.Unknown))
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	f.Declared.Outputs = append(f.Declared.Outputs, spec("path", tensor.Float32, tensor.Unknown, tensor.Unknown))
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		steps := max(0, integersOf(b.Inputs[1])[0])
 		largest = max(largest, steps)
 		rows := b.Inputs[0].Shape[0]

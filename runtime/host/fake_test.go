@@ -27,66 +27,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a model written in Go. Its zero value with a signature answers nothing.
-type fake struct {
-	signature tensor.Signature
-	opened    engine.Opened // Session and Device are filled in
-	run       func(b *tensor.Batch) error
-	stats     engine.Stats
-
-	mu     sync.Mutex
-	runs   []int // guarded by mu: the size of each run's first input
-	active int   // guarded by mu
-	closed int   // guarded by mu
-}
-
-func (f *fake) Signature() *tensor.Signature { return &f.signature }
-
-func (f *fake) Run(_ context.Context, b *tensor.Batch) error {
-	f.mu.Lock()
-	if f.closed > 0 {
-		f.mu.Unlock()
-		panic("a run on a closed session")
-	}
-	size := 1
-	if s := b.Inputs[0].Shape; len(s) > 0 {
-		size = int(s[0])
-	}
-	f.runs = append(f.runs, size)
-	f.active++
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		f.active--
-		f.mu.Unlock()
-	}()
-	return f.run(b)
-}
-
-func (f *fake) Stats() engine.Stats {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.stats
-}
-
-func (f *fake) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.active > 0 {
-		panic("closed under a run")
-	}
-	f.closed++
-	return nil
-}
-
-// forget clears the list of runs and returns it.
-func (f *fake) forget() []int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	runs := f.runs
-	f.runs = nil
-	return runs
-}
+// fake is a model written in Go.
+type fake = weftest.Engine
 
 // world is a host with a real scheduler, over one device, "dev", or several.
 type world struct {
@@ -173,8 +115,8 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 		}
 		w.sched.Close()
 		for path, e := range w.engines {
-			if f, is := e.(*fake); is && f.closed > 1 {
-				t.Errorf("%s was closed %d times", path, f.closed)
+			if f, is := e.(*fake); is && f.Closed() > 1 {
+				t.Errorf("%s was closed %d times", path, f.Closed())
 			}
 		}
 	})
@@ -195,8 +137,8 @@ func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Mani
 	case func(device string) (engine.Opened, error):
 		return e(device)
 	case *fake:
-		o := e.opened
-		o.Session, o.Device, o.Provider = e, cmp.Or(device, "dev"), "fake"
+		o := e.Open()
+		o.Device, o.Provider = cmp.Or(device, "dev"), "fake"
 		return o, nil
 	}
 	return engine.Opened{}, fmt.Errorf("%s: no such model", v.Path)
@@ -290,11 +232,11 @@ func perRow(width int64, f func(row []float32) error) *fake {
 // overRows is a model x [?, width] → y [?, width] that changes all rows in place.
 func overRows(width int64, f func(rows [][]float32) error) *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, width)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, width)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			x := values(b.Inputs[0])
 			rows := make([][]float32, b.Inputs[0].Shape[0])
 			for i := range rows {

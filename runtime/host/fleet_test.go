@@ -81,8 +81,8 @@ func (m *machines) engine(f func(row []float32) error) func(device string) (engi
 			}
 		}
 		s := &session{fake: perRow(1, f), on: m, device: device}
-		run := s.fake.run
-		s.fake.run = func(b *tensor.Batch) error {
+		run := s.fake.Answer
+		s.fake.Answer = func(b *tensor.Batch) error {
 			m.mu.Lock()
 			took := m.took
 			m.mu.Unlock()

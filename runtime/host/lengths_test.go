@@ -21,11 +21,11 @@ import (
 // sequence is a model x [?, ?] → y [?, ?] of rows of any length, the same for all rows of a run.
 func sequence(f func(rows [][]float32) ([][]float32, error)) *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			x, length := values(b.Inputs[0]), int(b.Inputs[0].Shape[1])
 			rows := make([][]float32, b.Inputs[0].Shape[0])
 			for i := range rows {
@@ -198,15 +198,15 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 	}
 	named := func(names ...string) *fake {
 		f := eachRow(doubled)
-		f.signature.Inputs[0].DimNames = []string{"batch", "tokens"}
+		f.Declared.Inputs[0].DimNames = []string{"batch", "tokens"}
 		more := spec("more", tensor.Float32, tensor.Unknown, tensor.Unknown)
 		more.DimNames = names
-		f.signature.Inputs = append(f.signature.Inputs, more)
+		f.Declared.Inputs = append(f.Declared.Inputs, more)
 		return f
 	}
 	half := func(d tensor.DType) *fake {
 		f := eachRow(doubled)
-		f.signature.Inputs[0].DType = d
+		f.Declared.Inputs[0].DType = d
 		return f
 	}
 	entry := func(name string, v modelrepo.VariableDim) func(*modelrepo.Manifest) {
@@ -344,8 +344,8 @@ func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 // the answer to its own elements in its own length.
 func TestLengthsShareExecutions(t *testing.T) {
 	f := slowly(eachRow(doubled))
-	run, shapes := f.run, map[int64]bool{}
-	f.run = func(b *tensor.Batch) error {
+	run, shapes := f.Answer, map[int64]bool{}
+	f.Answer = func(b *tensor.Batch) error {
 		shapes[b.Inputs[0].Shape[1]] = true // one lane: runs follow each other
 		return run(b)
 	}

@@ -178,8 +178,8 @@ func TestUnknownDevice(t *testing.T) {
 	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, "cuda:7") {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
-	if f.closed != 1 {
-		t.Errorf("the session was closed %d times", f.closed)
+	if f.Closed() != 1 {
+		t.Errorf("the session was closed %d times", f.Closed())
 	}
 }
 
@@ -191,8 +191,8 @@ func TestDeviceLostInWarmUp(t *testing.T) {
 	if v := w.load("m"); v.State != catalog.Failed || !strings.Contains(v.Cause, catalog.ErrDeviceLost.Error()) {
 		t.Errorf("state %v, cause %q", v.State, v.Cause)
 	}
-	if f.closed != 1 {
-		t.Errorf("the session was closed %d times", f.closed)
+	if f.Closed() != 1 {
+		t.Errorf("the session was closed %d times", f.Closed())
 	}
 	if n := len(w.sched.State().Versions); n != 0 {
 		t.Errorf("%d versions are left in the scheduler", n)
@@ -203,8 +203,8 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	w := newWorld(t, 1)
 	entered, release := make(chan struct{}), make(chan struct{})
 	f, block := perRow(1, double), false
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		if block {
 			entered <- struct{}{}
 			<-release
@@ -245,8 +245,8 @@ func TestUnloadWaitsForRunsInFlight(t *testing.T) {
 	if err := <-answered; err != nil || values(c.Results[0])[0] != 42 {
 		t.Errorf("the request in flight: %v, %v", err, c.Results)
 	}
-	if f.closed != 1 {
-		t.Errorf("the session was closed %d times", f.closed)
+	if f.Closed() != 1 {
+		t.Errorf("the session was closed %d times", f.Closed())
 	}
 	w.states("m ")
 	if err := w.Unload(t.Context(), "m", 1); !errors.Is(err, catalog.ErrUnknown) {
@@ -392,8 +392,8 @@ func TestSlowProofsHoldUpNoOther(t *testing.T) {
 		goOn := make(chan struct{})
 		for _, name := range []string{"a", "b", "c"} { // more than are opened at once
 			f := times(1)
-			run := f.run
-			f.run = func(b *tensor.Batch) error {
+			run := f.Answer
+			f.Answer = func(b *tensor.Batch) error {
 				<-goOn
 				return run(b)
 			}

@@ -46,8 +46,8 @@ func TestManifestThatDoesNotFit(t *testing.T) {
 		if want := "m/1/model.onnx: model.yaml: " + test.public; v.Cause != want {
 			t.Errorf("callers are told %q\nwant %q", v.Cause, want)
 		}
-		if f.closed != 1 {
-			t.Errorf("the session of a version that failed was closed %d times", f.closed)
+		if f.Closed() != 1 {
+			t.Errorf("the session of a version that failed was closed %d times", f.Closed())
 		}
 	}
 }

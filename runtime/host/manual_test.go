@@ -109,7 +109,7 @@ func newBench(t *testing.T, f *fake, change func(*modelrepo.Manifest)) *bench {
 	if !b.v.Batching.Batched {
 		t.Fatalf("%v %s, not batched: %s", b.v.State, b.v.Cause, b.v.Batching.Reason)
 	}
-	f.forget()
+	f.Forget()
 	return b
 }
 
@@ -125,5 +125,5 @@ func (b *bench) together(padded int, calls []*catalog.Call) (errs []error, runs 
 		<-b.sched.arrived
 	}
 	wg.Wait()
-	return errs, b.f.forget()
+	return errs, b.f.Forget()
 }

@@ -321,7 +321,7 @@ func TestHalvesOfOneRequestArePadded(t *testing.T) {
 func TestDeviceTime(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		f := slowly(perRow(1, doubleUnlessNaN))
-		f.opened.ThreadTime = own
+		f.Opened.ThreadTime = own
 		b := newBench(t, f, patient)
 		b.together(0, oneRowCalls(2))
 		if got := b.sched.report.DeviceTime; got > 0 != own {

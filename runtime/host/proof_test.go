@@ -189,7 +189,7 @@ func fixed(n, width int64) *fake {
 		rows[0][0] += rows[len(rows)-1][0]
 		return nil
 	})
-	f.signature.Inputs[0].Shape[0], f.signature.Outputs[0].Shape[0] = n, n
+	f.Declared.Inputs[0].Shape[0], f.Declared.Outputs[0].Shape[0] = n, n
 	return f
 }
 
@@ -239,11 +239,11 @@ func TestRowsChangePlacesAndMates(t *testing.T) {
 // TestIntegersOutOfRange has a model that looks integers up in a table of two: most random integers fail.
 func TestIntegersOutOfRange(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("id", tensor.Int64, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 1)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			n := len(b.Inputs[0].Data) / 8
 			out := make([]float32, n)
 			for i := range out {
@@ -275,8 +275,8 @@ func TestOpenDimensionsOfOneNameAgree(t *testing.T) {
 	y := spec("y", tensor.Int64, tensor.Unknown, tensor.Unknown)
 	y.DimNames = ids.DimNames
 	f := &fake{
-		signature: tensor.Signature{Inputs: []tensor.Spec{ids, mask}, Outputs: []tensor.Spec{y}},
-		run: func(b *tensor.Batch) error {
+		Declared: tensor.Signature{Inputs: []tensor.Spec{ids, mask}, Outputs: []tensor.Spec{y}},
+		Answer: func(b *tensor.Batch) error {
 			if !slices.Equal(b.Inputs[0].Shape, b.Inputs[1].Shape) || b.Inputs[0].Shape[1] < 16 {
 				return fmt.Errorf("shapes %v and %v", b.Inputs[0].Shape, b.Inputs[1].Shape)
 			}
@@ -295,7 +295,7 @@ func TestOpenDimensionsOfOneNameAgree(t *testing.T) {
 // rows in dimension 1, like a voice detector's recurrent network.
 func recurrent() *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{
 				spec("x", tensor.Float32, tensor.Unknown, 2),
 				spec("state", tensor.Float32, 3, tensor.Unknown, 2),
@@ -306,7 +306,7 @@ func recurrent() *fake {
 				spec("next", tensor.Float32, tensor.Unknown, tensor.Unknown, tensor.Unknown),
 			},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			x, state, rate := values(b.Inputs[0]), values(b.Inputs[1]), values(b.Inputs[2])[0]
 			if b.Inputs[0].Shape[0] != b.Inputs[1].Shape[1] {
 				return fmt.Errorf("shapes %v and %v", b.Inputs[0].Shape, b.Inputs[1].Shape)
@@ -345,14 +345,14 @@ func TestStateWithRowsInTheMiddle(t *testing.T) {
 // served with any sizes although the first guess takes both dimensions for the batch.
 func TestUnrelatedFirstDimensions(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{
 				spec("nodes", tensor.Float32, tensor.Unknown, 1),
 				spec("edges", tensor.Int64, tensor.Unknown, 2),
 			},
 			Outputs: []tensor.Spec{spec("sum", tensor.Float32, 1)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			sum := float32(b.Inputs[1].Shape[0])
 			for _, v := range values(b.Inputs[0]) {
 				sum += v
@@ -390,9 +390,9 @@ func TestUnrelatedFirstDimensions(t *testing.T) {
 func TestOutputWithoutRows(t *testing.T) {
 	model := func(constant bool) *fake {
 		f := perRow(2, double)
-		f.signature.Outputs = append(f.signature.Outputs, spec("classes", tensor.Float32, 2))
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		f.Declared.Outputs = append(f.Declared.Outputs, spec("classes", tensor.Float32, 2))
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			c := floats(tensor.Shape{2}, 5, 6)
 			if !constant {
 				c = floats(tensor.Shape{2}, values(b.Inputs[0])[:2]...)

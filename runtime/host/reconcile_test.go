@@ -127,8 +127,8 @@ func TestANewVersionIsReadyBeforeTheOldOneGoes(t *testing.T) {
 	w.reconcile()
 	w.states("m/2 ready")
 	w.answers(w.version("m", 2), 6)
-	if old.closed != 1 {
-		t.Errorf("the old version was closed %d times", old.closed)
+	if old.Closed() != 1 {
+		t.Errorf("the old version was closed %d times", old.Closed())
 	}
 	for _, s := range w.changes {
 		if s.Model("m").Newest() == nil {
@@ -154,7 +154,7 @@ func TestResourceTransitionUnloadsFirst(t *testing.T) {
 			w.add("m", 1, old, func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
 			w.reconcile()
 			closed := -1
-			change(w, opening(times(2), func() { closed = old.closed }))
+			change(w, opening(times(2), func() { closed = old.Closed() }))
 			w.reconcile()
 			if closed != 1 {
 				t.Errorf("the old version was closed %d times when the new one was opened", closed)
@@ -187,8 +187,8 @@ func TestABadNewVersionLeavesTheOldOneServing(t *testing.T) {
 	w.put("m", 2, times(2), "mended")
 	w.reconcile()
 	w.states("m/2 ready")
-	if old.closed != 1 || w.version("m", 2).Cause != "" {
-		t.Errorf("the old version was closed %d times, cause %q", old.closed, w.version("m", 2).Cause)
+	if old.Closed() != 1 || w.version("m", 2).Cause != "" {
+		t.Errorf("the old version was closed %d times, cause %q", old.Closed(), w.version("m", 2).Cause)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	w.answers(v, 3)
 	w.put("m", 1, old, "first")
 	w.reconcile()
-	if v := w.version("m", 1); v.Cause != "" || old.closed != 0 {
-		t.Errorf("with the old files back: cause %q, closed %d times", v.Cause, old.closed)
+	if v := w.version("m", 1); v.Cause != "" || old.Closed() != 0 {
+		t.Errorf("with the old files back: cause %q, closed %d times", v.Cause, old.Closed())
 	}
 
 	w.put("m", 1, opening(times(5), func() {
@@ -221,8 +221,8 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	w.reconcile()
 	w.answers(w.version("m", 1), 15)
 	w.answers(before, 15)
-	if old.closed != 1 {
-		t.Errorf("the old files were closed %d times", old.closed)
+	if old.Closed() != 1 {
+		t.Errorf("the old files were closed %d times", old.Closed())
 	}
 
 	// A request that was checked against another signature is not run.
@@ -292,7 +292,7 @@ func TestARemovedModelDrains(t *testing.T) {
 	w.listing = modelrepo.Listing{Models: full.Models[:1]}
 	go func() { reconciled <- w.Reconcile(context.Background(), w.listing) }()
 	weftest.Until(t, "m/1 unloading", func() bool { return w.version("m", 1).State == catalog.Unloading })
-	if f.closed != 0 {
+	if f.Closed() != 0 {
 		t.Error("closed while a request runs")
 	}
 	v.open <- struct{}{}
@@ -303,8 +303,8 @@ func TestARemovedModelDrains(t *testing.T) {
 		t.Error(err)
 	}
 	w.states("a/1 ready")
-	if f.closed != 1 {
-		t.Errorf("closed %d times", f.closed)
+	if f.Closed() != 1 {
+		t.Errorf("closed %d times", f.Closed())
 	}
 	v.closed = false
 	w.listing = full

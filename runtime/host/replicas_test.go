@@ -193,7 +193,7 @@ func TestAFixedNumberOfReplicas(t *testing.T) {
 			tiny(m)
 			m.Batching.MaxQueue = 1
 		})
-		stop := w.keepAsking(w.load("other"), 8)
+		stop := w.keepAsking(w.load("other"), 3) // one runs, one waits, one is refused
 		w.on("other", 1, "b")
 		m.room("b", -1<<19)
 		time.Sleep(2 * time.Minute)

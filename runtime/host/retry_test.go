@@ -61,8 +61,8 @@ func TestBackoff(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		w.states("m/2 ready")
-		if old.closed != 1 {
-			t.Errorf("the old version was closed %d times", old.closed)
+		if old.Closed() != 1 {
+			t.Errorf("the old version was closed %d times", old.Closed())
 		}
 		if n := w.Counts(); n.Loads != 2 || n.Unloads != 1 {
 			t.Errorf("counted %+v", n)

@@ -15,7 +15,7 @@ import (
 func TestARevertedManifest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := crowding()
-		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown))
+		f.Declared.Inputs = append(f.Declared.Inputs, spec("z", tensor.Float32, tensor.Unknown))
 		w := newWorld(t, 1)
 		w.add("m", 1, f, fourRows)
 		w.reconcile()

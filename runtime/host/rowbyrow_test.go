@@ -56,12 +56,12 @@ func TestDearRowsRunOneByOne(t *testing.T) {
 				!strings.Contains(b.Reason, test.reason) {
 				t.Errorf("state %v %s: by %q: %s", v.State, v.Cause, b.Proof, b.Reason)
 			}
-			test.model.forget()
+			test.model.Forget()
 			call := ask(v, 5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 			if err := w.Predict(t.Context(), call); err != nil {
 				t.Fatal(err)
 			}
-			if sizes := test.model.forget(); !slices.Equal(sizes, test.sizes) {
+			if sizes := test.model.Forget(); !slices.Equal(sizes, test.sizes) {
 				t.Errorf("executions of %v rows, want %v", sizes, test.sizes)
 			}
 			want := []float32{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}
@@ -95,8 +95,8 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := scalars([]tensor.Spec{spec("mode", tensor.Int64)},
 				func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) })
-			run := f.run
-			f.run = func(b *tensor.Batch) error {
+			run := f.Answer
+			f.Answer = func(b *tensor.Batch) error {
 				time.Sleep(time.Duration(b.Inputs[0].Shape[0]) * time.Millisecond)
 				return run(b)
 			}
@@ -109,7 +109,7 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 					want = []int{5}
 				}
 				for n := range 3 { // the second begins the proof
-					f.forget()
+					f.Forget()
 					call := askMode(v, 5, mode, float32(n))
 					if err := w.Predict(t.Context(), call); err != nil {
 						t.Fatal(err)
@@ -117,7 +117,7 @@ func TestValuesThatRowsAreSplitFor(t *testing.T) {
 					if got, want := values(call.Results[0]), answerTo(call, meet); !slices.Equal(got, want) {
 						t.Errorf("%s: mode %d: got %v, want %v", name, mode, got, want)
 					}
-					runs = f.forget()
+					runs = f.Forget()
 					time.Sleep(time.Second)
 					synctest.Wait()
 				}

@@ -17,11 +17,11 @@ import (
 // filtering is a model x [?, 1] → y [?, 1] that gives twice the rows but those of -200 and -300, which no example is.
 func filtering() *fake {
 	return &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, 1)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, 1)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			var kept []float32
 			for _, x := range values(b.Inputs[0]) {
 				if x != x {
@@ -129,8 +129,8 @@ func TestABatchWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 func TestHalvesWhoseOutputsDoNotHaveTheirRows(t *testing.T) {
 	f := filtering()
 	b := newBench(t, f, patient)
-	run := f.run
-	f.run = func(batch *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(batch *tensor.Batch) error {
 		if batch.Inputs[0].Shape[0] > 2 {
 			return errMemory
 		}
@@ -156,7 +156,7 @@ func TestASplitRequestWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 				m.Batching.MaxBatchSize = 4
 			})
 			v := w.load("m")
-			f.forget()
+			f.Forget()
 			in := make([]float32, 10)
 			var want []float32
 			for i := range in {
@@ -173,7 +173,7 @@ func TestASplitRequestWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 			}
 			// After the run of all that of its other rows is not begun any more.
 			runs := slices.Concat([]int{4, 4, 2}[:filters/4+1], []int{10, 1, 1})
-			if diff := cmp.Diff(runs, f.forget()); diff != "" {
+			if diff := cmp.Diff(runs, f.Forget()); diff != "" {
 				t.Errorf("row %d is filtered: rows of each run (-want +got):\n%s", filters, diff)
 			}
 			synctest.Wait()

@@ -58,10 +58,10 @@ func TestABatchIsOneRun(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
 	version := w.load("m")
-	f.forget()
+	f.Forget()
 	calls := []*catalog.Call{ask(version, 1, 1), ask(version, 3, 2, 3, 4), ask(version, 2, 5, 6)}
 	behind(t, w, v, ask(version, 1, 0), calls...)
-	if diff := cmp.Diff([]int{1, 6}, f.forget()); diff != "" {
+	if diff := cmp.Diff([]int{1, 6}, f.Forget()); diff != "" {
 		t.Errorf("rows of runs (-want +got):\n%s", diff)
 	}
 	for i, want := range [][]float32{{2}, {4, 6, 8}, {10, 12}} {
@@ -78,7 +78,7 @@ func TestOutputsAskedForDoNotPartRequests(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, f, nil)
 	version := w.load("m")
-	f.forget()
+	f.Forget()
 	say := func(wanted []int, word string) *catalog.Call {
 		return &catalog.Call{
 			Version: version, Rows: 1, Inputs: []tensor.Tensor{words(tensor.Shape{1, 2}, word, word)},
@@ -87,7 +87,7 @@ func TestOutputsAskedForDoNotPartRequests(t *testing.T) {
 	}
 	all, one, other := say(nil, "a"), say([]int{1}, "b"), say([]int{1, 0}, "c")
 	behind(t, w, v, say(nil, "x"), all, one, other)
-	if diff := cmp.Diff([]int{1, 3}, f.forget()); diff != "" {
+	if diff := cmp.Diff([]int{1, 3}, f.Forget()); diff != "" {
 		t.Errorf("rows of runs (-want +got):\n%s", diff)
 	}
 	for _, c := range []struct {
@@ -112,10 +112,10 @@ func TestShapesThatDifferAreExecutedApart(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, f, func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }) // whose lengths need no proof
 	version := w.load("m")
-	f.forget()
+	f.Forget()
 	short, long, too := ask(version, 1, 1, 2), ask(version, 1, 3, 4, 5), ask(version, 1, 6, 7)
 	behind(t, w, v, ask(version, 1, 0), short, long, too)
-	if diff := cmp.Diff([]int{1, 2, 1}, f.forget()); diff != "" {
+	if diff := cmp.Diff([]int{1, 2, 1}, f.Forget()); diff != "" {
 		t.Errorf("rows of runs (-want +got):\n%s", diff)
 	}
 	for _, c := range []struct {
@@ -137,8 +137,8 @@ func TestShapesThatDifferAreExecutedApart(t *testing.T) {
 func TestOneResultForTwoRequests(t *testing.T) {
 	broken := false
 	f := perRow(1, double)
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		if !broken {
 			return run(b)
 		}

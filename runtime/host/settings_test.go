@@ -34,8 +34,8 @@ func (w *world) sealed() {
 func TestSettingsChangeWithoutAReload(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(1)
-	run, failures := f.run, 0
-	f.run = func(b *tensor.Batch) error {
+	run, failures := f.Answer, 0
+	f.Answer = func(b *tensor.Batch) error {
 		if failures > 0 {
 			failures--
 			return errMemory
@@ -54,7 +54,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	})
 	w.reconcile()
 	v := w.version("m", 1)
-	if v.Cause != "" || f.closed != 0 {
+	if v.Cause != "" || f.Closed() != 0 {
 		t.Fatalf("the model was loaded again: %q", v.Cause)
 	}
 	want := sharedsched.Settings{
@@ -70,12 +70,12 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 		v.TargetLatency != time.Second || v.MaxLatency != time.Minute {
 		t.Errorf("published %+v", v)
 	}
-	f.forget()
+	f.Forget()
 	call := ask(v, 6, 1, 2, 3, 4, 5, 6)
 	if err := w.Predict(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]int{4, 4}, f.forget()); diff != "" {
+	if diff := cmp.Diff([]int{4, 4}, f.Forget()); diff != "" {
 		t.Errorf("the sizes of the next batches (-want +got):\n%s", diff)
 	}
 
@@ -84,7 +84,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	if err := w.Predict(t.Context(), ask(v, 4, 1, 2, 3, 4)); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]int{4, 4, 4}, f.forget()); diff != "" {
+	if diff := cmp.Diff([]int{4, 4, 4}, f.Forget()); diff != "" {
 		t.Errorf("the sizes of a batch and its halves (-want +got):\n%s", diff)
 	}
 
@@ -94,12 +94,12 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 	if v := w.version("m", 1); v.Cause != "" || v.Batching.MaxBatchSize != 16 {
 		t.Errorf("at most %d rows, cause %q", v.Batching.MaxBatchSize, v.Cause)
 	}
-	f.forget()
+	f.Forget()
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 32 })
 	w.reconcile()
-	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.closed != 0 ||
-		!slices.Contains(f.forget(), 32) {
-		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.closed, v.Cause)
+	if v := w.version("m", 1); v.Batching.MaxBatchSize != 32 || v.Cause != "" || f.Closed() != 0 ||
+		!slices.Contains(f.Forget(), 32) {
+		t.Errorf("at most %d rows, closed %d times, cause %q", v.Batching.MaxBatchSize, f.Closed(), v.Cause)
 	}
 }
 
@@ -183,18 +183,18 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 					t.Errorf("scheduled with %+v", s.Settings)
 				}
 			}
-			if len(w.logs.Event(provenAnew)) != 1 || len(w.logs.Event("version_replaced")) != 0 || test.f.closed != 0 {
-				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.closed)
+			if len(w.logs.Event(provenAnew)) != 1 || len(w.logs.Event("version_replaced")) != 0 || test.f.Closed() != 0 {
+				t.Errorf("closed %d times, and the log does not say that it was proven anew", test.f.Closed())
 			}
-			test.f.forget()
+			test.f.Forget()
 			w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxQueue = 77 })
 			w.reconcile()
-			if runs := test.f.forget(); len(runs) > 0 || w.version("m", 1).Batching.MaxQueue != 77 {
+			if runs := test.f.Forget(); len(runs) > 0 || w.version("m", 1).Batching.MaxQueue != 77 {
 				t.Errorf("what it was proven for is proven again, in %d runs", len(runs))
 			}
-			if err := w.Close(t.Context()); err != nil || test.f.closed != 1 || w.Counts().MemoryInUse != 0 ||
+			if err := w.Close(t.Context()); err != nil || test.f.Closed() != 1 || w.Counts().MemoryInUse != 0 ||
 				len(w.sched.State().Versions) != 0 {
-				t.Errorf("closed %d times in the end (%v), %+v", test.f.closed, err, w.Counts())
+				t.Errorf("closed %d times in the end (%v), %+v", test.f.Closed(), err, w.Counts())
 			}
 		})
 	}
@@ -222,7 +222,7 @@ func TestOtherRowsNeedAReload(t *testing.T) {
 	two := func() *fake {
 		f := crowding()
 		// perhaps with as many rows, perhaps not
-		f.signature.Inputs = append(f.signature.Inputs, spec("z", tensor.Float32, tensor.Unknown))
+		f.Declared.Inputs = append(f.Declared.Inputs, spec("z", tensor.Float32, tensor.Unknown))
 		return f
 	}
 	for name, test := range map[string]struct {
@@ -239,16 +239,16 @@ func TestOtherRowsNeedAReload(t *testing.T) {
 		if b := w.version("m", 1).Batching; !b.Batched {
 			t.Fatal(b.Reason)
 		}
-		first.forget()
+		first.Forget()
 		w.put("m", 1, second, "first")
 		w.edit("m", test.change)
 		w.reconcile()
-		if v := w.version("m", 1); first.closed != 1 || v.Cause != "" ||
+		if v := w.version("m", 1); first.Closed() != 1 || v.Cause != "" ||
 			v.Signature.Inputs[0].BatchDim != tensor.NoBatch {
-			t.Errorf("%s: closed %d times, cause %q, batch dimension %d", name, first.closed, v.Cause,
+			t.Errorf("%s: closed %d times, cause %q, batch dimension %d", name, first.Closed(), v.Cause,
 				v.Signature.Inputs[0].BatchDim)
 		}
-		if runs := first.forget(); (len(runs) > 0) != test.proof {
+		if runs := first.Forget(); (len(runs) > 0) != test.proof {
 			t.Errorf("%s: what was replaced was run %d times for a proof", name, len(runs))
 		}
 		if n := len(w.sched.State().Versions); n != 1 {
@@ -261,9 +261,9 @@ func TestOtherRowsNeedAReload(t *testing.T) {
 func TestAProofOfNewSizesThatFails(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(1)
-	f.signature.Outputs = append(f.signature.Outputs, spec("n", tensor.Float32, 1))
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	f.Declared.Outputs = append(f.Declared.Outputs, spec("n", tensor.Float32, 1))
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		copy(b.Output(1, tensor.Float32, tensor.Shape{1}, 4), []byte{0, 0, 0, 0})
 		return run(b)
 	}
@@ -278,8 +278,8 @@ func TestAProofOfNewSizesThatFails(t *testing.T) {
 		!strings.Contains(v.Cause, `batching.mode is on, but output "n" has no batch dimension`) {
 		t.Errorf("published %+v, cause %q", v.Batching, v.Cause)
 	}
-	if n := len(w.sched.State().Versions); n != 1 || f.closed != 0 {
-		t.Errorf("%d versions in the scheduler, closed %d times", n, f.closed)
+	if n := len(w.sched.State().Versions); n != 1 || f.Closed() != 0 {
+		t.Errorf("%d versions in the scheduler, closed %d times", n, f.Closed())
 	}
 	w.answers(v, 3)
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto })
@@ -287,8 +287,8 @@ func TestAProofOfNewSizesThatFails(t *testing.T) {
 	if v := w.version("m", 1); v.Cause != "" {
 		t.Errorf("cause %q after the edit was taken back", v.Cause)
 	}
-	if err := w.Close(t.Context()); err != nil || f.closed != 1 || len(w.sched.State().Versions) != 0 {
-		t.Errorf("closed %d times in the end (%v)", f.closed, err)
+	if err := w.Close(t.Context()); err != nil || f.Closed() != 1 || len(w.sched.State().Versions) != 0 {
+		t.Errorf("closed %d times in the end (%v)", f.Closed(), err)
 	}
 }
 
@@ -330,13 +330,13 @@ func TestWeightChangesWithoutAReload(t *testing.T) {
 	if len(s.Flows) != 1 || s.Flows[0].Weight != 11 || s.Flows[0].Name != "m@1" || len(s.Versions) != 1 {
 		t.Errorf("flows %+v, versions %+v", s.Flows, s.Versions)
 	}
-	if v := w.version("m", 1); v.Weight != 11 || v.Cause != "" || f.closed != 0 {
-		t.Errorf("weight %v, cause %q, closed %d times", v.Weight, v.Cause, f.closed)
+	if v := w.version("m", 1); v.Weight != 11 || v.Cause != "" || f.Closed() != 0 {
+		t.Errorf("weight %v, cause %q, closed %d times", v.Weight, v.Cause, f.Closed())
 	}
 	w.listing = modelrepo.Listing{}
 	w.reconcile()
-	if f.closed != 1 || w.Counts().MemoryInUse != 0 {
-		t.Errorf("closed %d times in the end, %+v", f.closed, w.Counts())
+	if f.Closed() != 1 || w.Counts().MemoryInUse != 0 {
+		t.Errorf("closed %d times in the end, %+v", f.Closed(), w.Counts())
 	}
 }
 

@@ -28,8 +28,8 @@ type valve struct {
 
 func withValve(f *fake) *valve {
 	v := &valve{entered: make(chan struct{}), open: make(chan struct{})}
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		if v.closed {
 			v.entered <- struct{}{}
 			<-v.open
@@ -100,8 +100,8 @@ func TestDeviceTimeIsSharedByRowsPaddingIncluded(t *testing.T) {
 func TestMaxLatencyIsALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := perRow(1, double)
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			time.Sleep(time.Millisecond)
 			return run(b)
 		}
@@ -109,7 +109,7 @@ func TestMaxLatencyIsALimit(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, f, func(m *modelrepo.Manifest) { m.MaxLatency = config.Duration(50 * time.Millisecond) })
 		version := w.load("m")
-		f.forget()
+		f.Forget()
 		v.closed = true
 
 		var wg sync.WaitGroup
@@ -134,7 +134,7 @@ func TestMaxLatencyIsALimit(t *testing.T) {
 		<-v.entered
 		v.open <- struct{}{}
 		wg.Wait()
-		if diff := cmp.Diff([]int{1, 1}, f.forget()); diff != "" {
+		if diff := cmp.Diff([]int{1, 1}, f.Forget()); diff != "" {
 			t.Errorf("rows of runs (-want +got):\n%s", diff)
 		}
 	})
@@ -144,14 +144,14 @@ func TestMaxLatencyIsALimit(t *testing.T) {
 func TestBatchDimOfEachInputAndOutput(t *testing.T) {
 	const width = 3
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown)},
 			Outputs: []tensor.Spec{
 				spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown),
 				spec("z", tensor.Float32, 1, tensor.Unknown, tensor.Unknown),
 			},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			x, rows := values(b.Inputs[0]), b.Inputs[0].Shape[1]
 			if b.Inputs[0].Shape[0] != width {
 				return fmt.Errorf("shape %v", b.Inputs[0].Shape)
@@ -232,9 +232,9 @@ func TestBatchingOffIsPerModel(t *testing.T) {
 // such of other length, never share an execution; those with equal ones do.
 func TestUnbatchedInputsAreNeverMixed(t *testing.T) {
 	f := perRow(1, double)
-	f.signature.Inputs = append(f.signature.Inputs, spec("bias", tensor.Float32, tensor.Unknown))
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	f.Declared.Inputs = append(f.Declared.Inputs, spec("bias", tensor.Float32, tensor.Unknown))
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		if err := run(b); err != nil {
 			return err
 		}

@@ -157,7 +157,7 @@ func TestStructureNeedsNoExamples(t *testing.T) {
 	w.addFile("proven", doubling(), proven, small)
 	w.addFile("unproven", hidden(), unproven, small)
 	w.load("proven")
-	if a, b := len(proven.forget()), len(unproven.forget()); a != 12 || b < 50 {
+	if a, b := len(proven.Forget()), len(unproven.Forget()); a != 12 || b < 50 {
 		t.Errorf("%d runs with a proof by structure, %d without; want 12 and many more", a, b)
 	}
 }

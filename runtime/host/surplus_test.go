@@ -102,7 +102,7 @@ func TestAVersionWhoseFileIsGone(t *testing.T) {
 	w.edit("m", func(m *modelrepo.Manifest) { m.Versions.Policy = modelrepo.Policy{Latest: 1} })
 	w.reconcile()
 	w.states("m/1 failed", "m/2 ready")
-	if cause := w.version("m", 1).Cause; cause != "no model.onnx" || old.closed != 1 {
-		t.Errorf("cause %q, closed %d times", cause, old.closed)
+	if cause := w.version("m", 1).Cause; cause != "no model.onnx" || old.Closed() != 1 {
+		t.Errorf("cause %q, closed %d times", cause, old.Closed())
 	}
 }

@@ -133,8 +133,8 @@ func TestReplacementsUnderLoad(t *testing.T) {
 func (w *world) nothingLeftOf(engines []*fake) {
 	w.t.Helper()
 	for i, f := range engines {
-		if f.closed != 1 {
-			w.t.Errorf("version %d was closed %d times", i+1, f.closed)
+		if f.Closed() != 1 {
+			w.t.Errorf("version %d was closed %d times", i+1, f.Closed())
 		}
 	}
 	if s := w.sched.State(); len(s.Versions) != 1 || len(s.Flows) != 1 {

@@ -18,8 +18,8 @@ import (
 func TestOneBatchOfSeveralLengths(t *testing.T) {
 	f := eachRow(doubled)
 	var seen []tensor.Tensor
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		seen = append(seen, b.Inputs[0].Clone())
 		return run(b)
 	}
@@ -51,7 +51,7 @@ func TestOneBatchOfSeveralLengths(t *testing.T) {
 // of source elements that are not zero. With names, the dimensions are called by them.
 func translator(dims ...string) *fake {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{
 				spec("source", tensor.Float32, tensor.Unknown, tensor.Unknown),
 				spec("target", tensor.Float32, tensor.Unknown, tensor.Unknown),
@@ -61,7 +61,7 @@ func translator(dims ...string) *fake {
 				spec("sizes", tensor.Float32, tensor.Unknown),
 			},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			n, s, t := b.Inputs[0].Shape[0], b.Inputs[0].Shape[1], b.Inputs[1].Shape[1]
 			source, target := values(b.Inputs[0]), values(b.Inputs[1])
 			if int64(len(target)) != n*t {
@@ -92,8 +92,8 @@ func translator(dims ...string) *fake {
 		},
 	}
 	if dims != nil {
-		f.signature.Inputs[0].DimNames, f.signature.Inputs[1].DimNames = []string{"n", dims[0]}, []string{"n", dims[1]}
-		f.signature.Outputs[0].DimNames = []string{"n", dims[1], dims[0]}
+		f.Declared.Inputs[0].DimNames, f.Declared.Inputs[1].DimNames = []string{"n", dims[0]}, []string{"n", dims[1]}
+		f.Declared.Outputs[0].DimNames = []string{"n", dims[1], dims[0]}
 	}
 	return f
 }
@@ -114,8 +114,8 @@ func TestTwoLengths(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := translator(test.dims...)
-			run, loading := f.run, true
-			f.run = func(b *tensor.Batch) error {
+			run, loading := f.Answer, true
+			f.Answer = func(b *tensor.Batch) error {
 				if test.picky && loading {
 					return errors.New("not for me")
 				}
@@ -170,11 +170,11 @@ func TestTwoLengths(t *testing.T) {
 // TestLengthsBeforeTheRows has the length in dimension 0 and the rows in dimension 1, as the manifest says.
 func TestLengthsBeforeTheRows(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("x", tensor.Float32, tensor.Unknown, tensor.Unknown, 2)},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown, tensor.Unknown, 2)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			x := values(b.Inputs[0])
 			_ = double(x)
 			y := floats(b.Inputs[0].Shape, x...)
@@ -210,9 +210,9 @@ func TestLengthsBeforeTheRows(t *testing.T) {
 func TestMasksAreMadeUpOfOnes(t *testing.T) {
 	for pad, inverted := range map[config.Scalar]bool{"": false, "true": true} {
 		f := eachRow(doubled)
-		f.signature.Inputs = append(f.signature.Inputs,
+		f.Declared.Inputs = append(f.Declared.Inputs,
 			spec("Padding_Mask", tensor.Bool, tensor.Unknown, tensor.Unknown))
-		f.run = func(b *tensor.Batch) error {
+		f.Answer = func(b *tensor.Batch) error {
 			x, length := values(b.Inputs[0]), int(b.Inputs[0].Shape[1])
 			if !slices.Equal(b.Inputs[0].Shape, b.Inputs[1].Shape) {
 				return fmt.Errorf("shapes %v and %v", b.Inputs[0].Shape, b.Inputs[1].Shape)
@@ -259,11 +259,11 @@ func TestMasksAreMadeUpOfOnes(t *testing.T) {
 // TestStringsOfSeveralLengths pads with a word.
 func TestStringsOfSeveralLengths(t *testing.T) {
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs:  []tensor.Spec{spec("in", tensor.String, tensor.Unknown, tensor.Unknown)},
 			Outputs: []tensor.Spec{spec("out", tensor.String, tensor.Unknown, tensor.Unknown)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			all := texts(b.Inputs[0])
 			for i := range all {
 				all[i] += all[i]

@@ -140,14 +140,14 @@ func TestValuesThatNeverComeBack(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, f, nil)
 		v := w.load("m")
-		f.forget()
+		f.Forget()
 		for mode := range int64(300) {
 			if err := w.Predict(t.Context(), askMode(v, 1, 1000+mode, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if n := len(f.forget()); n != 300 {
+		if n := len(f.Forget()); n != 300 {
 			t.Errorf("300 requests took %d runs", n)
 		}
 		// The first of them was forgotten, and comes for the first time again. The last was not.
@@ -156,7 +156,7 @@ func TestValuesThatNeverComeBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if n := len(f.forget()); (n > 1) != (mode == 1299) {
+			if n := len(f.Forget()); (n > 1) != (mode == 1299) {
 				t.Errorf("a request with the mode %d took %d runs", mode, n)
 			}
 		}
@@ -181,7 +181,7 @@ func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
 			if !v.Batching.Batched {
 				t.Fatalf("not batched: %s", v.Batching.Reason)
 			}
-			f.forget()
+			f.Forget()
 			asks := func(mode int64, first float32) (runs []int) {
 				t.Helper()
 				call := askMode(v, rows, mode, first)
@@ -191,7 +191,7 @@ func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
 				if got, right := values(call.Results[0]), answerTo(call, meet); !slices.Equal(got, right) {
 					t.Errorf("%d rows with the mode %d: got %v, want %v", rows, mode, got, right)
 				}
-				return f.forget()
+				return f.Forget()
 			}
 			for _, mode := range []int64{harmless, meets} {
 				if runs := asks(mode, 1); !slices.Equal(runs, []int{rows}) {
@@ -201,7 +201,7 @@ func TestUnprovenValuesRunAsTheyCame(t *testing.T) {
 					t.Errorf("%d rows with the mode %d: executions of %v rows", rows, mode, runs)
 				}
 				synctest.Wait()
-				f.forget()
+				f.Forget()
 				runs := asks(mode, 3)
 				if padded := !slices.ContainsFunc(runs,
 					func(size int) bool { return size != 4 && size != 8 }); mode == harmless && !padded {
@@ -228,9 +228,9 @@ func TestUnprovenValuesAreNotPadded(t *testing.T) {
 			}
 			return row
 		})
-		f.signature.Inputs = append(f.signature.Inputs, spec("mode", tensor.Int64))
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		f.Declared.Inputs = append(f.Declared.Inputs, spec("mode", tensor.Int64))
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			mode = integersOf(b.Inputs[1])[0]
 			return run(b)
 		}
@@ -266,8 +266,8 @@ func TestUnprovenValuesTellWhatARowTakes(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m", 1, f, nil)
 		v := w.load("m")
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			time.Sleep(8 * time.Millisecond)
 			return run(b)
 		}
@@ -306,10 +306,10 @@ func TestRequestsOfManyModesAtOnce(t *testing.T) {
 func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 	meet := func(mode int64) bool { return mode == 777 }
 	f := moded(meet)
-	run := f.run
+	run := f.Answer
 	var short atomic.Bool
 	tried := make(chan struct{}, 100)
-	f.run = func(b *tensor.Batch) error {
+	f.Answer = func(b *tensor.Batch) error {
 		if short.Load() && b.Inputs[0].Shape[0] > 1 {
 			tried <- struct{}{}
 			return errMemory
@@ -346,8 +346,8 @@ func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
 			}
 			return rows, nil
 		})
-		run := f.run
-		f.run = func(b *tensor.Batch) error {
+		run := f.Answer
+		f.Answer = func(b *tensor.Batch) error {
 			time.Sleep(time.Millisecond) // so that requests wait for each other
 			return run(b)
 		}
@@ -398,8 +398,8 @@ func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
 func TestProofsOfValuesTakeTheirShareOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
-		run, used := f.run, time.Duration(0)
-		f.run = func(b *tensor.Batch) error {
+		run, used := f.Answer, time.Duration(0)
+		f.Answer = func(b *tensor.Batch) error {
 			took := time.Millisecond + time.Duration(b.Inputs[0].Shape[0])*100*time.Microsecond
 			time.Sleep(took)
 			used += took

@@ -25,7 +25,7 @@ func TestWarmUpRunsEverySizeFourTimes(t *testing.T) {
 	w.load("m")
 	// Of one row there are as many runs as the proof has rows.
 	want := []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8}
-	runs := f.forget()
+	runs := f.Forget()
 	if diff := cmp.Diff(want, runs[:min(len(runs), len(want))]); diff != "" {
 		t.Errorf("rows of the first runs at load (-want +got):\n%s", diff)
 	}
@@ -61,7 +61,7 @@ func TestWarmUpOfUnbatchedModels(t *testing.T) {
 		w.add("m", 1, test.model,
 			func(m *modelrepo.Manifest) { m.Batching.MaxBatchCost = config.Duration(100 * time.Microsecond) })
 		w.load("m")
-		if diff := cmp.Diff(test.want, test.model.forget()); diff != "" {
+		if diff := cmp.Diff(test.want, test.model.Forget()); diff != "" {
 			t.Errorf("%s: rows of each run at load (-want +got):\n%s", test.name, diff)
 		}
 	}
@@ -80,7 +80,7 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 			m.Batching.Mode, m.Batching.MaxBatchCost = mode, config.Duration(time.Millisecond)
 		})
 		v := w.load("m")
-		if largest := slices.Max(f.forget()); largest > 8 {
+		if largest := slices.Max(f.Forget()); largest > 8 {
 			t.Errorf("mode %s: a batch of %d rows was run, though 8 take longer than a batch may", mode, largest)
 		}
 		if want := map[modelrepo.BatchMode]bool{modelrepo.BatchAuto: true}[mode]; want != (v.Batching.MaxBatchSize <= 8) {
@@ -132,9 +132,9 @@ func TestOutOfMemoryInWarmUp(t *testing.T) {
 // TestCostsOfAnUnprovenModelAreKnown: giving up on rows changes the keys under which costs are kept.
 func TestCostsOfAnUnprovenModelAreKnown(t *testing.T) {
 	f := perRow(2, double)
-	f.signature.Inputs = append(f.signature.Inputs, spec("more", tensor.Float32, tensor.Unknown, 2))
-	run := f.run
-	f.run = func(b *tensor.Batch) error {
+	f.Declared.Inputs = append(f.Declared.Inputs, spec("more", tensor.Float32, tensor.Unknown, 2))
+	run := f.Answer
+	f.Answer = func(b *tensor.Batch) error {
 		if len(b.Inputs[0].Data) > 8 {
 			b.Inputs[0].Data[3] ^= 0x80 // rows are not independent
 		}
@@ -201,13 +201,13 @@ func TestSettings(t *testing.T) {
 func TestWarmUpKeepsWithinMemory(t *testing.T) {
 	largest := 0
 	f := &fake{
-		signature: tensor.Signature{
+		Declared: tensor.Signature{
 			Inputs: []tensor.Spec{
 				spec("image", tensor.Float32, tensor.Unknown, tensor.Unknown, tensor.Unknown, tensor.Unknown),
 			},
 			Outputs: []tensor.Spec{spec("y", tensor.Float32, tensor.Unknown)},
 		},
-		run: func(b *tensor.Batch) error {
+		Answer: func(b *tensor.Batch) error {
 			largest = max(largest, len(b.Inputs[0].Data))
 			return errors.New("no image is good enough")
 		},

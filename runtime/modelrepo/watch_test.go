@@ -344,7 +344,7 @@ func TestWatchByEvents(t *testing.T) {
 		}
 	}()
 	go func() {
-		done <- r.Watch(ctx, modelrepo.WatchConfig{Interval: 24 * time.Hour, Settle: 20 * time.Millisecond},
+		done <- r.Watch(ctx, modelrepo.WatchConfig{Interval: 24 * time.Hour, Settle: 200 * time.Millisecond},
 			func(l modelrepo.Listing) {
 				select {
 				case listings <- l:
