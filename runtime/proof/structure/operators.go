@@ -21,8 +21,7 @@ const (
 // operators has every operator that there is a rule for.
 var operators = tableOf(
 	elementwiseOperators, sizeOperators, reshapeOperators, gatherOperators, reduceOperators, matmulOperators,
-	convOperators,
-	imageOperators, recurrentOperators, controlOperators, quantizedOperators, contribOperators, classicOperators,
+	convOperators, imageOperators, recurrentOperators, controlOperators, quantizedOperators, contribOperators, classicOperators,
 	mixingOperators,
 )
 
