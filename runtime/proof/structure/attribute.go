@@ -16,8 +16,8 @@ func (c *call) integer(name string, otherwise int64) int64 {
 	return a.GetI()
 }
 
-// hint is integer of what a rule can do without: an attribute of another type is the engine's to refuse. Should the rule
-// give up for another reason, it is told that this was wrong first.
+// hint is integer of what a rule can do without: an attribute of another type is the engine's to refuse. It is the
+// reason all the same if the rule gives up later.
 func (c *call) hint(name string, otherwise int64) int64 {
 	n := otherwise
 	c.attempt(func() { n = c.integer(name, otherwise) })

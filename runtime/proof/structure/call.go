@@ -21,9 +21,9 @@ type call struct {
 	refused bool   // the reason is one for the engine to refuse the node
 }
 
-// A rule returns what an operator makes of its inputs, an entry for each output that it knows; nil: there is no rule for
-// this use of it. Where something is not as the rule demands it gives up, by call.no or another function that says why,
-// and what follows may rely on it.
+// A rule returns what an operator makes of its inputs, an entry for each output that it knows; nil: there is no rule
+// for this use of it. Where something is not as the rule demands it gives up, by call.no or another function that says
+// why, and what follows may rely on it.
 type rule func(c *call) []*value
 
 // gaveUp is what call.no panics with and call.attempt recovers. A rule is a list of demands, most of them made by
