@@ -71,8 +71,7 @@ func notPlainIn(t reflect.Type, path string) []string {
 	switch kind := t.Kind(); {
 	case kind == reflect.Struct:
 		var found []string
-		for i := range t.NumField() {
-			field := t.Field(i)
+		for field := range t.Fields() {
 			switch {
 			case field.Name == "_":
 			case field.IsExported():
