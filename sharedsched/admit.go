@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/fairq"
+	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // Admission refuses at once what cannot be answered, for three reasons: bounds keep memory finite, a limit that cannot
@@ -52,7 +53,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	work := q.part(t.Rows)
 	q.hear(now, t, min(target, limit.Sub(now)), work)
 	// An answer is never wanted later than it is worth something.
-	place := order{rank: ranks[t.Priority], target: min(now.Add(target), limit, Never-1), seq: c.seq}
+	place := ring.Order{Rank: ranks[t.Priority], Target: int64(min(now.Add(target), limit, Never-1)), Seq: c.seq}
 	probe, refusal := c.unattainable(now, q, t, limit, place)
 	if refusal != nil {
 		c.touch(q) // it may have been made for this task
@@ -65,7 +66,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	}
 	wanted := Never
 	if named {
-		wanted = endBy(place.target, now)
+		wanted = endBy(Time(place.Target), now)
 	}
 	out.Task = c.enqueue(now, q, t, limit, wanted, place, work, probe)
 	return nil
@@ -83,21 +84,21 @@ func (v *version) lesser(t *Task) int32 {
 	if t.Priority != Sheddable {
 		at--
 	}
-	if at < 0 || at >= q.ring.n {
+	if at < 0 || at >= q.ring.Len() {
 		return -1
 	}
-	e := q.ring.at(at)
-	if t.Priority != Sheddable && (e.rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.rank) {
+	e := q.ring.At(at)
+	if t.Priority != Sheddable && (e.Rank != ranks[SheddablePlus] || ranks[t.Priority] >= e.Rank) {
 		return -1
 	}
-	return e.task
+	return e.Task
 }
 
 // unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its
 // queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never measured
 // refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong estimate would
 // keep itself alive by refusing everything that would correct it.
-func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order) (probe bool, _ *Refusal) {
+func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order) (probe bool, _ *Refusal) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
 	}
@@ -113,7 +114,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place order
 		return false, nil
 	}
 	before := q.work / d.parallel()
-	first := q.ring.n > 0 && place.before(q.ring.at(q.ring.n-1).order)
+	first := q.ring.Len() > 0 && place.Before(q.ring.At(q.ring.Len()-1).Order)
 	switch rows := q.waiting + t.Rows; {
 	case first:
 		before = 0 // not all that waits goes before it

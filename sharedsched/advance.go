@@ -4,10 +4,15 @@ package sharedsched
 func (c *Core) advance(now Time, out *Answer) {
 	// Limits first: whether a queue is held on depends on who is left in it.
 	for {
-		slot, ok := c.limits.due(now, &c.slab)
-		if !ok {
+		id, at, ok := c.limits.Min()
+		if !ok || Time(at) > now {
 			break
 		}
+		if !c.waits(Handle(id)) {
+			c.limits.Pop() // it started, or ended, long ago
+			continue
+		}
+		slot := Handle(id).Slot()
 		c.log.drop(now, c.tasks[slot].queue.version, &c.tasks[slot], DropExpired, 0)
 		c.stop(now, slot, EndExpired, out)
 	}

@@ -47,7 +47,7 @@ type Core struct {
 	freeFlows []FlowID // that may be used again
 	freeIDs   []int32  // of queues, as well
 
-	limits limits     // of tasks that wait
+	limits iheap.Lazy // of tasks that wait, by Handle; those that have started leave
 	holds  iheap.Heap // queues that wait for their batch timeout, by its end
 
 	variant        Variant
@@ -176,7 +176,10 @@ func (c *Core) HasWork(now Time, id LaneID) bool {
 
 // NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
 func (c *Core) NextWake() Time {
-	wake := c.limits.earliest()
+	wake := Never
+	if _, at, ok := c.limits.Min(); ok {
+		wake = Time(at)
+	}
 	if _, at, ok := c.holds.Min(); ok {
 		wake = min(wake, Time(at))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // FuzzCore feeds Core random events, decoded from bytes, and checks every invariant after each one. At the end every
@@ -311,7 +312,7 @@ func (x *trial) submit(v VersionID) {
 	if !x.timed || !knownFaults {
 		task.Priority = Priority(b % 4)
 	}
-	k := classOf(order{rank: ranks[task.Priority]})
+	k := classOf(ring.Order{Rank: ranks[task.Priority]})
 	queued := 0
 	if cv := x.core.version(v); cv != nil {
 		queued = cv.queued[k]

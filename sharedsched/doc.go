@@ -19,8 +19,8 @@
 //
 // Package shell surrounds it with a mutex, a timer, and one batch thread per lane of each device. The same Core runs in
 // production, in tests and in the simulator (package sim). Package trace records what Core is told, and has another
-// Core decide it all again, bit for bit. Three small packages hold the mathematics: fairq (who is due, and who is
-// behind its share), cost (what an execution will take), iheap (a priority queue).
+// Core decide it all again, bit for bit. Four small packages hold the mathematics: fairq (who is due, and who is
+// behind its share), cost (what an execution will take), iheap (priority queues), ring (what waits, in order).
 //
 // # Words
 //

@@ -12,8 +12,8 @@ func (c *Core) dropHopeless(now Time, q *queue, out *Answer) {
 	if _, _, high := c.fullBatch(q); high == 0 {
 		return
 	}
-	for q.ring.n > 0 {
-		slot := q.ring.at(0).task
+	for q.ring.Len() > 0 {
+		slot := q.ring.At(0).Task
 		needs, hopeless := c.hopeless(q, &c.tasks[slot])
 		if !hopeless {
 			break
@@ -42,7 +42,7 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 // rows that the batch may have so that all who stay in it meet their limits. The head is not hopeless.
 func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	most, _, high := c.fullBatch(q)
-	if first := &c.tasks[q.ring.at(0).task]; high == 0 || first.alone || !q.version.settings.Batched {
+	if first := &c.tasks[q.ring.At(0).Task]; high == 0 || first.alone || !q.version.settings.Batched {
 		return most
 	}
 	// The common case costs one comparison for each task of the batch.
@@ -61,11 +61,11 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	}
 	// Only of one rank: work that matters more is not given up for a larger batch of work that matters less.
 	needs := end.Sub(now)
-	rank := q.ring.at(0).rank
-	for i, rows := 0, 0; i < q.ring.n && rows < many; {
-		slot := q.ring.at(i).task
+	rank := q.ring.At(0).Rank
+	for i, rows := 0, 0; i < q.ring.Len() && rows < many; {
+		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || t.rank != rank {
+		if t.alone || t.Rank != rank {
 			break
 		}
 		if t.deadline() < end {
@@ -80,8 +80,8 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 
 // tight reports whether one of the tasks of the next rows has its limit before end.
 func (c *Core) tight(q *queue, rows int, end Time) bool {
-	for i := 0; i < q.ring.n && rows > 0; i++ {
-		t := &c.tasks[q.ring.at(i).task]
+	for i := 0; i < q.ring.Len() && rows > 0; i++ {
+		t := &c.tasks[q.ring.At(i).Task]
 		if t.deadline() < end {
 			return true
 		}
@@ -94,12 +94,12 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 // of what is left would end and how many rows there are, up to two batches, whose limits are not before that.
 func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose int) {
 	seen := 0
-	rank := q.ring.at(0).rank
+	rank := q.ring.At(0).Rank
 	peers := 0
-	for i := 0; i < q.ring.n && seen < windowBatches*most; {
-		slot := q.ring.at(i).task
+	for i := 0; i < q.ring.Len() && seen < windowBatches*most; {
+		slot := q.ring.At(i).Task
 		t := &c.tasks[slot]
-		if t.alone || t.rank != rank {
+		if t.alone || t.Rank != rank {
 			break
 		}
 		if needs, hopeless := c.hopeless(q, t); hopeless {
@@ -112,7 +112,7 @@ func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose 
 	}
 	end = q.device.free.Add(q.high(min(seen, most)))
 	for i := range peers {
-		t := &c.tasks[q.ring.at(i).task]
+		t := &c.tasks[q.ring.At(i).Task]
 		rows := t.rows - t.next
 		if t.deadline() >= end {
 			loose += rows
@@ -126,8 +126,8 @@ func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose 
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never
-	for i := 0; i < q.ring.n && rows < most; i++ {
-		t := &c.tasks[q.ring.at(i).task]
+	for i := 0; i < q.ring.Len() && rows < most; i++ {
+		t := &c.tasks[q.ring.At(i).Task]
 		soonest = min(soonest, t.deadline())
 		next := min(rows+t.rows-t.next, most)
 		if rows > 0 && soonest < q.device.free.Add(q.high(next)) {

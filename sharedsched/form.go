@@ -12,7 +12,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
 	b.Alone, b.Reason = false, FlushUnspecified
 	room := c.giveUp(now, q, out)
-	if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
+	if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
 		c.takeRows(now, q, t.rows-t.next, b)
 		b.Padded = b.Rows
@@ -21,15 +21,15 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	largest, _, _ := c.fullBatch(q)
 	most := c.size(q, min(room, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
-	head := q.ring.at(0).order
+	head := q.ring.At(0).Order
 	full := false // nothing that waits could still join
-	for q.ring.n > 0 && !full {
-		t := &c.tasks[q.ring.at(0).task]
+	for q.ring.Len() > 0 && !full {
+		t := &c.tasks[q.ring.At(0).Task]
 		if t.alone {
 			break // it gets a batch of its own
 		}
 		left, room := t.rows-t.next, most-b.Rows
-		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.order) == background
+		behind := b.Rows > 0 && classOf(head) == foreground && classOf(t.Order) == background
 		if behind {
 			room = min(room, s.padded(b.Rows)-b.Rows)
 			if left > room {
@@ -73,7 +73,7 @@ func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason 
 // takeRows moves rows of the head task from the queue into the batch. The task stays at the head while it has rows
 // left: its place in the order is that of its target, which a split does not change.
 func (c *Core) takeRows(now Time, q *queue, rows int, b *Batch) {
-	slot := q.ring.at(0).task
+	slot := q.ring.At(0).Task
 	t := &c.tasks[slot]
 	if t.next == 0 {
 		t.started = now

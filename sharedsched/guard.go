@@ -48,7 +48,7 @@ func (g *guard) most(now Time) time.Duration {
 // if not even one. Only background work is bounded so, unless it is draining.
 func (c *Core) mayBlock(now Time, q *queue) int {
 	most, _, _ := c.fullBatch(q)
-	if q.ring.n > 0 && classOf(q.ring.at(0).order) == foreground || q.version.closing || c.draining {
+	if q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == foreground || q.version.closing || c.draining {
 		return most
 	}
 	limit := q.device.guard.most(now)
@@ -56,8 +56,8 @@ func (c *Core) mayBlock(now Time, q *queue) int {
 	if limit == 0 {
 		return most
 	}
-	if q.ring.n > 0 {
-		if t := &c.tasks[q.ring.at(0).task]; t.alone || !s.Batched {
+	if q.ring.Len() > 0 {
+		if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 			// It is all or nothing: such a task cannot be cut to what the guard allows.
 			if q.estimate(t.rows).Cost > limit {
 				return 0

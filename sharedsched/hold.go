@@ -6,7 +6,7 @@ package sharedsched
 
 // readiness reports whether a batch may start, and if not, the time at which waiting alone will make it so.
 func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
-	if q.ring.n == 0 {
+	if q.ring.Len() == 0 {
 		return false, Never
 	}
 	most, _, _ := c.fullBatch(q)
@@ -18,7 +18,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a
 	// second time.
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld ||
-		c.tasks[q.ring.at(0).task].alone {
+		c.tasks[q.ring.At(0).Task].alone {
 		return true, Never
 	}
 	if q.waiting >= most {
@@ -58,8 +58,8 @@ func (c *Core) rescan(q *queue) {
 		return
 	}
 	q.oldest, q.soonest, q.wanted, q.begun = Never, Never, Never, false
-	for i := range q.ring.n {
-		t := &c.tasks[q.ring.at(i).task]
+	for i := range q.ring.Len() {
+		t := &c.tasks[q.ring.At(i).Task]
 		q.oldest, q.soonest, q.wanted = min(q.oldest, t.arrival), min(q.soonest, t.limit), min(q.wanted, t.wanted)
 		q.begun = q.begun || t.next > 0
 	}

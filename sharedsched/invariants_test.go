@@ -53,19 +53,19 @@ func (k *checker) invariants(c *Core) error {
 			continue
 		}
 		rows, front := 0, 0
-		for i := range q.ring.n {
-			e := q.ring.at(i)
-			if i > 0 && !q.ring.at(i-1).before(e.order) {
+		for i := range q.ring.Len() {
+			e := q.ring.At(i)
+			if i > 0 && !q.ring.At(i-1).Before(e.Order) {
 				return fmt.Errorf("queue %d is out of order at %d", q.id, i)
 			}
-			t := &c.tasks[e.task]
-			if t.state != taskQueued || t.queue != q || t.order != e.order || inRing[e.task] {
-				return fmt.Errorf("queue %d holds task %d wrongly: %+v", q.id, e.task, t)
+			t := &c.tasks[e.Task]
+			if t.state != taskQueued || t.queue != q || t.Order != e.Order || inRing[e.Task] {
+				return fmt.Errorf("queue %d holds task %d wrongly: %+v", q.id, e.Task, t)
 			}
-			inRing[e.task] = true
+			inRing[e.Task] = true
 			rows += t.rows - t.next
 			bytes += t.bytes
-			if classOf(t.order) == foreground {
+			if classOf(t.Order) == foreground {
 				front++
 				foregroundTasks[q.device]++
 			}
@@ -86,7 +86,7 @@ func (k *checker) invariants(c *Core) error {
 			return err
 		}
 	}
-	watched, err := c.limits.check(&c.slab)
+	watched, err := checkLimits(c)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (k *checker) invariants(c *Core) error {
 		alive[v]++
 		if t.state == taskQueued {
 			n := queued[v]
-			n[classOf(t.order)]++
+			n[classOf(t.Order)]++
 			queued[v] = n
 		}
 		if (t.state == taskQueued) != inRing[int32(slot)] {
@@ -150,23 +150,26 @@ func (k *checker) accounts(c *Core) error {
 	return nil
 }
 
-// check returns the tasks whose limits are watched.
-func (l *limits) check(s *slab) (map[int32]bool, error) {
+// checkLimits returns the tasks whose limits are watched.
+func checkLimits(c *Core) (map[int32]bool, error) {
 	watched := map[int32]bool{}
-	for i, m := range l.heap {
-		if i > 0 && m.before(l.heap[(i-1)/limitsArity]) {
-			return nil, fmt.Errorf("limit %d of task %x is earlier than the one above it", i, m.task)
+	members := 0
+	_, least, _ := c.limits.Min()
+	for id, at := range c.limits.All() {
+		members++
+		h := Handle(id)
+		if at < least {
+			return nil, fmt.Errorf("limit %d of task %x is earlier than the least", at, h)
 		}
-		if s.waits(m.task) {
-			if at := s.get(m.task).limit; at != m.at || watched[m.task.Slot()] {
-				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", m.task, at, m.at,
-					watched[m.task.Slot()])
+		if c.waits(h) {
+			if limit := c.get(h).limit; limit != Time(at) || watched[h.Slot()] {
+				return nil, fmt.Errorf("task %x: limit %v watched as %v, before: %v", h, limit, at, watched[h.Slot()])
 			}
-			watched[m.task.Slot()] = true
+			watched[h.Slot()] = true
 		}
 	}
-	if gone := len(l.heap) - len(watched); gone != l.gone || (gone >= 64 && 2*gone >= len(l.heap)) {
-		return nil, fmt.Errorf("limits count %d gone of %d, a recount gives %d", l.gone, len(l.heap), gone)
+	if gone := members - len(watched); gone != c.limits.Gone() || (gone >= 64 && 2*gone >= members) {
+		return nil, fmt.Errorf("limits count %d gone of %d, a recount gives %d", c.limits.Gone(), members, gone)
 	}
 	return watched, nil
 }
@@ -175,7 +178,7 @@ func (l *limits) check(s *slab) (map[int32]bool, error) {
 func (c *Core) checkStage(q *queue) error {
 	f := q.flow
 	d := f.device
-	if q.stage == resting && c.holds.Has(q.id) && q.ring.n > 0 && classOf(q.ring.at(0).order) == background {
+	if q.stage == resting && c.holds.Has(q.id) && q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == background {
 		return nil // it might block others for too long
 	}
 	// Time that passes without an event makes queues ready only in Advance, so what is held may be due.
@@ -258,8 +261,8 @@ func (c *Core) checkGone() error {
 		}
 	}
 	for _, q := range c.queues {
-		if q != nil && q.device.removed && (q.ring.n > 0 || q.stage != resting) {
-			return fmt.Errorf("%d tasks wait in queue %d, which is %v, for %s, which was removed", q.ring.n, q.id,
+		if q != nil && q.device.removed && (q.ring.Len() > 0 || q.stage != resting) {
+			return fmt.Errorf("%d tasks wait in queue %d, which is %v, for %s, which was removed", q.ring.Len(), q.id,
 				q.stage, q.device.Name)
 		}
 	}

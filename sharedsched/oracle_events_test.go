@@ -3,6 +3,8 @@ package sharedsched
 import (
 	"slices"
 	"time"
+
+	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // advance lets time pass: it returns the tasks whose limit has come, and looks at the queues that were held until now.
@@ -59,14 +61,16 @@ func (o *oracle) arrive(now Time, q *oracleQueue, t *oracleTask, target time.Dur
 		o.least = wanted
 	}
 	i := 0
-	for i < len(q.tasks) && order.before(q.tasks[i].order(), t.order()) {
+	for i < len(q.tasks) && q.tasks[i].order().Before(t.order()) {
 		i++
 	}
 	q.tasks = slices.Insert(q.tasks, i, t)
 	o.look(now, q)
 }
 
-func (t *oracleTask) order() order { return order{rank: t.rank, target: t.target, seq: uint64(t.seq)} }
+func (t *oracleTask) order() ring.Order {
+	return ring.Order{Rank: t.rank, Target: int64(t.target), Seq: uint64(t.seq)}
+}
 
 // room returns the task of q that is given up for one of a priority that finds so many of its class waiting; nil for
 // none.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // TestOracle compares Core with the oracle decision by decision on random traces, and makes sure that it would notice
@@ -267,7 +268,7 @@ func (m *match) submit() error {
 			task.ShapeKey = task.Key
 		}
 	}
-	queued := m.core.version(v).queued[classOf(order{rank: ranks[task.Priority]})]
+	queued := m.core.version(v).queued[classOf(ring.Order{Rank: ranks[task.Priority]})]
 	h, acts, err := m.core.Submit(m.now, v, &task, limit, nil)
 	var gone []Handle
 	if victim := m.oracle.room(q, task.Priority, queued); victim != nil && err == nil {

@@ -36,8 +36,8 @@ func (c *Core) size(q *queue, most int) int {
 // fill returns how many rows of the first tasks an execution of so many takes, and whether it cuts one: the first that
 // by itself has more than that.
 func (c *Core) fill(q *queue, rows int) (taken int, cut bool) {
-	for i := 0; i < q.ring.n && taken < rows; i++ {
-		t := &c.tasks[q.ring.at(i).task]
+	for i := 0; i < q.ring.Len() && taken < rows; i++ {
+		t := &c.tasks[q.ring.At(i).Task]
 		left := t.rows - t.next
 		if left > rows {
 			return rows, true

@@ -26,8 +26,8 @@ func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 		if q == nil {
 			return false
 		}
-		waiting := q.ring.n
-		if c.dropHopeless(now, q, out); q.ring.n < waiting {
+		waiting := q.ring.Len()
+		if c.dropHopeless(now, q, out); q.ring.Len() < waiting {
 			c.refreshTouched(now) // without them another queue may be more urgent
 			continue
 		}

@@ -1,5 +1,7 @@
 package sharedsched
 
+import "github.com/weftserve/weft/sharedsched/ring"
+
 // Priority orders tasks inside a queue and decides who gives way. The zero value is Critical. The names follow Google's
 // criticality classes (Site Reliability Engineering, chapter 21).
 type Priority uint8
@@ -30,11 +32,11 @@ const (
 )
 
 // class returns the class of work of that priority.
-func (p Priority) class() class { return classOf(order{rank: ranks[p]}) }
+func (p Priority) class() class { return classOf(ring.Order{Rank: ranks[p]}) }
 
 // classOf returns the class of a task by where it stands in its queue.
-func classOf(o order) class {
-	if o.rank == backgroundRank {
+func classOf(o ring.Order) class {
+	if o.Rank == backgroundRank {
 		return background
 	}
 	return foreground

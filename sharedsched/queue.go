@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weftserve/weft/sharedsched/cost"
+	"github.com/weftserve/weft/sharedsched/ring"
 )
 
 // queue holds the waiting tasks of one key. It is made when a task brings a key that has none, and dropped when its
@@ -20,7 +21,7 @@ type queue struct {
 	device     *device // of the flow
 	key        string
 	shape      *shape
-	ring       ring
+	ring       ring.Ring
 	foreground int // tasks of that class in the ring; they come before the others
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
@@ -86,7 +87,7 @@ func (c *Core) evictQueue(v *version) bool {
 	var victim *queue
 	// The choice is unique (ties go to the lower id), so the order of iteration does not matter.
 	for _, q := range v.queues {
-		if q.ring.n > 0 || q.running > 0 {
+		if q.ring.Len() > 0 || q.running > 0 {
 			continue
 		}
 		if victim == nil || q.idleAt < victim.idleAt || (q.idleAt == victim.idleAt && q.id < victim.id) {
@@ -117,7 +118,7 @@ func (q *queue) expect(k *task, work time.Duration) {
 	if q.fullHigh > 0 { // a guess must refuse nothing
 		k.work = work
 	}
-	if classOf(k.order) == foreground {
+	if classOf(k.Order) == foreground {
 		q.foreground++
 		q.work += k.work
 		d.foreground++
@@ -129,7 +130,7 @@ func (q *queue) expect(k *task, work time.Duration) {
 // forget takes back what expect counted.
 func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow
-	if classOf(k.order) == foreground {
+	if classOf(k.Order) == foreground {
 		q.foreground--
 		q.work -= k.work
 		d.foreground--

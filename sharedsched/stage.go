@@ -20,7 +20,7 @@ func (s stage) String() string { return [...]string{"resting", "pending", "deman
 // refresh brings the queue's stage up to date. Every change of a queue is followed by it, at the latest at the next
 // pick.
 func (c *Core) refresh(now Time, q *queue) {
-	if q.served || q.ring.n == 0 {
+	if q.served || q.ring.Len() == 0 {
 		q.unheld = false
 	}
 	ready, until := c.readiness(now, q)
@@ -69,9 +69,9 @@ func (c *Core) refresh(now Time, q *queue) {
 // plan works out what the queue's next batch costs and by when it must start so that its first task meets its target.
 // It reports whether waiting would not make the batch larger.
 func (c *Core) plan(q *queue) (full bool) {
-	head := q.ring.at(0)
+	head := q.ring.At(0)
 	s := &q.version.settings
-	if t := &c.tasks[head.task]; t.alone || !s.Batched {
+	if t := &c.tasks[head.Task]; t.alone || !s.Batched {
 		q.cost, full = q.estimate(t.rows).Cost, true
 	} else {
 		most, cost, _ := c.fullBatch(q)
@@ -81,8 +81,8 @@ func (c *Core) plan(q *queue) (full bool) {
 			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	q.due = head.target // of its priority nobody is due before it: tasks stand in the order of targets
-	q.latest = endBy(q.due, c.tasks[head.task].arrival) - Time(q.cost) - Time(q.cost)/margin
+	q.due = Time(head.Target) // of its priority nobody is due before it: tasks stand in the order of targets
+	q.latest = endBy(q.due, c.tasks[head.Task].arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
 	}
@@ -91,10 +91,10 @@ func (c *Core) plan(q *queue) (full bool) {
 
 // classNow returns the class in which the queue is served: that of its head, but what is draining is waited for.
 func (c *Core) classNow(q *queue) class {
-	if q.ring.n == 0 || q.version.closing || c.draining {
+	if q.ring.Len() == 0 || q.version.closing || c.draining {
 		return foreground
 	}
-	return classOf(q.ring.at(0).order)
+	return classOf(q.ring.At(0).Order)
 }
 
 // demand makes the queue demanding, or moves it among those that are.

@@ -147,7 +147,7 @@ func (c *Core) versionState(now Time, v *version) VersionState {
 		q := v.queues[key]
 		most, _, _ := c.fullBatch(q)
 		qs := QueueState{
-			Key: key, Tasks: q.ring.n, Rows: q.waiting, Running: q.running, MaxRows: most,
+			Key: key, Tasks: q.ring.Len(), Rows: q.waiting, Running: q.running, MaxRows: most,
 			Stage: q.stage.String(),
 		}
 		if rows := q.mayTake(); rows < v.settings.MaxBatchSize {

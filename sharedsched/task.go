@@ -1,6 +1,10 @@
 package sharedsched
 
-import "time"
+import (
+	"time"
+
+	"github.com/weftserve/weft/sharedsched/ring"
+)
 
 // Task is the work of one request as the scheduler sees it: features, no tensors.
 type Task struct {
@@ -60,7 +64,7 @@ const (
 type task struct {
 	gen   uint32
 	state taskState
-	order
+	ring.Order
 	queue *queue
 
 	alone, unmeasured bool
@@ -90,34 +94,34 @@ func (t *task) deadline() Time {
 }
 
 // enqueue puts an admitted task into its queue. It is the only way in.
-func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place order, work time.Duration,
+func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place ring.Order, work time.Duration,
 	probe bool,
 ) Handle {
 	v := q.version
 	slot, k := c.take()
 	h := c.handle(slot)
 	k.state = taskQueued
-	k.order = place
+	k.Order = place
 	k.queue = q
 	k.alone, k.unmeasured, k.probe = t.Alone, t.Unmeasured, probe
 	k.rows, k.bytes = t.Rows, t.Bytes
 	k.arrival, k.limit, k.wanted = now, limit, wanted
 
-	if q.ring.n == 0 {
+	if q.ring.Len() == 0 {
 		q.oldest, q.soonest, q.wanted, q.begun = now, Never, Never, false
 	}
 	q.soonest, q.wanted = min(q.soonest, limit), min(q.wanted, wanted)
-	q.ring.insert(entry{k.order, slot})
+	q.ring.Insert(ring.Entry{Order: k.Order, Task: slot})
 	q.waiting += t.Rows
-	v.queued[classOf(k.order)]++
+	v.queued[classOf(k.Order)]++
 	v.live++
 	v.account.Accepted++
 	c.queuedBytes += t.Bytes
 	q.expect(k, work)
 	if limit != Never {
-		c.limits.add(limit, h)
+		c.limits.Add(uint64(h), int64(limit))
 	}
-	if q.stage == resting || q.ring.at(0).task == slot {
+	if q.stage == resting || q.ring.At(0).Task == slot {
 		c.refresh(now, q)
 	} else {
 		c.touch(q) // one more task behind the head of a queue that is ready matters at the next pick, not before
@@ -129,15 +133,15 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place or
 // queue leads through it, so that the counts of what waits are kept in one place.
 func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	t.state = next
-	q.ring.remove(t.order)
-	if q.ring.n == 0 {
+	q.ring.Remove(t.Order)
+	if q.ring.Len() == 0 {
 		q.idleAt = now
 	}
-	q.version.queued[classOf(t.order)]--
+	q.version.queued[classOf(t.Order)]--
 	c.queuedBytes -= t.bytes
 	q.forget(t)
-	if t.limit != Never {
-		c.limits.left(&c.slab)
+	if t.limit != Never && c.limits.Left() {
+		c.limits.Sweep(func(id uint64) bool { return c.waits(Handle(id)) })
 	}
 }
 

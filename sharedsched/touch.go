@@ -21,7 +21,7 @@ func (c *Core) refreshTouched(now Time) {
 		q.touched = false
 		c.rescan(q)
 		c.refresh(now, q)
-		if q.ring.n == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {
+		if q.ring.Len() == 0 && q.running == 0 && len(q.key) > maxIdleKey && c.queues[q.id] == q {
 			c.dropQueue(q)
 		}
 	}

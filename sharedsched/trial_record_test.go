@@ -48,8 +48,8 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
 	// else not even a row could meet it
-	if classOf(t.order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
-		r.targets = append(r.targets, trialTarget{now, t.queue.device, t.target.Sub(now)})
+	if classOf(t.Order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
+		r.targets = append(r.targets, trialTarget{now, t.queue.device, Time(t.Target).Sub(now)})
 	}
 	return nil
 }
@@ -84,8 +84,8 @@ func (r *trialRecord) expel(c *Core, v VersionID, acts []Action) error {
 	}
 	if cv := c.version(v); cv != nil {
 		for _, q := range cv.queues {
-			if q.ring.n > 0 || q.waiting > 0 || q.stage != resting {
-				return fmt.Errorf("queue %d of an expelled version has %d tasks of %d rows and is %v", q.id, q.ring.n,
+			if q.ring.Len() > 0 || q.waiting > 0 || q.stage != resting {
+				return fmt.Errorf("queue %d of an expelled version has %d tasks of %d rows and is %v", q.id, q.ring.Len(),
 					q.waiting, q.stage)
 			}
 		}
@@ -126,7 +126,7 @@ func (r *trialRecord) batch(c *Core, now Time, l *lane, b *Batch) error {
 		}
 		k.next += sp.Rows
 		rows += sp.Rows
-		if classOf(t.order) == foreground {
+		if classOf(t.Order) == foreground {
 			front += sp.Rows
 		}
 		whole = whole || t.alone
@@ -181,7 +181,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]
-		if t.state == taskQueued && classOf(t.order) == foreground && t.queue.device == l.device {
+		if t.state == taskQueued && classOf(t.Order) == foreground && t.queue.device == l.device {
 			return fmt.Errorf("background work starts while task %d waits", slot)
 		}
 	}
@@ -197,18 +197,18 @@ func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 // checkIdle checks, after a lane found nothing to start, that no foreground task waits which could have been started.
 func (c *Core) checkIdle(now Time, device *device) error {
 	for _, q := range c.queues {
-		if q == nil || q.ring.n == 0 || q.device != device || q.shape.ColdInFlight() {
+		if q == nil || q.ring.Len() == 0 || q.device != device || q.shape.ColdInFlight() {
 			continue
 		}
-		s, first := &q.version.settings, &c.tasks[q.ring.at(0).task]
+		s, first := &q.version.settings, &c.tasks[q.ring.At(0).Task]
 		drains := q.version.closing || c.draining
-		if classOf(first.order) == background && !drains {
+		if classOf(first.Order) == background && !drains {
 			continue
 		}
 		most, full, high := c.fullBatch(q)
 		rows, oldest, soonest, wanted, begun := 0, Never, Never, Never, false
-		for i := range q.ring.n {
-			t := &c.tasks[q.ring.at(i).task]
+		for i := range q.ring.Len() {
+			t := &c.tasks[q.ring.At(i).Task]
 			rows += t.rows - t.next
 			oldest, soonest, wanted, begun = min(oldest, t.arrival), min(soonest, t.limit), min(wanted, t.wanted),
 				begun || t.next > 0

@@ -119,7 +119,7 @@ var layers = []layer{
 	},
 	{
 		"sharedsched",
-		[]string{"sharedsched/cost", "sharedsched/fairq", "sharedsched/iheap"},
+		[]string{"sharedsched/cost", "sharedsched/fairq", "sharedsched/iheap", "sharedsched/ring"},
 		"the algorithm stands alone: it knows neither who runs it nor who records it",
 	},
 	{

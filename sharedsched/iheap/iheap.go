@@ -1,5 +1,5 @@
-// Package iheap is a priority queue of small integer ids whose members can be moved and removed in O(log n) without
-// allocation.
+// Package iheap has priority queues of ids that do not allocate: one whose members can be moved and removed in
+// O(log n), and one whose members leave in O(1).
 package iheap
 
 // Heap orders ids by a key, the smallest first; equal keys are ordered by id, so that the order never depends on

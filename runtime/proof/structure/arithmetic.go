@@ -59,11 +59,7 @@ func broadcastIndex(i int, dims, own []dim) int {
 
 // castElems keeps what a cast does not change.
 func (c *call) castElems(elems []elem) []elem {
-	to, ok := c.integer("to", 0)
-	if !ok {
-		return nil
-	}
-	switch onnx.TensorProto_DataType(to) {
+	switch onnx.TensorProto_DataType(c.hint("to", 0)) {
 	case onnx.TensorProto_INT64:
 		return elems
 	case onnx.TensorProto_INT32:
@@ -75,15 +71,11 @@ func (c *call) castElems(elems []elem) []elem {
 	case onnx.TensorProto_BOOL:
 		out := make([]elem, 0, len(elems))
 		for _, e := range elems {
-			n, fixed := e.fixed()
-			switch {
-			case fixed && n != 0:
-				n = 1
-			case !fixed:
+			if n, fixed := e.fixed(); fixed {
+				out = append(out, number(truth(n != 0)))
+			} else {
 				out = append(out, unclear(e))
-				continue
 			}
-			out = append(out, number(n))
 		}
 		return out
 	default:
@@ -106,32 +98,35 @@ func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 	case "Identity":
 		return args[0], true
 	case "Where":
-		return where(args), true
-	case "Not", "Neg", "Abs", "Sign":
+		if len(args) != 3 {
+			return elem{}, false
+		}
+		switch cond, fixed := args[0].fixed(); {
+		case !fixed:
+			return unclear(args...), true
+		case cond != 0:
+			return args[1], true
+		}
+		return args[2], true
+	}
+	if f := ofOne[op]; f != nil {
 		n, ok := args[0].fixed()
 		if !ok {
 			return unclear(args...), true
 		}
-		return number(map[string]func(int64) int64{
-			"Not": isZero, "Neg": negative, "Abs": absolute,
-			"Sign": sign,
-		}[op](n)), true
-	case "Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-		"And", "Or", "Xor", "Sum":
-		e := args[0]
-		for _, arg := range args[1:] {
-			e = combine(op, e, arg, fresh)
-		}
-		return e, true
-	default:
+		return number(f(n)), true
+	}
+	if _, ok := ofTwo[op]; !ok {
 		return elem{}, false
 	}
+	e := args[0]
+	for _, arg := range args[1:] {
+		e = combine(op, e, arg, fresh)
+	}
+	return e, true
 }
 
-func isZero(n int64) int64   { return truth(n == 0) }
-func negative(n int64) int64 { return -n }
-func absolute(n int64) int64 { return max(n, -n) }
-func sign(n int64) int64     { return truth(n > 0) - truth(n < 0) }
+func sign(n int64) int64 { return truth(n > 0) - truth(n < 0) }
 
 func truth(b bool) int64 {
 	if b {
@@ -140,24 +135,16 @@ func truth(b bool) int64 {
 	return 0
 }
 
-func where(args []elem) elem {
-	cond, fixed := args[0].fixed()
-	switch {
-	case !fixed:
-		return unclear(args...)
-	case cond != 0:
-		return args[1]
-	default:
-		return args[2]
-	}
-}
-
 // combine computes with two elements.
 func combine(op string, a, b elem, fresh func() dim) elem {
 	n, fixedA := a.fixed()
 	m, fixedB := b.fixed()
 	if fixedA && fixedB {
-		e := binaryNumbers(op, n, m)
+		f := ofTwo[op]
+		if f == nil || (op == "Div" || op == "Mod") && (n < 0 || m <= 0) {
+			return elem{}
+		}
+		e := number(f(n, m))
 		e.far = 0 // where the engine computes with 32 bits, it may have overflowed
 		return e
 	}
@@ -182,43 +169,32 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 	return unclear(a, b)
 }
 
-func binaryNumbers(op string, n, m int64) elem {
-	switch op {
-	case "Add", "Sum":
-		return number(n + m)
-	case "Sub":
-		return number(n - m)
-	case "Mul":
-		return number(n * m)
-	case "Max":
-		return number(max(n, m))
-	case "Min":
-		return number(min(n, m))
-	case "Equal":
-		return number(truth(n == m))
-	case "Less":
-		return number(truth(n < m))
-	case "LessOrEqual":
-		return number(truth(n <= m))
-	case "Greater":
-		return number(truth(n > m))
-	case "GreaterOrEqual":
-		return number(truth(n >= m))
-	case "And":
-		return number(truth(n != 0 && m != 0))
-	case "Or":
-		return number(truth(n != 0 || m != 0))
-	case "Div":
-		if n >= 0 && m > 0 {
-			return number(n / m)
-		}
-	case "Mod":
-		if n >= 0 && m > 0 {
-			return number(n % m)
-		}
-	default:
-	}
-	return elem{}
+// ofOne has what operators make of one number.
+var ofOne = map[string]func(n int64) int64{
+	"Not":  func(n int64) int64 { return truth(n == 0) },
+	"Neg":  func(n int64) int64 { return -n },
+	"Abs":  func(n int64) int64 { return max(n, -n) },
+	"Sign": sign,
+}
+
+// ofTwo has what operators make of two numbers; nil: it is not followed.
+var ofTwo = map[string]func(n, m int64) int64{
+	"Add":            func(n, m int64) int64 { return n + m },
+	"Sum":            func(n, m int64) int64 { return n + m },
+	"Sub":            func(n, m int64) int64 { return n - m },
+	"Mul":            func(n, m int64) int64 { return n * m },
+	"Div":            func(n, m int64) int64 { return n / m },
+	"Mod":            func(n, m int64) int64 { return n % m },
+	"Max":            func(n, m int64) int64 { return max(n, m) },
+	"Min":            func(n, m int64) int64 { return min(n, m) },
+	"Equal":          func(n, m int64) int64 { return truth(n == m) },
+	"Less":           func(n, m int64) int64 { return truth(n < m) },
+	"LessOrEqual":    func(n, m int64) int64 { return truth(n <= m) },
+	"Greater":        func(n, m int64) int64 { return truth(n > m) },
+	"GreaterOrEqual": func(n, m int64) int64 { return truth(n >= m) },
+	"And":            func(n, m int64) int64 { return truth(n != 0 && m != 0) },
+	"Or":             func(n, m int64) int64 { return truth(n != 0 || m != 0) },
+	"Xor":            nil,
 }
 
 // binarySizes computes with two sizes where the result is one again; else what it returns is not known.

@@ -2,6 +2,7 @@ package structure
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
@@ -20,16 +21,33 @@ type call struct {
 	refused bool   // the reason is one for the engine to refuse the node
 }
 
-// A rule returns what an operator makes of its inputs, an entry for each output that it knows; or it says why it cannot
-// with call.no.
+// A rule returns what an operator makes of its inputs, an entry for each output that it knows; nil: there is no rule
+// for this use of it. Where something is not as the rule demands it gives up, by call.no or another function that says
+// why, and what follows may rely on it.
 type rule func(c *call) []*value
 
-// no gives up, with the reason as one clause about the operator ("it ...") unless another was given before.
+// gaveUp is what call.no panics with and call.attempt recovers. A rule is a list of demands, most of them made by
+// functions that several rules share; were giving up returned, each demand would take four lines.
+type gaveUp struct{}
+
+// attempt runs f and tells whether it came to its end, rather than gave up. Any other panic goes on.
+func (c *call) attempt(f func()) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil && r != (gaveUp{}) {
+			panic(r)
+		}
+	}()
+	f()
+	return true
+}
+
+// no gives up, with the reason as one clause about the operator ("it ...") unless another was given before. It never
+// returns: it panics, and the attempt around the rule ends. It has a result so that a rule may return it.
 func (c *call) no(format string, args ...any) []*value {
 	if c.reason == "" {
 		c.reason = fmt.Sprintf(format, args...)
 	}
-	return nil
+	panic(gaveUp{})
 }
 
 // mixed is no where what a row holds is sure to reach another, rather than not known not to.
@@ -38,16 +56,17 @@ func (c *call) mixed(format string, args ...any) []*value {
 	return c.no(format, args...)
 }
 
-// bad is no for functions that return whether they could.
-func (c *call) bad(format string, args ...any) bool {
-	c.no(format, args...)
-	return false
-}
-
 // refuse is no for what the engine is sure to refuse as well, for shapes that are the same for all rows.
 func (c *call) refuse(format string, args ...any) []*value {
 	c.refused = true
 	return c.no(format, args...)
+}
+
+// because is no where the reason is not of the node itself, but of one inside it. It never returns: it panics as no
+// does.
+func (c *call) because(why *cause) {
+	c.why = why
+	panic(gaveUp{})
 }
 
 // input returns an input; nil: it is left out.
@@ -61,125 +80,111 @@ func (c *call) input(i int) *value {
 // name is an input's name, quoted.
 func (c *call) name(i int) string { return fmt.Sprintf("%q", c.node.GetInput()[i]) }
 
-// data returns an input that must be there and whose rank must be known.
-func (c *call) data(i int) (*value, bool) {
+// given returns an input that must be there.
+func (c *call) given(i int) *value {
 	v := c.input(i)
 	if v == nil {
-		return nil, c.bad("it lacks its input %d", i)
+		c.no("it lacks its input %d", i)
 	}
+	return v
+}
+
+// data returns an input that must be there and whose rank must be known.
+func (c *call) data(i int) *value {
+	v := c.given(i)
 	if !v.ranked {
-		return nil, c.bad("how many dimensions %s has is not known", c.name(i))
+		c.no("how many dimensions %s has is not known", c.name(i))
 	}
-	return v, true
+	return v
+}
+
+// content is data whose elements are not how many rows there are.
+func (c *call) content(i int) *value {
+	v := c.data(i)
+	if v.kind == counts {
+		c.differs(i)
+	}
+	return v
 }
 
 // uniform demands that the inputs from the given one on are the same for all rows.
-func (c *call) uniform(from int) bool {
+func (c *call) uniform(from int) {
 	for i := from; i < len(c.in); i++ {
 		if v := c.in[i]; v != nil && v.kind != shared {
-			return c.differs(i)
+			c.differs(i)
 		}
 	}
-	return true
+}
+
+// rowless demands that the inputs from the given one on have no rows.
+func (c *call) rowless(from int) {
+	for i := from; i < len(c.in); i++ {
+		if v := c.in[i]; v != nil && v.kind == rows {
+			c.differs(i)
+		}
+	}
 }
 
 // differs gives up because of an input that must be the same for all rows.
-func (c *call) differs(i int) bool {
+func (c *call) differs(i int) {
 	if c.in[i].kind == counts {
-		return c.bad("it computes with %s, which depends on how many rows there are", c.name(i))
+		c.no("it computes with %s, which depends on how many rows there are", c.name(i))
 	}
-	return c.bad("%s, which must be the same for all rows, depends on them", c.name(i))
+	c.no("%s, which must be the same for all rows, depends on them", c.name(i))
 }
 
 // outputs tells whether the node has an output beyond the first so many.
 func (c *call) outputs(beyond int) bool {
-	for i, name := range c.node.GetOutput() {
-		if i >= beyond && name != "" {
-			return true
-		}
-	}
-	return false
+	names := c.node.GetOutput()
+	return slices.ContainsFunc(names[min(beyond, len(names)):], func(name string) bool { return name != "" })
 }
 
-// like is a tensor of these dimensions, with the rows of v along axis if v has rows.
-func like(v *value, dims []dim, axis int) *value {
-	out := &value{kind: v.kind, ranked: true, dims: dims, own: v.own}
+// followed returns an input that must be the same for all rows, as far as it does not depend on how many there are, and
+// of which the elements are known one by one.
+func (c *call) followed(i int) *value {
+	v := c.given(i)
 	if v.kind == rows {
-		out.axis, out.outer, out.inner = axis, v.outer, v.inner
+		c.differs(i)
 	}
-	return out
-}
-
-// holds tells whether a dimension is the one of the rows.
-func (v *value) holds(axis int) bool { return v.kind == rows && v.axis == axis }
-
-// integer reads an attribute.
-func (c *call) integer(name string, otherwise int64) (int64, bool) {
-	a := c.attrs[name]
-	if a == nil {
-		return otherwise, true
+	if v.elems == nil {
+		c.unknown(i)
 	}
-	if a.GetType() != onnx.AttributeProto_INT {
-		return 0, c.bad("its attribute %q is no integer", name)
-	}
-	return a.GetI(), true
-}
-
-// flag reads an attribute that is a flag.
-func (c *call) flag(name string) (set, ok bool) {
-	n, ok := c.integer(name, 0)
-	return n != 0, ok
-}
-
-// integers reads an attribute that is a list; nil: the node does not have it.
-func (c *call) integers(name string) ([]int64, bool) {
-	a := c.attrs[name]
-	if a == nil {
-		return nil, true
-	}
-	if a.GetType() != onnx.AttributeProto_INTS {
-		return nil, c.bad("its attribute %q is no list of integers", name)
-	}
-	return append([]int64{}, a.GetInts()...), true
-}
-
-// text reads an attribute.
-func (c *call) text(name, otherwise string) (string, bool) {
-	a := c.attrs[name]
-	if a == nil {
-		return otherwise, true
-	}
-	if a.GetType() != onnx.AttributeProto_STRING {
-		return "", c.bad("its attribute %q is no string", name)
-	}
-	return string(a.GetS()), true
+	return v
 }
 
 // constants returns the elements of an input that must be known numbers; nil: the input is left out.
-func (c *call) constants(i int) ([]int64, bool) {
-	v := c.input(i)
-	if v == nil {
-		return nil, true
+func (c *call) constants(i int) []int64 {
+	if c.input(i) == nil {
+		return nil
 	}
-	if v.kind == rows {
-		return nil, c.differs(i)
-	}
-	if v.elems == nil {
-		return nil, c.bad("what %s holds is not known before it runs", c.name(i))
-	}
-	list := make([]int64, 0, len(v.elems))
-	for _, e := range v.elems {
+	elems := c.followed(i).elems
+	list := make([]int64, 0, len(elems))
+	for _, e := range elems {
 		n, ok := e.fixed()
 		if !ok {
-			return nil, c.bad("what %s holds is not known before it runs", c.name(i))
+			c.unknown(i)
 		}
 		list = append(list, n)
 	}
-	return list, true
+	return list
 }
 
+// count is the size that an input of one element says; it is a new symbol where that is not known.
+func (c *call) count(i int) dim {
+	d := c.fresh()
+	if v := c.input(i); v != nil && len(v.elems) == 1 {
+		if n, ok := v.elems[0].size(); ok {
+			d = n
+		}
+	}
+	return d
+}
+
+// unknown gives up because of an input whose elements decide.
+func (c *call) unknown(i int) { c.no("what %s holds is not known before it runs", c.name(i)) }
+
 // axes reads a list of axes that was an attribute and became an input with the operator set since; nil: there is none.
-func (c *call) axes(since int64, input int) ([]int64, bool) {
+func (c *call) axes(since int64, input int) []int64 {
 	if c.version < since {
 		return c.integers("axes")
 	}
@@ -187,23 +192,50 @@ func (c *call) axes(since int64, input int) ([]int64, bool) {
 }
 
 // place makes an axis, which may count from the end, a position in so many dimensions.
-func (c *call) place(axis int64, rank int) (int, bool) {
+func (c *call) place(axis int64, rank int) int {
 	if axis < 0 {
 		axis += int64(rank)
 	}
 	if axis < 0 || axis >= int64(rank) {
-		return 0, c.bad("its axis does not fit %d dimensions", rank)
+		c.no("its axis does not fit %d dimensions", rank)
 	}
-	return int(axis), true
+	return int(axis)
+}
+
+// marked tells of each of so many dimensions whether it is among the axes.
+func (c *call) marked(axes []int64, rank int) []bool {
+	marks := make([]bool, rank)
+	for _, a := range axes {
+		marks[c.place(a, rank)] = true
+	}
+	return marks
+}
+
+// distinct is marked of axes that must not name a dimension twice.
+func (c *call) distinct(axes []int64, rank int) []bool {
+	marks := make([]bool, rank)
+	for _, a := range axes {
+		at := c.place(a, rank)
+		if marks[at] {
+			c.no("its axes name a dimension twice")
+		}
+		marks[at] = true
+	}
+	return marks
+}
+
+// upTo is the axes of so many dimensions.
+func upTo(rank int) []int64 {
+	axes := make([]int64, rank)
+	for at := range axes {
+		axes[at] = int64(at)
+	}
+	return axes
 }
 
 // axis reads the attribute "axis" as a position in the dimensions of v.
-func (c *call) axis(otherwise int64, v *value) (int, bool) {
-	n, ok := c.integer("axis", otherwise)
-	if !ok {
-		return 0, false
-	}
-	return c.place(n, v.rank())
+func (c *call) axis(otherwise int64, v *value) int {
+	return c.place(c.integer("axis", otherwise), v.rank())
 }
 
 // meets gives up because the operator may let the rows of input i meet along an axis; doing is what it does there.

@@ -18,30 +18,22 @@ var classicOperators = tableOf(
 )
 
 // table returns the first input, which must have its rows along dimension 0 of two.
-func (c *call) table() (*value, bool) {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil, false
-	}
+func (c *call) table() *value {
+	v := c.data(0)
+	c.uniform(1)
 	if v.rank() != 2 || v.kind == rows && v.axis != 0 {
-		return nil, c.bad("%s does not have its rows along dimension 0 of two", c.name(0))
+		c.no("%s does not have its rows along dimension 0 of two", c.name(0))
 	}
-	return v, true
+	return v
 }
 
 func featurewise(c *call) []*value {
-	v, ok := c.table()
-	if !ok {
-		return nil
-	}
-	return []*value{like(v, v.dims, 0)}
+	v := c.table()
+	return same(v)
 }
 
 func oneHotEncoder(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	categories := c.fresh()
 	for _, name := range []string{"cats_int64s", "cats_strings"} {
 		a := c.attrs[name]
@@ -53,31 +45,21 @@ func oneHotEncoder(c *call) []*value {
 }
 
 func classifier(c *call) []*value {
-	v, ok := c.table()
-	if !ok {
-		return nil
-	}
+	v := c.table()
 	return []*value{like(v, v.dims[:1], 0), like(v, []dim{v.dims[0], c.fresh()}, 0)}
 }
 
 // regressor makes so many numbers of each row.
 func regressor(c *call) []*value {
-	v, ok := c.table()
-	if !ok {
-		return nil
-	}
+	v := c.table()
 	return []*value{like(v, []dim{v.dims[0], c.fresh()}, 0)}
 }
 
 func featureExtractor(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
 	if v.rank() < 2 || v.holds(v.rank()-1) {
 		return c.no("it picks entries of the last dimension, which may hold rows")
 	}
-	dims := slices.Clone(v.dims)
-	dims[len(dims)-1] = c.fresh()
-	return []*value{like(v, dims, v.axis)}
+	return []*value{v.with(v.rank()-1, c.fresh())}
 }

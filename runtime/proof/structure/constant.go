@@ -3,6 +3,7 @@ package structure
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
@@ -38,57 +39,47 @@ func constant(t *onnx.TensorProto) *value {
 
 // integers returns the count elements of a tensor of integers; nil: they are not all there, or given twice.
 func integers(t *onnx.TensorProto, count int) []elem {
-	elems := make([]elem, 0, count)
-	if raw := t.GetRawData(); len(raw) > 0 {
-		width := map[onnx.TensorProto_DataType]int{
-			onnx.TensorProto_INT64: 8, onnx.TensorProto_INT32: 4, onnx.TensorProto_BOOL: 1,
-		}[onnx.TensorProto_DataType(t.GetDataType())]
-		if len(raw) != count*width || len(t.GetInt64Data())+len(t.GetInt32Data()) > 0 {
-			return nil
-		}
-		for ; len(raw) > 0; raw = raw[width:] {
-			var n int64
-			switch width {
-			case 8:
-				n = int64(binary.LittleEndian.Uint64(raw))
-			case 4:
-				n = int64(int32(binary.LittleEndian.Uint32(raw)))
-			default:
-				n = int64(raw[0])
-			}
-			elems = append(elems, number(n))
-		}
-		return elems
-	}
-	for _, n := range t.GetInt64Data() {
-		elems = append(elems, number(n))
-	}
+	list := slices.Clone(t.GetInt64Data())
 	for _, n := range t.GetInt32Data() {
-		elems = append(elems, number(int64(n)))
+		list = append(list, int64(n))
 	}
-	if len(elems) != count {
+	width, decode := 1, func(b []byte) int64 { return int64(b[0]) }
+	switch onnx.TensorProto_DataType(t.GetDataType()) {
+	case onnx.TensorProto_INT64:
+		width, decode = 8, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }
+	case onnx.TensorProto_INT32:
+		width, decode = 4, func(b []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(b))) }
+	default: // of bools
+	}
+	list, ok := listed(t.GetRawData(), list, count, width, decode)
+	if !ok {
 		return nil
 	}
-	return elems
+	return numbers(list)
 }
 
 // floats is what integers is, of a tensor of floats.
 func floats(t *onnx.TensorProto, count int) []float64 {
 	var list []float64
-	if raw := t.GetRawData(); len(raw) > 0 {
-		if len(raw) != 4*count || len(t.GetFloatData()) > 0 {
-			return nil
-		}
-		for ; len(raw) > 0; raw = raw[4:] {
-			list = append(list, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
-		}
-		return list
-	}
 	for _, f := range t.GetFloatData() {
 		list = append(list, float64(f))
 	}
-	if len(list) != count {
-		return nil
-	}
+	list, _ = listed(t.GetRawData(), list, count, 4, func(b []byte) float64 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	})
 	return list
+}
+
+// listed returns the count elements of a tensor, which are in raw, each so many bytes wide, or in a list.
+func listed[T any](raw []byte, list []T, count, width int, decode func([]byte) T) ([]T, bool) {
+	if len(raw) > 0 && len(list) > 0 {
+		return nil, false
+	}
+	for ; len(raw) >= width; raw = raw[width:] {
+		list = append(list, decode(raw))
+	}
+	if len(raw) > 0 || len(list) != count {
+		return nil, false
+	}
+	return list, true
 }

@@ -1,7 +1,5 @@
 package structure
 
-import "slices"
-
 // Operators of ONNX Runtime's own that its tools put into models of language.
 var contribOperators = tableOf(
 	each(microsoft, operator{apply: fusedMatmul}, "FusedMatMul"),
@@ -13,15 +11,9 @@ var contribOperators = tableOf(
 func fusedMatmul(c *call) []*value {
 	var factors [2]*value
 	for i, side := range []string{"A", "B"} {
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
-		turn, ok := c.flag("trans" + side)
-		if !ok {
-			return nil
-		}
-		if batch, ok := c.flag("transBatch" + side); !ok || batch {
+		v := c.data(i)
+		turn := c.flag("trans" + side)
+		if c.flag("transBatch" + side) {
 			return c.no("there is no rule for it with transBatch%s", side)
 		}
 		if turn && v.rank() >= 2 {
@@ -36,14 +28,9 @@ func fusedMatmul(c *call) []*value {
 
 // skipNormalization adds inputs 0 and 1 and normalises over the last dimension; the others are weights.
 func skipNormalization(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	skip, ok := c.data(1)
-	if !ok || !c.uniform(2) {
-		return nil
-	}
+	v := c.data(0)
+	skip := c.data(1)
+	c.uniform(2)
 	if v.rank() < 2 || v.holds(v.rank()-1) {
 		return c.no("it normalises over dimension %d, which may hold rows", v.rank()-1)
 	}
@@ -52,32 +39,19 @@ func skipNormalization(c *call) []*value {
 			return c.no("%s is not known to have one dimension", c.name(i))
 		}
 	}
-	out, ok := c.broadcast([]*value{v, skip})
-	if !ok {
-		return nil
-	}
+	out := c.broadcast([]*value{v, skip})
 	// only dimensions before the last two are repeated
 	if v.kind != skip.kind && (v.kind != rows || v.axis >= v.rank()-2) {
 		return c.no("of %s and %s one has rows and the other does not", c.name(0), c.name(1))
 	}
-	statistics := slices.Clone(out.dims)
-	statistics[len(statistics)-1] = one
-	return []*value{
-		out, like(out, statistics, out.axis), like(out, statistics, out.axis),
-		like(out, out.dims, out.axis),
-	}
+	last := out.rank() - 1
+	return []*value{out, out.with(last, one), out.with(last, one), like(out, out.dims, out.axis)}
 }
 
 // embed looks up words, segments and positions, each [rows, length], adds what it finds and normalises it.
 func embed(c *call) []*value {
-	ids, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	word, ok := c.data(2)
-	if !ok {
-		return nil
-	}
+	ids := c.data(0)
+	word := c.data(2)
 	// Words, segments, mask and positions are in inputs 0, 1, 7 and 8; all others are weights.
 	for i, v := range c.in {
 		switch {
@@ -89,7 +63,6 @@ func embed(c *call) []*value {
 			}
 		case v.kind != shared:
 			c.differs(i)
-			return nil
 		}
 	}
 	if word.rank() != 2 {
@@ -102,10 +75,7 @@ func embed(c *call) []*value {
 // attention is of each row to its own past and itself: input [rows, length, features], past and present [2, rows,
 // heads, length, features].
 func attention(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	if v.kind != rows || v.rank() != 3 || v.axis != 0 || !v.plain() {
 		return c.no("%s does not have its rows along dimension 0 of three", c.name(0))
 	}
@@ -116,7 +86,6 @@ func attention(c *call) []*value {
 		case i <= 2: // weights and bias
 			if w.kind != shared {
 				c.differs(i)
-				return nil
 			}
 		case i == 3: // mask
 			if w.kind != rows || w.axis != 0 || !w.plain() || w.rank() > 3 {
@@ -134,7 +103,7 @@ func attention(c *call) []*value {
 		return c.no("there is no rule for its attributes")
 	}
 	heads := c.fresh()
-	if n, ok := c.integer("num_heads", 0); ok && n > 0 && small(n) {
+	if n := c.hint("num_heads", 0); n > 0 && small(n) {
 		heads = size(n)
 	}
 	present := rowsOf([]dim{size(2), perRow, heads, c.fresh(), c.fresh()}, 1)

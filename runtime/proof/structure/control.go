@@ -15,19 +15,19 @@ var controlOperators = tableOf(
 )
 
 // body reads an attribute that is a graph.
-func (c *call) body(name string) (*onnx.GraphProto, bool) {
+func (c *call) body(name string) *onnx.GraphProto {
 	a := c.attrs[name]
 	if a.GetType() != onnx.AttributeProto_GRAPH {
-		return nil, c.bad("its attribute %q is no graph", name)
+		c.no("its attribute %q is no graph", name)
 	}
-	return a.GetG(), true
+	return a.GetG()
 }
 
 // enter computes the outputs of a graph inside, given its inputs. It gives up if an output is mixed.
-func (c *call) enter(g *onnx.GraphProto, inputs []*value) ([]*value, bool) {
+func (c *call) enter(g *onnx.GraphProto, inputs []*value) []*value {
 	s, why := newScope(c.scope, nil)
 	if why == nil && len(inputs) != len(g.GetInput()) {
-		return nil, c.bad("its graph takes %d inputs and gets %d", len(g.GetInput()), len(inputs))
+		c.no("its graph takes %d inputs and gets %d", len(g.GetInput()), len(inputs))
 	}
 	for i, in := range g.GetInput() {
 		s.set(in.GetName(), inputs[i], "")
@@ -36,8 +36,7 @@ func (c *call) enter(g *onnx.GraphProto, inputs []*value) ([]*value, bool) {
 		why = c.p.constants(g, s)
 	}
 	if why != nil {
-		c.why = why
-		return nil, false
+		c.because(why)
 	}
 	names := make([]string, 0, len(g.GetOutput()))
 	for _, out := range g.GetOutput() {
@@ -47,9 +46,9 @@ func (c *call) enter(g *onnx.GraphProto, inputs []*value) ([]*value, bool) {
 }
 
 // within computes nodes in a scope of their own, and returns what they make of these names.
-func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) ([]*value, bool) {
+func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) []*value {
 	if c.p.depth++; c.p.depth > maxDepth {
-		return nil, c.bad("it is more than %d graphs deep", maxDepth)
+		c.no("it is more than %d graphs deep", maxDepth)
 	}
 	defer func() { c.p.depth-- }()
 	c.p.nodes(nodes, s)
@@ -57,25 +56,23 @@ func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) ([]*val
 	for _, name := range names {
 		v := s.find(name)
 		if v == nil {
-			return nil, c.bad("nothing in its graph computes %q", name)
+			c.no("nothing in its graph computes %q", name)
 		}
 		if v.kind == mixed {
 			// Which of the outputs is used, and whether this graph runs at all, is not looked at: rows are not sure to
 			// meet.
-			c.why = &cause{operator: v.why.operator, reason: v.why.reason, refused: v.why.refused}
-			return nil, false
+			c.because(&cause{operator: v.why.operator, reason: v.why.reason, refused: v.why.refused})
 		}
 		outs = append(outs, v)
 	}
-	return outs, true
+	return outs
 }
 
 // function computes a function that the model brings along, as if its nodes stood in place of the call.
 func (c *call) function(f *onnx.FunctionProto) []*value {
 	s, why := newScope(nil, f.GetOpsetImport())
 	if why != nil {
-		c.why = why
-		return nil
+		c.because(why)
 	}
 	s.attrs = map[string]*onnx.AttributeProto{}
 	for _, a := range f.GetAttributeProto() {
@@ -91,11 +88,7 @@ func (c *call) function(f *onnx.FunctionProto) []*value {
 		}
 		s.set(name, c.in[i], "")
 	}
-	outs, ok := c.within(f.GetNode(), s, f.GetOutput())
-	if !ok {
-		return nil
-	}
-	return outs
+	return c.within(f.GetNode(), s, f.GetOutput())
 }
 
 // choose computes both graphs, unless it is known which one runs.
@@ -106,7 +99,6 @@ func choose(c *call) []*value {
 		return c.no("it lacks its condition")
 	case cond.kind == rows:
 		c.differs(0)
-		return nil
 	}
 	if len(cond.elems) == 1 {
 		if n, fixed := cond.elems[0].fixed(); fixed {
@@ -115,33 +107,30 @@ func choose(c *call) []*value {
 	}
 	if cond.kind == counts {
 		c.differs(0)
-		return nil
 	}
-	then := c.branch(true)
-	if then == nil && !c.passed() {
-		return nil
+	var then, otherwise []*value
+	if !c.attempt(func() { then = c.branch(true) }) {
+		if !c.passed() {
+			return nil
+		}
+		c.why = nil
+		return c.branch(false)
 	}
-	c.why = nil
-	otherwise := c.branch(false)
-	switch {
-	case otherwise != nil && then == nil:
-		return otherwise
-	case otherwise == nil && then != nil && c.passed():
+	if !c.attempt(func() { otherwise = c.branch(false) }) {
+		if !c.passed() {
+			return nil
+		}
 		c.why = nil
 		return then
-	case otherwise == nil:
-		return nil // the engine refuses both, or there is no rule for this one
 	}
 	if len(then) != len(otherwise) {
 		return c.no("its graphs do not have the same outputs")
 	}
 	out := make([]*value, 0, len(then))
 	for i := range then {
-		v, ok := c.joined(then[i], otherwise[i])
-		if !ok {
+		if !c.attempt(func() { out = append(out, c.joined(then[i], otherwise[i])) }) {
 			return c.decided(then, otherwise)
 		}
-		out = append(out, v)
 	}
 	return out
 }
@@ -155,15 +144,7 @@ func (c *call) branch(then bool) []*value {
 	if then {
 		name = "then_branch"
 	}
-	g, ok := c.body(name)
-	if !ok {
-		return nil
-	}
-	out, ok := c.enter(g, nil)
-	if !ok {
-		return nil
-	}
-	return out
+	return c.enter(c.body(name), nil)
 }
 
 // decided takes one side here, and leaves the other to another proof of the whole graph: the condition is the same for
@@ -184,16 +165,17 @@ func (c *call) decided(then, otherwise []*value) []*value {
 }
 
 // joined is what is known of a value that is one of two.
-func (c *call) joined(a, b *value) (*value, bool) {
-	if a.kind == rows || b.kind == rows {
-		if a.kind != b.kind || a.axis != b.axis || a.rank() != b.rank() || !a.dealtAs(b) {
-			return nil, c.bad("which rows its output has depends on its condition")
-		}
+func (c *call) joined(a, b *value) *value {
+	if !a.laidOutAs(b) {
+		c.no("which rows its output has depends on its condition")
 	}
 	out := like(a, nil, a.axis)
 	out.kind, out.ranked, out.own = max(a.kind, b.kind), a.ranked && b.ranked && a.rank() == b.rank(), a.own || b.own
 	if !out.ranked {
-		return out, out.kind == shared || c.bad("how many dimensions its output has is not known")
+		if out.kind != shared {
+			c.no("how many dimensions its output has is not known")
+		}
+		return out
 	}
 	for i, d := range a.dims {
 		if !d.equal(b.dims[i]) {
@@ -211,5 +193,5 @@ func (c *call) joined(a, b *value) (*value, bool) {
 		}
 		out.withElems(elems)
 	}
-	return out, true
+	return out
 }

@@ -14,41 +14,29 @@ var convOperators = tableOf(
 )
 
 // images returns the first input, whose rows must be images, and demands that all others are the same for all rows.
-func (c *call) images() (*value, bool) {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil, false
-	}
+func (c *call) images() *value {
+	v := c.data(0)
+	c.uniform(1)
 	if v.rank() < 2 {
-		return nil, c.bad("it needs images, with channels in dimension 1")
+		c.no("it needs images, with channels in dimension 1")
 	}
 	if v.kind == rows && v.axis != 0 {
 		c.meets(0, "works across")
-		return nil, false
 	}
-	return v, true
+	return v
 }
 
 // imagewise keeps the shape.
 func imagewise(c *call) []*value {
-	v, ok := c.images()
-	if !ok {
-		return nil
-	}
-	return []*value{like(v, v.dims, 0)}
+	v := c.images()
+	return same(v)
 }
 
 // conv is the rule of a convolution whose kernel is the input at weights.
 func conv(weights int) rule {
 	return func(c *call) []*value {
-		v, ok := c.images()
-		if !ok {
-			return nil
-		}
-		w, ok := c.data(weights)
-		if !ok {
-			return nil
-		}
+		v := c.images()
+		w := c.data(weights)
 		if w.rank() != v.rank() {
 			return c.no("its kernel does not fit %d dimensions", v.rank())
 		}
@@ -57,10 +45,7 @@ func conv(weights int) rule {
 }
 
 func convTranspose(c *call) []*value {
-	v, ok := c.images()
-	if !ok {
-		return nil
-	}
+	v := c.images()
 	dims := []dim{v.dims[0]}
 	for range v.rank() - 1 {
 		dims = append(dims, c.fresh())
@@ -70,14 +55,8 @@ func convTranspose(c *call) []*value {
 
 // pool gives the values only: where the largest one was is counted through all images.
 func pool(c *call) []*value {
-	v, ok := c.images()
-	if !ok {
-		return nil
-	}
-	shape, ok := c.integers("kernel_shape")
-	if !ok {
-		return nil
-	}
+	v := c.images()
+	shape := c.integers("kernel_shape")
 	kernel := make([]dim, 0, len(shape))
 	for _, n := range shape {
 		kernel = append(kernel, size(n))
@@ -91,12 +70,13 @@ func (c *call) windows(dims, kernel []dim) []dim {
 	for i := range out {
 		out[i] = c.fresh()
 	}
-	pads, ok1 := c.integers("pads")
-	strides, ok2 := c.integers("strides")
-	dilations, ok3 := c.integers("dilations")
-	auto, ok4 := c.text("auto_pad", "NOTSET")
-	ceil, ok5 := c.flag("ceil_mode")
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+	var pads, strides, dilations []int64
+	var auto string
+	var ceil bool
+	if !c.attempt(func() {
+		pads, strides, dilations = c.integers("pads"), c.integers("strides"), c.integers("dilations")
+		auto, ceil = c.text("auto_pad", "NOTSET"), c.flag("ceil_mode")
+	}) {
 		c.reason = ""
 		return out
 	}
@@ -127,10 +107,7 @@ func entry(list []int64, i int, otherwise int64) int64 {
 }
 
 func globalPool(c *call) []*value {
-	v, ok := c.images()
-	if !ok {
-		return nil
-	}
+	v := c.images()
 	dims := slices.Clone(v.dims)
 	for i := 2; i < len(dims); i++ {
 		dims[i] = one
@@ -140,16 +117,9 @@ func globalPool(c *call) []*value {
 
 // batchNormalization computes statistics over its images where it is trained.
 func batchNormalization(c *call) []*value {
-	v, ok := c.images()
-	if !ok {
-		return nil
-	}
-	training, ok := c.flag("training_mode")
-	if !ok {
-		return nil
-	}
-	if training || c.outputs(1) {
+	v := c.images()
+	if c.flag("training_mode") || c.outputs(1) {
 		return c.no("it computes statistics over dimension 0, as in training")
 	}
-	return []*value{like(v, v.dims, 0)}
+	return same(v)
 }

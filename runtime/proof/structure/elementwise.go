@@ -1,8 +1,6 @@
 package structure
 
 import (
-	"fmt"
-
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
@@ -10,15 +8,11 @@ import (
 var elementwiseOperators = tableOf(
 	each("", operator{apply: elementwise, counts: true},
 		"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
-		"BitwiseOr",
-		"BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater",
-		"GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual",
-		"Log", "Max",
-		"Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu",
-		"Shrink",
-		"Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
-		"ThresholdedRelu",
-		"Where", "Xor", "StringConcat", "RegexFullMatch"),
+		"BitwiseOr", "BitwiseXor", "Ceil", "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu",
+		"Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less",
+		"LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
+		"Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum",
+		"Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor", "StringConcat", "RegexFullMatch"),
 	each("", operator{apply: unary}, "Clip"),
 	each("", operator{apply: cast, counts: true}, "Cast"),
 	each("", operator{apply: castLike, counts: true}, "CastLike"),
@@ -32,16 +26,9 @@ func elementwise(c *call) []*value {
 		if c.in[i] == nil {
 			continue
 		}
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
-		ins = append(ins, v)
+		ins = append(ins, c.data(i))
 	}
-	out, ok := c.broadcast(ins)
-	if !ok {
-		return nil
-	}
+	out := c.broadcast(ins)
 	if out.kind != rows {
 		if elems := c.arithmetic(ins, out.dims); elems != nil {
 			out.withElems(elems)
@@ -52,11 +39,9 @@ func elementwise(c *call) []*value {
 
 // unary works on the elements of its first input one by one; all others are the same for all rows.
 func unary(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	return []*value{like(v, v.dims, v.axis)}
+	v := c.data(0)
+	c.uniform(1)
+	return same(v)
 }
 
 // ofUint32 is why a cast to uint32 is not proven. ONNX Runtime casts the elements of a batch in packets, and the last
@@ -64,8 +49,8 @@ func unary(c *call) []*value {
 const ofUint32 = "what a cast to uint32 makes of numbers out of range depends on where a row lies in memory"
 
 func cast(c *call) []*value {
-	to, ok := c.integer("to", 0)
-	if v := c.input(0); ok && to == int64(onnx.TensorProto_UINT32) && v != nil && v.kind == rows {
+	to := c.hint("to", 0)
+	if v := c.input(0); to == int64(onnx.TensorProto_UINT32) && v != nil && v.kind == rows {
 		return c.no(ofUint32)
 	}
 	return elementwise(c)
@@ -73,28 +58,19 @@ func cast(c *call) []*value {
 
 // castLike looks at the type of its second input only.
 func castLike(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	if to := c.input(1); v.kind == rows &&
 		(to == nil || to.dtype == onnx.TensorProto_UNDEFINED || to.dtype == onnx.TensorProto_UINT32) {
 		return c.no(ofUint32)
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 // dropout lets everything through, unless it is trained.
 func dropout(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	if c.version >= 12 {
-		training, ok := c.constants(2)
-		if !ok {
-			return nil
-		}
+		training := c.constants(2)
 		if len(training) > 0 && training[0] != 0 {
 			return c.no("it draws random numbers")
 		}
@@ -105,9 +81,9 @@ func dropout(c *call) []*value {
 // broadcast aligns tensors of known rank from the right. Its rows are those of all that have rows, which must lie
 // alike; a tensor that is the same for all rows must not have more than one entry along their axis. The elements of the
 // result are not followed.
-func (c *call) broadcast(ins []*value) (*value, bool) {
+func (c *call) broadcast(ins []*value) *value {
 	if len(ins) == 0 {
-		return nil, c.bad("it has no inputs")
+		c.no("it has no inputs")
 	}
 	rank, first := 0, (*value)(nil)
 	for _, v := range ins {
@@ -123,9 +99,7 @@ func (c *call) broadcast(ins []*value) (*value, bool) {
 		out = like(first, nil, axis)
 	}
 	for _, v := range ins {
-		if !c.aligned(v, first, axis-rank) {
-			return nil, false
-		}
+		c.aligned(v, first, axis-rank)
 		if v.kind == counts {
 			out.kind = counts
 		}
@@ -134,10 +108,7 @@ func (c *call) broadcast(ins []*value) (*value, bool) {
 		d := one
 		for _, v := range ins {
 			if i := at - rank + v.rank(); i >= 0 && at != axis {
-				var ok bool
-				if d, ok = c.common(d, v.dims[i]); !ok {
-					return nil, false
-				}
+				d = c.common(d, v.dims[i])
 			}
 		}
 		if at == axis {
@@ -145,27 +116,25 @@ func (c *call) broadcast(ins []*value) (*value, bool) {
 		}
 		out.dims = append(out.dims, d)
 	}
-	return out, true
+	return out
 }
 
-// aligned tells whether v fits beside the rows of first, which lie fromEnd (negative) dimensions from the end.
-func (c *call) aligned(v, first *value, fromEnd int) bool {
+// aligned demands that v fits beside the rows of first, which lie fromEnd (negative) dimensions from the end.
+func (c *call) aligned(v, first *value, fromEnd int) {
 	if first == nil {
-		return true
+		return
 	}
 	at := v.rank() + fromEnd
 	switch {
 	case v.kind == counts:
-		return c.bad("it computes with how many rows there are")
+		c.no("it computes with how many rows there are")
 	case v.kind == rows && v.axis != at:
 		c.mixed("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
-		return false
 	case v.kind == rows && !v.dealtAs(first):
-		return c.bad("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
+		c.no("the rows of %s lie elsewhere than those of %s", c.nameOf(v), c.nameOf(first))
 	case v.kind == shared && at >= 0 && !v.dims[at].is(1):
-		return c.bad("%s has, or may have, an entry for each row of %s by its place", c.nameOf(v), c.nameOf(first))
+		c.no("%s has, or may have, an entry for each row of %s by its place", c.nameOf(v), c.nameOf(first))
 	}
-	return true
 }
 
 func (c *call) nameOf(v *value) string {
@@ -178,20 +147,20 @@ func (c *call) nameOf(v *value) string {
 }
 
 // common is the size of two dimensions that broadcast.
-func (c *call) common(d, e dim) (dim, bool) {
+func (c *call) common(d, e dim) dim {
 	n, fixedD := d.fixed()
 	m, fixedE := e.fixed()
 	switch {
 	case d.equal(e) || e.is(1):
-		return d, true
+		return d
 	case d.is(1):
-		return e, true
+		return e
 	case fixedD && fixedE:
-		return d, c.bad("%s", fmt.Sprintf("dimensions %d and %d do not fit", n, m))
+		c.no("dimensions %d and %d do not fit", n, m)
 	case fixedD && n != 0:
-		return d, true
+		return d
 	case fixedE && m != 0:
-		return e, true
+		return e
 	}
-	return c.fresh(), true
+	return c.fresh()
 }

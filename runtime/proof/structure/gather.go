@@ -14,30 +14,19 @@ var gatherOperators = tableOf(
 )
 
 func gather(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	index, ok := c.data(1)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	index := c.data(1)
+	at := c.axis(0, v)
 	dims := slices.Concat(v.dims[:at], index.dims, v.dims[at+1:])
 	switch {
 	case index.kind == counts:
 		c.differs(1)
-		return nil
 	case v.kind == rows && index.kind == rows:
 		return c.no("it looks up the rows of %s at places that depend on the rows of %s", c.name(0), c.name(1))
 	case v.holds(at):
 		return c.meets(0, "picks entries of")
 	case v.kind == counts && index.kind == rows:
 		c.differs(0)
-		return nil
 	case index.kind == rows:
 		return []*value{like(index, dims, at+index.axis)}
 	case v.kind == rows && v.axis > at:
@@ -70,52 +59,32 @@ func pick(elems, places []elem) []elem {
 
 // gatherElements looks up, for each entry of the indices, the entry of the data that differs from it along one axis.
 func gatherElements(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	index, ok := c.data(1)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	index := c.data(1)
+	at := c.axis(0, v)
 	switch {
 	case index.kind != rows && v.kind != rows:
 		return []*value{sharedOf(index.dims)}
 	case v.holds(at):
 		return c.meets(0, "picks entries of")
 	case index.kind == rows && v.kind != rows && index.axis == at:
-		return []*value{like(index, index.dims, index.axis)}
-	case !c.alike(v, index):
-		return nil
+		return same(index)
 	}
-	return []*value{like(index, index.dims, index.axis)}
+	c.alike(v, index)
+	return same(index)
 }
 
 // alike demands that two tensors have their rows in the same way along the same dimension.
-func (c *call) alike(v, w *value) bool {
+func (c *call) alike(v, w *value) {
 	if v.kind != rows || w.kind != rows || v.axis != w.axis || !v.dealtAs(w) {
-		return c.bad("%s and %s do not both have their rows along the same dimension", c.nameOf(v), c.nameOf(w))
+		c.no("%s and %s do not both have their rows along the same dimension", c.nameOf(v), c.nameOf(w))
 	}
-	return true
 }
 
 func gatherND(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	index, ok := c.data(1)
-	if !ok {
-		return nil
-	}
-	b, ok := c.integer("batch_dims", 0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	index := c.data(1)
+	b := c.integer("batch_dims", 0)
 	if index.rank() == 0 || b < 0 || b >= int64(min(v.rank(), index.rank())) {
 		return c.no("its batch_dims do not fit")
 	}
@@ -130,9 +99,7 @@ func gatherND(c *call) []*value {
 	case index.holds(last):
 		return c.meets(1, "takes for one place")
 	case v.kind == rows && v.axis < batch:
-		if !c.alike(v, index) {
-			return nil
-		}
+		c.alike(v, index)
 		return []*value{like(v, dims, v.axis)}
 	case v.kind == rows && index.kind == rows:
 		return c.no("it looks up the rows of %s at places that depend on the rows of %s", c.name(0), c.name(1))
@@ -148,46 +115,29 @@ func gatherND(c *call) []*value {
 
 // scatterElements replaces entries at places that differ from those of the updates along one axis.
 func scatterElements(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	at := c.axis(0, v)
 	for i := 1; i <= 2; i++ {
-		w, ok := c.data(i)
-		if !ok || (v.kind == rows || w.kind == rows) && !c.alike(v, w) {
-			return nil
+		if w := c.data(i); v.kind == rows || w.kind == rows {
+			c.alike(v, w)
 		}
 	}
 	if v.holds(at) {
 		return c.meets(0, "writes by place along")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 // scatterND replaces slices at places that are the same for all rows.
 func scatterND(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	index, ok := c.data(1)
-	if !ok {
-		return nil
-	}
-	updates, ok := c.data(2)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	index := c.data(1)
+	updates := c.data(2)
 	if index.kind != shared {
 		c.differs(1)
-		return nil
 	}
 	if v.kind != rows && updates.kind != rows {
-		return []*value{like(v, v.dims, 0)}
+		return same(v)
 	}
 	if index.rank() == 0 {
 		return c.no("how many dimensions it looks into is not known")
@@ -202,52 +152,26 @@ func scatterND(c *call) []*value {
 	case v.kind != rows || updates.kind != rows || updates.axis != last+v.axis-int(depth) || !v.dealtAs(updates):
 		return c.no("%s and %s do not both have their rows along the same dimension", c.name(0), c.name(2))
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 func oneHot(c *call) []*value {
-	index, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	axis, ok := c.integer("axis", -1)
-	if !ok {
-		return nil
-	}
-	at, ok := c.place(axis, index.rank()+1)
-	if !ok {
-		return nil
-	}
-	depth := c.fresh()
-	if d := c.input(1); d != nil && len(d.elems) == 1 {
-		if n, ok := d.elems[0].size(); ok {
-			depth = n
-		}
-	}
-	axis0 := index.axis
-	if at <= axis0 {
-		axis0++
-	}
-	return []*value{like(index, slices.Insert(slices.Clone(index.dims), at, depth), axis0)}
+	index := c.data(0)
+	c.uniform(1)
+	at := c.place(c.integer("axis", -1), index.rank()+1)
+	return []*value{index.added(at, c.count(1))}
 }
 
 // compress keeps the entries along an axis that a condition chooses.
 func compress(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
 	if c.attrs["axis"] == nil {
 		return c.no("it takes elements out of all rows together")
 	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
+	at := c.axis(0, v)
 	if v.holds(at) {
 		return c.meets(0, "picks entries of")
 	}
-	dims := slices.Clone(v.dims)
-	dims[at] = c.fresh()
-	return []*value{like(v, dims, v.axis)}
+	return []*value{v.with(at, c.fresh())}
 }

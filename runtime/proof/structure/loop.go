@@ -10,14 +10,10 @@ import (
 // loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. What one
 // turn hands to the next is widened until a turn changes nothing that is known of it, so that it holds for every turn.
 func loop(c *call) []*value {
-	g, ok := c.body("body")
-	if !ok {
-		return nil
-	}
+	g := c.body("body")
 	for i := range min(2, len(c.in)) {
 		if v := c.in[i]; v != nil && v.kind != shared {
 			c.differs(i)
-			return nil
 		}
 	}
 	carried := len(c.in) - 2
@@ -25,30 +21,21 @@ func loop(c *call) []*value {
 		return c.no("its graph does not fit its inputs")
 	}
 	for i := 2; i < len(c.in); i++ {
-		if c.in[i] == nil {
-			return c.no("it lacks its input %d", i)
+		c.given(i)
+	}
+	states, made := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil, func(made []*value) []*value {
+		if made[0].kind != shared {
+			c.no("how long it runs depends on rows, or on how many there are")
 		}
-	}
-	states, made, ok := c.turns(g, c.in[2:], []*value{sharedOf(nil), sharedOf(nil)}, nil,
-		func(made []*value) ([]*value, bool) {
-			if made[0].kind != shared {
-				return nil, c.bad("how long it runs depends on rows, or on how many there are")
-			}
-			return made[1 : 1+carried], true
-		})
-	if !ok {
-		return nil
-	}
+		return made[1 : 1+carried]
+	})
 	outs := c.leave(states, made[1+carried:], nil)
 	if !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() }) {
 		return outs
 	}
 	// Without a turn the engine may give what each turn gives another number of dimensions.
 	for i := carried; i < len(outs); i++ {
-		outs[i] = &value{
-			kind: mixed,
-			why:  &cause{operator: operatorName(c.node), reason: "whether it makes a turn at all is not known"},
-		}
+		outs[i] = mixedBy(operatorName(c.node), "whether it makes a turn at all is not known")
 	}
 	return outs
 }
@@ -57,8 +44,8 @@ func loop(c *call) []*value {
 // makes of it. The inputs of the graph are those before, the carried ones and those after; next picks what is handed on
 // from what it makes.
 func (c *call) turns(
-	g *onnx.GraphProto, carried, before, after []*value, next func(made []*value) ([]*value, bool),
-) (states, made []*value, ok bool) {
+	g *onnx.GraphProto, carried, before, after []*value, next func(made []*value) []*value,
+) (states, made []*value) {
 	c.p.loops++
 	defer func() { c.p.loops-- }()
 	states = make([]*value, len(carried))
@@ -69,39 +56,30 @@ func (c *call) turns(
 	}
 	for {
 		// Symbols are made anew for each turn looked at: the sizes of one turn say nothing of those of another.
-		if made, ok = c.enter(g, slices.Concat(before, states, after)); !ok {
+		if !c.attempt(func() { made = c.enter(g, slices.Concat(before, states, after)) }) {
 			if c.why != nil {
 				// there may be no turn, and so no refusal
 				c.why = &cause{operator: c.why.operator, reason: c.why.reason}
 			}
-			return nil, nil, false
-		}
-		handed, ok := next(made)
-		if !ok {
-			return nil, nil, false
+			panic(gaveUp{}) // the panic that was caught goes on
 		}
 		changed := false
-		for i, v := range handed {
-			wider, ok := c.widened(states[i], v)
-			if !ok {
-				return nil, nil, false
-			}
+		for i, v := range next(made) {
+			wider := c.widened(states[i], v)
 			changed = changed || wider != states[i]
 			states[i] = wider
 		}
 		if !changed {
-			return states, made, true
+			return states, made
 		}
 	}
 }
 
 // widened is the state itself where what a turn makes of it is nothing new, else a state that covers both. A dimension
 // that changes is marked by being a symbol of its own, which covers every size.
-func (c *call) widened(state, made *value) (*value, bool) {
-	if state.kind == rows || made.kind == rows {
-		if state.kind != made.kind || state.axis != made.axis || state.rank() != made.rank() || !state.dealtAs(made) {
-			return nil, c.bad("which rows a value has that it hands from turn to turn changes")
-		}
+func (c *call) widened(state, made *value) *value {
+	if !state.laidOutAs(made) {
+		c.no("which rows a value has that it hands from turn to turn changes")
 	}
 	wider := *state
 	changed := false
@@ -110,9 +88,9 @@ func (c *call) widened(state, made *value) (*value, bool) {
 	}
 	if state.ranked && (!made.ranked || state.rank() != made.rank()) {
 		if wider.kind != shared {
-			return nil, c.bad("how many dimensions a value has that it hands from turn to turn changes")
+			c.no("how many dimensions a value has that it hands from turn to turn changes")
 		}
-		return &value{}, true
+		return &value{}
 	}
 	wider.dims = slices.Clone(state.dims)
 	for i, d := range wider.dims {
@@ -131,9 +109,9 @@ func (c *call) widened(state, made *value) (*value, bool) {
 		wider.floats, changed = nil, true
 	}
 	if !changed {
-		return state, true
+		return state
 	}
-	return &wider, true
+	return &wider
 }
 
 func sameElem(e, f elem) bool { return e.known && f.known && e.equal(f.dim) }
@@ -149,28 +127,17 @@ func (c *call) leave(states, given []*value, axes []int64) []*value {
 		out := like(v, nil, v.axis)
 		out.ranked = v.ranked
 		for at, d := range v.dims {
-			switch n, fixed := d.fixed(); {
-			case v.holds(at):
-				out.dims = append(out.dims, d)
-			case fixed && i >= len(states):
-				out.dims = append(out.dims, size(n))
-			default: // the size of some turn
-				out.dims = append(out.dims, c.fresh())
+			if _, fixed := d.fixed(); !v.holds(at) && !(fixed && i >= len(states)) {
+				d = c.fresh() // the size of some turn
 			}
+			out.dims = append(out.dims, d)
 		}
 		if i >= len(states) && v.ranked {
 			axis := int64(0)
 			if i-len(states) < len(axes) {
 				axis = axes[i-len(states)]
 			}
-			at, ok := c.place(axis, v.rank()+1)
-			if !ok {
-				return nil
-			}
-			out.dims = slices.Insert(out.dims, at, c.fresh())
-			if v.kind == rows && at <= out.axis {
-				out.axis++
-			}
+			out = out.added(c.place(axis, v.rank()+1), c.fresh())
 		}
 		outs = append(outs, out)
 	}
@@ -179,61 +146,33 @@ func (c *call) leave(states, given []*value, axes []int64) []*value {
 
 // scan runs its graph for each entry along an axis of some inputs, which may not be that of their rows.
 func scan(c *call) []*value {
-	g, ok := c.body("body")
-	if !ok {
-		return nil
-	}
+	g := c.body("body")
 	if c.version < 9 {
 		return c.no("there is no rule for it before operator set 9")
 	}
-	scanned, ok := c.integer("num_scan_inputs", 0)
-	if !ok {
-		return nil
-	}
-	inAxes, ok := c.integers("scan_input_axes")
-	if !ok {
-		return nil
-	}
-	outAxes, ok := c.integers("scan_output_axes")
-	if !ok {
-		return nil
-	}
+	scanned := c.integer("num_scan_inputs", 0)
+	inAxes := c.integers("scan_input_axes")
+	outAxes := c.integers("scan_output_axes")
 	carried := int64(len(c.in)) - scanned
 	if scanned < 1 || carried < 0 || int64(len(g.GetOutput())) < carried {
 		return c.no("its graph does not fit its inputs")
 	}
 	entries := make([]*value, 0, scanned)
 	for i := int(carried); i < len(c.in); i++ {
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
+		v := c.data(i)
 		axis := int64(0)
 		if k := i - int(carried); k < len(inAxes) {
 			axis = inAxes[k]
 		}
-		at, ok := c.place(axis, v.rank())
-		if !ok {
-			return nil
-		}
+		at := c.place(axis, v.rank())
 		if v.holds(at) {
 			return c.meets(i, "runs along")
 		}
-		entry := like(v, slices.Delete(slices.Clone(v.dims), at, at+1), v.axis)
-		if at < entry.axis {
-			entry.axis--
-		}
-		entries = append(entries, entry)
+		entries = append(entries, v.without(at))
 	}
 	for i := range int(carried) {
-		if c.in[i] == nil {
-			return c.no("it lacks its input %d", i)
-		}
+		c.given(i)
 	}
-	states, made, ok := c.turns(g, c.in[:carried], nil, entries,
-		func(made []*value) ([]*value, bool) { return made[:carried], true })
-	if !ok {
-		return nil
-	}
+	states, made := c.turns(g, c.in[:carried], nil, entries, func(made []*value) []*value { return made[:carried] })
 	return c.leave(states, made[carried:], outAxes)
 }

@@ -13,14 +13,9 @@ var matmulOperators = tableOf(
 )
 
 func matmul(c *call) []*value {
-	a, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.data(1)
-	if !ok || !c.uniform(2) {
-		return nil
-	}
+	a := c.data(0)
+	b := c.data(1)
+	c.uniform(2)
 	return c.product(a, b)
 }
 
@@ -32,10 +27,10 @@ func (c *call) product(a, b *value) []*value {
 	}
 	left, right := a, b
 	if a.rank() == 1 {
-		left = like(a, slices.Concat([]dim{one}, a.dims), a.axis+1)
+		left = a.added(0, one)
 	}
 	if b.rank() == 1 {
-		right = like(b, slices.Concat(b.dims, []dim{one}), b.axis)
+		right = b.added(1, one)
 	}
 	switch {
 	case left.holds(left.rank() - 1):
@@ -45,27 +40,20 @@ func (c *call) product(a, b *value) []*value {
 	}
 	// What both sides bring to the result, so that rows that meet are seen by broadcasting: the other side has one
 	// entry there.
-	l := like(left, append(slices.Clone(left.dims[:left.rank()-1]), one), left.axis)
-	r := like(right, append(slices.Clone(right.dims[:right.rank()-2]), one, right.dims[right.rank()-1]), right.axis)
-	out, ok := c.broadcast([]*value{l, r})
-	if !ok {
+	brought := []*value{left.with(left.rank()-1, one), right.with(right.rank()-2, one)}
+	var out *value
+	if !c.attempt(func() { out = c.broadcast(brought) }) {
 		c.reason, c.mixes = "", false // it speaks of what was made up here
 		if a.kind == rows && b.kind == rows {
 			return c.no("rows of %s meet rows of %s", c.nameOf(a), c.nameOf(b))
 		}
 		return c.no("one of its factors has, or may have, a matrix for each row of the other by its place")
 	}
-	drop := func(at int) {
-		out.dims = slices.Delete(slices.Clone(out.dims), at, at+1)
-		if at < out.axis {
-			out.axis--
-		}
-	}
 	if b.rank() == 1 {
-		drop(len(out.dims) - 1)
+		out = out.without(out.rank() - 1)
 	}
 	if a.rank() == 1 {
-		drop(len(out.dims) - 1 - int(truth(b.rank() > 1)))
+		out = out.without(out.rank() - 1 - int(truth(b.rank() > 1)))
 	}
 	return []*value{out}
 }
@@ -88,14 +76,8 @@ func turned(v *value) *value {
 func gemm(c *call) []*value {
 	var factors [2]*value
 	for i, flag := range []string{"transA", "transB"} {
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
-		turn, ok := c.flag(flag)
-		if !ok {
-			return nil
-		}
+		v := c.data(i)
+		turn := c.flag(flag)
 		if v.rank() != 2 {
 			return c.no("it needs matrices")
 		}
@@ -105,33 +87,22 @@ func gemm(c *call) []*value {
 		factors[i] = v
 	}
 	made := c.product(factors[0], factors[1])
-	if made == nil || c.input(2) == nil {
+	if c.input(2) == nil {
 		return made
 	}
-	bias, ok := c.data(2)
-	if !ok {
-		return nil
-	}
+	bias := c.data(2)
 	if bias.rank() > 2 {
 		return c.no("its input 2 has more than two dimensions")
 	}
 	if bias.kind == rows && made[0].kind != rows {
 		return c.no("%s has rows and the product has none", c.name(2))
 	}
-	out, ok := c.broadcast([]*value{made[0], bias})
-	if !ok {
-		return nil
-	}
-	return []*value{out}
+	return []*value{c.broadcast([]*value{made[0], bias})}
 }
 
 // einsum follows equations without an ellipsis.
 func einsum(c *call) []*value {
-	equation, ok := c.text("equation", "")
-	if !ok {
-		return nil
-	}
-	equation = strings.ReplaceAll(equation, " ", "")
+	equation := strings.ReplaceAll(c.text("equation", ""), " ", "")
 	terms, result, explicit := strings.Cut(equation, "->")
 	inputs := strings.Split(terms, ",")
 	if !explicit || len(inputs) != len(c.in) || strings.Contains(equation, ".") {
@@ -141,10 +112,7 @@ func einsum(c *call) []*value {
 	row := byte(0)
 	dims := map[byte]dim{}
 	for i, term := range inputs {
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
+		v := c.data(i)
 		if v.rank() != len(term) {
 			return c.no("the equation %q does not fit the %d dimensions of %s", equation, v.rank(), c.name(i))
 		}

@@ -21,9 +21,8 @@ const (
 // operators has every operator that there is a rule for.
 var operators = tableOf(
 	elementwiseOperators, sizeOperators, reshapeOperators, gatherOperators, reduceOperators, matmulOperators,
-	convOperators,
-	imageOperators, recurrentOperators, controlOperators, quantizedOperators, contribOperators, classicOperators,
-	mixingOperators,
+	convOperators, imageOperators, recurrentOperators, controlOperators, quantizedOperators, contribOperators,
+	classicOperators, mixingOperators,
 )
 
 func tableOf(families ...map[operatorKey]operator) map[operatorKey]operator {

@@ -138,7 +138,7 @@ func (p *prover) inputs(g *onnx.GraphProto, s *scope, axes map[string]int) *caus
 		v := p.declared(in)
 		switch {
 		case v == nil:
-			v = &value{kind: mixed, why: &cause{reason: fmt.Sprintf("input %q is no tensor", name)}}
+			v = mixedBy("", "input %q is no tensor", name)
 		case hasRows && (axis < 0 || axis >= v.rank()):
 			return &cause{reason: fmt.Sprintf("input %q has no dimension %d", name, axis)}
 		case hasRows:

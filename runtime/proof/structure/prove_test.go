@@ -67,6 +67,16 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// A file that gives an operator less than it takes ends in a verdict.
+func TestTooFewInputs(t *testing.T) {
+	domains := strings.NewReplacer("com.microsoft.", "ms.", "ai.onnx.ml.", "ml.")
+	for _, name := range structure.Operators() {
+		for _, inputs := range []string{"", "[1]", "[1], [1]", "x", "x, [1]"} {
+			proveSketch(t, "x[N,4]; "+domains.Replace(name)+"("+inputs+")")
+		}
+	}
+}
+
 // Rows are sure to meet only where an operator makes something of what several of them hold, and on the way to every
 // output that is then known.
 func TestSureToMeet(t *testing.T) {

@@ -15,38 +15,24 @@ var quantizedOperators = tableOf(
 )
 
 // singles demands that inputs are one number for the whole tensor, or left out.
-func (c *call) singles(inputs ...int) bool {
+func (c *call) singles(inputs ...int) {
 	for _, i := range inputs {
 		if v := c.input(i); v != nil && !v.single() {
-			return c.bad("%s is not known to be one number", c.name(i))
+			c.no("%s is not known to be one number", c.name(i))
 		}
 	}
-	return true
 }
 
 // quantize has one scale, or one for each entry along an axis.
 func quantize(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	at, ok := c.integer("axis", 1)
-	if !ok {
-		return nil
-	}
-	blocks, ok := c.integer("block_size", 0)
-	if !ok {
-		return nil
-	}
-	if v.kind == rows && blocks != 0 {
+	v := c.data(0)
+	c.uniform(1)
+	at := c.integer("axis", 1)
+	if blocks := c.integer("block_size", 0); v.kind == rows && blocks != 0 {
 		return c.no("there is no rule for it in blocks")
 	}
 	if v.kind == rows && (c.input(1) == nil || !c.input(1).single() || c.input(2) != nil && !c.input(2).single()) {
-		place, ok := c.place(at, v.rank())
-		switch {
-		case !ok:
-			return nil
-		case v.holds(place):
+		if v.holds(c.place(at, v.rank())) {
 			return c.meets(0, "has scales along")
 		}
 		for i := 1; i <= 2; i++ {
@@ -55,17 +41,16 @@ func quantize(c *call) []*value {
 			}
 		}
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 func matmulInteger(c *call) []*value {
-	a, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.data(1)
-	if !ok || !c.uniform(2) || !c.singles(2) || b.kind == rows && !c.singles(3) {
-		return nil
+	a := c.data(0)
+	b := c.data(1)
+	c.uniform(2)
+	c.singles(2)
+	if b.kind == rows {
+		c.singles(3)
 	}
 	return c.product(a, b)
 }
@@ -73,14 +58,10 @@ func matmulInteger(c *call) []*value {
 // quantizedMatmul has the tensors a and b in inputs 0 and 3, each with scale and zero point behind it, and those of the
 // result at the end.
 func quantizedMatmul(c *call) []*value {
-	a, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.data(3)
-	if !ok || !c.uniform(3) || !c.singles(1, 2, 6, 7) {
-		return nil
-	}
+	a := c.data(0)
+	b := c.data(3)
+	c.uniform(3)
+	c.singles(1, 2, 6, 7)
 	for i := 1; i <= 2; i++ {
 		if v := c.input(i); v == nil || v.kind != shared {
 			return c.no("%s must be the same for all rows", c.name(i))
@@ -90,73 +71,45 @@ func quantizedMatmul(c *call) []*value {
 }
 
 func quantizedConv(c *call) []*value {
-	if !c.singles(1, 2, 6, 7) {
-		return nil
-	}
+	c.singles(1, 2, 6, 7)
 	return conv(3)(c)
 }
 
 // matmulIntegerToFloat has the factors in inputs 0 and 1, then their scales, their zero points, and a bias.
 func matmulIntegerToFloat(c *call) []*value {
-	a, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.data(1)
-	if !ok || !c.uniform(1) || !c.singles(2, 4) {
-		return nil
-	}
+	a := c.data(0)
+	b := c.data(1)
+	c.uniform(1)
+	c.singles(2, 4)
 	made := c.product(a, b)
-	if made == nil || c.input(6) == nil {
+	if c.input(6) == nil {
 		return made
 	}
-	bias, ok := c.data(6)
-	if !ok {
-		return nil
-	}
-	out, ok := c.broadcast([]*value{made[0], bias})
-	if !ok {
-		return nil
-	}
-	return []*value{out}
+	return []*value{c.broadcast([]*value{made[0], c.data(6)})}
 }
 
 // quantizedBinary has its tensors in inputs 0 and 3.
 func quantizedBinary(c *call) []*value {
-	a, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.data(3)
-	if !ok || !c.singles(1, 2, 4, 5, 6, 7) {
-		return nil
-	}
+	a := c.data(0)
+	b := c.data(3)
+	c.singles(1, 2, 4, 5, 6, 7)
 	for _, i := range []int{1, 2, 4, 5, 6, 7} {
 		if v := c.input(i); v != nil && v.kind != shared {
 			c.differs(i)
-			return nil
 		}
 	}
-	out, ok := c.broadcast([]*value{a, b})
-	if !ok {
-		return nil
-	}
-	return []*value{out}
+	return []*value{c.broadcast([]*value{a, b})}
 }
 
 func quantizedUnary(c *call) []*value {
-	if !c.singles(1, 2, 3, 4) {
-		return nil
-	}
+	c.singles(1, 2, 3, 4)
 	return unary(c)
 }
 
 func quantizedPool(c *call) []*value {
-	if last, ok := c.flag("channels_last"); !ok || last {
+	if c.flag("channels_last") {
 		return c.no("there is no rule for channels in the last dimension")
 	}
-	if !c.singles(1, 2, 3, 4) {
-		return nil
-	}
+	c.singles(1, 2, 3, 4)
 	return globalPool(c)
 }

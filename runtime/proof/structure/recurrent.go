@@ -4,16 +4,9 @@ package structure
 var recurrentOperators = each("", operator{apply: recurrent}, "RNN", "GRU", "LSTM")
 
 func recurrent(c *call) []*value {
-	x, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	layout, ok := c.flag("layout")
-	if !ok {
-		return nil
-	}
+	x := c.data(0)
 	switch {
-	case layout:
+	case c.flag("layout"):
 		return c.no("there is no rule for it with layout 1")
 	case x.rank() != 3:
 		return c.refuse("it needs 3 dimensions")
@@ -31,7 +24,6 @@ func recurrent(c *call) []*value {
 		case i < 4 || i > 6:
 			if v.kind != shared {
 				c.differs(i)
-				return nil
 			}
 		case x.kind != rows && v.kind != rows:
 		case x.kind != rows || v.kind != rows || !x.dealtAs(v):
@@ -40,16 +32,13 @@ func recurrent(c *call) []*value {
 			return c.no("the rows of %s lie elsewhere than those of %s", c.name(i), c.name(0))
 		}
 	}
-	direction, ok := c.text("direction", "forward")
-	if !ok {
-		return nil
-	}
+	direction := c.text("direction", "forward")
 	directions := one
 	if direction == "bidirectional" {
 		directions = size(2)
 	}
 	hidden := c.fresh()
-	if n, ok := c.integer("hidden_size", -1); ok && n >= 0 && small(n) {
+	if n := c.hint("hidden_size", -1); n >= 0 && small(n) {
 		hidden = size(n)
 	}
 	state := func() *value { return like(x, []dim{directions, x.dims[1], hidden}, 1) }

@@ -5,8 +5,7 @@ import "slices"
 // Operators that let entries along some dimensions meet.
 var reduceOperators = tableOf(
 	each("", operator{apply: reduceSince(18), counts: true}, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-		"ReduceMax", "ReduceMean",
-		"ReduceMin", "ReduceProd", "ReduceSumSquare"),
+		"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSumSquare"),
 	each("", operator{apply: reduceSince(13), counts: true}, "ReduceSum"),
 	each("", operator{apply: argMax}, "ArgMax", "ArgMin"),
 	each("", operator{apply: softmax}, "Softmax", "LogSoftmax", "Hardmax"),
@@ -26,30 +25,14 @@ const ofNaN = "what it makes of NaN depends on where a row lies in memory"
 // reduceSince is the rule of a reduction whose axes became an input with the operator set since.
 func reduceSince(since int64) rule {
 	return func(c *call) []*value {
-		v, ok := c.data(0)
-		if !ok {
-			return nil
+		v := c.data(0)
+		axes := c.axes(since, 1)
+		keep := c.integer("keepdims", 1)
+		nothing := c.flag("noop_with_empty_axes")
+		if len(axes) == 0 && !(nothing && c.version >= since) {
+			axes = upTo(v.rank())
 		}
-		axes, ok := c.axes(since, 1)
-		if !ok {
-			return nil
-		}
-		keep, ok := c.integer("keepdims", 1)
-		if !ok {
-			return nil
-		}
-		nothing, ok := c.flag("noop_with_empty_axes")
-		if !ok {
-			return nil
-		}
-		drop := slices.Repeat([]bool{len(axes) == 0 && !(nothing && c.version >= since)}, v.rank())
-		for _, a := range axes {
-			at, ok := c.place(a, v.rank())
-			if !ok {
-				return nil
-			}
-			drop[at] = true
-		}
+		drop := c.marked(axes, v.rank())
 		out := like(v, nil, v.axis)
 		for at, d := range v.dims {
 			switch {
@@ -91,124 +74,69 @@ func (c *call) reduceElems(v, out *value, drop []bool) {
 }
 
 func argMax(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
-	keep, ok := c.integer("keepdims", 1)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	at := c.axis(0, v)
+	keep := c.integer("keepdims", 1)
 	if v.holds(at) {
 		return c.mingles("reduces over")
 	}
-	out := like(v, slices.Clone(v.dims), v.axis)
 	if keep != 0 {
-		out.dims[at] = one
-	} else {
-		out.dims = slices.Delete(out.dims, at, at+1)
-		if at < out.axis {
-			out.axis--
-		}
+		return []*value{v.with(at, one)}
 	}
-	return []*value{out}
+	return []*value{v.without(at)}
 }
 
 // softmax took all dimensions from its axis on together, before operator set 13.
 func softmax(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	otherwise := int64(-1)
 	if c.version < 13 {
 		otherwise = 1
 	}
-	at, ok := c.axis(otherwise, v)
-	if !ok {
-		return nil
-	}
+	at := c.axis(otherwise, v)
 	if v.kind == rows && c.node.GetOpType() == "Hardmax" {
 		return c.no(ofNaN)
 	}
 	if v.holds(at) || c.version < 13 && v.kind == rows && v.axis >= at {
 		return c.mingles("normalises over")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 func lpNormalization(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(-1, v)
-	if !ok {
-		return nil
-	}
-	if v.holds(at) {
+	v := c.data(0)
+	if v.holds(c.axis(-1, v)) {
 		return c.mingles("normalises over")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 func cumSum(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	axis, ok := c.constants(1)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	axis := c.constants(1)
 	if len(axis) != 1 {
 		return c.no("it needs one axis")
 	}
-	at, ok := c.place(axis[0], v.rank())
-	if !ok {
-		return nil
-	}
-	if v.holds(at) {
+	if v.holds(c.place(axis[0], v.rank())) {
 		return c.mingles("sums along")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 func topK(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	at, ok := c.axis(-1, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
+	at := c.axis(-1, v)
 	if v.holds(at) {
 		return c.mingles("sorts")
 	}
-	dims := slices.Clone(v.dims)
-	dims[at] = c.fresh()
-	if k := c.input(1); k != nil && len(k.elems) == 1 {
-		if n, ok := k.elems[0].size(); ok {
-			dims[at] = n
-		}
-	}
-	return []*value{like(v, dims, v.axis), like(v, dims, v.axis)}
+	k := c.count(1)
+	return []*value{v.with(at, k), v.with(at, k)}
 }
 
 func meanVariance(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	axes, ok := c.integers("axes")
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	axes := c.integers("axes")
 	if c.attrs["axes"] == nil {
 		axes = []int64{0, 2, 3}
 	}
@@ -216,27 +144,18 @@ func meanVariance(c *call) []*value {
 		return nil
 	}
 	for _, a := range axes {
-		at, ok := c.place(a, v.rank())
-		if !ok {
-			return nil
-		}
-		if v.holds(at) {
+		if v.holds(c.place(a, v.rank())) {
 			return c.mingles("normalises over")
 		}
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 // layerNormalization takes all dimensions from its axis on together.
 func layerNormalization(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	at, ok := c.axis(-1, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
+	at := c.axis(-1, v)
 	if v.kind == rows && v.axis >= at {
 		return c.mingles("normalises over")
 	}
@@ -244,9 +163,8 @@ func layerNormalization(c *call) []*value {
 		if c.in[i] == nil {
 			continue
 		}
-		w, ok := c.data(i)
-		if !ok || v.kind == rows && !c.aligned(w, v, v.axis-v.rank()) {
-			return nil
+		if w := c.data(i); v.kind == rows {
+			c.aligned(w, v, v.axis-v.rank())
 		}
 	}
 	statistics := slices.Clone(v.dims)

@@ -19,25 +19,9 @@ var reshapeOperators = tableOf(
 )
 
 func reshape(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	s := c.input(1)
-	switch {
-	case s == nil:
-		return c.no("it lacks its input 1")
-	case s.kind == rows:
-		c.differs(1)
-		return nil
-	case s.elems == nil:
-		return c.no("what %s holds is not known before it runs", c.name(1))
-	}
-	allowZero, ok := c.flag("allowzero")
-	if !ok {
-		return nil
-	}
-	return c.reshaped(v, s.elems, allowZero)
+	v := c.data(0)
+	shape := c.followed(1)
+	return c.reshaped(v, shape.elems, c.flag("allowzero"))
 }
 
 // reshaped gives v the wanted dimensions: 0 is the one that v has there (unless zero is allowed), and -1 whatever is
@@ -106,9 +90,7 @@ func (c *call) reshaped(v *value, want []elem, allowZero bool) []*value {
 		return c.no("its shape has no place for the rows of %s", c.name(0))
 	}
 	out.axis = axis
-	if !c.regroup(v, dims, out) {
-		return nil
-	}
+	c.regroup(v, dims, out)
 	return []*value{out}
 }
 
@@ -142,7 +124,7 @@ func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
 // left and S to its right has its rows in the same elements if and only if P·A = L and B·S = R. Either follows from the
 // other where the engine refuses a shape that does not have as many elements. ONNX Runtime does not always: it may put
 // -1 for one computed dimension. So both are demanded where both can be said.
-func (c *call) regroup(v *value, dims []*dim, out *value) bool {
+func (c *call) regroup(v *value, dims []*dim, out *value) {
 	multiple := out.dims[out.axis].without()
 	left, okLeft := outside(v.dims[:v.axis], v.outer)
 	right, okRight := outside(v.dims[v.axis+1:], v.inner)
@@ -151,32 +133,32 @@ func (c *call) regroup(v *value, dims []*dim, out *value) bool {
 	if okLeft && okBefore {
 		outer, ok := left.over(before)
 		if !ok {
-			return c.apart()
+			c.apart()
 		}
 		inner, ok := multiple.over(outer)
 		if !ok {
-			return c.apart()
+			c.apart()
 		}
 		if okRight && okAfter {
 			if all, ok := inner.times(after); !ok || !all.equal(right) {
-				return c.apart()
+				c.apart()
 			}
 		}
 		out.outer, out.inner = outer, inner
-		return true
+		return
 	}
 	if okRight && okAfter {
 		if inner, ok := right.over(after); ok {
 			if outer, ok := multiple.over(inner); ok {
 				out.outer, out.inner = outer, inner
-				return true
+				return
 			}
 		}
 	}
-	return c.apart()
+	c.apart()
 }
 
-func (c *call) apart() bool { return c.bad("it may take the rows of %s apart", c.name(0)) }
+func (c *call) apart() { c.no("it may take the rows of %s apart", c.name(0)) }
 
 func outside(dims []dim, part dim) (dim, bool) {
 	p, ok := product(dims)
@@ -199,14 +181,8 @@ func known(dims []*dim) (dim, bool) {
 }
 
 func flatten(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	at, ok := c.integer("axis", 1)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	at := c.integer("axis", 1)
 	if at < 0 {
 		at += int64(v.rank())
 	}
@@ -223,22 +199,9 @@ func flatten(c *call) []*value {
 }
 
 func squeeze(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	axes, ok := c.axes(13, 1)
-	if !ok {
-		return nil
-	}
-	drop := make([]bool, v.rank())
-	for _, a := range axes {
-		at, ok := c.place(a, v.rank())
-		if !ok {
-			return nil
-		}
-		drop[at] = true
-	}
+	v := c.data(0)
+	axes := c.axes(13, 1)
+	drop := c.marked(axes, v.rank())
 	out := like(v, nil, v.axis)
 	for at, d := range v.dims {
 		if len(axes) == 0 {
@@ -268,55 +231,23 @@ func withSame(out, v *value) *value {
 }
 
 func unsqueeze(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	axes, ok := c.axes(13, 1)
-	if !ok {
-		return nil
-	}
-	rank := v.rank() + len(axes)
-	added := make([]bool, rank)
-	for _, a := range axes {
-		at, ok := c.place(a, rank)
-		if !ok {
-			return nil
+	v := c.data(0)
+	axes := c.axes(13, 1)
+	out := like(v, v.dims, v.axis)
+	for at, isNew := range c.distinct(axes, v.rank()+len(axes)) {
+		if isNew {
+			out = out.added(at, one)
 		}
-		if added[at] {
-			return c.no("its axes name a dimension twice")
-		}
-		added[at] = true
-	}
-	out := like(v, nil, 0)
-	next := 0
-	for at := range rank {
-		if added[at] {
-			out.dims = append(out.dims, one)
-			continue
-		}
-		if v.holds(next) {
-			out.axis = at
-		}
-		out.dims = append(out.dims, v.dims[next])
-		next++
 	}
 	return []*value{withSame(out, v)}
 }
 
 func transpose(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	perm, ok := c.integers("perm")
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	perm := c.integers("perm")
 	if perm == nil {
-		for at := v.rank() - 1; at >= 0; at-- {
-			perm = append(perm, int64(at))
-		}
+		perm = upTo(v.rank())
+		slices.Reverse(perm)
 	}
 	if len(perm) != v.rank() {
 		return c.no("it permutes %d dimensions of %d", len(perm), v.rank())
@@ -334,52 +265,18 @@ func transpose(c *call) []*value {
 		out.dims = append(out.dims, v.dims[from])
 	}
 	if v.kind != rows && v.elems != nil {
-		out.withElems(turnedElems(v, perm))
+		out.withElems(v.taken(perm, v.places()))
 	}
 	return []*value{out}
 }
 
-// turnedElems are the elements of a small tensor in the order that a permutation of its dimensions gives them.
-func turnedElems(v *value, perm []int64) []elem {
-	strides := make([]int, v.rank())
-	stride := 1
-	for at := v.rank() - 1; at >= 0; at-- {
-		strides[at] = stride
-		stride *= int(v.dims[at].coef)
-	}
-	at := []int{0}
-	for _, from := range perm {
-		next := make([]int, 0, len(at))
-		for _, base := range at {
-			for i := range int(v.dims[from].coef) {
-				next = append(next, base+i*strides[from])
-			}
-		}
-		at = next
-	}
-	elems := make([]elem, 0, len(at))
-	for _, i := range at {
-		elems = append(elems, v.elems[i])
-	}
-	return elems
-}
-
 func concat(c *call) []*value {
-	first, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	at, ok := c.axis(1, first)
-	if !ok {
-		return nil
-	}
+	first := c.data(0)
+	at := c.axis(1, first)
 	out := like(first, slices.Clone(first.dims), first.axis)
 	elems := first.elems
 	for i := range c.in {
-		v, ok := c.data(i)
-		if !ok {
-			return nil
-		}
+		v := c.data(i)
 		switch {
 		case v.rank() != first.rank():
 			return c.no("its inputs have %d and %d dimensions", first.rank(), v.rank())
@@ -421,27 +318,18 @@ func (c *call) sum(d, e dim) dim {
 }
 
 func split(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
-	at, ok := c.axis(0, v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
+	at := c.axis(0, v)
 	if v.holds(at) {
 		return c.meets(0, "splits")
 	}
-	sizes, ok := c.integers("split")
-	if ok && c.version >= 13 {
-		if sizes = nil; c.input(1) != nil && c.input(1).elems != nil {
-			if sizes, ok = c.constants(1); !ok {
-				sizes, c.reason, ok = nil, "", true
-			}
+	sizes := c.integers("split")
+	if c.version >= 13 {
+		sizes = nil
+		if !c.attempt(func() { sizes = c.constants(1) }) {
+			c.reason = ""
 		}
-	}
-	if !ok {
-		return nil
 	}
 	parts := make([]*value, len(c.node.GetOutput()))
 	for i := range parts {
@@ -452,9 +340,7 @@ func split(c *call) []*value {
 		case sizes == nil && c.input(1) == nil && fixed && n%int64(len(parts)) == 0:
 			d = size(n / int64(len(parts)))
 		}
-		dims := slices.Clone(v.dims)
-		dims[at] = d
-		parts[i] = like(v, dims, v.axis)
+		parts[i] = v.with(at, d)
 	}
 	return parts
 }

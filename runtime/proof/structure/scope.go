@@ -100,16 +100,10 @@ func (p *prover) nodes(nodes []*onnx.NodeProto, s *scope) {
 			case i < len(made) && made[i] != nil:
 				v = made[i]
 			default:
-				v = &value{kind: mixed, why: &cause{
-					operator: maker,
-					reason:   fmt.Sprintf("there is no rule for its output %d", i),
-				}}
+				v = mixedBy(maker, "there is no rule for its output %d", i)
 			}
 			if s.values[name] != nil {
-				v = &value{kind: mixed, why: &cause{
-					operator: maker,
-					reason:   fmt.Sprintf("there are two tensors %q", name),
-				}}
+				v = mixedBy(maker, "there are two tensors %q", name)
 			}
 			s.set(name, v, maker)
 		}
@@ -188,18 +182,14 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 			reason:   fmt.Sprintf("the model does not import the operator set %q", key.domain),
 		}
 	}
-	independent := true
-	for i, v := range c.in {
-		if v == nil {
-			continue
-		}
-		independent = independent && v.kind == shared
-		if v.kind == counts && !op.counts {
+	var out []*value
+	c.attempt(func() {
+		if i := slices.IndexFunc(c.in, (*value).isCounts); i >= 0 && !op.counts {
 			c.differs(i)
-			return nil, &cause{operator: maker, reason: c.reason}
 		}
-	}
-	out := op.apply(c)
+		out = op.apply(c)
+	})
+	independent := !slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.kind != shared })
 	switch {
 	case out != nil && op.opaque: // it may bring rows from outside its inputs
 		return out, nil

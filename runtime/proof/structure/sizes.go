@@ -26,17 +26,9 @@ func constantNode(c *call) []*value {
 			}
 			return []*value{constant(a.GetT())}
 		case "value_int":
-			n, ok := c.integer(name, 0)
-			if !ok {
-				return nil
-			}
-			return []*value{sharedOf(nil).withElems([]elem{number(n)})}
+			return []*value{sharedOf(nil).withElems([]elem{number(c.integer(name, 0))})}
 		case "value_ints":
-			list, ok := c.integers(name)
-			if !ok {
-				return nil
-			}
-			return []*value{vector(numbers(list))}
+			return []*value{vector(numbers(c.integers(name)))}
 		case "value_float", "value_string":
 			return []*value{sharedOf(nil)}
 		default: // one dimension or a shape that is not known: the same for all rows
@@ -59,18 +51,9 @@ func vector(elems []elem) *value {
 }
 
 func shapeOf(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	start, ok := c.integer("start", 0)
-	if !ok {
-		return nil
-	}
-	end, ok := c.integer("end", int64(v.rank()))
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	start := c.integer("start", 0)
+	end := c.integer("end", int64(v.rank()))
 	from, to := clamp(start, v.rank()), clamp(end, v.rank())
 	if c.version < 15 {
 		from, to = 0, v.rank()
@@ -91,10 +74,7 @@ func clamp(at int64, n int) int {
 }
 
 func sizeOf(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	e := elem{rough: v.kind != shared}
 	if d, ok := product(v.dims); ok {
 		e = elem{dim: d, known: true}
@@ -104,32 +84,24 @@ func sizeOf(c *call) []*value {
 
 // wanted returns the elements of an input that is a shape: each is a dimension, or not known but the same for all rows
 // (nil).
-func (c *call) wanted(i int) ([]*dim, bool) {
-	v := c.input(i)
-	switch {
-	case v == nil:
-		return nil, c.bad("it lacks its input %d", i)
-	case v.kind == rows:
-		return nil, c.differs(i)
-	case v.elems == nil:
-		return nil, c.bad("what %s holds is not known before it runs", c.name(i))
-	}
+func (c *call) wanted(i int) []*dim {
+	v := c.followed(i)
 	list := make([]*dim, 0, len(v.elems))
 	for _, e := range v.elems {
 		switch d, ok := e.size(); {
 		case ok:
 			list = append(list, &d)
 		case e.dependsOnCount() || e.known:
-			return nil, c.bad("it makes a dimension of %s that is no multiple of the number of rows", c.name(i))
+			c.no("it makes a dimension of %s that is no multiple of the number of rows", c.name(i))
 		default:
 			list = append(list, nil)
 		}
 	}
-	return list, true
+	return list
 }
 
 // filled is a tensor of one repeated element: its slices are equal however they are dealt out to the rows.
-func (c *call) filled(shape []*dim) []*value {
+func (c *call) filled(shape []*dim) *value {
 	out := sharedOf(nil)
 	for at, want := range shape {
 		d := c.p.fresh()
@@ -138,55 +110,33 @@ func (c *call) filled(shape []*dim) []*value {
 		}
 		if d.n {
 			if out.kind == rows {
-				return c.no("it makes a tensor with the number of rows in two dimensions")
+				c.no("it makes a tensor with the number of rows in two dimensions")
 			}
 			out.kind, out.axis, out.outer, out.inner = rows, at, one, d.without()
 		}
 		out.dims = append(out.dims, d)
 	}
-	return []*value{out}
+	return out
 }
 
 func constantOfShape(c *call) []*value {
-	shape, ok := c.wanted(0)
-	if !ok {
-		return nil
-	}
-	made := c.filled(shape)
-	if made == nil || made[0].kind == rows {
-		return made
-	}
-	out := made[0]
-	if p, ok := product(out.dims); ok {
-		if n, fixed := p.fixed(); fixed && n <= maxElems {
-			fill := constant(c.attrs["value"].GetT()).elems
-			if len(fill) != 1 {
-				return made // floats, which are zeros if it has none
-			}
+	out := c.filled(c.wanted(0))
+	if p, ok := product(out.dims); ok && out.kind != rows {
+		// Of floats, which are zeros if it has none, the elements are not followed.
+		fill := constant(c.attrs["value"].GetT()).elems
+		if n, fixed := p.fixed(); fixed && n <= maxElems && len(fill) == 1 {
 			out.withElems(slices.Repeat(fill, int(n)))
 		}
 	}
-	return made
+	return []*value{out}
 }
 
 // expand broadcasts a tensor with a shape.
 func expand(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	if v.kind == counts {
-		c.differs(0)
-		return nil
-	}
-	shape, ok := c.wanted(1)
-	if !ok {
-		return nil
-	}
+	v := c.content(0)
+	shape := c.wanted(1)
 	rank := max(v.rank(), len(shape))
-	if !c.expandable(v, shape, rank) {
-		return nil
-	}
+	c.expandable(v, shape, rank)
 	out := like(v, nil, v.axis+rank-v.rank())
 	for at := range rank {
 		have, want := one, &one
@@ -206,17 +156,15 @@ func expand(c *call) []*value {
 			out.kind, out.axis, out.outer, out.inner = rows, at, one, want.without()
 			d = *want
 		default:
-			if d, ok = c.common(have, *want); !ok {
-				return nil
-			}
+			d = c.common(have, *want)
 		}
 		out.dims = append(out.dims, d)
 	}
 	return []*value{out}
 }
 
-// expandable tells whether a shape leaves rows alone, and makes one dimension of them at most.
-func (c *call) expandable(v *value, shape []*dim, rank int) bool {
+// expandable demands that a shape leaves rows alone, and makes one dimension of them at most.
+func (c *call) expandable(v *value, shape []*dim, rank int) {
 	made := false
 	for i, want := range shape {
 		at := i + rank - len(shape)
@@ -224,33 +172,22 @@ func (c *call) expandable(v *value, shape []*dim, rank int) bool {
 		switch {
 		case v.holds(own) && own >= 0:
 			if want == nil || !want.is(1) && !want.equal(v.dims[own]) {
-				return c.bad("it may repeat dimension %d, which holds the rows of %s", own, c.name(0))
+				c.no("it may repeat dimension %d, which holds the rows of %s", own, c.name(0))
 			}
 		case want == nil || !want.n:
 		case v.kind == rows || made:
-			return c.bad("it makes a tensor with the number of rows in two dimensions")
+			c.no("it makes a tensor with the number of rows in two dimensions")
 		case own >= 0 && !v.dims[own].is(1):
-			return c.bad("%s has, or may have, an entry for each row by its place", c.name(0))
+			c.no("%s has, or may have, an entry for each row by its place", c.name(0))
 		default:
 			made = true
 		}
 	}
-	return true
 }
 
 func tile(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	if v.kind == counts {
-		c.differs(0)
-		return nil
-	}
-	repeats, ok := c.wanted(1)
-	if !ok {
-		return nil
-	}
+	v := c.content(0)
+	repeats := c.wanted(1)
 	if len(repeats) != v.rank() {
 		return c.no("it has %d repeats for %d dimensions", len(repeats), v.rank())
 	}
@@ -269,6 +206,7 @@ func tile(c *call) []*value {
 			if out.kind == rows {
 				return c.no("it makes a tensor with the number of rows in two dimensions")
 			}
+			var ok bool
 			if d, ok = r.times(v.dims[at]); !ok {
 				return c.no("its output is too large to follow")
 			}
@@ -284,7 +222,8 @@ func tile(c *call) []*value {
 }
 
 func rangeOf(c *call) []*value {
-	if !c.uniform(0) || len(c.in) != 3 || slices.Contains(c.in, nil) {
+	c.uniform(0)
+	if len(c.in) != 3 || slices.Contains(c.in, nil) {
 		return nil
 	}
 	n := c.fresh()

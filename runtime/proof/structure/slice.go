@@ -4,20 +4,11 @@ import "slices"
 
 // slice takes a part along some axes.
 func slice(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	b, ok := c.bounds(v)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	b := c.bounds(v)
 	out := like(v, slices.Clone(v.dims), v.axis)
 	for i, a := range b.axes {
-		at, ok := c.place(a, v.rank())
-		if !ok {
-			return nil
-		}
+		at := c.place(a, v.rank())
 		start, end, step := b.starts[i], b.ends[i], b.steps[i]
 		first, fixedFirst := start.fixed()
 		stride, fixedStep := step.fixed()
@@ -45,77 +36,43 @@ type bounds struct {
 	starts, ends, steps []elem
 }
 
-func (c *call) bounds(v *value) (b bounds, ok bool) {
+func (c *call) bounds(v *value) bounds {
+	var b bounds
 	if c.version < 10 {
-		starts, ok := c.integers("starts")
-		if !ok {
-			return b, false
+		b = bounds{
+			starts: numbers(c.integers("starts")), ends: numbers(c.integers("ends")), axes: c.integers("axes"),
 		}
-		ends, ok := c.integers("ends")
-		if !ok {
-			return b, false
-		}
-		if b.axes, ok = c.integers("axes"); !ok {
-			return b, false
-		}
-		b.starts, b.ends = numbers(starts), numbers(ends)
 	} else {
-		for i := 1; i < len(c.in); i++ {
-			if c.in[i] != nil && c.in[i].kind == rows {
-				return b, c.differs(i)
-			}
-		}
-		if b.axes, ok = c.constants(3); !ok {
-			return b, false
-		}
-		if b.starts, ok = c.elements(1, len(b.axes)); !ok {
-			return b, false
-		}
-		if b.ends, ok = c.elements(2, len(b.starts)); !ok {
-			return b, false
-		}
+		c.rowless(1)
+		b.axes = c.constants(3)
+		b.starts = c.elements(1, len(b.axes))
+		b.ends = c.elements(2, len(b.starts))
 		if c.input(4) != nil {
-			if b.steps, ok = c.elements(4, len(b.starts)); !ok {
-				return b, false
-			}
+			b.steps = c.elements(4, len(b.starts))
 		}
 	}
 	if b.axes == nil {
-		for i := range b.starts {
-			b.axes = append(b.axes, int64(i))
-		}
+		b.axes = upTo(len(b.starts))
 	}
 	if b.steps == nil {
 		b.steps = slices.Repeat([]elem{number(1)}, len(b.starts))
 	}
 	if len(b.starts) != len(b.axes) || len(b.ends) != len(b.axes) || len(b.steps) != len(b.axes) {
-		return b, c.bad("its starts, ends, axes and steps are not of one length")
+		c.no("its starts, ends, axes and steps are not of one length")
 	}
-	seen := map[int]bool{}
-	for _, a := range b.axes {
-		at, ok := c.place(a, v.rank())
-		if !ok {
-			return b, false
-		}
-		if seen[at] {
-			return b, c.bad("its axes name a dimension twice")
-		}
-		seen[at] = true
-	}
-	return b, true
+	c.distinct(b.axes, v.rank())
+	return b
 }
 
 // elements returns what is known of a list that is an input. Where nothing is, it is as long as expected (where that is
 // not 0), or as the input's shape says.
-func (c *call) elements(i, expected int) ([]elem, bool) {
-	v := c.input(i)
+func (c *call) elements(i, expected int) []elem {
+	v := c.given(i)
 	switch {
-	case v == nil:
-		return nil, c.bad("it lacks its input %d", i)
 	case v.elems != nil:
-		return v.elems, true
+		return v.elems
 	case v.kind == counts:
-		return nil, c.differs(i)
+		c.differs(i)
 	}
 	if expected == 0 && v.ranked && v.rank() == 1 {
 		if n, fixed := v.dims[0].fixed(); fixed && n <= maxElems {
@@ -123,9 +80,9 @@ func (c *call) elements(i, expected int) ([]elem, bool) {
 		}
 	}
 	if expected == 0 {
-		return nil, c.bad("what %s holds is not known before it runs", c.name(i))
+		c.unknown(i)
 	}
-	return make([]elem, expected), true
+	return make([]elem, expected)
 }
 
 // cut is the size of a part.
@@ -134,50 +91,46 @@ func (c *call) cut(d dim, start, end, step elem) dim {
 	if !fixed || !step.known || !step.is(1) {
 		return c.fresh()
 	}
-	from, okFrom := bound(start, n)
-	to, okTo := bound(end, n)
+	from, okFrom := bound(start, n, 0, n)
+	to, okTo := bound(end, n, 0, n)
 	if !okFrom || !okTo {
 		return c.fresh()
 	}
 	return size(max(0, to-from))
 }
 
-// bound is a bound within n entries; not ok: it is not known.
-func bound(e elem, n int64) (int64, bool) {
-	if e.far > 0 {
-		return n, true
-	}
-	if e.far < 0 {
-		return 0, true
-	}
+// bound is a bound within n entries, kept between two places; not ok: it is not known.
+func bound(e elem, n, least, most int64) (int64, bool) {
 	at, fixed := e.fixed()
-	if !fixed || n > maxCoef {
+	switch {
+	case e.far > 0:
+		return most, true
+	case e.far < 0:
+		return least, true
+	case !fixed || n > maxCoef:
 		return 0, false
+	case at < 0:
+		at += n
 	}
-	return int64(clamp(at, int(n))), true
+	return min(max(at, least), most), true
 }
 
 // cutElems is a part of a small tensor, where the bounds are known.
 func (c *call) cutElems(v, out *value, b bounds) *value {
-	places := make([][]int, v.rank())
-	for at, d := range v.dims {
-		for i := range int(d.coef) { // of a tensor with known elements all dimensions are
-			places[at] = append(places[at], i)
-		}
-	}
+	places := v.places()
 	for i, a := range b.axes {
-		at, _ := c.place(a, v.rank())
+		at := c.place(a, v.rank())
 		n := v.dims[at].coef
 		step, fixed := b.steps[i].fixed()
 		if !fixed || step == 0 {
 			return out
 		}
-		from, okFrom := bound(b.starts[i], n)
-		to, okTo := bound(b.ends[i], n)
-		if step < 0 {
-			from, okFrom = boundBack(b.starts[i], n)
-			to, okTo = boundBack(b.ends[i], n)
+		least, most := int64(0), n
+		if step < 0 { // it runs from the last entry at most, until before the first one
+			least, most = -1, n-1
 		}
+		from, okFrom := bound(b.starts[i], n, least, most)
+		to, okTo := bound(b.ends[i], n, least, most)
 		if !okFrom || !okTo {
 			return out
 		}
@@ -187,33 +140,35 @@ func (c *call) cutElems(v, out *value, b bounds) *value {
 		}
 		out.dims[at] = size(int64(len(places[at])))
 	}
-	return out.withElems(taken(v, places))
+	return out.withElems(v.taken(upTo(v.rank()), places))
 }
 
-// boundBack is a bound of a slice that runs backwards: at most the last entry, and -1 for behind the first.
-func boundBack(e elem, n int64) (int64, bool) {
-	at, fixed := e.fixed()
-	switch {
-	case e.far > 0:
-		return n - 1, true
-	case e.far < 0:
-		return -1, true
-	case !fixed:
-		return 0, false
-	case at < 0:
-		at += n
+// places are those along each dimension of a small tensor, all of whose dimensions are known.
+func (v *value) places() [][]int {
+	places := make([][]int, v.rank())
+	for at, d := range v.dims {
+		for i := range int(d.coef) {
+			places[at] = append(places[at], i)
+		}
 	}
-	return min(max(at, -1), n-1), true
+	return places
 }
 
-// taken returns the elements of v at the given places along each dimension, in row-major order.
-func taken(v *value, places [][]int) []elem {
+// taken returns the elements of a small tensor at the given places along each dimension, in the order in which the axes
+// name the dimensions: those along the last one follow each other.
+func (v *value) taken(axes []int64, places [][]int) []elem {
+	strides := make([]int, v.rank())
+	stride := 1
+	for at := v.rank() - 1; at >= 0; at-- {
+		strides[at] = stride
+		stride *= int(v.dims[at].coef)
+	}
 	at := []int{0}
-	for axis, d := range v.dims {
+	for _, axis := range axes {
 		next := make([]int, 0, len(at)*len(places[axis]))
 		for _, base := range at {
 			for _, i := range places[axis] {
-				next = append(next, base*int(d.coef)+i)
+				next = append(next, base+i*strides[axis])
 			}
 		}
 		at = next
@@ -227,38 +182,25 @@ func taken(v *value, places [][]int) []elem {
 
 // pad puts something around, or takes something away.
 func pad(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
+	v := c.data(0)
+	c.uniform(1)
+	pads := c.integers("pads")
+	if c.version >= 11 {
+		pads = c.constants(1)
 	}
-	pads, ok := c.integers("pads")
-	if ok && c.version >= 11 {
-		pads, ok = c.constants(1)
-	}
-	if !ok {
-		return nil
-	}
-	axes, given := []int64(nil), false
+	var axes []int64
 	if c.version >= 18 {
-		if axes, ok = c.constants(3); !ok {
-			return nil
-		}
-		given = c.input(3) != nil
+		axes = c.constants(3)
 	}
-	if !given {
-		for at := range v.rank() {
-			axes = append(axes, int64(at))
-		}
+	if axes == nil {
+		axes = upTo(v.rank())
 	}
 	if len(pads) != 2*len(axes) {
 		return c.no("it has %d pads for %d dimensions", len(pads), len(axes))
 	}
 	out := like(v, slices.Clone(v.dims), v.axis)
 	for i, a := range axes {
-		at, ok := c.place(a, v.rank())
-		if !ok {
-			return nil
-		}
+		at := c.place(a, v.rank())
 		before, after := pads[i], pads[len(axes)+i]
 		if before == 0 && after == 0 {
 			continue
@@ -277,10 +219,7 @@ func pad(c *call) []*value {
 
 // depthToSpace moves entries of the second dimension into those after it, or back.
 func depthToSpace(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
 	if v.rank() != 4 {
 		return c.no("it needs 4 dimensions")
 	}
@@ -292,35 +231,24 @@ func depthToSpace(c *call) []*value {
 
 // trilu keeps a triangle of the last two dimensions.
 func trilu(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok || !c.uniform(1) {
-		return nil
-	}
+	v := c.data(0)
+	c.uniform(1)
 	if v.kind == rows && v.axis >= v.rank()-2 {
 		return c.meets(0, "cuts a triangle out of")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }
 
 // reverseSequence turns each sequence around, as far as its length says.
 func reverseSequence(c *call) []*value {
-	v, ok := c.data(0)
-	if !ok {
-		return nil
-	}
-	lengths, ok := c.data(1)
-	if !ok {
-		return nil
-	}
-	batch, ok := c.integer("batch_axis", 1)
-	if !ok {
-		return nil
-	}
+	v := c.data(0)
+	lengths := c.data(1)
+	batch := c.integer("batch_axis", 1)
 	switch {
 	case v.kind == rows && int64(v.axis) != batch:
 		return c.no("dimension %d, which holds the rows of %s, is not the one of its sequences", v.axis, c.name(0))
 	case v.kind != rows || lengths.kind != rows || lengths.rank() != 1 || !lengths.dealtAs(v):
 		return c.no("its sequences and their lengths are not both rows")
 	}
-	return []*value{like(v, v.dims, v.axis)}
+	return same(v)
 }

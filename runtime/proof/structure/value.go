@@ -1,6 +1,7 @@
 package structure
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
@@ -92,16 +93,30 @@ func rowsOf(dims []dim, axis int) *value {
 	return &value{kind: rows, ranked: true, dims: dims, axis: axis, outer: one, inner: one}
 }
 
+// mixedBy is a value of which nothing is known, because of an operator ("" if it is none) and for the reason given.
+func mixedBy(operator, format string, args ...any) *value {
+	return &value{kind: mixed, why: &cause{operator: operator, reason: fmt.Sprintf(format, args...)}}
+}
+
 // plain tells that the dimension of rows has exactly one entry for each.
 func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
 
 // dealtAs tells that two tensors of rows have as many entries for each, in the same order.
 func (v *value) dealtAs(w *value) bool { return v.outer.equal(w.outer) && v.inner.equal(w.inner) }
 
+// laidOutAs tells that neither of two tensors has rows, or both have them in the same places of as many dimensions.
+func (v *value) laidOutAs(w *value) bool {
+	return v.kind != rows && w.kind != rows ||
+		v.kind == w.kind && v.axis == w.axis && v.rank() == w.rank() && v.dealtAs(w)
+}
+
 func (v *value) rank() int { return len(v.dims) }
 
 // holdsOwn tells that there are rows which hold what the caller gave for each.
 func (v *value) holdsOwn() bool { return v != nil && v.kind == rows && v.own }
+
+// isCounts tells that there are elements which depend on how many rows there are.
+func (v *value) isCounts() bool { return v != nil && v.kind == counts }
 
 // single tells that the tensor is known to have exactly one element.
 func (v *value) single() bool {
@@ -121,11 +136,6 @@ func (v *value) positive() bool {
 	return v.elems[0].far > 0 || fixed && n > 0
 }
 
-// of counts: at least one element has N in it or is not known.
-func anyCounts(elems []elem) bool {
-	return slices.ContainsFunc(elems, func(e elem) bool { return e.rough || e.known && e.n })
-}
-
 // withElems gives a tensor of integers its elements, and the kind that follows from them.
 func (v *value) withElems(elems []elem) *value {
 	if len(elems) > maxElems {
@@ -134,9 +144,49 @@ func (v *value) withElems(elems []elem) *value {
 	v.elems = elems
 	if elems != nil && v.kind != rows {
 		v.kind = shared
-		if anyCounts(elems) {
+		if slices.ContainsFunc(elems, elem.dependsOnCount) {
 			v.kind = counts
 		}
 	}
 	return v
+}
+
+// holds tells whether a dimension is the one of the rows.
+func (v *value) holds(axis int) bool { return v.kind == rows && v.axis == axis }
+
+// same is the output of an operator that keeps shape and rows.
+func same(v *value) []*value { return []*value{like(v, v.dims, v.axis)} }
+
+// with is v with another size along one dimension, which is not that of its rows.
+func (v *value) with(at int, d dim) *value {
+	out := like(v, slices.Clone(v.dims), v.axis)
+	out.dims[at] = d
+	return out
+}
+
+// added is v with one more dimension.
+func (v *value) added(at int, d dim) *value {
+	out := like(v, slices.Insert(slices.Clone(v.dims), at, d), v.axis)
+	if at <= v.axis {
+		out.axis++
+	}
+	return out
+}
+
+// without is v less one dimension, which is not that of its rows.
+func (v *value) without(at int) *value {
+	out := like(v, slices.Delete(slices.Clone(v.dims), at, at+1), v.axis)
+	if at < v.axis {
+		out.axis--
+	}
+	return out
+}
+
+// like is a tensor of these dimensions, with the rows of v along axis if v has rows.
+func like(v *value, dims []dim, axis int) *value {
+	out := &value{kind: v.kind, ranked: true, dims: dims, own: v.own}
+	if v.kind == rows {
+		out.axis, out.outer, out.inner = axis, v.outer, v.inner
+	}
+	return out
 }

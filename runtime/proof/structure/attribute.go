@@ -1,0 +1,52 @@
+package structure
+
+import "github.com/weftserve/weft/proto/gen/onnx"
+
+// What a rule reads of the attributes of its node. It gives up where one is of another type than it must be.
+
+// integer reads an attribute.
+func (c *call) integer(name string, otherwise int64) int64 {
+	a := c.attrs[name]
+	if a == nil {
+		return otherwise
+	}
+	if a.GetType() != onnx.AttributeProto_INT {
+		c.no("its attribute %q is no integer", name)
+	}
+	return a.GetI()
+}
+
+// hint is integer of what a rule can do without: an attribute of another type is the engine's to refuse. It is the
+// reason all the same if the rule gives up later.
+func (c *call) hint(name string, otherwise int64) int64 {
+	n := otherwise
+	c.attempt(func() { n = c.integer(name, otherwise) })
+	return n
+}
+
+// flag reads an attribute that is a flag.
+func (c *call) flag(name string) bool { return c.integer(name, 0) != 0 }
+
+// integers reads an attribute that is a list; nil: the node does not have it.
+func (c *call) integers(name string) []int64 {
+	a := c.attrs[name]
+	if a == nil {
+		return nil
+	}
+	if a.GetType() != onnx.AttributeProto_INTS {
+		c.no("its attribute %q is no list of integers", name)
+	}
+	return append([]int64{}, a.GetInts()...)
+}
+
+// text reads an attribute.
+func (c *call) text(name, otherwise string) string {
+	a := c.attrs[name]
+	if a == nil {
+		return otherwise
+	}
+	if a.GetType() != onnx.AttributeProto_STRING {
+		c.no("its attribute %q is no string", name)
+	}
+	return string(a.GetS())
+}

@@ -1,0 +1,108 @@
+// Package ring keeps what waits in a queue in order: what nearly always arrives in order, and leaves from the front.
+package ring
+
+// Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival).
+type Order struct {
+	Target int64
+	Seq    uint64
+	Rank   uint8
+}
+
+// Before reports whether a task stands before another. No two are equal: Seq differs.
+func (a Order) Before(b Order) bool {
+	if a.Rank != b.Rank {
+		return a.Rank < b.Rank
+	}
+	if a.Target != b.Target {
+		return a.Target < b.Target
+	}
+	return a.Seq < b.Seq
+}
+
+// Ring holds the waiting tasks of one queue in order. Tasks nearly always arrive in order and leave from the front,
+// both O(1); one that belongs further forward, or leaves from the middle, moves the shorter side of the ring. A heap
+// would bound that by O(log n), but batch formation walks the tasks in order, which a heap cannot do without taking
+// them out.
+type Ring struct {
+	buf   []Entry // its length is a power of two, or zero
+	first int
+	n     int
+}
+
+// Entry is a task in the ring. Its place in the order is kept here, so that moving tasks touches no other memory.
+type Entry struct {
+	Order
+	Task int32
+}
+
+// Len returns the number of tasks.
+func (r *Ring) Len() int { return r.n }
+
+// At returns the ith task from the front.
+func (r *Ring) At(i int) *Entry { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
+
+// Insert puts a task where it belongs.
+func (r *Ring) Insert(e Entry) {
+	if r.n == len(r.buf) {
+		r.grow()
+	}
+	i := r.search(e.Order)
+	if i < r.n/2 {
+		r.first = (r.first - 1) & (len(r.buf) - 1)
+		r.n++
+		for j := range i {
+			*r.At(j) = *r.At(j + 1)
+		}
+	} else {
+		r.n++
+		for j := r.n - 1; j > i; j-- {
+			*r.At(j) = *r.At(j - 1)
+		}
+	}
+	*r.At(i) = e
+}
+
+// Remove takes out the task that stands at o. It must be there.
+func (r *Ring) Remove(o Order) {
+	i := r.search(o)
+	if i < r.n/2 {
+		for j := i; j > 0; j-- {
+			*r.At(j) = *r.At(j - 1)
+		}
+		r.first = (r.first + 1) & (len(r.buf) - 1)
+	} else {
+		for j := i; j < r.n-1; j++ {
+			*r.At(j) = *r.At(j + 1)
+		}
+	}
+	r.n--
+}
+
+// search returns the number of entries before o, looking at the ends first because that is where o usually belongs.
+func (r *Ring) search(o Order) int {
+	if r.n == 0 || r.At(r.n-1).Before(o) {
+		return r.n
+	}
+	lo, hi := 0, r.n-1
+	if !r.At(0).Before(o) {
+		return 0
+	}
+	for lo+1 < hi { // at(lo) is before o, at(hi) is not
+		mid := (lo + hi) / 2
+		if r.At(mid).Before(o) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// grow doubles the room. It never shrinks: what a queue needed once it will need again.
+func (r *Ring) grow() {
+	bigger := make([]Entry, max(8, 2*len(r.buf)))
+	for i := range r.n {
+		bigger[i] = *r.At(i)
+	}
+	r.buf, r.first = bigger, 0
+}
