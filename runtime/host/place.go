@@ -40,8 +40,10 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		wanted.Against[r.Device.Name] = fleet.ErrResident
 	}
 	near := func(on *fleet.Device) *serving.Replica {
-		if before != nil && before.On(on) != nil {
-			return before.On(on)
+		if before != nil {
+			if r := before.On(on); r != nil {
+				return r
+			}
 		}
 		return h.near(v.Model, v.Number, on)
 	}

@@ -65,8 +65,7 @@ func (h *Host) publishModel(next *published, name string) {
 	for number, f := range before {
 		now := h.faces[name][number]
 		for _, id := range f.ids {
-			// The scheduler may have given the number to another replica since.
-			if !slices.Contains(now.ids, id) && next.byID.Get(id) == f.resident {
+			if !slices.Contains(now.ids, id) {
 				next.byID = next.byID.Without(id)
 			}
 		}

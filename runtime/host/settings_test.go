@@ -412,3 +412,25 @@ func TestALostReplicaIsNotMoved(t *testing.T) {
 		})
 	}
 }
+
+// TestTheDeviceIsLostWhileItIsProvenAgain: the replica on another device follows the changed manifest all the same.
+func TestTheDeviceIsLostWhileItIsProvenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newFleet(t, time.Millisecond, "a", "b")
+		w.add("m", 1, m.open, func(m *modelrepo.Manifest) {
+			m.Replicas, m.Batching.MaxBatchSize = 2, 4
+		})
+		w.load("m")
+		w.on("m", 1, "a", "b")
+		m.breaks("a")
+		w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 16 })
+		w.Follow(w.listing)
+		time.Sleep(10 * time.Second)
+		w.on("m", 1, "b")
+		v := w.version("m", 1)
+		if q := w.sched.State().Versions; v.Cause != "" || v.Batching.MaxBatchSize != 16 || len(q) != 1 ||
+			q[0].Settings.MaxBatchSize != 16 {
+			t.Errorf("cause %q, at most %d rows are published; in the scheduler %+v", v.Cause, v.Batching.MaxBatchSize, q)
+		}
+	})
+}

@@ -70,7 +70,9 @@ func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, 
 	var errs []error
 	for _, r := range v.Replicas() {
 		next, err := r.reconfigure(c)
-		errs = append(errs, err)
+		if r.Device.Lost() == nil { // else it leaves with its device
+			errs = append(errs, err)
+		}
 		if next != nil {
 			moved[r] = next
 		}

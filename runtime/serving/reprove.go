@@ -54,8 +54,8 @@ func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Repl
 				v.shared.Owner.Discard(next)
 			}
 		})
-		if errors.Is(err, fleet.ErrLeftBehind) {
-			continue // its device was lost, so that it is replaced anyway
+		if errors.Is(err, fleet.ErrLeftBehind) || err != nil && r.Device.Lost() != nil {
+			continue // it leaves with its device
 		}
 		if err != nil {
 			for _, next := range moved {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Scheduler is what replicas need of sharedsched.Scheduler, whose documentation is the contract.
+// Scheduler is what replicas need of shell.Scheduler, whose documentation is the contract.
 type Scheduler interface {
 	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
 	RemoveFlow(sharedsched.FlowID)

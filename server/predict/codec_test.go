@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/status"
@@ -55,9 +56,10 @@ func TestAnotherProtocol(t *testing.T) {
 	err := serveLines(t.Context(), p, strings.NewReader(`
 {"id": "a", "model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3, 4]}}}
 {"id": "b", "model": "policy", "inputs": {"observation": {"shape": [1, 3], "values": [1, 2, 3]}}}
-{"id": "c", "model": "policy", "inputs": {"observation": {"shape": [1, 4]}, "sight": {}}}
+{"id": "c", "model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3, 4]}, "sight": {}}}
 {"id": "d", "model": "nonesuch"}
 {"id": 5}
+{"id": "e", "model": "policy", "inputs": {"observation": {"shape": [1, 4], "values": [1, 2, 3]}}}
 `[1:]), &answers)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +70,7 @@ func TestAnotherProtocol(t *testing.T) {
 {"id":"c","model":"policy","version":2,"error":"inputs: expected only \"observation\", got also \"sight\""}
 {"id":"d","error":"no model is named \"nonesuch\"; there is \"policy\""}
 {"error":"line: expected a request as JSON, got none"}
+{"id":"e","model":"policy","version":2,"error":"inputs[\"observation\"]: expected as many elements as its shape says, got shape [1,4] of fp32 asks for 4 elements of 4 bytes, got 12 bytes"}
 `[1:]
 	if diff := cmp.Diff(want, answers.String()); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
@@ -78,18 +81,32 @@ func TestAnotherProtocol(t *testing.T) {
 		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
 		{Code: "NotFound"},
 		{Code: "InvalidArgument"},
+		{Model: "policy", Version: 2, Slot: "prod", Code: "InvalidArgument"},
 	}
 	if diff := cmp.Diff(events, hears.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	recorded := []string{
 		"OK observation -> action value", "InvalidArgument", "InvalidArgument", "NotFound",
-		"InvalidArgument",
+		"InvalidArgument", "InvalidArgument",
 	}
 	if diff := cmp.Diff(recorded, hears.recorded); diff != "" {
 		t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	if n := p.Gate().Inside(); n != 0 {
 		t.Errorf("%d requests are in the server still", n)
+	}
+}
+
+// TestAnInputThatCameTwice: a codec counts what came, and names each once.
+func TestAnInputThatCameTwice(t *testing.T) {
+	models := &servertest.House{Run: servertest.RunPolicy}
+	models.Current.Store(servertest.PolicySnapshot())
+	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Observer: &heard{}}, models)
+	l := &jsonLine{Inputs: map[string]jsonTensor{"observation": {Shape: tensor.Shape{1, 4}, Values: make([]float32, 4)}}}
+	req := &predict.Request{Codec: l, Model: "policy", Inputs: 2}
+	defer p.Leave(req)
+	if _, err := p.Predict(t.Context(), req); err == nil || err.Error() != "inputs: expected each input once, got 2 inputs for 1" {
+		t.Errorf("answered with %v", err)
 	}
 }

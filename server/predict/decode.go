@@ -45,10 +45,16 @@ func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) e
 		if err != nil {
 			return cmp.Or(checkNames(req, sig), inInput(sig.Inputs[i].Name, err))
 		}
+		// Rows are copied by their shape: what a codec leaves out would be filled with what another request left.
+		if err := in.Check(); err != nil {
+			return inInput(sig.Inputs[i].Name, &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()})
+		}
 		inputs[i] = in
 	}
 	if req.Inputs > len(sig.Inputs) {
-		return checkNames(req, sig)
+		return cmp.Or(checkNames(req, sig), error(&tensor.FieldError{
+			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, len(sig.Inputs)),
+		}))
 	}
 	return nil
 }

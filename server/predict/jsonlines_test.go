@@ -38,17 +38,10 @@ func (l *jsonLine) Names() iter.Seq[string] { return maps.Keys(l.Inputs) }
 // Decode implements predict.Codec.
 func (l *jsonLine) Decode(input *tensor.Spec) (tensor.Tensor, error) {
 	in := l.Inputs[input.Name]
-	count, err := predict.Elements(input, in.Shape)
-	if err != nil {
+	if _, err := predict.Elements(input, in.Shape); err != nil {
 		return tensor.Tensor{}, err
 	}
-	if int64(len(in.Values)) != count || input.DType != tensor.Float32 {
-		return tensor.Tensor{}, &tensor.FieldError{
-			Field: "values", Want: "as many numbers as the shape says",
-			Got: "others",
-		}
-	}
-	t := tensor.Tensor{DType: input.DType, Shape: in.Shape}
+	t := tensor.Tensor{DType: tensor.Float32, Shape: in.Shape}
 	for _, v := range in.Values {
 		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(v))
 	}

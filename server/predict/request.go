@@ -49,8 +49,9 @@ type Codec interface {
 	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
 	Names() iter.Seq[string]
 	// Decode reads the input that the signature describes so. The error is a *tensor.FieldError whose field is the part
-	// of the input, "" for all of it; also if none of that name came. A codec asks Elements about the shape. It may be
-	// called again, for another version, if the first stops being ready.
+	// of the input, "" for all of it; also if none of that name came. A codec asks Elements about the shape, before it
+	// allocates anything for it; whether the data fit the shape is checked by the pipeline. It may be called again, for
+	// another version, if the first stops being ready.
 	Decode(input *tensor.Spec) (tensor.Tensor, error)
 	// Encode writes the answer. It fails if the protocol cannot carry it, such as one that is too large.
 	Encode(result *Result) error

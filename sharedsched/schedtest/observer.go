@@ -7,13 +7,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Observer is a sharedsched.Observer that remembers the executions. Its methods are safe for concurrent use.
+// Observer is a shell.Observer that remembers the executions. Its methods are safe for concurrent use.
 type Observer struct {
 	mu      sync.Mutex
 	batches []sharedsched.BatchEvent // guarded by mu
 }
 
-// BatchDone implements sharedsched.Observer.
+// BatchDone implements shell.Observer.
 func (o *Observer) BatchDone(e sharedsched.BatchEvent) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

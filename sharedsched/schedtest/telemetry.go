@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Telemetry is a sharedsched.Telemetry that says what it was told. The zero value knows of no device. Its methods are
+// Telemetry is a shell.Telemetry that says what it was told. The zero value knows of no device. Its methods are
 // safe for concurrent use.
 type Telemetry struct {
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ func (t *Telemetry) Set(device string, s cost.Sample) {
 	t.devices[device] = said{s, t.devices[device].number + 1}
 }
 
-// Sample implements sharedsched.Telemetry.
+// Sample implements shell.Telemetry.
 func (t *Telemetry) Sample(device string) (cost.Sample, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
