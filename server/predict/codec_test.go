@@ -87,7 +87,7 @@ func TestAnotherProtocol(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	recorded := []string{
-		"OK observation -> action value", "InvalidArgument", "InvalidArgument", "NotFound",
+		"OK observation -> action value", "InvalidArgument", "InvalidArgument observation", "NotFound",
 		"InvalidArgument", "InvalidArgument",
 	}
 	if diff := cmp.Diff(recorded, hears.recorded); diff != "" {
@@ -102,11 +102,14 @@ func TestAnotherProtocol(t *testing.T) {
 func TestAnInputThatCameTwice(t *testing.T) {
 	models := &servertest.House{Run: servertest.RunPolicy}
 	models.Current.Store(servertest.PolicySnapshot())
-	p := predict.New(predict.Config{Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Observer: &heard{}}, models)
+	p := predict.New(predict.Config{
+		Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Observer: &heard{},
+	}, models)
 	l := &jsonLine{Inputs: map[string]jsonTensor{"observation": {Shape: tensor.Shape{1, 4}, Values: make([]float32, 4)}}}
 	req := &predict.Request{Codec: l, Model: "policy", Inputs: 2}
 	defer p.Leave(req)
-	if _, err := p.Predict(t.Context(), req); err == nil || err.Error() != "inputs: expected each input once, got 2 inputs for 1" {
-		t.Errorf("answered with %v", err)
+	const want = "inputs: expected each input once, got 2 inputs for 1"
+	if _, err := p.Predict(t.Context(), req); err == nil || err.Error() != want {
+		t.Errorf("answered with %v, want %s", err, want)
 	}
 }

@@ -47,7 +47,8 @@ func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) e
 		}
 		// Rows are copied by their shape: what a codec leaves out would be filled with what another request left.
 		if err := in.Check(); err != nil {
-			return inInput(sig.Inputs[i].Name, &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()})
+			wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
+			return inInput(sig.Inputs[i].Name, wrong)
 		}
 		inputs[i] = in
 	}
