@@ -271,7 +271,7 @@ func TestOverloadIsRefusedWithDetails(t *testing.T) {
 }
 
 func TestStopTellsThoseWhoWatch(t *testing.T) {
-	r := serve(t, map[string]string{"slow": `{synth: {base: 100ms, ` + tensors + `}, batching: {mode: "off"}}`})
+	r := serve(t, map[string]string{"slow": `{synth: {base: 1s, ` + tensors + `}, batching: {mode: "off"}}`})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()

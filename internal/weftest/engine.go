@@ -22,21 +22,24 @@ type Engine struct {
 	mu     sync.Mutex
 	runs   []int // guarded by mu, as is the rest: the size of each run's first input
 	active int
-	closed int  // how often
-	shut   bool // it is closed now
+	opened int
+	closed int
 }
 
 var _ engine.Session = (*Engine)(nil)
 
-// Open opens it once more: it may be closed again.
+// Open opens it once more, so that it may be closed once more. One that is used without is open from the start.
 func (e *Engine) Open() engine.Opened {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.shut = false
+	e.opened++
 	o := e.Opened
 	o.Session = e
 	return o
 }
+
+// shutLocked reports whether it was closed as often as it was opened.
+func (e *Engine) shutLocked() bool { return e.closed >= max(e.opened, 1) }
 
 // Signature returns what is declared.
 func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
@@ -56,7 +59,7 @@ func (e *Engine) Run(_ context.Context, b *tensor.Batch) error {
 func (e *Engine) enter(size int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.shut {
+	if e.shutLocked() {
 		panic("a run on a closed session")
 	}
 	e.runs = append(e.runs, size)
@@ -73,7 +76,7 @@ func (e *Engine) leave() {
 func (e *Engine) Stats() engine.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.shut {
+	if e.shutLocked() {
 		panic("a closed session was asked what it knows")
 	}
 	return e.Known
@@ -83,11 +86,10 @@ func (e *Engine) Stats() engine.Stats {
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.active > 0 || e.shut {
+	if e.active > 0 && e.closed+1 >= max(e.opened, 1) || e.shutLocked() {
 		panic("closed under a run, or twice")
 	}
 	e.closed++
-	e.shut = true
 	return nil
 }
 
