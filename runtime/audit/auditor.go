@@ -25,7 +25,7 @@ const (
 	mostSaved = 100 * time.Millisecond
 )
 
-// Config is what the auditors of all versions have in common.
+// Config holds the settings that the auditors of all versions share.
 type Config struct {
 	Memory *Memory
 	// Go starts something in a goroutine, unless no audit is to begin any more. Its context ends when none is to go on.
@@ -40,8 +40,8 @@ type Replica interface {
 	// Plan returns how its requests become executions now.
 	Plan() *execution.Plan
 	// Run completes the job, has it executed among other requests, and returns when it has ended. The error is that of
-	// the scheduler, a *catalog.ModelError, or that the version was proven anew since the replica was made, so that
-	// nothing is to be found of the earlier proof any more.
+	// the scheduler, a *catalog.ModelError, or that the version was proven again since the replica was made, so that
+	// nothing can be found about the earlier proof any more.
 	Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error)
 	// Another returns a replica that serves by the same proof on a device that works, nil if there is none but this.
 	Another() Replica
@@ -49,7 +49,7 @@ type Replica interface {
 	Demote(why string)
 }
 
-// Source is what answered a call.
+// Source describes the replica that answered a call.
 type Source struct {
 	Replica Replica
 	// Bare is the signature of the version where no lengths are padded.
@@ -73,7 +73,7 @@ type Auditor struct {
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
 	credit  time.Duration // device time that may be spent; below zero: that has to be earned before the next audit
-	first   time.Duration // what is left of closerLook
+	first   time.Duration // the remainder of closerLook
 	passed  int           // requests since kept was taken, which it is a choice of
 	pass    int           // how many have to be before it is taken
 	running bool
@@ -89,10 +89,10 @@ func New(cfg *Config, model string, version int64, remarked func()) *Auditor {
 	}
 }
 
-// Counts returns how many answers were compared, and how many of these differed from what their rows give alone.
+// Counts returns how many answers were compared, and how many of these differed from the results of their rows alone.
 func (a *Auditor) Counts() (compared, different uint64) { return a.compared.Load(), a.different.Load() }
 
-// Remarks returns what was found that left the version as it is, as sentences; "" for nothing.
+// Remarks returns, as sentences, the findings that left the version as it is; "" if there are none.
 func (a *Auditor) Remarks() string {
 	if all := a.remarks.Load(); all != nil {
 		return *all
@@ -197,24 +197,24 @@ func (a *Auditor) End() (tell func()) {
 	return func() { a.tell(Budget, left) }
 }
 
-// Restart forgets what was found, and has the version looked at as if it were new.
+// Restart forgets all findings, and audits the version as if it were new.
 func (a *Auditor) Restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over, a.first, a.seen = false, closerLook, proof.Seen{}
-	a.Drop() // what an earlier proof was for
+	a.Drop() // the rows that were kept under the earlier proof
 	a.remarks.Store(nil)
 	a.told.Store(false)
 }
 
-// known returns what was seen of the version's outputs.
+// known returns the observations of the version's outputs so far.
 func (a *Auditor) known() proof.Seen {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seen
 }
 
-// learn takes in what a row gives alone, and returns what is known then.
+// learn adds the result of a row alone to the observations, and returns them all.
 func (a *Auditor) learn(k *row, alone []tensor.Tensor) proof.Seen {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,7 +23,7 @@ const (
 	between = time.Second
 )
 
-// run audits what was chosen until there is nothing more, or no device time left for it.
+// run audits the chosen rows until none is left, or no device time is left for them.
 func (a *Auditor) run(ctx context.Context) {
 	for {
 		k, passed := a.take()
@@ -36,7 +36,7 @@ func (a *Auditor) run(ctx context.Context) {
 	}
 }
 
-// audit compares what a row was given with what it gives alone, and draws the consequences.
+// audit compares a row's answer in its batch with its result alone, and draws the consequences.
 func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	like := &k.Audited
 	if a.known().LeftOut(like, len(k.outputs)) {
@@ -56,7 +56,7 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	if !found.Wrong() {
 		return Equal
 	}
-	// What answers differently each time tells nothing of its mates.
+	// A row that answers differently each time says nothing about its mates.
 	for range 2 {
 		again, gone := a.surely(ctx, k, true)
 		if gone {
@@ -145,7 +145,7 @@ func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]t
 }
 
 // again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns
-// what it gives in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
+// its result in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
 // execution is filled up as any other is.
 func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	rows := 1
@@ -154,7 +154,7 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 		p.Signature, p.Trims = k.bare, nil
 	} else {
 		p.Allowed = []int{k.Size}
-		room := 2 * k.bytes // what it is given, what it gives, and that one by one
+		room := 2 * k.bytes // the inputs and the outputs, and the same again one by one
 		for rows = k.Size; rows > 1 && !a.cfg.Memory.Reserve(room*int64(rows)); rows /= 2 {
 		}
 		if rows > 1 {

@@ -25,8 +25,8 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	}
 }
 
-// fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to
-// be the cause.
+// fail ends parts that get no answer. Together says that they failed in one batch with others, so that none of them is
+// known to be the cause.
 func (x *execution) fail(err error, parts []part, together bool) {
 	failed := &catalog.ModelError{Model: x.unit.Model, Version: x.unit.Version, Err: err}
 	switch {
@@ -46,14 +46,14 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	}
 }
 
-// UndecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No
-// caller hears of it: each of them is to be run once more, by itself.
+// UndecidedError ends requests that failed in one batch with others, where it was not found in time which of them is
+// the cause. No caller hears of it: each of them is to be run once more, by itself.
 type UndecidedError struct {
 	*catalog.ModelError
 	answered *atomic.Int32 // requests of the same batch, those included that were run once more
 }
 
-// Unwrap returns what the model said.
+// Unwrap returns the model's error.
 func (e *UndecidedError) Unwrap() error { return e.ModelError }
 
 // Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each

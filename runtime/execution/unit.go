@@ -20,18 +20,19 @@ type Unit struct {
 	plan atomic.Pointer[Plan]
 }
 
-// Owner is what a unit belongs to.
+// Owner receives the findings about a unit.
 type Owner interface {
 	// Lost reports whether the unit's device failed, so that nothing is to be run there any more. It takes no lock.
 	Lost() bool
-	// Found hears what an execution found, on the goroutine that executes it and before its jobs end. It must not
-	// wait for an execution.
+	// Found is called with the finding of an execution, on the goroutine that executes it and before its jobs end. It
+	// must not wait for an execution.
 	Found(Finding)
 }
 
-// Finding is what an execution found out of its unit.
+// Finding is a fact about its unit that an execution brought to light.
 type Finding struct {
-	// Rowless says that an output did not have the rows of the batch, so that nobody knows whose is what; nil: it had.
+	// Rowless says that an output did not have the rows of the batch, so that it is unknown which row belongs to which
+	// request; nil: it had.
 	Rowless error
 	// Lost is the error that told that the device failed; nil: it works.
 	Lost error
