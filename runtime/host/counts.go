@@ -5,7 +5,7 @@ import "sync/atomic"
 // counts are sums since the host was made.
 type counts struct{ loads, failures, unloads atomic.Uint64 }
 
-// Counts tells what the host did since it was made, and what memory it holds.
+// Counts holds the host's counts since it was made, and the memory that it holds.
 type Counts struct {
 	// Loads counts versions that became ready, LoadFailures attempts that failed, and Unloads versions that were
 	// unloaded, those that another one replaced among them.

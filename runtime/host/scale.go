@@ -37,8 +37,7 @@ func (h *Host) watchLoad() {
 	})
 }
 
-// every has something looked at again and again until the host is closed, and tells it what time passed since the look
-// before.
+// every calls look again and again until the host is closed, with the time that passed since the call before.
 func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -75,7 +74,7 @@ func (h *Host) scale(passed time.Duration) {
 	}
 }
 
-// residentLocked returns what residency knows of a version that serves; nil if it does not. The caller holds Host.mu.
+// residentLocked returns residency's resident of a version that serves; nil if it does not. The caller holds Host.mu.
 func (h *Host) residentLocked(v *serving.Version) *residency.Resident {
 	m := h.residency.Model(v.Model)
 	if m == nil || m.Versions[v.Number] == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest
-// ready version for everything. Otherwise it is as Decide.
+// SetTraffic divides a model's traffic again, at once and as a whole, and returns the published traffic. Nil is the
+// newest ready version for everything. Otherwise it is as Decide.
 func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (public *catalog.Traffic, err error) {
 	if t == nil {
 		t = &catalog.Traffic{}
@@ -46,10 +46,10 @@ func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic,
 	return next, nil
 }
 
-// SetLabel makes a label name a version, which must be ready; 0 removes the label. by is who wants it. It applies at
-// once, and outlives the process where there is a Config.Keeper. It holds until the manifest says something else of the
-// label than before. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that
-// the label cannot be one.
+// SetLabel makes a label name a version, which must be ready; 0 removes the label. by names the caller. It applies at
+// once, and outlives the process where there is a Config.Keeper. It holds until the manifest's entry for the label
+// changes. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that the label
+// cannot be one.
 func (h *Host) SetLabel(name, label string, number int64, by string) error {
 	if !modelrepo.ValidName(label) {
 		return fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter "+

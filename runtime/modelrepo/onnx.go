@@ -123,7 +123,7 @@ func (o *ONNX) checkForCUDA(faults *config.Faults) {
 		key string
 		set bool
 	}{
-		{"device", isCUDADevice(o.Device)}, // else that is told already
+		{"device", isCUDADevice(o.Device)}, // else that fault is reported already
 		{"device_memory_limit", o.DeviceMemoryLimit != 0},
 		{"arena_extend_strategy", o.ArenaExtendStrategy != d.ArenaExtendStrategy},
 		{"tf32", o.TF32},

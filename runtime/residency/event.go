@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Event is what happened: a wish, the end of an effect, or news from outside. The types of this file are all there are.
+// Event is a wish, the end of an effect, or news from outside. The types of this file are all there are.
 type Event interface{ event() }
 
 // Listed says that the repositories were looked at.
@@ -20,7 +20,7 @@ type Listed struct {
 // ListedModel is one model of a listing.
 type ListedModel struct {
 	*modelrepo.Model
-	// Recalled is what was decided about it by an earlier process, where that is known. The machine reads it when it
+	// Recalled holds the decisions about it by an earlier process, where they are known. The machine reads it when it
 	// meets the model for the first time.
 	Recalled *decisions.Model
 	// Present has the directories of the versions that Model.Unlisted named and that are still there.
@@ -176,7 +176,7 @@ type Tick struct{ Model string }
 // Closing says that nothing is to be loaded any more.
 type Closing struct{}
 
-// Closed says that all effects have ended, and that what is resident is to be drained.
+// Closed says that all effects have ended, and that resident versions are to be drained.
 type Closed struct{}
 
 func (Listed) event()       {}

@@ -23,14 +23,14 @@ type Machine struct {
 	loads    int64             // counts residents
 	closing  bool
 
-	// What the present step did.
+	// The results of the present step.
 	now     time.Time
 	effects []Effect
 	touched map[string]bool // models to publish
 	visit   map[string]bool // models to converge
 }
 
-// Config is what a Machine is made with.
+// Config holds the settings of a Machine.
 type Config struct {
 	// AsksBusy: episodes are known about, so that a version is asked for them before it goes.
 	AsksBusy bool
@@ -64,8 +64,8 @@ func (m *Machine) Lost() map[placement.DeviceID]error { return m.lost }
 // Retiring returns the replicas that left their versions and are not closed yet, ascending.
 func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.retiring)) }
 
-// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a
-// type of event that this package does not declare, which is a mistake of whoever wrote it.
+// Step takes in an event and returns the effects to carry out, in this order. Publish, if any, is the first. It panics
+// on a type of event that this package does not declare, which is a mistake in the caller's code.
 func (m *Machine) Step(now time.Time, e Event) []Effect {
 	m.now, m.effects = now, nil
 	m.apply(e)
@@ -88,7 +88,7 @@ func (m *Machine) Step(now time.Time, e Event) []Effect {
 	return m.effects
 }
 
-// resolve derives labels and traffic of what has changed.
+// resolve derives labels and traffic of the models that have changed.
 func (m *Machine) resolve() {
 	for _, name := range slices.Sorted(maps.Keys(m.touched)) {
 		model := m.models[name]
@@ -183,7 +183,7 @@ func (m *Machine) end(name string, number int64) (*Model, *Version) {
 	return model, model.Versions[number]
 }
 
-// find returns what an event that no effect led to is about; nil if that is gone.
+// find returns the version that an event is about to which no effect led; nil if that is gone.
 func (m *Machine) find(name string, number, resident int64) (*Model, *Version) {
 	model := m.models[name]
 	if model == nil || model.Versions[number] == nil {
@@ -217,7 +217,7 @@ func (m *Machine) retire(all ...Replica) {
 	}
 }
 
-// decided takes over what was decided of a model.
+// decided takes over the decisions about a model.
 func (m *Machine) decided(e Decided) {
 	model := m.models[e.Model]
 	if model == nil {
@@ -234,7 +234,7 @@ func (m *Machine) decided(e Decided) {
 	m.touch(model, nil)
 }
 
-// judged notes how a version is served from now on. What was found about it counts also if its devices were lost since.
+// judged notes how a version is served from now on. The verdict counts also if its devices were lost since.
 func (m *Machine) judged(e Judged) {
 	model := m.models[e.Model]
 	if model == nil || model.Versions[e.Number] == nil || model.Versions[e.Number].latest != e.Resident {

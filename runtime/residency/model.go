@@ -11,12 +11,13 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Model is a name, the versions under it, and what is wanted of them.
+// Model is a name, the versions under it, and their wanted state.
 type Model struct {
 	Name     string
 	Cause    string // why nothing of it can be read now; "": nothing is wrong
 	Versions map[int64]*Version
-	// Decided is what holds by manifest and by decision. Kept: what was decided is kept beyond the life of the process.
+	// Decided is the state in force by manifest and by decision. Kept: decisions are kept beyond the life of the
+	// process.
 	Decided decisions.Model
 	Kept    bool
 	// Labels are those to publish. A map is replaced, never changed.
@@ -43,7 +44,7 @@ func newModel(name string, recalled *decisions.Model) *Model {
 	return m
 }
 
-// Recalled returns a model of which nothing is known but what was decided of it, nil for nothing.
+// Recalled returns a model of which nothing is known but the decisions about it; nil: none.
 func Recalled(name string, recalled *decisions.Model) *Model { return newModel(name, recalled) }
 
 // Converged reports whether nothing is running for the model.
@@ -65,8 +66,8 @@ func (m *Model) Want(number int64) *Candidate {
 	return nil
 }
 
-// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by
-// name and is not resident, such as after a restart of the server; overrides count more than either.
+// wanted returns the versions that are to be resident, ascending: those that the policy selects, and those that were
+// asked for by name and are not resident, such as after a restart of the server; overrides count more than either.
 func (m *Model) wanted() []Candidate {
 	if m.listed == nil {
 		return nil

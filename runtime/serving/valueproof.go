@@ -15,8 +15,8 @@ const (
 	valueProofBytes = 16 << 20
 )
 
-// proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split.
-// If not, it starts the proof if it is time for it.
+// proveFirst reports whether a request's values, its key, are proven, so that it may share executions and be split. If
+// not, it starts the proof if it is time for it.
 func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) {
 	key := j.Task.Key
 	proven, prove := p.Values.Ask(key, j.Task.Priority != sharedsched.Sheddable) // which is to delay nobody
