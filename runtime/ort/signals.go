@@ -14,10 +14,10 @@ import (
 // signals lets one at a time replace signal handlers.
 var signals struct {
 	sync.Mutex
-	keeper atomic.Pointer[keeper] // who holds it; nil: nobody
+	keeper atomic.Pointer[keeper] // its holder; nil: nobody
 }
 
-// keeper is who puts back signal handlers when a call on a CUDA device has ended.
+// keeper puts back signal handlers when a call on a CUDA device has ended.
 type keeper struct {
 	on  int    // the device, by ONNX Runtime's number; -1: none
 	end func() // puts them back and lets the next go on, once

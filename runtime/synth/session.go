@@ -27,7 +27,7 @@ type Options struct {
 	// Inputs and Outputs are the signature. The first Unknown dimension of an input counts its rows; an output has at
 	// most one, which takes as many. None: an input "x" and an output "y", both fp32 of [Unknown, 4].
 	Inputs, Outputs []tensor.Spec
-	// Device is what runs occupy; nil: one of the model's own.
+	// Device is the device that runs occupy; nil: one of the model's own.
 	Device *Device
 }
 
@@ -36,7 +36,7 @@ type Session struct {
 	o         Options
 	signature *tensor.Signature
 	runs      atomic.Int64
-	jitter    *rand.Rand // for whoever holds the device
+	jitter    *rand.Rand // for the holder of the device
 
 	stop     chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -114,11 +114,11 @@ func checkSpec(side string, spec tensor.Spec) error {
 	return nil
 }
 
-// Signature returns what the model takes and returns. No dimension is marked as the batch: that is for the caller to
+// Signature returns the model's inputs and outputs. No dimension is marked as the batch: that is for the caller to
 // decide.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
-// Provider returns what executes the model: synth.
+// Provider returns the execution provider: synth.
 func (s *Session) Provider() string { return "synth" }
 
 // Notes returns nothing: there is nothing to fall back to.

@@ -7,17 +7,17 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// kind says what the elements of a tensor depend on. doc.go has the definitions that the rules keep to.
+// kind says on which inputs the elements of a tensor depend. doc.go has the definitions that the rules keep to.
 type kind int
 
 const (
 	shared kind = iota // on no row, and not on how many there are
-	counts             // on no row, but on how many there are: what shapes are computed with
+	counts             // on no row, but on how many there are: the numbers that shapes are computed with
 	rows               // slice n along an axis on row n, and on nothing else of the rows
 	mixed              // on anything
 )
 
-// value is what is known of a tensor.
+// value holds the known facts about a tensor.
 type value struct {
 	kind   kind
 	ranked bool                      // dims is known
@@ -26,10 +26,10 @@ type value struct {
 	// of rows: dims[axis] is outer·N·inner, and the element at (o, n, i) there belongs to row n
 	axis         int
 	outer, inner dim
-	own          bool         // of rows: they hold what the caller gave for each, rather than all the same
+	own          bool         // of rows: they hold each row's own values from the caller, rather than all the same
 	elems        []elem       // the elements in row-major order where they are integers worth knowing; nil: not known
 	floats       []float64    // of a constant of floats
-	loose        map[int]bool // of what a loop hands on: the dimensions that change from turn to turn
+	loose        map[int]bool // of a value that a loop hands on: the dimensions that change from turn to turn
 	why          *cause       // of mixed
 }
 
@@ -44,7 +44,7 @@ type elem struct {
 // cause is the operator that stands in the way, and why.
 type cause struct {
 	operator, reason string
-	mixes            bool // what a row holds is sure to reach another there, whatever follows
+	mixes            bool // values of a row are sure to reach another there, whatever follows
 	// the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
 	refused bool
 }
@@ -112,7 +112,7 @@ func (v *value) laidOutAs(w *value) bool {
 
 func (v *value) rank() int { return len(v.dims) }
 
-// holdsOwn tells that there are rows which hold what the caller gave for each.
+// holdsOwn reports whether there are rows that hold their own values from the caller.
 func (v *value) holdsOwn() bool { return v != nil && v.kind == rows && v.own }
 
 // isCounts tells that there are elements which depend on how many rows there are.
