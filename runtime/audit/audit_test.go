@@ -19,7 +19,7 @@ import (
 // alone is a replica on which nothing else runs.
 type alone struct {
 	unit    *execution.Unit
-	fails   error // ends what is run again, if not nil
+	fails   error // ends rows that are run again, if not nil
 	demoted []string
 }
 
@@ -64,8 +64,8 @@ func newAlone(e *weftest.Engine, trusted bool) *alone {
 	return a
 }
 
-// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from what it
-// gives alone.
+// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from its
+// result alone.
 func TestAnAudit(t *testing.T) {
 	runs := 0
 	for name, c := range map[string]struct {

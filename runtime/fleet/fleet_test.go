@@ -64,7 +64,7 @@ func TestWhatBeganOnALostDevice(t *testing.T) {
 	})
 }
 
-// TestBudget counts what is held, each holding once, and tells who holds it.
+// TestBudget counts the held bytes, each holding once, and names their holders.
 func TestBudget(t *testing.T) {
 	b := fleet.NewBudget(10)
 	small, err := b.Take("m", 1, 3)

@@ -104,7 +104,7 @@ func (a *audited) told() map[audit.Result]int {
 // magic is a value of a row that no example comes upon.
 const magic = 777
 
-// meeting doubles each row, but rows beside a magic one get something added.
+// meeting doubles each row, but rows next to a magic one get something added.
 func meeting() *fake {
 	return overRows(1, func(rows [][]float32) error {
 		met := slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic })
@@ -117,9 +117,9 @@ func meeting() *fake {
 	})
 }
 
-// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with what the share lets expect: a request is audited with
-// the probability (share · its device time in the batch) / (device time of a row alone), and until one of the wrong
-// ones is, their mean number is one over that. A version is looked at ten times as closely at first.
+// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with the number expected from the share: a request is
+// audited with the probability (share · its device time in the batch) / (device time of a row alone), and until one of
+// the wrong ones is, their mean number is one over that. A version is looked at ten times as closely at first.
 func TestHowManyAnswersAreWrongBeforeAnAuditFindsOne(t *testing.T) {
 	const tries = 40
 	wrong, asked := 0, 0
@@ -208,7 +208,7 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 				synctest.Wait()
-				// rows that ran beside others, and all rows that ran alone
+				// rows that ran with others, and all rows that ran alone
 				batches, rows, asked := time.Duration(0), 0, 0
 				for _, n := range a.f.Forget() {
 					if n == 1 {
@@ -324,7 +324,7 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 	})
 }
 
-// TestLongStringsCountInFull: the strings of other rows say nothing of what a row takes.
+// TestLongStringsCountInFull: the strings of other rows say nothing of a row's memory.
 func TestLongStringsCountInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{Declared: tensor.Signature{
@@ -497,7 +497,7 @@ func TestRoundingIsNoDifference(t *testing.T) {
 
 // TestAuditsChooseEvenly: whatever place in its batch a request has, and whichever row of it.
 func TestAuditsChooseEvenly(t *testing.T) {
-	for _, share := range []float64{0.1, 0.5} { // of what is earned less than a row for each batch, and more
+	for _, share := range []float64{0.1, 0.5} { // shares that earn less than a row for each batch, and more
 		t.Run(fmt.Sprint(share), func(t *testing.T) { choosesEvenly(t, share) })
 	}
 }

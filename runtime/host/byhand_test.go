@@ -37,7 +37,7 @@ func TestByHand(t *testing.T) {
 	w.reconcile()
 	w.states("m/1 ready", "m/2 ready")
 
-	// Neither does the policy bring back what was unloaded by hand, until it changes.
+	// The policy does not bring back a version that was unloaded by override either, until it changes.
 	ok(w.UnloadVersion(t.Context(), "m", 2))
 	ok(w.UnloadVersion(t.Context(), "m", 1))
 	w.reconcile()
@@ -85,7 +85,7 @@ func TestUnloadOfWhatIsNamed(t *testing.T) {
 	w.answers(w.version("m", 1), 3)
 }
 
-// TestLoadVersionThatFails: whoever asked is told; a version that only they wanted is not tried again.
+// TestLoadVersionThatFails: the caller learns of it; a version that only it wanted is not tried again.
 func TestLoadVersionThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -302,7 +302,7 @@ func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestReplacedVersionsDrainInTheBackground: however long what they accepted takes, others are loaded meanwhile.
+// TestReplacedVersionsDrainInTheBackground: however long their accepted requests take, others are loaded meanwhile.
 func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)

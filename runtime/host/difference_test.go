@@ -235,7 +235,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 type refusing struct {
 	*shell.Scheduler
 
-	least int     // rows of what is refused
+	least int     // tasks of at least so many rows are refused
 	errs  []error // one for each that is
 }
 
@@ -376,7 +376,7 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 	}
 }
 
-// TestAnOlderProofSaysNothing of what was proven anew since, which is audited as before.
+// TestAnOlderProofSaysNothing of a version that was proven again since, which is audited as before.
 func TestAnOlderProofSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0,
@@ -425,8 +425,8 @@ func (s *meanwhile) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 	return o, err
 }
 
-// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven anew. What was to be audited
-// next is given up.
+// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven again. Rows that were to be
+// audited next are given up.
 func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
@@ -454,7 +454,7 @@ func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 				if b := a.version("m", 1).Batching; strings.Contains(b.Reason, "differs") {
 					t.Errorf("published %+v", b)
 				}
-				if held != 8 { // of what is being audited
+				if held != 8 { // of the row that is being audited
 					t.Errorf("%d bytes are held", held)
 				}
 			})

@@ -43,7 +43,7 @@ type world struct {
 	batches *batches
 }
 
-// batches keeps what the scheduler says of executions.
+// batches keeps the scheduler's events about executions.
 type batches struct {
 	mu  sync.Mutex
 	all []sharedsched.BatchEvent // guarded by mu
@@ -158,7 +158,7 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
 	v.Fingerprint = "first"
 	w.engine(v.Path, engine)
-	w.listing.Models = slices.Clone(w.listing.Models) // a host may keep what it was given
+	w.listing.Models = slices.Clone(w.listing.Models) // a host may keep a listing that it was given
 	for i := range w.listing.Models {
 		if m := &w.listing.Models[i]; m.Name == name {
 			m.Versions = append(slices.Clip(m.Versions), v)

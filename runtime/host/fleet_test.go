@@ -23,7 +23,7 @@ type machines struct {
 
 	mu     sync.Mutex
 	free   map[string]int64                      // guarded by mu: bytes; of a device that is not in it nothing is known
-	broken map[string]error                      // guarded by mu: what runs on a device end with
+	broken map[string]error                      // guarded by mu: the errors that runs on a device end with
 	opens  map[string]func() error               // guarded by mu: is called when something is opened on a device
 	closes map[string]func()                     // guarded by mu: when a session is closed
 	opened map[string]int                        // guarded by mu: sessions that are open
@@ -31,7 +31,7 @@ type machines struct {
 	open   func(d string) (engine.Opened, error) // of an engine of all of them
 }
 
-// newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the
+// newFleet returns a world of devices with one lane each, any of which may run any model. A device called cpu is the
 // last resort.
 func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
 	t.Helper()
@@ -169,8 +169,8 @@ func (w *world) on(name string, number int64, devices ...string) {
 	}
 }
 
-// TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work
-// of a second.
+// TestWorkBeforeTheFirstLook: work that a device was asked for before the first look at the loads is not taken for the
+// work of a second.
 func TestWorkBeforeTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 100*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {

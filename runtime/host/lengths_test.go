@@ -286,8 +286,8 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 	}
 }
 
-// TestBatchSizesOfTheLongestBucket: what was not proven for every bucket is not used, but a bucket whose large batches
-// would only cost too much leaves them to the others.
+// TestBatchSizesOfTheLongestBucket: a size that was not proven for every bucket is not used, but a bucket whose large
+// batches would only cost too much leaves them to the others.
 func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -18,7 +18,7 @@ func tiny(m *modelrepo.Manifest) {
 	m.Batching.Mode = modelrepo.BatchOff
 }
 
-// TestVersionsSpread: over devices that are loaded alike; and what is there stays while others come and go.
+// TestVersionsSpread: over devices that are loaded alike; and resident ones stay while others come and go.
 func TestVersionsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
@@ -221,7 +221,7 @@ func TestOutOfMemoryAtOpening(t *testing.T) {
 	})
 }
 
-// TestNoSite: what cannot run anywhere fails with what the one who knows says.
+// TestNoSite: a version that cannot run anywhere fails with the error of Config.Sites.
 func TestNoSite(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) {
 		c.Sites = func(modelrepo.Version, *modelrepo.Manifest) ([]host.Site, error) {

@@ -269,8 +269,8 @@ func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasOfTwoLanes: what runs side by side on a device shares its time, so that a version that would
-// take all of the time of one keeps a second.
+// TestAutomaticReplicasOfTwoLanes: batches that run side by side on a device share its time, so that a version that
+// would take all of the time of one keeps a second.
 func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 10*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
@@ -377,8 +377,8 @@ func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 	})
 }
 
-// TestRequestsOfAReplicaThatIsTakenAway: what it accepted it answers, and it inherits nothing of the callers who come
-// later.
+// TestRequestsOfAReplicaThatIsTakenAway: it answers its accepted requests, and it inherits nothing of the callers who
+// come later.
 func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
@@ -462,7 +462,7 @@ func TestGraphCountersNeverFall(t *testing.T) {
 		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
 		w.load("m")
 		w.on("m", 1, "a")
-		on["b"].failures.Store(6) // by what it accepted
+		on["b"].failures.Store(6) // by its accepted requests
 		want(8)
 		callers.Wait()
 		synctest.Wait()

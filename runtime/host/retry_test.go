@@ -57,7 +57,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("%d attempts at once after the files changed, cause %q", len(attempts)-before,
 				w.version("m", 2).Cause)
 		}
-		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file beside it had come
+		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file next to it had come
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		w.states("m/2 ready")
@@ -100,7 +100,7 @@ func TestTheFirstListingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestTryOnce: whoever only wants to know whether a model can be loaded is told the cause as it is.
+// TestTryOnce: a caller that only wants to know whether a model can be loaded gets the cause as it is.
 func TestTryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.TryOnce = true })

@@ -55,7 +55,8 @@ func hidden() []byte {
 	return g.Output("y", onnxgraph.Float, "batch", 3).Marshal()
 }
 
-// TestProofByStructure: what the graph proves needs no examples, but they may deny it for what rounding cannot explain.
+// TestProofByStructure: a proof by the graph needs no examples, but they may deny it for differences that rounding
+// cannot explain.
 func TestProofByStructure(t *testing.T) {
 	off := func(by float32) *fake {
 		return overRows(3, func(rows [][]float32) error {

@@ -171,7 +171,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	if now := w.Snapshot().Model("m").Traffic; len(now.Split) != 0 || now.Source != "default" {
 		t.Errorf("traffic %+v, though the manifest has none any more", now)
 	}
-	// With nothing left that answers, what is wanted is published, for the errors to speak of.
+	// With nothing left that answers, the wanted traffic is published, for the errors to speak of.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1) })
 	w.reconcile()
 	w.add("m", 4, errors.New("cut short"), nil)
@@ -302,7 +302,7 @@ func TestAStaleChangeIsToldSo(t *testing.T) {
 	}
 }
 
-// TestTrafficThatWaits for a version is told of: in what is published, and in the log when it begins and how it ends.
+// TestTrafficThatWaits for a version is reported: in the snapshot, and in the log when it begins and how it ends.
 func TestTrafficThatWaits(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)

@@ -36,7 +36,7 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 			}
 		}
 		for i, at := range values {
-			after := source[at[1]:] // the next one too, since what is wrong may be that they are equal
+			after := source[at[1]:] // the next one too, since the fault may be that they are equal
 			if i+1 < len(values) {
 				after = source[at[1]:values[i+1][0]] + "%s" + source[values[i+1][1]:]
 			}

@@ -414,8 +414,8 @@ func TestWatchRefusesNegativeTimes(t *testing.T) {
 	}
 }
 
-// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until what is in it
-// is quiet; with the interval that comes with a question, from then on by that.
+// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until its content is
+// quiet; with the interval that comes with a question, from then on by that.
 func TestWatchWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tmp := t.TempDir()

@@ -86,7 +86,7 @@ func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tenso
 	}
 }
 
-// Each model answers on CUDA what it answers on the CPU, with CUDA graphs where it allows them, and when asked again.
+// Each model gives the same answers on CUDA as on the CPU, with CUDA graphs where it allows them, and when asked again.
 func TestCUDAReferenceModels(t *testing.T) {
 	g := useGPU(t)
 	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
@@ -134,7 +134,7 @@ func TestCUDAReferenceModels(t *testing.T) {
 	}
 }
 
-// A policy on CUDA replays its graphs, and answers what it answers without.
+// A policy on CUDA replays its graphs, and gives the same answers as without.
 func TestCUDAGraphs(t *testing.T) {
 	g := useGPU(t)
 	model := onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh")
@@ -262,7 +262,7 @@ func glutton() []byte {
 	return g.Marshal()
 }
 
-// What is out of memory says so, beyond the device as beyond the limit, and the session goes on.
+// A run that is out of memory says so, beyond the device as beyond the limit, and the session goes on.
 func TestCUDAOutOfMemory(t *testing.T) {
 	g := useGPU(t)
 	const limit = 256 << 20

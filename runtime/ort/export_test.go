@@ -75,8 +75,8 @@ func FirstOf(providers []string, ends map[string]error) (provider string, notes 
 	return m.provider, m.notes, err
 }
 
-// NoteLost looks what an error tells of a device, and LostBy returns what has told that it is lost. The test begins and
-// ends with none.
+// NoteLost looks whether an error says that a device is lost, and LostBy returns the error that said so. The test
+// begins and ends with none.
 func NoteLost(t *testing.T, device int, err error) {
 	forgetLost(t)
 	noteLost(device, err)
@@ -130,7 +130,7 @@ func CaptureOnCPU(t *testing.T) {
 // WantDeviceMemory has graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
 func WantDeviceMemory() { graphDevice.kind = 1 }
 
-// DeviceMemory measures what the session has of its device's memory.
+// DeviceMemory measures the session's part of its device's memory.
 func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

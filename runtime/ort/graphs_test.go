@@ -209,7 +209,7 @@ func TestGraphsWithoutRuntime(t *testing.T) {
 	counts(t, s, 0, 4, 1)
 }
 
-// A value in the host's memory would stay what it was at the capture, so a model that has one is run without graphs.
+// A value in the host's memory would stay as it was at the capture, so a model that has one is run without graphs.
 func TestGraphsOfHostValues(t *testing.T) {
 	useFakeCUDA(t)
 	ort.CaptureOnCPU(t)
@@ -353,7 +353,7 @@ func TestCaptureGivesWay(t *testing.T) {
 	}
 }
 
-// What a graph has of the device is counted for as long as it is there.
+// A graph's part of the device's memory is counted for as long as it is there.
 func TestGraphMemoryIsHeld(t *testing.T) {
 	useFakeCUDA(t)
 	ort.FollowRuns(t, 0)

@@ -95,7 +95,7 @@ func TestReferenceModels(t *testing.T) {
 	}
 }
 
-// offerLocale does what the error says, or skips the test where the system has nothing to do it with.
+// offerLocale follows the error's advice, or skips the test where the system lacks the means.
 func offerLocale(t *testing.T, cause error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// history is a random one: what is in the repository, and a shell.
+// history is a random one: the repository's content, and a shell.
 type history struct {
 	*shell
 
@@ -285,7 +285,7 @@ func (h *history) close() error {
 	return nil
 }
 
-// run has a history happen, and returns what was wrong.
+// run lets a history happen, and returns the fault, if any.
 func run(seed uint64, events int) error {
 	h := newHistory(seed)
 	for i := range events {

@@ -41,8 +41,8 @@ func TestBackBeforeTheLossIsTold(t *testing.T) {
 	t.Error("the device that is back is taken for lost for ever")
 }
 
-// TestLoadedOnAnIncarnationThatIsGone: what was loaded on a device that was lost and came back meanwhile is on the one
-// that is gone.
+// TestLoadedOnAnIncarnationThatIsGone: a version loaded on a device that was lost and came back meanwhile is on the
+// incarnation that is gone.
 func TestLoadedOnAnIncarnationThatIsGone(t *testing.T) {
 	s := newScript()
 	if err := s.play("list m 1\n> load m/1\nlost gpu0\nback gpu0\n"); err != nil {

@@ -123,7 +123,7 @@ func (s *script) begun() (all []string) {
 	return all
 }
 
-// compare compares a line such as "m/1 ready on gpu0" with what is.
+// compare compares a line such as "m/1 ready on gpu0" with the actual state.
 func (s *script) compare(want string) error {
 	name, _, _ := strings.Cut(want, " ")
 	model, number := split(name)
@@ -154,7 +154,7 @@ func split(name string) (model string, number int64) {
 	return model, number
 }
 
-// event has what a line tells happen.
+// event lets the event of a line happen.
 func (s *script) event(kind string, words []string) error {
 	var model string
 	var number int64

@@ -115,7 +115,7 @@ func (s *shell) mayStart(e residency.Effect) error {
 	return nil
 }
 
-// check compares what the machine says with what the shell knows.
+// check compares the machine's state with the shell's.
 func (s *shell) check() error {
 	if err := check(s.machine); err != nil {
 		return err

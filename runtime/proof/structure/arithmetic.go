@@ -197,7 +197,7 @@ var ofTwo = map[string]func(n, m int64) int64{
 	"Xor":            nil,
 }
 
-// binarySizes computes with two sizes where the result is one again; else its result is not known.
+// binarySizes computes with two sizes where the result is one again; else the result is not known.
 func binarySizes(op string, a, b dim) elem {
 	alike := dim{coef: 1, n: a.n, syms: a.syms}.equal(dim{coef: 1, n: b.n, syms: b.syms})
 	d, ok := dim{}, false

@@ -28,7 +28,7 @@ func proveSketch(t testing.TB, text string) structure.Verdict {
 	return readModel(t, s.graph.Marshal()).Prove(s.axes)
 }
 
-// What is not proven names the operator and says why.
+// A proof that fails names the operator and says why.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ sketch, operator, reason string }{
 		{"x[N,4]; Relu(Nonsense(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
@@ -107,7 +107,8 @@ func TestSureToMeet(t *testing.T) {
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(s))}(2, _, x); ReduceMean(y)":     "ReduceMean",
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(x))}(2, _, x); ReduceMean(a)":     "ReduceMean",
 		"x[N,4]; Reshape(ReduceMean{axes=[0]}(x), [-1]), Cast{to=1}(Shape(ReduceMean{axes=[0]}(x)))":                 "ReduceMean",
-		// Nothing that a row holds is in what is filled alike for each, in how many there are, and in where they lie.
+		// Nothing that a row holds is in values that are filled alike for each row, in how many rows there are, and in
+		// where they lie.
 		repeated + "Add(x, ReduceMean{axes=[0]}(ones))":                                     "",
 		repeated + "Add(x, Cast{to=1}(ReduceMax{keepdims=0}(Add(more, copies))))":           "",
 		repeated + "Add(x, ReduceMin{keepdims=0}(Where(Greater(ones, 1.0), more, copies)))": "",

@@ -339,7 +339,7 @@ func reshapeRecipe(g *generator) (string, int) {
 	}
 	var shape []int64
 	switch g.rng.IntN(4) {
-	case 0: // merge or split beside -1
+	case 0: // merge or split next to -1
 		shape = append([]int64{}, v.dims...)
 		shape[g.rng.IntN(len(shape))] = -1
 	case 1:

@@ -172,7 +172,7 @@ func (g *generator) probe(s *sketch, session *ort.Session, names []string) error
 	return nil
 }
 
-// tally counts what a search found.
+// tally counts the findings of a search.
 type tally struct {
 	graphs, proven, refused, independent int
 	operators                            map[string]int // in proven graphs
@@ -181,7 +181,7 @@ type tally struct {
 	examples                             map[string]string
 }
 
-// search makes so many graphs, and compares what is proven of them with what ONNX Runtime does.
+// search makes so many graphs, and compares the proofs about them with ONNX Runtime's results.
 func search(t *testing.T, seed uint64, graphs int) *tally {
 	t.Helper()
 	initialise(t)
