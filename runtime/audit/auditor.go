@@ -39,8 +39,8 @@ type Config struct {
 type Replica interface {
 	// Plan returns how its requests become executions now.
 	Plan() *execution.Plan
-	// Run completes the job, has it executed among other requests, and returns when it has ended. The error is that of
-	// the scheduler, a *catalog.ModelError, or that the version was proven again since the replica was made, so that
+	// Run completes the job, executes it among other requests, and returns when it has ended. The error is that of the
+	// scheduler, a *catalog.ModelError, or that the version was proven again since the replica was made, so that
 	// nothing can be found about the earlier proof any more.
 	Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error)
 	// Another returns a replica that serves by the same proof on a device that works, nil if there is none but this.
@@ -187,7 +187,7 @@ func (a *Auditor) spend(took time.Duration) {
 	a.credit -= took
 }
 
-// End stops all further audits. tell tells of the requests of which none is audited; it is called with no lock held.
+// End stops all further audits. tell reports the requests of which none is audited; it is called with no lock held.
 func (a *Auditor) End() (tell func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

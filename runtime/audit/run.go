@@ -95,8 +95,7 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	return Different
 }
 
-// leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says
-// so.
+// leaveOut ends the comparison of those outputs of a row that differ each time the row is run alone, and says so.
 func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	outputs := k.Outputs
 	left := a.known().Random(&k.Audited, again, alone)
@@ -181,7 +180,7 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 		for i := range outputs {
 			if dim := p.Signature.Outputs[j.Output(i)].BatchDim; rows > 1 && outputs[i].Shape.HasRows(dim, rows) {
 				answers[at][i] = outputs[i].Row(dim, at)
-			} // else the comparison tells
+			} // else the comparison decides
 		}
 	}
 	return answers, nil

@@ -82,7 +82,7 @@ type Live struct {
 	Memory []int64
 }
 
-// Batching tells how a version is served and why.
+// Batching says how a version is served and why.
 type Batching struct {
 	// Batched: rows of different requests may share an execution.
 	Batched bool

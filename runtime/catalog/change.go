@@ -87,7 +87,7 @@ type Resident struct {
 type PlacementError struct {
 	Model   string
 	Version int64
-	Need    int64 // bytes, by the estimate that MemoryError tells of
+	Need    int64 // bytes, by the estimate described at MemoryError
 	Devices []FullDevice
 }
 

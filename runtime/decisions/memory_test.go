@@ -13,7 +13,7 @@ import (
 // memory is a file system that forgets everything that was not made lasting when it crashes, and stops before any step.
 type memory struct {
 	left   int   // steps until it stops; negative: it never does
-	fails  error // what steps return instead of stopping
+	fails  error // the error that steps return instead of stopping
 	locked bool
 
 	entries map[string]*node // as the process sees them, by path
@@ -197,7 +197,7 @@ func (f *unfinished) Close() error {
 	return nil
 }
 
-// files lists what there is.
+// files lists the existing files.
 func (m *memory) files() string {
 	return strings.Join(slices.Sorted(func(yield func(string) bool) {
 		for path := range m.entries {

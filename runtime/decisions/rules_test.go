@@ -36,7 +36,7 @@ func TestWhatWinsOverWhat(t *testing.T) {
 	label := func(version int64) say { return func(m Model) Model { return m.Label("l", Label{Version: version}) } }
 	for name, c := range map[string]struct {
 		said []say
-		want string // what answers, which is the label's, and the revision of the traffic
+		want string // the version that answers, the label's, and the revision of the traffic
 	}{
 		"nothing: the newest":                     {[]say{nothing}, "[3] 0 1"},
 		"the manifest":                            {[]say{manifest(1)}, "[1] 0 1"},

@@ -31,7 +31,7 @@ func (g Graphs) Plus(other Graphs) Graphs {
 
 // Memory is a session's part of its device's memory, as of its latest runs.
 type Memory struct {
-	// Known is false for an engine that cannot tell; the rest is then 0.
+	// Known is false for an engine that does not know; the rest is then 0.
 	Known bool
 	// Peak is the most bytes that runs and the weights ever occupied at once. It takes in a run with larger inputs
 	// than any before as soon as that has ended; other runs at the latest with one that ends a second later.

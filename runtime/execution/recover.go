@@ -66,7 +66,7 @@ func (e *UndecidedError) Answer() { e.answered.Add(1) }
 // Mates returns how many requests of the same batch were answered so far.
 func (e *UndecidedError) Mates() int { return int(e.answered.Load()) }
 
-// countMates tells the requests that the model failed on how many of their batch it answered.
+// countMates sets, in the errors of the requests that the model failed on, how many of their batch it answered.
 func (x *execution) countMates(spans []sharedsched.Span) {
 	answered := 0
 	for i := range spans {
@@ -131,7 +131,7 @@ func isRowless(err error) bool {
 	return is
 }
 
-// separate notes that such a run was found, and has its requests run one by one, as they came.
+// separate notes that such a run was found, and makes its requests run one by one, as they came.
 func (x *execution) separate(err error, parts []part) {
 	x.found.Rowless = cmp.Or(x.found.Rowless, err)
 	x.fail(err, parts, true)

@@ -34,14 +34,14 @@ type Finding struct {
 	// Rowless says that an output did not have the rows of the batch, so that it is unknown which row belongs to which
 	// request; nil: it had.
 	Rowless error
-	// Lost is the error that told that the device failed; nil: it works.
+	// Lost is the error that said that the device failed; nil: it works.
 	Lost error
 }
 
 // Plan returns how jobs become executions now.
 func (u *Unit) Plan() *Plan { return u.plan.Load() }
 
-// Follow has executions that begin from now on follow another plan.
+// Follow makes executions that begin from now on follow another plan.
 func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 
 // Loaded is a session and the memory of its executions. Units may share one, while one takes the place of the other.

@@ -15,11 +15,11 @@ func Estimate(dir string) int64 {
 	return int64(weightsFactor * float64(sizeOf(dir, map[fileID]bool{})))
 }
 
-// fileID tells files apart, however many names they have.
+// fileID distinguishes files, however many names they have.
 type fileID struct{ device, inode uint64 }
 
 // sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out
-// those seen, and notes what it counts there.
+// those seen, and adds to them the files that it counts.
 func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// TestIncarnations: a device that comes back is another one, which knows nothing of what became of the first.
+// TestIncarnations: a device that comes back is another one, which knows nothing of the fate of the first.
 func TestIncarnations(t *testing.T) {
 	f := fleet.New(map[string]int{"gpu": 2}, nil)
 	first := f.Get("gpu")

@@ -94,7 +94,7 @@ func (a *audited) wave(xs ...float32) (wrong int) {
 
 func (a *audited) counted(result audit.Result) int { return a.told()[result] }
 
-// told returns what audits found so far.
+// told returns the findings of audits so far.
 func (a *audited) told() map[audit.Result]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -443,7 +443,7 @@ func TestAnOperatorsWordStands(t *testing.T) {
 }
 
 // TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up
-// ones. What depends on the mates is a difference, however small.
+// ones. An effect of the mates is a difference, however small.
 func TestRoundingIsNoDifference(t *testing.T) {
 	for _, test := range []struct {
 		name string

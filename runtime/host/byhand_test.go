@@ -121,7 +121,7 @@ func (w *world) onDisk(name string, number int64) (dir string) {
 	return dir
 }
 
-// TestLoadVersionLooksAtTheDisk: what no listing has shown is loaded, and stays while it is there.
+// TestLoadVersionLooksAtTheDisk: a version that no listing has shown is loaded, and stays while it is there.
 func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	var w *world
 	var disk modelrepo.Listing
@@ -192,7 +192,7 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	w.answers(w.version("m", 1), 15)
 }
 
-// TestListingsThatComeTooEarly for what somebody loads by hand do not keep it from being loaded.
+// TestListingsThatComeTooEarly for a version that somebody loads by override do not keep it from being loaded.
 func TestListingsThatComeTooEarly(t *testing.T) {
 	var w *world
 	var disk modelrepo.Listing
@@ -221,7 +221,7 @@ func TestListingsThatComeTooEarly(t *testing.T) {
 	w.states("m/1 ready", "m/2 ready")
 }
 
-// TestLoadVersionWaitsForItsOwnOnly: what else the model needs may take its time.
+// TestLoadVersionWaitsForItsOwnOnly: the model's other steps may take their time.
 func TestLoadVersionWaitsForItsOwnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

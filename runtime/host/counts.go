@@ -10,7 +10,7 @@ type Counts struct {
 	// Loads counts versions that became ready, LoadFailures attempts that failed, and Unloads versions that were
 	// unloaded, those that another one replaced among them.
 	Loads, LoadFailures, Unloads uint64
-	// MemoryInUse and MemoryBudget are bytes, by the estimate that Config.MemoryBudget tells of; a budget of 0 is none.
+	// MemoryInUse and MemoryBudget are bytes, by the estimate described at Config.MemoryBudget; a budget of 0 is none.
 	MemoryInUse, MemoryBudget int64
 }
 

@@ -157,7 +157,7 @@ func TestARollbackOutlivesTheHost(t *testing.T) {
 	)
 }
 
-// TestTheManifestUndoesARollback if it gives the version traffic, but not because it says what it said before.
+// TestTheManifestUndoesARollback if it gives the version traffic, but not because it says the same as before.
 func TestTheManifestUndoesARollback(t *testing.T) {
 	says := stated(3)
 	manifest := func(m *modelrepo.Manifest) { m.Traffic = says }

@@ -13,7 +13,7 @@ import (
 )
 
 // hungry is a session whose runs take 1000 bytes for each two rows of one element, begun ones too, besides 1 MiB of
-// weights, and which holds twice what it ever took.
+// weights, and which holds twice as much as it ever took.
 type hungry struct {
 	*fake
 	peak atomic.Int64
@@ -64,7 +64,7 @@ func TestMemoryOfLongRows(t *testing.T) {
 	if v := b.load("long"); !v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
-	if got := b.sched.settings.RowMemory; got != 16_000 { // half of what two rows of 32 elements take
+	if got := b.sched.settings.RowMemory; got != 16_000 { // half of the memory that two rows of 32 elements take
 		t.Errorf("a further row takes %d bytes, want 16000", got)
 	}
 }

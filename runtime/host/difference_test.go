@@ -55,7 +55,7 @@ func moving(met float32) func(rows [][]float32) error {
 }
 
 // TestASmallDifferenceIsFound: no number hides behind a larger one, in the first rows that are looked at, in large rows
-// and in rows that change in length, nor behind what made-up rows gave.
+// and in rows that change in length, nor behind the results of made-up rows.
 func TestASmallDifferenceIsFound(t *testing.T) {
 	many := func(first float32, n int) []float32 {
 		row := slices.Repeat([]float32{2}, n)
@@ -180,8 +180,8 @@ func TestKernelsThatAddInAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestATolerancePassesForRoundingWithinBounds: what depends on how many rows there are is no rounding because a
-// manifest tolerates much.
+// TestATolerancePassesForRoundingWithinBounds: an effect of how many rows there are is no rounding because a manifest
+// tolerates much.
 func TestATolerancePassesForRoundingWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := overRows(1, func(rows [][]float32) error {
@@ -326,8 +326,8 @@ func TestOneOutputThatIsRandom(t *testing.T) {
 	})
 }
 
-// TestAuditsKeepTheirMemory: the copies of a row are within what audits may take. Where there is no room for as many as
-// its batch had rows, fewer are run in an execution of that size.
+// TestAuditsKeepTheirMemory: the copies of a row are within the memory that audits may take. Where there is no room for
+// as many as its batch had rows, fewer are run in an execution of that size.
 func TestAuditsKeepTheirMemory(t *testing.T) {
 	const row, size = 8, 6 // bytes that are kept of one, and how many there are in a batch
 	for _, test := range []struct {

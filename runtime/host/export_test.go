@@ -72,7 +72,7 @@ func (h *Host) Locked() bool {
 	return false
 }
 
-// FillAudits takes the memory for audits but for so much. rest gives it back, and returns what audits hold.
+// FillAudits takes the memory for audits but for so much. rest gives it back, and returns how much audits hold.
 func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 	m := h.serving.AuditMemory()
 	taken = audit.MemoryLimit - but

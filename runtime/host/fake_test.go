@@ -207,7 +207,7 @@ func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
 	}
 }
 
-// Short names of what many tests are written with.
+// Short names that many tests are written with.
 var (
 	floats = weftest.Floats
 	values = weftest.Values

@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// machines are devices of a test, and what happens on them. A run takes time by the clock of a synctest bubble.
+// machines are devices of a test, and the events on them. A run takes time by the clock of a synctest bubble.
 type machines struct {
 	took time.Duration // by a run; guarded by mu once models are loaded
 
@@ -69,7 +69,7 @@ func newFleetOf(t *testing.T, took time.Duration, names []string, change func(*h
 	return w, m
 }
 
-// engine returns what opens a model on any of the devices.
+// engine returns the function that opens a model on any of the devices.
 func (m *machines) engine(f func(row []float32) error) func(device string) (engine.Opened, error) {
 	return func(device string) (engine.Opened, error) {
 		m.mu.Lock()

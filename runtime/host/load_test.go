@@ -158,7 +158,7 @@ func TestFairnessOwners(t *testing.T) {
 	}
 }
 
-// TestTheSameListingAgain leaves what serves alone.
+// TestTheSameListingAgain leaves serving versions alone.
 func TestTheSameListingAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("a", 1, perRow(1, double), nil)

@@ -245,8 +245,8 @@ func TestClosedWhileWaitingForADevice(t *testing.T) {
 	})
 }
 
-// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and what waited waits for that, within its
-// limit.
+// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and waiting requests wait for that, within
+// their limits.
 func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -488,8 +488,8 @@ func TestLostDuringATrial(t *testing.T) {
 	})
 }
 
-// TestADeviceComesBack as another incarnation: what failed for want of it is loaded there, and what found a worse place
-// moves.
+// TestADeviceComesBack as another incarnation: a version that failed for want of it is loaded there, and one that found
+// a worse place moves.
 func TestADeviceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")

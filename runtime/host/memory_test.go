@@ -46,7 +46,7 @@ func (w *world) sized(name string, number, bytes int64) {
 	})
 }
 
-// TestMemoryBudget: a load that exceeds it is refused with the figures, and what serves goes on.
+// TestMemoryBudget: a load that exceeds it is refused with the figures, and serving versions go on.
 func TestMemoryBudget(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
 	w.add("a", 1, times(1), nil)

@@ -113,8 +113,8 @@ func (w *world) keepAsking(v *catalog.Version, callers int) (stop func()) {
 	}
 }
 
-// TestPlacementByMemory: what does not fit goes elsewhere; what fits nowhere is refused with the figures, and loaded
-// when there is room again.
+// TestPlacementByMemory: a version that does not fit goes elsewhere; one that fits nowhere is refused with the figures,
+// and loaded when there is room again.
 func TestPlacementByMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "cpu")
@@ -152,7 +152,8 @@ func TestPlacementByMemory(t *testing.T) {
 	})
 }
 
-// TestRoomIsUsedAtOnce: what failed for want of a device's memory is loaded as soon as something there was unloaded.
+// TestRoomIsUsedAtOnce: a version that failed for want of a device's memory is loaded as soon as another was unloaded
+// there.
 func TestRoomIsUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")

@@ -168,7 +168,7 @@ func sameModel(a, b *catalog.Model) bool {
 		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
 }
 
-// notify tells OnChange of the newest snapshot.
+// notify calls OnChange with the newest snapshot.
 func (h *Host) notify() {
 	if h.cfg.OnChange == nil {
 		return

@@ -233,7 +233,7 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	}
 }
 
-// TestFilesBeingCopiedChangeNothing: what serves goes on, and nothing is loaded in its stead.
+// TestFilesBeingCopiedChangeNothing: the serving version goes on, and nothing is loaded in its stead.
 func TestFilesBeingCopiedChangeNothing(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, errors.New("must not be opened"), nil)

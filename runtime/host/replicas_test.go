@@ -149,7 +149,8 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 	})
 }
 
-// TestAReplacementHasAsManyReplicas: from its first request on, because one could not answer what two did.
+// TestAReplacementHasAsManyReplicas: from its first request on, because one could not answer as many requests as two
+// did.
 func TestAReplacementHasAsManyReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
@@ -293,8 +294,8 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the
-// version.
+// TestAutomaticReplicasWithoutRoom: a replica that cannot be had is tried again after a while only, and is not held
+// against the version.
 func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")

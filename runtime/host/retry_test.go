@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 )
 
-// TestBackoff: what fails is tried again after ever longer times, at once when its files change, and no more once it is
-// ready.
+// TestBackoff: a version that fails is tried again after ever longer times, at once when its files change, and no more
+// once it is ready.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -120,7 +120,7 @@ func TestTryOnce(t *testing.T) {
 	})
 }
 
-// TestTheNextInLineIsTriedAtOnce: what failed to take the place of a version that served does not wait for its turn
+// TestTheNextInLineIsTriedAtOnce: a version that failed to take the place of one that served does not wait for its turn
 // once that is lost, whether it lies under the same number or under another.
 func TestTheNextInLineIsTriedAtOnce(t *testing.T) {
 	for what, next := range map[string]func(*world, any){

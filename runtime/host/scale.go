@@ -54,7 +54,7 @@ func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	}
 }
 
-// scale tells residency how each version fared in the time that passed whose replicas depend on that.
+// scale reports to residency how each version whose replicas depend on that fared in the time that passed.
 func (h *Host) scale(passed time.Duration) {
 	for _, v := range h.residents() {
 		h.mu.Lock()

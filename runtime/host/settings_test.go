@@ -203,8 +203,8 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 // fourRows has batches of four rows.
 func fourRows(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 4 }
 
-// crowding is a model whose rows are independent up to eight of them. It answers what times(1) does as long as there
-// are fewer.
+// crowding is a model whose rows are independent up to eight of them. It answers like times(1) as long as there are
+// fewer.
 func crowding() *fake {
 	return overRows(1, func(rows [][]float32) error {
 		for i, r := range rows {

@@ -134,8 +134,8 @@ func (h *Host) discard(all ...*serving.Replica) {
 	}
 }
 
-// tellSettled tells those that wait for models in which nothing is running any more, when all that there is to tell was
-// told and logged. The caller holds Host.mu.
+// tellSettled notifies those that wait for models in which nothing is running any more, once everything was reported
+// and logged. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return

@@ -26,7 +26,7 @@ func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (pub
 // it outlives the process where there is a Config.Keeper. All versions that it names must be ready, but for shadows
 // that were named before: they come back when they can, and must not keep anybody from moving traffic meanwhile. The
 // error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a *catalog.NotReadyError, a *catalog.RevisionError or
-// a *catalog.KeepError. A model that is not there may still be told of its rollout.
+// a *catalog.KeepError. The decision may still concern the rollout of a model that is not there.
 func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic, err error) {
 	now := time.Now().UTC()
 	var next *catalog.Traffic

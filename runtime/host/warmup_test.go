@@ -92,8 +92,8 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler is told that memory did not suffice
-// for one of them; what could not be proven is not used, and the log says what to do.
+// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler learns that memory did not suffice
+// for one of them; sizes that could not be proven are not used, and the log says what to do.
 func TestOutOfMemoryInWarmUp(t *testing.T) {
 	for _, test := range []struct {
 		mode    modelrepo.BatchMode

@@ -123,7 +123,7 @@ func (w *walk) add(below, state string) {
 	}
 }
 
-// identity tells a file from another one that took its name.
+// identity distinguishes a file from another one that took its name.
 func identity(info fs.FileInfo) string {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprint(stat.Dev, ":", stat.Ino)

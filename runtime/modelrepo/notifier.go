@@ -27,7 +27,7 @@ func newNotifier(open func() (*fsnotify.Watcher, error), log *slog.Logger) *noti
 	return n
 }
 
-// tell says once that polling has to do without events.
+// tell logs once that polling has to do without events.
 func (n *notifier) tell(err error) {
 	if !n.told {
 		n.log.Warn("repository directories without file events", "event", "repository_events_missing",

@@ -11,7 +11,8 @@ import (
 type Versions struct {
 	// Policy selects the versions that are served, default {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition says what comes first when other versions are selected: loading the new ones or unloading the old.
+	// Transition says which step comes first when other versions are selected: loading the new ones or unloading the
+	// old.
 	Transition Transition `yaml:"transition"`
 	// Labels are names of versions that requests may use, such as stable: 3. A label names a version that is there and
 	// that the policy does not exclude.

@@ -180,7 +180,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 }
 
 // emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were
-// some when it was looked at before. Where the path leads to another directory now, or did so never, nobody can tell.
+// some when it was looked at before. Where the path leads to another directory now, or no model was ever seen there, it
+// reports false, since nobody can tell.
 func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

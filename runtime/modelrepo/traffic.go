@@ -82,7 +82,7 @@ func (t *Traffic) names() []named {
 	return all
 }
 
-// maxWeight is far above what a share needs; it keeps sums exact.
+// maxWeight is far above the weights that shares need; it keeps sums exact.
 const maxWeight = 100_000
 
 // check judges the traffic whatever versions there are.

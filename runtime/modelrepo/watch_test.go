@@ -323,7 +323,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchByEvents has no poll to rely on: what does not come by events hangs.
+// TestWatchByEvents has no poll to rely on: a change that does not come by events hangs.
 func TestWatchByEvents(t *testing.T) {
 	tmp := t.TempDir()
 	repo := filepath.Join(tmp, "repo")

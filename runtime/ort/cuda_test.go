@@ -203,7 +203,7 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 			}
 		}
 	})
-	// A capture gives way to what opens a session, so there are rounds after the last one.
+	// A capture gives way to the opening of a session, so there are rounds after the last one.
 	for k, after := 0, 0; after < 10; k++ {
 		for rows := int64(1); rows <= 8; rows++ {
 			in := sample(tensor.Float32, tensor.Shape{rows, 48})

@@ -26,7 +26,7 @@ func (s *Session) Stoppable() int {
 // Unpredictable reports whether the session has given up on the model's declared shapes.
 func (s *Session) Unpredictable() bool { return s.unpredictable.Load() }
 
-// Gate is what keeps captures and others apart.
+// Gate keeps captures and others apart.
 type Gate struct{ gate }
 
 func (g *Gate) Enter()                    { g.enter() }
@@ -94,14 +94,14 @@ func forgetLost(t *testing.T) {
 	t.Cleanup(forget)
 }
 
-// WithoutPauses has sessions try again at once what failed, until the test ends.
+// WithoutPauses lets sessions retry after a failure without a pause, until the test ends.
 func WithoutPauses(t *testing.T) {
 	reload, memory := reloadPause, memoryPause
 	reloadPause, memoryPause = 0, 0
 	t.Cleanup(func() { reloadPause, memoryPause = reload, memory })
 }
 
-// FollowRuns has runs look at what their sessions hold as often as that, until the test ends.
+// FollowRuns makes runs look at their sessions' memory as often as that, until the test ends.
 func FollowRuns(t *testing.T, every time.Duration) {
 	before := measureEvery
 	measureEvery = every
@@ -143,5 +143,5 @@ func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 // KindOf returns the kind of an error of ONNX Runtime.
 func KindOf(e *Error) engine.Kind { return e.kind() }
 
-// NewPinner returns what page-locks memory for a device.
+// NewPinner returns an allocator that page-locks memory for a device.
 var NewPinner = newPinner

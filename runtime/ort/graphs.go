@@ -32,8 +32,8 @@ const (
 
 // A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own
 // batch. So it gives up after a while, and waits longer the next time, because there may be no moment without a run in
-// flight; a hundredth of the time goes into that. The longest wait is near the targets that people have, so that with
-// longer runs on the device it takes a pause, or luck.
+// flight; a hundredth of the time goes into that. The longest wait is near the latency targets that people have, so
+// that with longer runs on the device it takes a pause, or luck.
 const (
 	firstPatience = 4 * time.Millisecond
 	lastPatience  = 32 * time.Millisecond

@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// references is ref.json: what ONNX Runtime answered elsewhere.
+// references is ref.json: ONNX Runtime's answers on another machine.
 type references struct {
 	Cases []struct {
 		Seed            int64

@@ -15,7 +15,7 @@ type Options struct {
 	// DeviceID is the CUDA device, of the providers that have one.
 	DeviceID int
 	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work
-	// space, but not what CUDA and its libraries take for themselves. 0: no limit.
+	// space, but not the memory that CUDA and its libraries take for themselves. 0: no limit.
 	DeviceMemory int64
 	// ArenaExtend is how the arena grows; empty: ArenaDoubling.
 	ArenaExtend string

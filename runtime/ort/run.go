@@ -25,10 +25,10 @@ type frame struct {
 }
 
 // Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own
-// memory (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch
-// directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The end of
-// ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the run
-// from being started.
+// memory (tensor.Batch.Input). Where the model's declaration determines an output's shape the model writes into the
+// batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
+// end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
+// run from being started.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err

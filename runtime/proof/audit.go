@@ -57,9 +57,9 @@ type Seen struct {
 }
 
 // Compare compares an answer of the row with its result alone. Each element is measured by itself, so that none hides
-// behind a larger one beside it: relative to its own magnitude, or that which three in four of its row are above, since
-// an element far below the others may be a remainder that rounding left of them. A tolerance that the manifest states
-// is relative to the usual magnitude, as it is in the proof, and so is the bound of what passes for rounding.
+// behind a larger one next to it: relative to its own magnitude, or that which three in four of its row are above,
+// since an element far below the others may be a remainder that rounding left of them. A tolerance that the manifest
+// states is relative to the usual magnitude, as it is in the proof, and so is the bound of what passes for rounding.
 func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Difference) {
 	worst.Rounding = true
 	for i := range alone {
@@ -147,7 +147,7 @@ func (s Seen) Random(row *Audited, again, alone []tensor.Tensor) (places []int) 
 	return places
 }
 
-// Without has the outputs at some places compared no more.
+// Without ends the comparison of the outputs at some places.
 func (s Seen) Without(places []int) Seen {
 	random := map[int]bool{}
 	maps.Copy(random, s.random)

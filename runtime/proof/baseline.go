@@ -27,7 +27,7 @@ type baseline struct {
 	// against is why comparing with this baseline proves nothing; "" when it does.
 	against string
 	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise
-	// than rows alone always tells; one that does not, tells nothing of the silent ones.
+	// than rows alone always shows it; one that does not shows nothing about the silent ones.
 	telling, silent int
 }
 
@@ -74,7 +74,7 @@ func (b *baseline) betterThan(c *baseline) bool {
 	return b.telling > c.telling
 }
 
-// beside says in what company a row of the baseline ran, among so many rows.
+// beside words the batch that a row of the baseline ran in, of so many rows.
 func (b *baseline) beside(rows int) string {
 	switch {
 	case b.bucket == "":

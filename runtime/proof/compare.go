@@ -91,7 +91,7 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 const floor = 1e-2
 
 // inWords describes the fault of an answer that deviation found to be so far from its row's result alone, or the error
-// that it gave instead; "" if that is tolerated. among says in what company the row was.
+// that it gave instead; "" if that is tolerated. among words the batch that the row was in.
 func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among string) string {
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among
 
 // deviation returns the largest difference between two tensors relative to the scale of the element, or to least times
 // the largest of want where that is more (nil: to the largest itself), +Inf where no number can say how different they
-// are. NaN equals NaN, and an infinity itself. The error tells of another type or shape.
+// are. NaN equals NaN, and an infinity itself. The error reports another type or shape.
 func deviation(got, want tensor.Tensor, scale []float64, least float64) (float64, error) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return math.Inf(1), fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape,

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Decision is along which dimensions a model's rows are joined, as far as its declaration and its manifest tell.
+// Decision holds the dimensions along which a model's rows are joined, as far as its declaration and its manifest say.
 type Decision struct {
 	Signature *tensor.Signature // with BatchDim set
 	// Against says why rows are not joined at all; "" when they may be.
@@ -25,7 +25,7 @@ type Decision struct {
 	trims     []tensor.Trim
 }
 
-// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest tell. The
+// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest say. The
 // error names the manifest's key that does not fit the model.
 func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	d, err := decide(declared, b)

@@ -39,7 +39,7 @@ func (r *rounding) note(far float64, wrong string) {
 	}
 }
 
-// advice tells of the difference, and how to have it accepted.
+// advice states the difference, and how to make the server accept it.
 func (r *rounding) advice() string {
 	return fmt.Sprintf("%s; that may be rounding alone: batching.tolerance: %g would accept it, and if you know that "+
 		"rows do not influence each other, "+

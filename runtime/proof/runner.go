@@ -25,7 +25,7 @@ type Request struct {
 	Rows   int
 	// Unmeasured keeps its time out of the expected time of later requests.
 	Unmeasured bool
-	// AsItCame has it run as requests do that share no execution: without padding, and by a plan of their own.
+	// AsItCame runs it like requests that share no execution: without padding, and by a plan of their own.
 	AsItCame bool
 }
 

@@ -23,7 +23,7 @@ func proveByStructure(s *Subject, d *Decision) graphProof {
 	}
 	model, err := structure.Read(s.Path)
 	if err != nil {
-		// the metadata tell no paths of the machine
+		// the metadata show no paths of the machine
 		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path))
 		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + why}}
 	}

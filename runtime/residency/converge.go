@@ -34,7 +34,7 @@ func (m *Machine) next(model *Model) bool {
 	return true
 }
 
-// serving returns those of the wanted versions that serve as they are to be, but for settings and replicas.
+// serving returns those of the wanted versions that serve as they are to be, except for settings and replicas.
 func (m *Model) serving(wanted []Candidate) []Candidate {
 	return slices.DeleteFunc(slices.Clone(wanted), func(c Candidate) bool {
 		v := m.Versions[c.Version.Number]
@@ -58,7 +58,7 @@ func (m *Model) due(wanted []Candidate) []Candidate {
 	})
 }
 
-// follow has versions follow changed settings, and forgets failures that do not matter any more.
+// follow makes versions follow changed settings, and forgets failures that do not matter any more.
 func (m *Machine) follow(model *Model, serving []Candidate) (began bool) {
 	for _, c := range serving {
 		v := model.Versions[c.Version.Number]

@@ -84,7 +84,7 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 	return true
 }
 
-// deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
+// deviceBack lets versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
 	m.back[e.Device.Name] = e.Device.Incarnation
 	m.log(Log{

@@ -26,7 +26,7 @@ type Load struct {
 	Demoted            *string // why it is out of batching from the beginning; nil: it is not
 }
 
-// Reconfigure has a ready version follow another manifest. It ends with Reconfigured.
+// Reconfigure makes a ready version follow another manifest. It ends with Reconfigured.
 type Reconfigure struct {
 	Of       Candidate
 	Resident int64

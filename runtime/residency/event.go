@@ -54,7 +54,7 @@ type GaveUp struct {
 	Number int64
 }
 
-// Withdrawn says that a caller who unloads a version by hand waits no longer. It stays if it is not drained yet.
+// Withdrawn says that a caller that unloads a version by override waits no longer. It stays if it is not drained yet.
 type Withdrawn struct {
 	Model  string
 	Number int64

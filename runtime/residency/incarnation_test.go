@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// TestNothingFurtherForWhatDrains: the shell asks what watched versions could grow to, and a draining one may have lost
+// TestNothingFurtherForWhatDrains: the shell asks how far watched versions could grow, and a draining one may have lost
 // all its devices.
 func TestNothingFurtherForWhatDrains(t *testing.T) {
 	s := newScript()

@@ -157,7 +157,7 @@ func (m *Machine) apply(e Event) {
 	}
 }
 
-// touch has a version published, and its model converged.
+// touch marks a version for publication, and its model for convergence.
 func (m *Machine) touch(model *Model, v *Version) {
 	if v != nil {
 		v.touch()
@@ -209,7 +209,7 @@ func (m *Machine) accept(all ...Replica) (working []Replica) {
 	return working
 }
 
-// retire has replicas closed that belong to no version any more.
+// retire closes replicas that belong to no version any more.
 func (m *Machine) retire(all ...Replica) {
 	for _, r := range all {
 		m.retiring[r.ID] = r.Device

@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// A script tells a history, one event a line, and after it what must follow:
+// A script is a history, one event a line, and after each event the expected effects and states:
 //
 //	list m 1 2 [policy=latest:1|all] [transition=resource] [replicas=2] [files=b]
 //	loaded m/1 on gpu0 gpu1 | loaded m/1 waiting on cpu | failed m/1 | drained m/1 | retired gpu0
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestAScriptIsWatched: a script that does not tell what happens is found out.
+// TestAScriptIsWatched: a script that disagrees with the machine is found out.
 func TestAScriptIsWatched(t *testing.T) {
 	const good = "list m 1\n> load m/1\nloaded m/1 on gpu0\n= m/1 ready on gpu0\n"
 	if err := newScript().play(good); err != nil {

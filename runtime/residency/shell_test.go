@@ -43,7 +43,7 @@ func newShell(c residency.Config) *shell {
 	return s
 }
 
-// step takes an event in. The error is what contradicts the contract of effects or an invariant.
+// step takes an event in. The error is a contradiction to the contract of effects or to an invariant.
 func (s *shell) step(e residency.Event) error {
 	s.seen = s.machine.Step(s.now, e)
 	for i, effect := range s.seen {

@@ -72,7 +72,7 @@ type Resident struct {
 	wait   upgrade
 }
 
-// ReplicaID tells replicas apart, those that are gone included. The shell gives it.
+// ReplicaID identifies a replica, also among those that are gone. The shell assigns it.
 type ReplicaID int64
 
 // Replica is a version on a device.

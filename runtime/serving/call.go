@@ -35,7 +35,7 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 	return call.Limit
 }
 
-// Predict has the replica answer the call, which may have waited since its arrival.
+// Predict makes the replica answer the call, which may have waited since its arrival.
 func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
@@ -82,7 +82,7 @@ func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arri
 	return err
 }
 
-// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
+// predictAgain makes a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
 // in an execution that could be a batch's, or, where it has more rows than that, split as before.
 func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival time.Time,
 	asItCame bool,

@@ -64,7 +64,7 @@ func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*R
 	return moved, err
 }
 
-// reconfigureAll has every replica follow, and returns those that take the place of one that was moved, by place.
+// reconfigureAll makes every replica follow, and returns those that take the place of one that was moved, by place.
 func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	var errs []error

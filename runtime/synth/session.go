@@ -18,7 +18,7 @@ type Options struct {
 	Base, PerRow time.Duration
 	// Jitter varies each duration by a factor between 1-Jitter and 1+Jitter. 0 to 1.
 	Jitter float64
-	// Seed tells models apart: equal seeds give equal answers and equal sequences of jitter.
+	// Seed distinguishes models: equal seeds give equal answers and equal sequences of jitter.
 	Seed uint64
 	// FailOnNaN fails a run in which any floating point input has a NaN.
 	FailOnNaN bool
@@ -190,7 +190,7 @@ func (s *Session) rows(inputs []tensor.Tensor) (int64, error) {
 	return rows, nil
 }
 
-// Stats tells nothing: a synthetic model has neither graphs nor memory of a device.
+// Stats is empty: a synthetic model has neither graphs nor memory of a device.
 func (s *Session) Stats() engine.Stats { return engine.Stats{} }
 
 // Close stops runs, which fail with engine.ErrClosed, and waits for them. Closing again does nothing.

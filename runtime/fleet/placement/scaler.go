@@ -30,7 +30,8 @@ const (
 	// muchWaiting is a backlog that a version in balance does not have.
 	muchWaiting = 100 * time.Millisecond
 	// enoughSpare is the share of a device's time that must be left for a further replica to be worth its memory. It is
-	// far above what taking a replica away leaves the others, so that one that was added is not soon taken away.
+	// far above the spare time that taking a replica away leaves to the others, so that one that was added is not soon
+	// taken away.
 	enoughSpare = 0.5
 	// easy is how busy those that remain may be when a replica is taken away.
 	easy = 0.5

@@ -248,7 +248,7 @@ func binarySizes(op string, a, b dim) elem {
 	return elem{dim: d, known: ok}
 }
 
-// impossible tells that a size cannot be that number.
+// impossible reports whether a size cannot be that number.
 func impossible(size, number dim) bool {
 	n, fixed := number.fixed()
 	_, alsoFixed := size.fixed()

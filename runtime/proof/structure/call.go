@@ -30,7 +30,7 @@ type rule func(c *call) []*value
 // made by functions that several rules share; were giving up returned, each demand would take four lines.
 type gaveUp struct{}
 
-// attempt runs f and tells whether it came to its end, rather than gave up. Any other panic goes on.
+// attempt runs f and reports whether it came to its end, rather than gave up. Any other panic goes on.
 func (c *call) attempt(f func()) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (gaveUp{}) {
@@ -133,7 +133,7 @@ func (c *call) differs(i int) {
 	c.no("%s, which must be the same for all rows, depends on them", c.name(i))
 }
 
-// outputs tells whether the node has an output beyond the first so many.
+// outputs reports whether the node has an output beyond the first so many.
 func (c *call) outputs(beyond int) bool {
 	names := c.node.GetOutput()
 	return slices.ContainsFunc(names[min(beyond, len(names)):], func(name string) bool { return name != "" })
@@ -202,7 +202,7 @@ func (c *call) place(axis int64, rank int) int {
 	return int(axis)
 }
 
-// marked tells of each of so many dimensions whether it is among the axes.
+// marked says of each of so many dimensions whether it is among the axes.
 func (c *call) marked(axes []int64, rank int) []bool {
 	marks := make([]bool, rank)
 	for _, a := range axes {

@@ -135,7 +135,7 @@ func choose(c *call) []*value {
 	return out
 }
 
-// passed tells that a graph gave nothing because the engine refuses it, in which case the other one counts.
+// passed reports whether a graph gave nothing because the engine refuses it, in which case the other one counts.
 func (c *call) passed() bool { return c.why != nil && c.why.refused }
 
 // branch computes one of the graphs.

@@ -1,9 +1,9 @@
 // Package structure proves from the graph of a model that its rows do not influence each other.
 //
 // A server joins the rows of different requests into one batch. That is right only if each row's answer is a function
-// of that row and of what the rows have in common, whatever the values are. Runs with made-up data cannot show it: a
+// of that row and of the values that all rows share, whatever the values are. Runs with made-up data cannot show it: a
 // parameter, a sign or a magnitude that they never try may switch to an operation that lets rows meet. So this package
-// computes with what values depend on instead of with values, operator by operator.
+// computes, operator by operator, with the dependencies of values instead of with values.
 //
 // # What is known of a tensor
 //

@@ -77,7 +77,7 @@ func TestTooFewInputs(t *testing.T) {
 	}
 }
 
-// Rows are sure to meet only where an operator makes something of what several of them hold, and on the way to every
+// Rows are sure to meet only where an operator makes something of values from several of them, and on the way to every
 // output that is then known.
 func TestSureToMeet(t *testing.T) {
 	const repeated = "x[N,4] w[4]; s = Shape(x); ones = ConstantOfShape(s); more = Expand(w, s); copies = " +
@@ -95,7 +95,7 @@ func TestSureToMeet(t *testing.T) {
 		repeated + "ReduceMax{keepdims=0}(Add(x, ones))":                                       "ReduceMax",
 		repeated + "CumSum(Where(Greater(x, 0.0), ones, copies), 0)":                           "CumSum",
 		"x[N,4]; Add(ReduceMean{axes=[0]}(x), Softmax{axis=0}(x))":                             "ReduceMean",
-		// What mixes is told, wherever it stands.
+		// An operator that mixes is reported, wherever it stands.
 		"x[N,4]; Add(ReduceMean{axes=[0]}(x), Nonsense(x))":                "ReduceMean",
 		"x[N,4]; Add(Nonsense(x), ReduceMean{axes=[0]}(x))":                "ReduceMean",
 		"x[N,4]; Where(Nonsense(x), ReduceMean{axes=[0]}(x), Nonsense(x))": "ReduceMean",
@@ -129,7 +129,7 @@ func TestSureToMeet(t *testing.T) {
 	}
 }
 
-// What mixes rows and reaches no output stands in nobody's way.
+// An operator that mixes rows and reaches no output is no obstacle.
 func TestOnlyOutputsCount(t *testing.T) {
 	v := proveSketch(t, "x[N,4] w[3]; m = ReduceMean{axes=[0]}(x); Relu(x), Transpose(x), Relu(w)")
 	if !v.Proven || len(v.Outputs) != 2 || v.Outputs["t1"] != 0 || v.Outputs["t2"] != 1 || v.Nodes != 4 {

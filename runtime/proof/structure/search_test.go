@@ -207,7 +207,8 @@ func search(t *testing.T, seed uint64, graphs int) *tally {
 	return c
 }
 
-// prune leaves only the statements that the outputs need: what nobody needs runs all the same, and may fail in a batch.
+// prune leaves only the statements that the outputs need: a statement that nobody needs runs all the same, and may fail
+// in a batch.
 func (g *generator) prune(outs []string) {
 	needed := map[string]bool{}
 	for _, out := range outs {

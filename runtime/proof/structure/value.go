@@ -98,13 +98,14 @@ func mixedBy(operator, format string, args ...any) *value {
 	return &value{kind: mixed, why: &cause{operator: operator, reason: fmt.Sprintf(format, args...)}}
 }
 
-// plain tells that the dimension of rows has exactly one entry for each.
+// plain reports whether the dimension of rows has exactly one entry for each.
 func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
 
-// dealtAs tells that two tensors of rows have as many entries for each, in the same order.
+// dealtAs reports whether two tensors of rows have as many entries for each, in the same order.
 func (v *value) dealtAs(w *value) bool { return v.outer.equal(w.outer) && v.inner.equal(w.inner) }
 
-// laidOutAs tells that neither of two tensors has rows, or both have them in the same places of as many dimensions.
+// laidOutAs reports whether neither of two tensors has rows, or both have them in the same places of as many
+// dimensions.
 func (v *value) laidOutAs(w *value) bool {
 	return v.kind != rows && w.kind != rows ||
 		v.kind == w.kind && v.axis == w.axis && v.rank() == w.rank() && v.dealtAs(w)
@@ -115,10 +116,10 @@ func (v *value) rank() int { return len(v.dims) }
 // holdsOwn reports whether there are rows that hold their own values from the caller.
 func (v *value) holdsOwn() bool { return v != nil && v.kind == rows && v.own }
 
-// isCounts tells that there are elements which depend on how many rows there are.
+// isCounts reports whether there are elements that depend on how many rows there are.
 func (v *value) isCounts() bool { return v != nil && v.kind == counts }
 
-// single tells that the tensor is known to have exactly one element.
+// single reports whether the tensor is known to have exactly one element.
 func (v *value) single() bool {
 	if !v.ranked {
 		return false
@@ -127,7 +128,7 @@ func (v *value) single() bool {
 	return ok && p.is(1)
 }
 
-// positive tells that the tensor is one number, known to be above 0.
+// positive reports whether the tensor is one number, known to be above 0.
 func (v *value) positive() bool {
 	if len(v.elems) != 1 {
 		return false
@@ -151,7 +152,7 @@ func (v *value) withElems(elems []elem) *value {
 	return v
 }
 
-// holds tells whether a dimension is the one of the rows.
+// holds reports whether a dimension is the one of the rows.
 func (v *value) holds(axis int) bool { return v.kind == rows && v.axis == axis }
 
 // same is the output of an operator that keeps shape and rows.
