@@ -26,7 +26,7 @@ type audited struct {
 	f       *fake
 	v       *catalog.Version
 	results map[audit.Result]int // guarded by mu
-	onTold  func()               // if not nil, set before anything is told
+	onTold  func()               // if not nil, set before anything is reported
 	mu      sync.Mutex
 }
 
@@ -261,7 +261,7 @@ func TestAnAuditWaitsForIdleTime(t *testing.T) {
 }
 
 // TestIdleVersionsGiveUpTheirRows for those that are asked, and so do those that are not to be audited any more. All
-// requests are told of.
+// requests are reported.
 func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
@@ -423,7 +423,7 @@ func TestAModelThatIsRandom(t *testing.T) {
 	})
 }
 
-// TestAnOperatorsWordStands: with mode on a difference is counted and told of, and the version goes on in batches.
+// TestAnOperatorsWordStands: with mode on a difference is counted and reported, and the version goes on in batches.
 func TestAnOperatorsWordStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, meeting(), time.Millisecond, 0,

@@ -408,7 +408,7 @@ func TestByHandHolds(t *testing.T) {
 	w.states("m/3 ready")
 }
 
-// TestManyWaitForABadVersion: each is told why it cannot be loaded, and then it is given up.
+// TestManyWaitForABadVersion: each learns why it cannot be loaded, and then it is given up.
 func TestManyWaitForABadVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

@@ -407,7 +407,7 @@ func TestAnOlderProofSaysNothing(t *testing.T) {
 	})
 }
 
-// meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is told.
+// meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is reported.
 type meanwhile struct {
 	*shell.Scheduler
 

@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// Unload unloads a version by hand.
+// Unload unloads a version by override.
 func (h *Host) Unload(ctx context.Context, name string, number int64) error {
 	return h.UnloadVersion(ctx, name, number, "test")
 }
@@ -72,7 +72,7 @@ func (h *Host) Locked() bool {
 	return false
 }
 
-// FillAudits takes the memory for audits but for so much. rest gives it back, and returns how much audits hold.
+// FillAudits takes the memory for audits except for so much. rest gives it back, and returns how much audits hold.
 func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 	m := h.serving.AuditMemory()
 	taken = audit.MemoryLimit - but

@@ -55,7 +55,7 @@ func (b *batches) BatchDone(e sharedsched.BatchEvent) {
 	b.all = append(b.all, e)
 }
 
-// wait returns the first batch that is wanted. The scheduler tells of a batch after its requests were answered.
+// wait returns the first batch that is wanted. The scheduler reports a batch after its requests were answered.
 func (b *batches) wait(t *testing.T, wanted func(sharedsched.BatchEvent) bool) (e sharedsched.BatchEvent) {
 	t.Helper()
 	weftest.Until(t, "a batch", func() bool {

@@ -45,15 +45,15 @@ type Config struct {
 	// Open loads a version. Required.
 	Open Opener
 	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among
-	// them, and among those of one rank only for a further replica. It must not block. Nil: Open knows where each
-	// version goes, is given no name, and no version has replicas or is moved off a device that fails.
+	// them, and among those of one rank only for a further replica. It must not block. Nil: Open chooses each version's
+	// device and gets no name, and no version has replicas or is moved off a device that fails.
 	Sites func(modelrepo.Version, *modelrepo.Manifest) ([]Site, error)
-	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only to a
-	// device where the estimate described at MemoryBudget fits into the memory that the versions being loaded there
-	// leave free. It may take its time, and is asked of several devices at once. Nil: nothing is known, so that there
-	// is no bound.
+	// FreeMemory returns how many bytes of a device's memory are free now, if known. A version goes only to a device
+	// where the estimate described at MemoryBudget fits into the memory that the versions being loaded there leave
+	// free. It may take its time, and is called for several devices at once. Nil: nothing is known, so that there is no
+	// bound.
 	FreeMemory func(device string) (bytes int64, known bool)
-	// Logger hears of loads, proofs and failures. Nil: slog.Default.
+	// Logger gets records of loads, proofs and failures. Nil: slog.Default.
 	Logger *slog.Logger
 	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many
 	// batch buffers are kept per version: too few are allocated again and again, too many only cost memory.
@@ -63,9 +63,9 @@ type Config struct {
 	// that the system may end the server when memory runs out. Too low keeps versions out that would fit; while a
 	// version is replaced both count.
 	MemoryBudget int64
-	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded
-	// when none is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil:
-	// none ever is.
+	// Busy reports whether episodes are running on a version. A version that the policy does not select any more is
+	// unloaded when none are running, unless versions.transition is resource. Busy must not block, and is called about
+	// once a second. Nil: no episodes ever run.
 	Busy func(model string, version int64) bool
 	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because
 	// the latest listing may be older than that. Nil: nothing is known but the listings.
@@ -82,7 +82,7 @@ type Config struct {
 	OnChange func(*catalog.Snapshot)
 }
 
-// Host holds the resident models. It is the scheduler's Executor. Safe for concurrent use.
+// Host holds the resident models, and is the scheduler's Executor. Safe for concurrent use.
 type Host struct {
 	cfg   Config
 	log   *slog.Logger
@@ -153,7 +153,7 @@ func (h *Host) Attach(s Scheduler) {
 // Execute runs a batch: it is the host's side of shell.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
-// Snapshot returns every known model. It changes by replacement only.
+// Snapshot returns every known model. It is immutable: changes publish another one.
 func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot }
 
 // errClosing ends the loads that Close interrupts, and the calls that wait for them.

@@ -79,7 +79,7 @@ func (h *Host) await(ctx context.Context, name string, over func(*residency.Mode
 	}
 }
 
-// awaitLoad returns when a version that somebody loads by hand is ready, or why it will not be.
+// awaitLoad returns when a version that somebody loads by override is ready, or why it will not be.
 func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	gaveUp := residency.GaveUp{Model: name, Number: number}
 	err := h.await(ctx, name, func(m *residency.Model) (bool, error) {
@@ -124,7 +124,7 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 	return errors.Join(err, h.keepOverride(name, number))
 }
 
-// listener hears how a version is closed that somebody unloads by hand.
+// listener hears how a version that somebody unloads by override is closed.
 type listener struct {
 	model  string
 	number int64

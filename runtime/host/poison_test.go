@@ -317,7 +317,7 @@ func TestHalvesOfOneRequestArePadded(t *testing.T) {
 }
 
 // TestDeviceTime: where the engine works on the calling thread its processor time is the use of the device, also over
-// the runs that isolation adds; elsewhere only the scheduler can tell.
+// the runs that isolation adds; elsewhere only the scheduler knows it.
 func TestDeviceTime(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		f := slowly(perRow(1, doubleUnlessNaN))

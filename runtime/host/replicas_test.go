@@ -418,7 +418,7 @@ func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 	})
 }
 
-// counting is a session that tells how its runs were executed.
+// counting is a session that reports how its runs were executed.
 type counting struct {
 	engine.Session
 

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestWhatIsMissingIsToldOnce: the log tells of a version that the manifest names in vain, again when that changes, and
+// TestWhatIsMissingIsToldOnce: the log names a missing version that the manifest asks for, again when that changes, and
 // the others are served.
 func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	w := newWorld(t, 1)

@@ -59,8 +59,7 @@ func (h *Host) forget(all []*serving.Replica) {
 	}
 }
 
-// finish retires a replica that is not published any more. A replica that has not drained when ctx ends is left to
-// Close.
+// finish retires a replica that is not published any more. If it has not drained when ctx ends, it is left to Close.
 func (h *Host) finish(ctx context.Context, r *serving.Replica) {
 	if !r.Finish(ctx) {
 		return

@@ -71,7 +71,7 @@ func TestManyFilesOfAVersion(t *testing.T) {
 	}
 }
 
-// TestOddThingsAreCounted: some are told of one by one, and how many more there are.
+// TestOddThingsAreCounted: some are reported one by one, and how many more there are.
 func TestOddThingsAreCounted(t *testing.T) {
 	repo := t.TempDir()
 	build(t, repo, map[string]string{"m/1/model.onnx": "m"})

@@ -31,7 +31,7 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 		source := string(bytes)
 		var values [][]int
 		for _, at := range value.FindAllStringIndex(source, -1) {
-			if !restOfKey.MatchString(source[at[1]:]) { // keys are told
+			if !restOfKey.MatchString(source[at[1]:]) { // keys are shown
 				values = append(values, at)
 			}
 		}

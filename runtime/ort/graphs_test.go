@@ -284,7 +284,7 @@ func TestGraphsAndErrors(t *testing.T) {
 	counts(t, s, 0, 1, 0)
 }
 
-// A shape that the device had no memory for is captured when it has; one line tells of the failures.
+// A shape that the device had no memory for is captured when it has; one line reports the failures.
 func TestGraphMemoryComesBack(t *testing.T) {
 	log := useFakeCUDA(t)
 	ort.WithoutPauses(t)
@@ -306,7 +306,7 @@ func TestGraphMemoryComesBack(t *testing.T) {
 	}
 }
 
-// A shape that had to wait for memory and is refused afterwards is counted then, and told of.
+// A shape that had to wait for memory and is refused afterwards is counted then, and reported.
 func TestGraphRefusedAfterMemoryCameBack(t *testing.T) {
 	useFakeCUDA(t)
 	ort.WithoutPauses(t)

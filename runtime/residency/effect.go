@@ -19,8 +19,8 @@ type Publish struct{ Models []string }
 // several. It ends with Loaded.
 type Load struct {
 	Of Candidate
-	// Resident is the number that the version is to have; Replaces is that of the version in whose place it comes, 0
-	// for none.
+	// Resident is the number that the version is to have; Replaces is the number of the version that it replaces, 0 for
+	// none.
 	Resident, Replaces int64
 	Replicas           int     // at most so many, as far as they can be had now
 	Demoted            *string // why it is out of batching from the beginning; nil: it is not

@@ -23,12 +23,12 @@ type ListedModel struct {
 	// Recalled holds the decisions about it by an earlier process, where they are known. The machine reads it when it
 	// meets the model for the first time.
 	Recalled *decisions.Model
-	// Present has the directories of the versions that Model.Unlisted named and that are still there.
+	// Present holds the directories of the versions that Model.Unlisted named and that are still there.
 	Present map[string]bool
 }
 
-// Overridden says that somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was
-// asked before.
+// Overridden says that somebody loads or unloads a version by override, whatever the policy selects. Model.MayOverride
+// was asked before.
 type Overridden struct {
 	Model  string
 	Number int64
@@ -47,7 +47,7 @@ type Decided struct {
 	After *decisions.Model
 }
 
-// GaveUp says that a caller waits no more for a version that it loads by hand. Failed: because that failed.
+// GaveUp says that a caller waits no more for a version that it loads by override. Failed: because that failed.
 type GaveUp struct {
 	Failed bool
 	Model  string
@@ -92,7 +92,7 @@ type Drained struct {
 	Err         error // of the engine, on closing
 }
 
-// Discarded says that a replica was made ready that nobody wants any more.
+// Discarded says that a replica that was made ready is not wanted any more.
 type Discarded struct{ Replica Replica }
 
 // Retired ends Retire.

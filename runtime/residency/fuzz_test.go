@@ -95,7 +95,7 @@ func (h *history) happen() error {
 	return nil
 }
 
-// load loads a version by hand, as far as that may be.
+// load loads a version by override, as far as that may be.
 func (h *history) load(m *residency.Model, name string, number int64) error {
 	may := m.MayOverride(nil, number, true) == nil
 	if !may {

@@ -22,7 +22,7 @@ func TestNothingFurtherForWhatDrains(t *testing.T) {
 	r.Further() // Host.scale calls it, with Host.mu held
 }
 
-// TestBackBeforeTheLossIsTold: Host.lose tells of the loss in the background, Host.RestoreDevice of the return at once.
+// TestBackBeforeTheLossIsTold: Host.lose reports the loss in the background, Host.RestoreDevice the return at once.
 func TestBackBeforeTheLossIsTold(t *testing.T) {
 	s := newScript()
 	if err := s.play("list m 1\n> load m/1\nloaded m/1 waiting on cpu\n"); err != nil {

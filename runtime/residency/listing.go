@@ -47,7 +47,7 @@ func (m *Machine) meet(l *ListedModel) *Model {
 func (m *Machine) adopt(model *Model, l *ListedModel) {
 	model.Cause = ""
 	if l.Err != nil {
-		// The manifest that was read before holds: a slip in the manifest takes nothing down.
+		// The manifest that was read before holds: a mistake in the manifest takes nothing down.
 		model.Cause = Hide(l.Err, l.Dir).Text
 		return
 	}
@@ -102,7 +102,7 @@ func says(m *modelrepo.Manifest) decisions.Manifest {
 	return said
 }
 
-// Unlisted returns those versions that somebody loaded by hand and for which a listing comes too early: it is older
+// Unlisted returns those versions that somebody loaded by override and for which a listing comes too early: it is older
 // than they are, or takes them for half a copy still. They stay if their directories are there.
 func (m *Model) Unlisted(listed *modelrepo.Model) (all []modelrepo.Version) {
 	if m.listed == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Machine is all models. It is not safe for concurrent use.
+// Machine holds the state of all models. It is not safe for concurrent use.
 type Machine struct {
 	config Config
 	models map[string]*Model
@@ -36,7 +36,7 @@ type Config struct {
 	AsksBusy bool
 	// TryOnce keeps versions that failed from being tried again by themselves.
 	TryOnce bool
-	// Seed is that of the spread of retries.
+	// Seed is the seed of the random spread of retries.
 	Seed uint64
 
 	rng *rand.Rand
@@ -52,10 +52,10 @@ func New(c Config) *Machine {
 	}
 }
 
-// Model returns the named model, or nil. It is to be looked at only, until the next Step.
+// Model returns the named model, or nil. The caller may only read it, until the next Step.
 func (m *Machine) Model(name string) *Model { return m.models[name] }
 
-// Models returns all models, for looking at until the next Step.
+// Models returns all models, for reading until the next Step.
 func (m *Machine) Models() map[string]*Model { return m.models }
 
 // Lost returns the devices that failed, and why.
@@ -175,7 +175,7 @@ func (m *Machine) start(model *Model, e Effect) {
 	m.emit(e)
 }
 
-// end takes in that an effect of a model ended, and returns the version that it was about; nil if that is gone.
+// end notes that an effect of a model ended, and returns the version that it was about; nil if that is gone.
 func (m *Machine) end(name string, number int64) (*Model, *Version) {
 	model := m.models[name]
 	model.running--

@@ -27,7 +27,7 @@ type Model struct {
 	listed    *modelrepo.Model // as it was last found without a fault; nil: it is gone, or never was without one
 	overrides map[int64]decisions.ByHand
 	waiting   map[int64]int // callers that wait until a version is loaded
-	running   int           // effects that have not ended
+	running   int           // count of the effects that have not ended
 }
 
 func newModel(name string, recalled *decisions.Model) *Model {
@@ -50,7 +50,7 @@ func Recalled(name string, recalled *decisions.Model) *Model { return newModel(n
 // Converged reports whether nothing is running for the model.
 func (m *Model) Converged() bool { return m.running == 0 }
 
-// Empty reports whether there is nothing of the model: neither in the repository nor here.
+// Empty reports whether nothing is left of the model: neither in the repository nor here.
 func (m *Model) Empty() bool { return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" }
 
 // Ready reports whether a version takes requests.
@@ -122,7 +122,7 @@ func (m *Model) rolledBack(number int64) bool {
 	return slices.ContainsFunc(m.Decided.RolledBack, func(r catalog.RolledBack) bool { return r.Version == number })
 }
 
-// missed reports whether a version is not resident, and could be, that somebody asked for by name at run time.
+// missed reports whether a version that somebody asked for by name at run time is not resident, but could be.
 func (m *Model) missed(v modelrepo.Version) bool {
 	e := m.Versions[v.Number]
 	return v.Err == nil && (e == nil || e.Resident == nil) && m.Decided.Names(v.Number)

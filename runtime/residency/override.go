@@ -30,9 +30,9 @@ func Lookup(l modelrepo.Listing, name string, number int64) (*modelrepo.Model, e
 	return nil, nil
 }
 
-// MayOverride returns why a version cannot be loaded or unloaded by hand, nil if it can: catalog.ErrUnknown, wrapped,
-// a *catalog.LoadError or a *catalog.InUseError. found is the model as it was looked at for a load, nil if it was not;
-// m may be nil: it is not known.
+// MayOverride returns why a version cannot be loaded or unloaded by override, nil if it can: catalog.ErrUnknown,
+// wrapped, a *catalog.LoadError or a *catalog.InUseError. found is the model as it was looked at for a load, nil if it
+// was not; m may be nil: it is not known.
 func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) error {
 	if load {
 		return m.mayLoad(found, number)
@@ -69,8 +69,8 @@ func (m *Model) mayLoad(found *modelrepo.Model, number int64) error {
 	return nil
 }
 
-// overridden notes that somebody loads or unloads a version by hand. That also counts where the policy says the same
-// now: a later listing may select other versions.
+// overridden notes that somebody loads or unloads a version by override. That also counts where the policy says the
+// same now: a later listing may select other versions.
 func (m *Machine) overridden(e Overridden) {
 	if m.closing {
 		return
@@ -113,8 +113,8 @@ func (m *Machine) overridden(e Overridden) {
 	m.touch(model, nil)
 }
 
-// gaveUp notes that a caller waits no more for a version that it loads by hand. If it failed and nothing serves, the
-// last of them gives it up.
+// gaveUp notes that a caller waits no more for a version that it loads by override. If it failed and nothing serves,
+// the last of them gives it up.
 func (m *Machine) gaveUp(e GaveUp) {
 	model := m.models[e.Model]
 	if model == nil {
@@ -173,7 +173,7 @@ func (m *Model) UnloadOutcome(number int64) (over bool, _ error) {
 	}
 }
 
-// dropOverrides withdraws wishes to unload a version by hand that requests were led to by name in the meantime.
+// dropOverrides withdraws wishes to unload a version by override that requests were led to by name in the meantime.
 func (m *Machine) dropOverrides(model *Model) {
 	for n, v := range model.Versions {
 		if v.override && v.Resident != nil && len(model.NamedBy(n)) > 0 {

@@ -20,7 +20,7 @@ type busyState struct {
 	again time.Time // when they are asked about again
 }
 
-// busyEvery is how often a version is asked about again that stays because episodes run on it.
+// busyEvery is the time between questions about a version that stays because episodes run on it.
 const busyEvery = time.Second
 
 // unload drains the first version that is to go, or asks whether episodes run on it.

@@ -71,9 +71,9 @@ func newScript() *script {
 	return &script{shell: newShell(residency.Config{AsksBusy: true}), on: map[residency.ReplicaID]string{}}
 }
 
-// play runs the lines of a script. The error tells the line.
+// play runs the lines of a script. The error names the line.
 func (s *script) play(text string) error {
-	var begun []string // and not told by the script yet
+	var begun []string // and not mentioned by the script yet
 	for i, line := range append(strings.Split(text, "\n"), "end") {
 		var err error
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -246,7 +246,7 @@ func (s *script) models(words []string) (all []residency.ListedModel) {
 	return all
 }
 
-// ended ends the effect that a line tells of.
+// ended ends the effect that a line names.
 func (s *script) ended(kind string, words []string) error {
 	if kind == "retired" {
 		for i, e := range s.running {

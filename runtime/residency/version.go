@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// State is where a version is in its life.
+// State is the stage of a version's life.
 type State uint8
 
 // The states; a version that is absent has none.
@@ -43,7 +43,7 @@ type Version struct {
 
 	latest   int64             // number of the latest resident
 	revision uint64            // counts changes of the state to be published
-	override bool              // somebody unloads it by hand
+	override bool              // somebody unloads it by override
 	before   *decisions.ByHand // the override before that; nil: none
 	kept     string            // why it stays although it is not selected, as the log says
 	failure  *failure
@@ -52,7 +52,7 @@ type Version struct {
 	busy     busyState
 }
 
-// Revision changes with whatever is to be published of the version.
+// Revision changes with every change of the version's state to be published.
 func (v *Version) Revision() uint64 { return v.revision }
 
 // Resident is one load of a version.
@@ -110,7 +110,7 @@ func (v *Version) current(c *Candidate) bool {
 		sameDims(&r.Of.Manifest.Batching, &c.Manifest.Batching)
 }
 
-// has returns the place of a replica in the list, or -1.
+// has returns the index of a replica in the list, or -1.
 func (r *Resident) has(id ReplicaID) int {
 	return slices.IndexFunc(r.Replicas, func(x Replica) bool { return x.ID == id })
 }
@@ -120,7 +120,7 @@ func (r *Resident) on(device string) bool {
 	return slices.ContainsFunc(r.Replicas, func(x Replica) bool { return x.Device.Name == device })
 }
 
-// wants returns how many replicas there are to be.
+// wants returns the wanted number of replicas.
 func (r *Resident) wants() int {
 	if r.Settings.Replicas == modelrepo.AutoReplicas {
 		return r.auto

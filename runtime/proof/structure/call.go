@@ -27,7 +27,7 @@ type call struct {
 type rule func(c *call) []*value
 
 // gaveUp is the value that call.no panics with and call.attempt recovers. A rule is a list of demands, most of them
-// made by functions that several rules share; were giving up returned, each demand would take four lines.
+// made by functions that several rules share; if giving up were a result, each demand would take four lines.
 type gaveUp struct{}
 
 // attempt runs f and reports whether it came to its end, rather than gave up. Any other panic goes on.

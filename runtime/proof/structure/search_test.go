@@ -26,7 +26,7 @@ type generator struct {
 	lines []string
 	pool  []genValue
 	made  int
-	trace string // a file that is told each sketch before it runs
+	trace string // a file that gets each sketch before it runs
 }
 
 // genValue is a value of the sketch, and its shape with 2 and with 3 rows.
@@ -96,7 +96,7 @@ func (g *generator) text(outs []string) string {
 // open reads a sketch into ONNX Runtime.
 func (g *generator) open(text string) (*sketch, *ort.Session, *structure.Model, error) {
 	if g.trace != "" {
-		// ONNX Runtime ends the process on some graphs: this tells which.
+		// ONNX Runtime ends the process on some graphs: this shows which.
 		if err := os.WriteFile(g.trace, []byte(text), 0o600); err != nil {
 			return nil, nil, nil, err
 		}
@@ -284,7 +284,7 @@ func (c *tally) report(t *testing.T) {
 const searchVariable = "WEFT_STRUCTURE_SEARCH"
 
 // The proof is compared with ONNX Runtime on graphs that nobody thought of. WEFT_STRUCTURE_SEARCH=seed,graphs makes the
-// search long and tells more of it.
+// search long and logs more of it.
 func TestSearch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")
