@@ -30,7 +30,7 @@ type Config struct {
 	Memory *Memory
 	// Go starts something in a goroutine, unless no audit is to begin any more. Its context ends when none is to go on.
 	Go func(func(context.Context)) bool
-	// Audited hears of results, from any goroutine. It must not block. May be nil.
+	// Audited is called with results, from any goroutine. It must not block. May be nil.
 	Audited func(Event)
 	Log     *slog.Logger
 }
@@ -72,9 +72,9 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
-	credit  time.Duration // device time that may be spent; below zero: that has to be earned before the next audit
+	credit  time.Duration // device time that may be spent; below zero: to be earned before the next audit
 	first   time.Duration // the remainder of closerLook
-	passed  int           // requests since kept was taken, which it is a choice of
+	passed  int           // requests since kept was taken, of which it is a choice
 	pass    int           // how many have to be before it is taken
 	running bool
 	over    bool       // there is nothing more to find
@@ -100,8 +100,8 @@ func (a *Auditor) Remarks() string {
 	return ""
 }
 
-// Observe takes in a call that was answered by a job: its device time earns some for audits, and it may be chosen for
-// the next. Each request since the latest audit has the same chance, whatever else is known of it.
+// Observe notes a call that was answered by a job: its device time earns some for audits, and it may be chosen for the
+// next. Each request since the latest audit has the same chance, whatever else is known about it.
 func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
 	p := by.Replica.Plan()
 	if p.Watch.Share == 0 || !p.Joined(call) {
@@ -148,14 +148,14 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	return tooLarge, lost, start
 }
 
-// keep has a row wait for the next audit in the place of another; nil: none waits.
+// keep makes a row wait for the next audit in the place of another; nil: none waits.
 func (a *Auditor) keep(next *row) {
 	if before := a.cfg.Memory.swap(a, next); before != nil {
 		a.cfg.Memory.Release(before.bytes)
 	}
 }
 
-// Drop has no row wait for an audit.
+// Drop drops the row that waits for an audit.
 func (a *Auditor) Drop() { a.keep(nil) }
 
 // due reports whether there is a row to audit, and device time for it. The caller holds mu.

@@ -58,7 +58,7 @@ func (m *Memory) dropOldestLocked() bool {
 	return true
 }
 
-// swap has another row wait for the next audit of a version, or none, and returns the one that waited before, if any.
+// swap makes another row wait for the next audit of a version, or none, and returns the one that waited before, if any.
 // The memory of both stays taken.
 func (m *Memory) swap(a *Auditor, next *row) (before *row) {
 	m.mu.Lock()

@@ -17,8 +17,7 @@ import (
 const (
 	// patience is how long an audit waits for the device to be idle.
 	patience = 10 * time.Second
-	// tries is how often a row of which something was found is run that fails by itself, and between the time
-	// between two tries.
+	// tries is how often a row with a finding is run if it fails by itself, and between is the time between two tries.
 	tries   = 3
 	between = time.Second
 )
@@ -115,9 +114,9 @@ func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	}
 }
 
-// surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the
-// device is busy, and on another one where that is lost. The result is nil where the row fails for reasons of its own,
-// and gone that no device is left that serves by the proof that the row was answered by.
+// surely runs a row with a finding again. The finding is not forgotten: the row is tried again and again while the
+// device is busy, and on another device where that is lost. The result is nil where the row fails for reasons of its
+// own, and gone says that no device is left that serves by the proof that the row was answered by.
 func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]tensor.Tensor, gone bool) {
 	for failed := 0; failed < tries; {
 		answers, err := a.again(ctx, k, alone, sharedsched.Task{})

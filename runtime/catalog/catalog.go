@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// State is where a version is in its life: Loading → Ready → Unloading → gone, or Loading → Failed.
+// State is the stage of a version's life: Loading → Ready → Unloading → gone, or Loading → Failed.
 type State uint8
 
 // The states. Only a Ready version takes requests.

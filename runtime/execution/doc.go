@@ -1,5 +1,5 @@
 // Package execution turns requests into executions and their outputs into answers: it joins the rows of several
-// requests in one batch, has an engine run it, and gives each request its rows; where a run fails it finds the
+// requests in one batch, makes an engine run it, and gives each request its rows; where a run fails it finds the
 // requests that are the cause, and answers the others.
 //
 // A Job is a request on its way through the scheduler, a Unit executes jobs: it is a session, the memory of its

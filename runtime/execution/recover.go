@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// recoverFrom gives every part of a failed run its due: an answer if it can have one, else an error.
+// recoverFrom gives every part of a failed run an answer if it can have one, else an error.
 func (x *execution) recoverFrom(err error, parts []part) {
 	switch {
 	case x.found.Lost != nil, engine.KindOf(err) == engine.Terminated:

@@ -44,7 +44,7 @@ func (u *Unit) Plan() *Plan { return u.plan.Load() }
 // Follow makes executions that begin from now on follow another plan.
 func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 
-// Loaded is a session and the memory of its executions. Units may share one, while one takes the place of the other.
+// Loaded is a session and the memory of its executions. Units may share one, while one replaces the other.
 type Loaded struct {
 	Meter *engine.Meter // of the session
 
@@ -62,8 +62,8 @@ func Load(o engine.Opened) *Loaded {
 	}
 }
 
-// Keep has the memory of so many executions kept for later ones, which is how many may be in flight. It is called
-// before the first one.
+// Keep keeps the memory of so many executions for later ones, as many as may be in flight. It is called before the
+// first one.
 func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
 // Close gives the memory back and closes the session. No execution may be in flight or follow.

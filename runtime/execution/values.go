@@ -33,7 +33,7 @@ type Values struct {
 	known   map[string]*lru.Element // guarded by mu: of *value
 	recent  lru.List                // guarded by mu: the latest in front
 	bytes   int                     // guarded by mu: of all
-	proving bool                    // guarded by mu: one value is being proven, which is as many as are at once
+	proving bool                    // guarded by mu: one value is being proven, the most at once
 	// guarded by mu: device time that proofs took and answered requests have not earned yet
 	used time.Duration
 }
@@ -68,9 +68,9 @@ func hasValues(s tensor.Spec) bool {
 	return false
 }
 
-// Ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then
-// settle. A value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when
-// it has come twice as often. Without may none is begun.
+// Ask reports whether a value is proven, and if not, whether the caller is to prove it now; it must then call Settle. A
+// value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when it has come
+// twice as often. Without may none is begun.
 func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false
@@ -110,7 +110,7 @@ func (v *Values) remember(key string) {
 	}
 }
 
-// Earn takes in the device time of an answered request.
+// Earn adds the device time of an answered request.
 func (v *Values) Earn(took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -80,7 +80,7 @@ func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, 
 	return moved, errors.Join(errs...)
 }
 
-// reconfigure has one replica follow, and returns the one that is to take its place where it was moved.
+// reconfigure makes one replica follow, and returns the one that is to take its place where it was moved.
 func (r *Replica) reconfigure(c residency.Candidate) (moved *Replica, err error) {
 	judged := r.verdict.Under(&c.Manifest.Batching)
 	now := r.unit.Plan().Whole()
@@ -88,7 +88,7 @@ func (r *Replica) reconfigure(c residency.Candidate) (moved *Replica, err error)
 	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.Manifest.Batching.MaxBatchCost)
 	next.Watch = watchOf(&c.Manifest.Batching)
 	if next.Values != nil && (next.Most > now.Most || !slices.Equal(next.Allowed, now.Allowed)) {
-		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes that there were
+		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes of that time
 	}
 	if r.flowFor(c) == r.flow {
 		return nil, r.tune(&next, settings(c.Manifest, judged))

@@ -20,7 +20,7 @@ import (
 // first added to the scheduler, except where they say so.
 type Replica struct {
 	*Version
-	Key    residency.ReplicaID // that residency speaks of it by
+	Key    residency.ReplicaID // its name in residency
 	Device *fleet.Device
 	Opened engine.Opened
 

@@ -63,7 +63,7 @@ type Shared struct {
 	sched    Scheduler
 	flows    flows
 	audits   audit.Config
-	replicas atomic.Int64  // counts them
+	replicas atomic.Int64  // counts replicas
 	opening  chan struct{} // one element for each version that is being opened
 	proving  chan struct{} // one element for each version that is being proven and warmed up
 }
@@ -90,8 +90,8 @@ func (s *Shared) AuditMemory() *audit.Memory { return s.audits.Memory }
 // Locked reports whether a flow is being used or released at this moment. Tests ask it.
 func (s *Shared) Locked() bool { return locked(&s.flows.mu) }
 
-// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is
-// done next fails.
+// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and the caller's
+// next step fails.
 func hold(ctx context.Context, slots chan struct{}) (release func()) {
 	select {
 	case slots <- struct{}{}:

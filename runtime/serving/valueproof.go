@@ -26,8 +26,8 @@ func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) 
 	return proven
 }
 
-// startValueProof proves a value in the background, with copies of rows that came with it. proveFirst told the caller
-// to prove it.
+// startValueProof proves a value in the background, with copies of rows that came with it. It is called when Values.Ask
+// says that the proof is due.
 func (r *Replica) startValueProof(p *execution.Plan, key string, j *execution.Job) {
 	sets := proof.CopyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
 	if proof.BytesOf(sets[0]) > valueProofBytes || !r.shared.Owner.Go(func(ctx context.Context) {

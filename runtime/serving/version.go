@@ -16,7 +16,7 @@ import (
 // Version is the resident of a model under a number, on one device or several. Safe for concurrent use, except for the
 // fields that its owner is to guard.
 type Version struct {
-	ID     int64 // of the resident that it is
+	ID     int64 // of the resident in residency
 	Model  string
 	Number int64
 	From   residency.Candidate // its source, with the manifest that the proof was made with
@@ -69,7 +69,7 @@ func (v *Version) On(d *fleet.Device) *Replica {
 	return nil
 }
 
-// Change gives the version other replicas. The caller holds the owner's lock, or the version is not published yet.
+// Change replaces the version's replicas. The caller holds the owner's lock, or the version is not published yet.
 func (v *Version) Change(to []*Replica) {
 	for _, r := range v.Replicas() {
 		// else it was only moved
