@@ -132,7 +132,7 @@ func TestAnAudit(t *testing.T) {
 	}
 }
 
-// meet has each row hold the sum of all.
+// meet makes each row hold the sum of all.
 func meet(rows [][]float32) {
 	sum := float32(0)
 	for _, row := range rows {

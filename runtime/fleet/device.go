@@ -72,9 +72,9 @@ const patience = 5 * time.Second
 // ErrLeftBehind says that work that was begun on a device did not end in time after the device was lost.
 var ErrLeftBehind = errors.New("is left behind")
 
-// During has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost
-// meanwhile, f has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil,
-// hears how f ended if it ever does.
+// During runs f, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f
+// has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil, is called with
+// the error of f if f ever ends.
 func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

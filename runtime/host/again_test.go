@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// timed has each run of a model take some virtual time, and notes how many rows it has and when it begins.
+// timed makes each run of a model take some virtual time, and notes how many rows it has and when it begins.
 type timed struct {
 	*fake
 	rows   []int64

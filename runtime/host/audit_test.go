@@ -30,7 +30,7 @@ type audited struct {
 	mu      sync.Mutex
 }
 
-// taking has the executions of a model take time.
+// taking makes the executions of a model take time.
 func taking(f *fake, perRun, perRow time.Duration) *fake {
 	run := f.Answer
 	f.Answer = func(b *tensor.Batch) error {

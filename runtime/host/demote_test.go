@@ -17,7 +17,7 @@ import (
 
 const takenOut = "version_demoted"
 
-// gated has the engine's runs wait, from the time that shut is called until it is called again.
+// gated makes the engine's runs wait, from the time that shut is called until it is called again.
 func gated(f *fake) (shut func()) {
 	var mu sync.Mutex
 	var gate chan struct{} // guarded by mu

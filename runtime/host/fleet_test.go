@@ -122,7 +122,7 @@ func (s *session) Close() error {
 	return s.fake.Close()
 }
 
-// breaks has every further run on a device end as if it were lost.
+// breaks makes every further run on a device end as if it were lost.
 func (m *machines) breaks(device string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,7 +29,7 @@ func (m *machines) room(device string, bytes int64) {
 	m.free[device] += bytes
 }
 
-// filled has sessions on a device take 1 MiB of its memory each.
+// filled makes sessions on a device take 1 MiB of its memory each.
 func (m *machines) filled(device string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,8 +40,8 @@ func (m *machines) filled(device string) {
 	m.closes[device] = func() { m.room(device, 1<<20) }
 }
 
-// asking has callers ask the newest version of m without end, none of whom may get an error, but that another number is
-// the newest.
+// asking makes callers ask the newest version of m without end. None of them may get an error, except that another
+// number is the newest.
 func (w *world) asking() (stop func()) {
 	done := make(chan struct{})
 	var callers sync.WaitGroup

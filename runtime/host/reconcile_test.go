@@ -30,7 +30,7 @@ func (w *world) change(name string, change func(*modelrepo.Model)) {
 	w.t.Fatalf("no model %q in the listing", name)
 }
 
-// choose has the policy select some of a model's versions.
+// choose makes the policy select some of a model's versions.
 func (w *world) choose(name string, numbers ...int64) {
 	w.change(name, func(m *modelrepo.Model) {
 		m.Selected = slices.DeleteFunc(slices.Clone(m.Versions),

@@ -182,7 +182,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.divided(4)
 }
 
-// breaks has a version of m give way to files that cannot be loaded, so that it is not ready any more although it is
+// breaks makes a version of m give way to files that cannot be loaded, so that it is not ready any more although it is
 // wanted and named.
 func (w *world) breaks(number int64) {
 	w.t.Helper()

@@ -57,7 +57,7 @@ func Barred() bool {
 	return false
 }
 
-// Seize has the CUDA devices as a capture on one of them has, until end is called. It waits for nobody.
+// Seize holds the CUDA devices like a capture on one of them, until end is called. It waits for nobody.
 func Seize(t *testing.T, on int) (end func()) {
 	t.Helper()
 	s := seize(on, time.Now())
@@ -111,7 +111,7 @@ func FollowRuns(t *testing.T, every time.Duration) {
 // CUDAOptions returns the options of the CUDA provider.
 func (o *Options) CUDAOptions() map[string]string { return o.cuda() }
 
-// UseCUDARuntime has the package load another CUDA runtime until the test ends, on which no device is lost.
+// UseCUDARuntime makes the package load another CUDA runtime until the test ends, on which no device is lost.
 func UseCUDARuntime(t *testing.T, path string) {
 	forgetLost(t)
 	names, before := cudaRuntime.names, cudaRuntime.c
@@ -119,15 +119,15 @@ func UseCUDARuntime(t *testing.T, path string) {
 	t.Cleanup(func() { cudaRuntime.names, cudaRuntime.c = names, before })
 }
 
-// CaptureOnCPU has sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves are
-// ordinary ones.
+// CaptureOnCPU makes sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves
+// are ordinary ones.
 func CaptureOnCPU(t *testing.T) {
 	before := graphDevice
 	graphDevice.provider, graphDevice.memory, graphDevice.kind = CPU, "Cpu", 0
 	t.Cleanup(func() { graphDevice = before })
 }
 
-// WantDeviceMemory has graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
+// WantDeviceMemory makes graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
 func WantDeviceMemory() { graphDevice.kind = 1 }
 
 // DeviceMemory measures the session's part of its device's memory.

@@ -76,7 +76,7 @@ int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream
 // cudaLog holds the calls of a fake CUDA runtime.
 type cudaLog struct{ file string }
 
-// useFakeCUDA has the package load a fake CUDA runtime until the test ends.
+// useFakeCUDA makes the package load a fake CUDA runtime until the test ends.
 func useFakeCUDA(t *testing.T) cudaLog {
 	t.Helper()
 	log := cudaLog{filepath.Join(t.TempDir(), "log")}

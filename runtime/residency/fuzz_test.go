@@ -31,7 +31,7 @@ func newHistory(seed uint64) *history {
 	return &history{shell: newShell(c), rng: rng, there: map[string]residency.ListedModel{}, once: c.TryOnce}
 }
 
-// happen has one thing happen.
+// happen lets one thing happen.
 func (h *history) happen() error {
 	if n := len(h.running); n > 0 && h.rng.IntN(3) > 0 {
 		return h.end(h.rng.IntN(n), h.rng, false)

@@ -35,7 +35,7 @@ func (r *Replica) Demote(why string) {
 	v.shared.Owner.Judged(v)
 }
 
-// tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs
+// tune makes a replica's next batches follow the settings and the plan, unless its version is demoted: then it runs
 // requests one by one.
 func (r *Replica) tune(p *execution.Plan, s sharedsched.Settings) error {
 	r.tuning.Lock()
