@@ -19,7 +19,7 @@ import (
 // alone is a replica on which nothing else runs.
 type alone struct {
 	unit    *execution.Unit
-	fails   error // ends what is run again, if not nil
+	fails   error // ends rows that are run again, if not nil
 	demoted []string
 }
 
@@ -64,8 +64,8 @@ func newAlone(e *weftest.Engine, trusted bool) *alone {
 	return a
 }
 
-// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from what it
-// gives alone.
+// TestAnAudit of a row that was answered in a batch of two has the result and the consequences that follow from its
+// result alone.
 func TestAnAudit(t *testing.T) {
 	runs := 0
 	for name, c := range map[string]struct {
@@ -132,7 +132,7 @@ func TestAnAudit(t *testing.T) {
 	}
 }
 
-// meet has each row hold the sum of all.
+// meet makes each row hold the sum of all.
 func meet(rows [][]float32) {
 	sum := float32(0)
 	for _, row := range rows {

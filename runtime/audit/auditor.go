@@ -25,12 +25,12 @@ const (
 	mostSaved = 100 * time.Millisecond
 )
 
-// Config is what the auditors of all versions have in common.
+// Config holds the settings that the auditors of all versions share.
 type Config struct {
 	Memory *Memory
 	// Go starts something in a goroutine, unless no audit is to begin any more. Its context ends when none is to go on.
 	Go func(func(context.Context)) bool
-	// Audited hears of results, from any goroutine. It must not block. May be nil.
+	// Audited is called with results, from any goroutine. It must not block. May be nil.
 	Audited func(Event)
 	Log     *slog.Logger
 }
@@ -39,9 +39,9 @@ type Config struct {
 type Replica interface {
 	// Plan returns how its requests become executions now.
 	Plan() *execution.Plan
-	// Run completes the job, has it executed among other requests, and returns when it has ended. The error is that of
-	// the scheduler, a *catalog.ModelError, or that the version was proven anew since the replica was made, so that
-	// nothing is to be found of the earlier proof any more.
+	// Run completes the job, executes it among other requests, and returns when it has ended. The error is that of the
+	// scheduler, a *catalog.ModelError, or that the version was proven again since the replica was made, so that
+	// nothing can be found about the earlier proof any more.
 	Run(ctx context.Context, j *execution.Job) (sharedsched.Outcome, error)
 	// Another returns a replica that serves by the same proof on a device that works, nil if there is none but this.
 	Another() Replica
@@ -49,7 +49,7 @@ type Replica interface {
 	Demote(why string)
 }
 
-// Source is what answered a call.
+// Source describes the replica that answered a call.
 type Source struct {
 	Replica Replica
 	// Bare is the signature of the version where no lengths are padded.
@@ -72,9 +72,9 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand    // guarded by mu, as all that follows
-	credit  time.Duration // device time that may be spent; below zero: that has to be earned before the next audit
-	first   time.Duration // what is left of closerLook
-	passed  int           // requests since kept was taken, which it is a choice of
+	credit  time.Duration // device time that may be spent; below zero: to be earned before the next audit
+	first   time.Duration // the remainder of closerLook
+	passed  int           // requests since kept was taken, of which it is a choice
 	pass    int           // how many have to be before it is taken
 	running bool
 	over    bool       // there is nothing more to find
@@ -89,10 +89,10 @@ func New(cfg *Config, model string, version int64, remarked func()) *Auditor {
 	}
 }
 
-// Counts returns how many answers were compared, and how many of these differed from what their rows give alone.
+// Counts returns how many answers were compared, and how many of these differed from the results of their rows alone.
 func (a *Auditor) Counts() (compared, different uint64) { return a.compared.Load(), a.different.Load() }
 
-// Remarks returns what was found that left the version as it is, as sentences; "" for nothing.
+// Remarks returns, as sentences, the findings that left the version as it is; "" if there are none.
 func (a *Auditor) Remarks() string {
 	if all := a.remarks.Load(); all != nil {
 		return *all
@@ -100,8 +100,8 @@ func (a *Auditor) Remarks() string {
 	return ""
 }
 
-// Observe takes in a call that was answered by a job: its device time earns some for audits, and it may be chosen for
-// the next. Each request since the latest audit has the same chance, whatever else is known of it.
+// Observe notes a call that was answered by a job: its device time earns some for audits, and it may be chosen for the
+// next. Each request since the latest audit has the same chance, whatever else is known about it.
 func (a *Auditor) Observe(by Source, j *execution.Job, call *catalog.Call) {
 	p := by.Replica.Plan()
 	if p.Watch.Share == 0 || !p.Joined(call) {
@@ -148,14 +148,14 @@ func (a *Auditor) choose(p *execution.Plan, by Source, j *execution.Job,
 	return tooLarge, lost, start
 }
 
-// keep has a row wait for the next audit in the place of another; nil: none waits.
+// keep makes a row wait for the next audit in the place of another; nil: none waits.
 func (a *Auditor) keep(next *row) {
 	if before := a.cfg.Memory.swap(a, next); before != nil {
 		a.cfg.Memory.Release(before.bytes)
 	}
 }
 
-// Drop has no row wait for an audit.
+// Drop drops the row that waits for an audit.
 func (a *Auditor) Drop() { a.keep(nil) }
 
 // due reports whether there is a row to audit, and device time for it. The caller holds mu.
@@ -187,7 +187,7 @@ func (a *Auditor) spend(took time.Duration) {
 	a.credit -= took
 }
 
-// End stops all further audits. tell tells of the requests of which none is audited; it is called with no lock held.
+// End stops all further audits. tell reports the requests of which none is audited; it is called with no lock held.
 func (a *Auditor) End() (tell func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,24 +197,24 @@ func (a *Auditor) End() (tell func()) {
 	return func() { a.tell(Budget, left) }
 }
 
-// Restart forgets what was found, and has the version looked at as if it were new.
+// Restart forgets all findings, and audits the version as if it were new.
 func (a *Auditor) Restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over, a.first, a.seen = false, closerLook, proof.Seen{}
-	a.Drop() // what an earlier proof was for
+	a.Drop() // the rows that were kept under the earlier proof
 	a.remarks.Store(nil)
 	a.told.Store(false)
 }
 
-// known returns what was seen of the version's outputs.
+// known returns the observations of the version's outputs so far.
 func (a *Auditor) known() proof.Seen {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seen
 }
 
-// learn takes in what a row gives alone, and returns what is known then.
+// learn adds the result of a row alone to the observations, and returns them all.
 func (a *Auditor) learn(k *row, alone []tensor.Tensor) proof.Seen {
 	a.mu.Lock()
 	defer a.mu.Unlock()

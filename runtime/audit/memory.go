@@ -6,7 +6,7 @@ import "sync"
 // rowLimit bounds those of one row.
 const MemoryLimit, rowLimit = 64 << 20, 8 << 20
 
-// Memory is what the rows take that are kept for audits, of all versions. The zero value holds nothing. Safe for
+// Memory counts the bytes of the rows that are kept for audits, of all versions. The zero value holds nothing. Safe for
 // concurrent use.
 type Memory struct {
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ func (m *Memory) dropOldestLocked() bool {
 	return true
 }
 
-// swap has another row wait for the next audit of a version, or none, and returns the one that waited before, if any.
+// swap makes another row wait for the next audit of a version, or none, and returns the one that waited before, if any.
 // The memory of both stays taken.
 func (m *Memory) swap(a *Auditor, next *row) (before *row) {
 	m.mu.Lock()

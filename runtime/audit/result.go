@@ -1,12 +1,12 @@
 package audit
 
-// Result is what became of a request whose rows shared an execution with others or with padding, or were split over
-// several.
+// Result is the outcome of the audit of a request whose rows shared an execution with others or with padding, or were
+// split over several.
 type Result string
 
 // The results.
 const (
-	Equal Result = "equal" // a row of it gives alone what its caller was given
+	Equal Result = "equal" // a row of it gives alone the answer that its caller got
 	// Rounding: nearly, and the same as in a batch of copies of itself: its mates have no part in it.
 	Rounding Result = "rounding"
 	// Different: the batch gave the row another answer than it gives alone.
@@ -18,9 +18,9 @@ const (
 	Size             Result = "skipped_size"     // chosen, but too large to be kept
 )
 
-// Event tells what became of some requests. All requests of which there was something to audit are told of, sooner or
-// later, but for those that are answered when the audits of their version have ended: it is out of batching, or all
-// that it gives is random.
+// Event reports the outcome of some requests. All requests of which there was something to audit are reported sooner or
+// later, except those that are answered when the audits of their version have ended: it is out of batching, or all its
+// outputs are random.
 type Event struct {
 	Model   string
 	Version int64

@@ -11,7 +11,7 @@ import (
 
 // row is a row of a request, as it was asked and answered.
 type row struct {
-	proof.Audited // what it is compared as
+	proof.Audited // the form in which it is compared
 
 	replica Replica           // that it is run on again
 	bare    *tensor.Signature // of its version, where no lengths are padded

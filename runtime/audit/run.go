@@ -17,13 +17,12 @@ import (
 const (
 	// patience is how long an audit waits for the device to be idle.
 	patience = 10 * time.Second
-	// tries is how often a row of which something was found is run that fails by itself, and between the time
-	// between two tries.
+	// tries is how often a row with a finding is run if it fails by itself, and between is the time between two tries.
 	tries   = 3
 	between = time.Second
 )
 
-// run audits what was chosen until there is nothing more, or no device time left for it.
+// run audits the chosen rows until none is left, or no device time is left for them.
 func (a *Auditor) run(ctx context.Context) {
 	for {
 		k, passed := a.take()
@@ -36,7 +35,7 @@ func (a *Auditor) run(ctx context.Context) {
 	}
 }
 
-// audit compares what a row was given with what it gives alone, and draws the consequences.
+// audit compares a row's answer in its batch with its result alone, and draws the consequences.
 func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	like := &k.Audited
 	if a.known().LeftOut(like, len(k.outputs)) {
@@ -56,7 +55,7 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	if !found.Wrong() {
 		return Equal
 	}
-	// What answers differently each time tells nothing of its mates.
+	// A row that answers differently each time says nothing about its mates.
 	for range 2 {
 		again, gone := a.surely(ctx, k, true)
 		if gone {
@@ -95,8 +94,7 @@ func (a *Auditor) audit(ctx context.Context, k *row) Result {
 	return Different
 }
 
-// leaveOut has the outputs of a row that give something else each time they are run alone compared no more, and says
-// so.
+// leaveOut ends the comparison of those outputs of a row that differ each time the row is run alone, and says so.
 func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	outputs := k.Outputs
 	left := a.known().Random(&k.Audited, again, alone)
@@ -116,9 +114,9 @@ func (a *Auditor) leaveOut(k *row, again, alone []tensor.Tensor) {
 	}
 }
 
-// surely runs a row again of which something was found. That is not forgotten: it is tried again and again while the
-// device is busy, and on another one where that is lost. The result is nil where the row fails for reasons of its own,
-// and gone that no device is left that serves by the proof that the row was answered by.
+// surely runs a row with a finding again. The finding is not forgotten: the row is tried again and again while the
+// device is busy, and on another device where that is lost. The result is nil where the row fails for reasons of its
+// own, and gone says that no device is left that serves by the proof that the row was answered by.
 func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]tensor.Tensor, gone bool) {
 	for failed := 0; failed < tries; {
 		answers, err := a.again(ctx, k, alone, sharedsched.Task{})
@@ -145,7 +143,7 @@ func (a *Auditor) surely(ctx context.Context, k *row, alone bool) (answers [][]t
 }
 
 // again runs the row alone, as it came, or in a batch of copies of itself like the one that answered it, and returns
-// what it gives in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
+// its result in each place of the wanted outputs. There are as many copies as there is room for: the rest of the
 // execution is filled up as any other is.
 func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsched.Task) ([][]tensor.Tensor, error) {
 	rows := 1
@@ -154,7 +152,7 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 		p.Signature, p.Trims = k.bare, nil
 	} else {
 		p.Allowed = []int{k.Size}
-		room := 2 * k.bytes // what it is given, what it gives, and that one by one
+		room := 2 * k.bytes // the inputs and the outputs, and the same again one by one
 		for rows = k.Size; rows > 1 && !a.cfg.Memory.Reserve(room*int64(rows)); rows /= 2 {
 		}
 		if rows > 1 {
@@ -181,7 +179,7 @@ func (a *Auditor) again(ctx context.Context, k *row, alone bool, task sharedsche
 		for i := range outputs {
 			if dim := p.Signature.Outputs[j.Output(i)].BatchDim; rows > 1 && outputs[i].Shape.HasRows(dim, rows) {
 				answers[at][i] = outputs[i].Row(dim, at)
-			} // else the comparison tells
+			} // else the comparison decides
 		}
 	}
 	return answers, nil

@@ -35,7 +35,7 @@ type Call struct {
 var ErrNotReady = errors.New("the model version is not ready")
 
 // ErrDeviceLost says that the device that holds the version failed; nothing is run on it until the server is started
-// anew.
+// again.
 var ErrDeviceLost = errors.New("the device that holds the model is lost")
 
 // ModelError is a failure of the model itself on this request's input.

@@ -1,5 +1,5 @@
-// Package catalog is what the rest of the house may know of resident models: their versions and states, and the call
-// that runs one.
+// Package catalog is the view of the resident models that the other packages have: their versions and states, and the
+// call that runs one.
 package catalog
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// State is where a version is in its life: Loading → Ready → Unloading → gone, or Loading → Failed.
+// State is the stage of a version's life: Loading → Ready → Unloading → gone, or Loading → Failed.
 type State uint8
 
 // The states. Only a Ready version takes requests.
@@ -25,16 +25,16 @@ func (s State) String() string {
 	return [...]string{"unknown", "loading", "ready", "failed", "unloading"}[s]
 }
 
-// Version describes one version of a model. It is immutable: a change publishes a new one. What changes with the
-// requests it answers is not in it, but read by Live.
+// Version describes one version of a model. It is immutable: a change publishes a new one. Its counters, which change
+// with the requests that it answers, are not part of it; Live reads them.
 type Version struct {
 	Model  string
 	Number int64
 	State  State
-	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it tells what
-	// keeps its newer files from taking over. It is for callers, see Public.
+	// Cause says why State is Failed: what was wrong, where, and what to do. Of a version that is Ready it says why its
+	// newer files do not take over. It is for callers, see Public.
 	Cause string
-	// Fault is the whole of Cause, for whoever keeps the repository.
+	// Fault is the whole of Cause, for the keeper of the repository.
 	Fault error
 	// Path is the model file or, for a synthetic model, its version directory.
 	Path string
@@ -43,7 +43,7 @@ type Version struct {
 	Batching  Batching
 	// Device, Provider and Scheduler are those of the first replica.
 	Device string
-	// Provider is what executes it, such as cpu, cuda or synth.
+	// Provider is the execution provider, such as cpu, cuda or synth.
 	Provider string
 	// Live reads the version's counters as they are now; nil unless it is resident. It waits for nothing, and may be
 	// called after the version is gone: then its counters stay as they were.
@@ -69,7 +69,7 @@ type Replica struct {
 	Scheduler int32
 }
 
-// Live is what a version counts while it serves.
+// Live holds the counters of a version while it serves.
 type Live struct {
 	// Replayed counts the executions that replayed a captured CUDA graph, Eager the others, and GraphFailures the
 	// graphs that were to be captured and are not used, because they failed; 0 where no graph ever is.
@@ -77,19 +77,19 @@ type Live struct {
 	// Audited counts the rows of live batches that were run alone and compared, and Different those that had been given
 	// another answer.
 	Audited, Different uint64
-	// Memory is what each of the Replicas holds of its device's memory, in bytes, as of its latest runs; -1 if its
-	// engine does not tell.
+	// Memory is how much of its device's memory each of the Replicas holds, in bytes, as of its latest runs; -1 if its
+	// engine does not say.
 	Memory []int64
 }
 
-// Batching tells how a version is served and why.
+// Batching says how a version is served and why.
 type Batching struct {
 	// Batched: rows of different requests may share an execution.
 	Batched bool
 	// Reason is one sentence: proven harmless, or why not, with the difference seen.
 	Reason string
-	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure: an operator with its
-	// clause, or a clause; "" where none was asked for, or nothing did.
+	// Proof is the basis of batching, and Obstacle the reason why there is no proof by structure: an operator with its
+	// clause, or a clause; "" where no such proof was asked for, or nothing stood in its way.
 	Proof    Proof
 	Obstacle string
 	// MaxDifference is the largest deviation that the proof saw, relative to the largest output magnitude.
@@ -103,7 +103,7 @@ type Batching struct {
 	AuditShare float64
 }
 
-// Proof is what the claim rests on that the rows of a version do not influence each other.
+// Proof is the basis of the claim that the rows of a version do not influence each other.
 type Proof string
 
 // The proofs. The zero value: nothing was to be proven, because the version cannot be batched or is not to be.
@@ -183,11 +183,11 @@ func (m *Model) Answers() bool {
 type Snapshot struct {
 	Revision uint64
 	Models   Map[string, *Model] // by name
-	// Lost are devices that failed, by name. They are not used again until the server is started anew.
+	// Lost are devices that failed, by name. They are not used again until the server is started again.
 	Lost []LostDevice
 }
 
-// LostDevice is a device that failed, and what it said, as far as callers are told.
+// LostDevice is a device that failed, and the part of its error that callers may see.
 type LostDevice struct{ Name, Cause string }
 
 // Model returns the named model, or nil. The name is compared, never interpreted.

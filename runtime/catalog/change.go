@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrUnknown says that a change names a model, version or label that is not there. Whoever wraps it says which.
+// ErrUnknown says that a change names a model, version or label that is not there. The error that wraps it says which.
 var ErrUnknown = errors.New("not found")
 
 // ErrBusy says that the version is being loaded or unloaded.
@@ -50,8 +50,8 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns ErrNotReady.
 func (e *NotReadyError) Unwrap() error { return ErrNotReady }
 
-// InUseError says that a version is not unloaded because requests are led to it by name. Whoever wraps it says which
-// version.
+// InUseError says that a version is not unloaded because requests are led to it by name. The error that wraps it says
+// which version.
 type InUseError struct {
 	Model   string
 	Version int64
@@ -72,7 +72,7 @@ type MemoryError struct {
 	Model               string
 	Version             int64
 	Need, InUse, Budget int64
-	// Residents are what takes the memory, the largest first.
+	// Residents are the versions that take the memory, the largest first.
 	Residents []Resident
 }
 
@@ -87,18 +87,18 @@ type Resident struct {
 type PlacementError struct {
 	Model   string
 	Version int64
-	Need    int64 // bytes, by the estimate that MemoryError tells of
+	Need    int64 // bytes, by the estimate described at MemoryError
 	Devices []FullDevice
 }
 
 // FullDevice is one that cannot take a version.
 type FullDevice struct {
 	Name string
-	// Free is how many bytes of its memory are free, where that is what speaks against it.
+	// Free is how many bytes of its memory are free, where that is the reason against it.
 	Free int64
-	// Cause is what else speaks against it, such as that it is lost; nil: nothing.
+	// Cause is any other reason against it, such as that it is lost; nil: none.
 	Cause error
-	// Lost: it failed, and is not used until the server is started anew. Resident: the version is on it already.
+	// Lost: it failed, and is not used until the server is started again. Resident: the version is on it already.
 	Lost, Resident bool
 }
 
@@ -118,8 +118,8 @@ func (e *PlacementError) Error() string {
 		e.advice())
 }
 
-// Shortage says what the version needs and what speaks against each of the devices, such as "needs about 2.0 MiB:
-// cuda:0 has 1.0 MiB free".
+// Shortage states the version's need and the reason against each of the devices, such as "needs about 2.0 MiB: cuda:0
+// has 1.0 MiB free".
 func (e *PlacementError) Shortage() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "needs about %s", mebibytes(e.Need))
@@ -135,7 +135,7 @@ func (e *PlacementError) Shortage() string {
 	return b.String()
 }
 
-// advice says what to do, as the devices call for.
+// advice says what to do, depending on the devices.
 func (e *PlacementError) advice() string {
 	var lost, resident, full bool
 	for _, d := range e.Devices {
@@ -156,7 +156,7 @@ func (e *PlacementError) advice() string {
 	return strings.Join(append(all, "or name another device in --devices"), ", ")
 }
 
-// Unwrap returns what speaks against the devices.
+// Unwrap returns the reasons against the devices.
 func (e *PlacementError) Unwrap() []error {
 	var causes []error
 	for _, d := range e.Devices {
@@ -193,7 +193,7 @@ func (e *MemoryError) Error() string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// LoadError says why a version that somebody asked for cannot be loaded, and what to do.
+// LoadError says why a requested version cannot be loaded, and what to do.
 type LoadError struct {
 	Model   string
 	Version int64

@@ -19,7 +19,7 @@ func TestInUseErrorTellsByWhom(t *testing.T) {
 	}
 }
 
-// TestPlacementErrorTellsWhatToDo, of what stands in the way only.
+// TestPlacementErrorTellsWhatToDo, about obstacles only.
 func TestPlacementErrorTellsWhatToDo(t *testing.T) {
 	full := FullDevice{Name: "cuda:0", Free: 1 << 19}
 	failed := FullDevice{Name: "cuda:1", Cause: errors.New("out of memory")}

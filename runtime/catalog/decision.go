@@ -13,7 +13,7 @@ type RolledBack struct {
 	Why     string    `json:"why,omitempty"`
 }
 
-// Decision is what somebody, or a rollout, decides of a model at run time. All of it takes place, or nothing.
+// Decision is a change that an operator or a rollout makes to a model at run time. All of it takes place, or nothing.
 type Decision struct {
 	// Traffic is how requests are to be divided. Its Revision and At are not looked at. Nil: as before.
 	Traffic *Traffic

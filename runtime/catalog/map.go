@@ -6,9 +6,9 @@ import (
 	"iter"
 )
 
-// Map is an immutable map, sorted by key. One that differs in a key from another shares all but some twenty of its
-// parts with it, so that publishing a change costs what the change does, however much is published; and what differs
-// between two is found without a look at the rest. The zero value is empty.
+// Map is an immutable map, sorted by key. A map that differs in one key from another shares all but some twenty of its
+// parts with it, so that the cost of publishing a change depends on the change, however much is published; and the
+// differences between two maps are found without a look at the rest. The zero value is empty.
 //
 // It is a treap: a search tree by key in which no node ranks above its parent, ranks being hashes of the keys. That
 // keeps it shallow, and makes its shape a function of its keys.
@@ -59,7 +59,7 @@ func (m Map[K, V]) Without(key K) Map[K, V] {
 	return Map[K, V]{join(left, right)}
 }
 
-// Since yields what differs from an earlier map, sorted by key: each key that is new or has another value, and each
+// Since yields the differences from an earlier map, sorted by key: each key that is new or has another value, and each
 // that is gone, with the zero value.
 func (m Map[K, V]) Since(before Map[K, V]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) { differences(before.root, m.root, yield) }
@@ -77,7 +77,7 @@ func (n *node[K, V]) len() int {
 	return n.size
 }
 
-// counted returns a new node, with its size as what is below it says.
+// counted returns a new node, with its size computed from its subtrees.
 func (n *node[K, V]) counted() *node[K, V] {
 	n.size = n.left.len() + 1 + n.right.len()
 	return n
@@ -101,7 +101,7 @@ func (n *node[K, V]) with(added *node[K, V]) *node[K, V] {
 	return next.counted()
 }
 
-// split returns what is below a key and what is above it.
+// split returns the entries below a key and those above it.
 func (n *node[K, V]) split(key K) (below, above *node[K, V]) {
 	if n == nil {
 		return nil, nil
@@ -140,7 +140,7 @@ func (n *node[K, V]) walk(yield func(K, V) bool) bool {
 	return n == nil || n.left.walk(yield) && yield(n.key, n.value) && n.right.walk(yield)
 }
 
-// differences walks two trees side by side and leaves out what they share.
+// differences walks two trees side by side and leaves out the shared parts.
 func differences[K cmp.Ordered, V comparable](before, now *node[K, V], yield func(K, V) bool) bool {
 	switch {
 	case before == now:

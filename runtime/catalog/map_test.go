@@ -71,8 +71,8 @@ func check(t *testing.T, m Map[string, int], want map[string]int) {
 	}
 }
 
-// TestMapSharesWhatIsTheSame counts the parts that a change of one key makes anew, and those that are looked at for the
-// difference.
+// TestMapSharesWhatIsTheSame counts the parts that a change of one key makes again, and those that are looked at for
+// the difference.
 func TestMapSharesWhatIsTheSame(t *testing.T) {
 	var m Map[int, int]
 	const many = 1 << 16

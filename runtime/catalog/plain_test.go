@@ -62,8 +62,8 @@ func TestVersionIsPlainComplains(t *testing.T) {
 	}
 }
 
-// notPlainIn returns the paths to what is not plain in a type: all but numbers, text and times, and structs, arrays and
-// slices of them whose fields are exported. A lock or an atomic is no such struct.
+// notPlainIn returns the paths to the parts of a type that are not plain: all but numbers, text and times, and structs,
+// arrays and slices of them whose fields are exported. A lock or an atomic is no such struct.
 func notPlainIn(t reflect.Type, path string) []string {
 	if t == reflect.TypeFor[time.Time]() {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Public returns what callers may be told of an error: neither a path of this machine nor what stands in a file of
-// settings. The log has the whole. In the tree of err each error that has a method Public() string says that; of what
-// the others say, files below the repositories are named from there on, as <model>/<version>/model.onnx, and PublicText
-// does the rest.
+// Public returns the text of an error that callers may see: neither a path of this machine nor the content of a file of
+// settings. The log has the whole. In the tree of err each error that has a method Public() string contributes that; in
+// the texts of the others, files below the repositories are named from there on, as <model>/<version>/model.onnx, and
+// PublicText does the rest.
 func Public(err error, repositories ...string) string {
 	text := err.Error()
 	each(err, func(e error) {
@@ -27,7 +27,7 @@ func Public(err error, repositories ...string) string {
 	return PublicText(text)
 }
 
-// each visits an error and all that it wraps, the outer ones first: what they say of the inner ones counts.
+// each visits an error and all that it wraps, the outer ones first: their word on the inner ones counts.
 func each(err error, visit func(error)) {
 	visit(err)
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
@@ -42,13 +42,13 @@ func each(err error, visit func(error)) {
 	}
 }
 
-// Hidden is an error of which callers are told Text instead.
+// Hidden is an error in whose place callers see Text.
 type Hidden struct {
 	Err  error
 	Text string
 }
 
-// Hide returns err so that callers are told no more of it than Public says.
+// Hide returns err so that callers see no more of it than Public returns.
 func Hide(err error, repositories ...string) *Hidden {
 	return &Hidden{Err: err, Text: Public(err, repositories...)}
 }
@@ -61,7 +61,7 @@ func (e *Hidden) Public() string { return e.Text }
 // Unwrap returns the whole error.
 func (e *Hidden) Unwrap() error { return e.Err }
 
-// What engines and drivers say of where in their own source something failed, and on which machine.
+// The places in their own source, and the machine's name, that engines and drivers put into their errors.
 var (
 	sourceLine  = regexp.MustCompile(`(?:[\w.+-]*/)*[\w.+-]+\.(?:cc|cpp|cuh?|h|hpp):\d+:? ?`)
 	sourceWords = regexp.MustCompile(` ?; ?(?:hostname|file|line)=[^;]*`)
@@ -82,8 +82,8 @@ var machinePath = sync.OnceValue(func() *regexp.Regexp {
 		")\\b(?:/[^\\s\"'`()\\[\\]{}<>,;:|=]*)?")
 })
 
-// PublicText takes out of a text what looks like an absolute path of this machine, of which the name of the file is
-// left, and where in an engine's source something failed.
+// PublicText removes from a text everything that looks like an absolute path of this machine, of which the file's name
+// is left, and the places in an engine's source where something failed.
 func PublicText(text string) string {
 	text = strings.ToValidUTF8(text, "�")
 	if !strings.ContainsAny(text, "/;") {

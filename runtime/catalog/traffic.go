@@ -24,13 +24,13 @@ type Traffic struct {
 	Shadow []Shadow `json:"shadow,omitempty"`
 	// Source is where it is from: "default", "model.yaml", "SetTraffic" or "rollout".
 	Source string `json:"source"`
-	// By is who said so: the address of a caller, "gate" or "weft"; "" where that is the Source.
+	// By is the author: the address of a caller, "gate" or "weft"; "" where that is the Source.
 	By string `json:"by,omitempty"`
-	// At is when that was; of what model.yaml says, when the server first saw it.
+	// At is when that was; for traffic from model.yaml, when the server first saw it.
 	At time.Time `json:"at,omitzero"`
 }
 
-// Divides reports whether the traffic divides requests as another one does, whoever said so. Nil divides nothing.
+// Divides reports whether the traffic divides requests as another one does, whatever their origin. Nil divides nothing.
 func (t *Traffic) Divides(like *Traffic) bool {
 	var a, b Traffic
 	if t != nil {
@@ -121,8 +121,7 @@ func (t *Traffic) SlotOf(version int64) string {
 	return ""
 }
 
-// Check returns what is wrong with the traffic in itself, as a *TrafficError; whether its versions are there is another
-// matter.
+// Check returns a *TrafficError if the traffic is wrong in itself; it does not check whether its versions are there.
 func (t *Traffic) Check() error {
 	seen := map[string]bool{}
 	sum := 0.0
@@ -174,8 +173,8 @@ func (t *Traffic) Check() error {
 	return nil
 }
 
-// CheckOutputs returns a *TrafficError if a shadow has a tolerance for what is no floating point output of its version.
-// Versions that are not there, or have no signature yet, are passed over.
+// CheckOutputs returns a *TrafficError if a shadow has a tolerance for a name that is no floating point output of its
+// version. Versions that are not there, or have no signature yet, are passed over.
 func (t *Traffic) CheckOutputs(m *Model) error {
 	for i := range t.Shadow {
 		s := &t.Shadow[i]

@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// files is what a Store needs of a file system. Tests have others, which stop or fail at any step.
+// files are the operations that a Store needs of a file system. Tests have other implementations, which stop or fail at
+// any step.
 type files interface {
-	// Mkdir makes a directory unless it is there; what it lies in must be.
+	// Mkdir makes a directory unless it is there; its parent must exist.
 	Mkdir(dir string) error
 	// Lock takes a lock that no other process has until Close. The error is errLocked if another has it. The lock ends
 	// with the process.
 	Lock(path string) (lock, error)
 	List(dir string) (names []string, err error)
 	Read(path string) ([]byte, error)
-	// Create makes an empty file in the place of what is there.
+	// Create makes an empty file, in the place of an existing one if there is one.
 	Create(path string) (writer, error)
 	Rename(from, to string) error
 	Remove(path string) error

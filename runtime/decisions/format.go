@@ -12,7 +12,7 @@ import (
 // Format is the number of the files' format. A change that an older server would misread raises it.
 const Format = 2
 
-// file is what is written of a model, as JSON. docs/VERSIONS.md describes it.
+// file is the stored form of a model, as JSON. docs/VERSIONS.md describes it.
 type file struct {
 	Format int    `json:"format"`
 	Name   string `json:"model"`
@@ -25,7 +25,7 @@ func encode(name string, m Model) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// decode reads the content of the file of the named model. The error says what is wrong with it.
+// decode reads the content of the file of the named model. The error says what is wrong with the content.
 func decode(name string, text []byte) (Model, error) {
 	var head struct{ Format int }
 	if err := json.Unmarshal(text, &head); err != nil {
@@ -49,7 +49,7 @@ func decode(name string, text []byte) (Model, error) {
 	return f.Model, f.check()
 }
 
-// check returns what no server would have written.
+// check returns an error for content that no server would have written.
 func (f *file) check() error {
 	if f.Traffic == nil || f.Traffic.Revision == 0 || f.Traffic.Revision > math.MaxInt64 {
 		return fmt.Errorf("it has no revision of the traffic from 1 to %d", math.MaxInt64)

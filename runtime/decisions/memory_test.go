@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// memory is a file system that forgets what was not made lasting when it crashes, and stops before any step.
+// memory is a file system that forgets everything that was not made lasting when it crashes, and stops before any step.
 type memory struct {
 	left   int   // steps until it stops; negative: it never does
-	fails  error // what steps return instead of stopping
+	fails  error // the error that steps return instead of stopping
 	locked bool
 
 	entries map[string]*node // as the process sees them, by path
@@ -32,7 +32,7 @@ type node struct {
 type change struct {
 	path string
 	to   *node
-	// from is what a rename took away, in the same step: "" for none.
+	// from is the name that a rename took away, in the same step: "" for none.
 	from string
 }
 
@@ -75,8 +75,8 @@ func (c change) apply(entries map[string]*node) {
 	entries[c.path] = c.to
 }
 
-// crash returns what is found after a power failure. The changes of the directory that are not lasting are there or
-// not, by the bits of which; and of contents that are not lasting so many bytes.
+// crash returns the file system as it is found after a power failure. The changes of the directory that are not lasting
+// are there or not, by the bits of which; and of contents that are not lasting so many bytes.
 func (m *memory) crash(which, bytes int) *memory {
 	next := newMemory()
 	entries := maps.Clone(m.lasting)
@@ -197,7 +197,7 @@ func (f *unfinished) Close() error {
 	return nil
 }
 
-// files lists what there is.
+// files lists the existing files.
 func (m *memory) files() string {
 	return strings.Join(slices.Sorted(func(yield func(string) bool) {
 		for path := range m.entries {

@@ -1,5 +1,5 @@
-// Package decisions keeps what operators and rollouts decide of models at run time, so that it outlives the server, and
-// says what wins over what.
+// Package decisions keeps the decisions that operators and rollouts make about models at run time, so that they outlive
+// the server, and determines which decision wins over which.
 //
 // Nothing here is locked but the Store: a Model is a value that is replaced, never changed.
 package decisions
@@ -13,10 +13,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Model is what was decided of one model. The zero Model is one of which nothing was.
+// Model holds the decisions about one model. The zero Model is one without any.
 type Model struct {
-	// Traffic is what was asked for last, with its revision, be it decided or what model.yaml says. Nil: nobody asked
-	// for any.
+	// Traffic is the wanted traffic, the last that was asked for, with its revision, whether a decision or model.yaml
+	// asked for it. Nil: nobody asked for any.
 	Traffic *catalog.Traffic `json:"traffic,omitempty"`
 	// RolledBack are versions that do not answer for being the newest, ascending.
 	RolledBack []catalog.RolledBack `json:"rolled_back,omitempty"`
@@ -28,13 +28,13 @@ type Model struct {
 	// last.
 	Rollout         json.RawMessage `json:"rollout,omitempty"`
 	RolloutRevision uint64          `json:"rollout_revision,omitempty"`
-	// Manifest is what model.yaml said when all this was decided.
+	// Manifest is the content of model.yaml when all this was decided.
 	Manifest Manifest `json:"manifest"`
 }
 
 // The sources of traffic that nobody decided at run time.
 const (
-	fromManifest = "model.yaml" // also who says that there is none any more
+	fromManifest = "model.yaml" // also the source when there is none any more
 	byDefault    = "default"
 )
 
@@ -52,7 +52,7 @@ type ByHand struct {
 	At     time.Time `json:"at"`
 }
 
-// Manifest is what a model's manifest says of matters that can be decided at run time.
+// Manifest is the part of a model's manifest on matters that can be decided at run time.
 type Manifest struct {
 	Traffic *catalog.Traffic `json:"traffic,omitempty"` // nil: nothing
 	Labels  map[string]int64 `json:"labels,omitempty"`
@@ -73,7 +73,8 @@ func (m Model) Labelled() map[string]int64 {
 	return all
 }
 
-// InForce tells what was decided at run time and holds, as keys and values for the log; none where nothing does.
+// InForce returns the decisions of run time that are in force, as keys and values for the log; none where no decision
+// is.
 func (m Model) InForce() []any {
 	var all []any
 	if t := m.Traffic; t != nil && t.Source != fromManifest && t.Source != byDefault {
@@ -108,8 +109,8 @@ func (m Model) InForce() []any {
 	return all
 }
 
-// Names reports whether a label or a part of the traffic names the version that was decided at run time: a manifest's
-// policy selects what the manifest names.
+// Names reports whether a label, or a part of the traffic, that was decided at run time names the version. A manifest's
+// own do not count: its policy selects the versions that it names.
 func (m Model) Names(version int64) bool {
 	for _, l := range m.Labels {
 		if l.Version == version {

@@ -9,16 +9,16 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// What wins over what is decided here and nowhere else, save that Newest of a catalog.Model passes over what was rolled
-// back. The table for people is in docs/VERSIONS.md. In short: the last word on a matter holds, whoever spoke it, and a
-// manifest speaks when what it says of the matter changes, also while no server runs.
+// Which decision wins over which is determined here and nowhere else, except that Newest of a catalog.Model passes over
+// versions that were rolled back. The table for people is in docs/VERSIONS.md. In short: the last word on a matter
+// holds, whatever its source, and a manifest speaks when its content on the matter changes, also while no server runs.
 
-// Follow returns what holds now that the manifest says this, and whether that is something else than before.
+// Follow returns the decisions in force under this manifest, and whether they differ from those before.
 //
-//   - Traffic that was decided holds as long as the manifest's traffic is what it was then. A change of that takes its
-//     place, and gives those back that it names of the versions that were rolled back.
+//   - Traffic that was decided holds as long as the manifest's traffic is the same as then. A change of the manifest's
+//     traffic takes its place, and gives back those rolled-back versions that it names.
 //   - A label that was set holds as long as the manifest says the same of that label.
-//   - What was loaded and unloaded by hand holds as long as versions.policy is the same.
+//   - Loads and unloads by override hold as long as versions.policy is the same.
 func (m Model) Follow(says Manifest, now time.Time) (next Model, changed bool) {
 	next = m
 	if m.Traffic == nil || !m.Manifest.Traffic.Divides(says.Traffic) {
@@ -46,8 +46,8 @@ func (m Model) Follow(says Manifest, now time.Time) (next Model, changed bool) {
 	return next, changed
 }
 
-// Divide returns what holds after the traffic was divided anew. t gets the next revision, and gives those back that it
-// names of the versions that were rolled back: whoever wants one of them back names it.
+// Divide returns the decisions in force after the traffic was divided again. t gets the next revision, and gives back
+// those rolled-back versions that it names: an operator who wants one of them back names it.
 func (m Model) Divide(t *catalog.Traffic) Model {
 	if m.Traffic != nil {
 		t.Revision = m.Traffic.Revision
@@ -59,7 +59,8 @@ func (m Model) Divide(t *catalog.Traffic) Model {
 	return m
 }
 
-// RollBack returns what holds after a version was rolled back. It is its number that is, whatever is in its directory.
+// RollBack returns the decisions in force after a version was rolled back. The number is rolled back, whatever is in
+// the version's directory.
 func (m Model) RollBack(r catalog.RolledBack) Model {
 	m.RolledBack = slices.DeleteFunc(slices.Clone(m.RolledBack),
 		func(other catalog.RolledBack) bool { return other.Version == r.Version })
@@ -68,7 +69,7 @@ func (m Model) RollBack(r catalog.RolledBack) Model {
 	return m
 }
 
-// Label returns what holds after a label was set; version 0 removes it.
+// Label returns the decisions in force after a label was set; version 0 removes it.
 func (m Model) Label(name string, l Label) Model {
 	m.Labels = maps.Clone(m.Labels)
 	if m.Labels == nil {

@@ -19,8 +19,8 @@ func to(versions ...int64) *catalog.Traffic {
 	return t
 }
 
-// TestWhatWinsOverWhat is the table of docs/VERSIONS.md. Versions 1 to 3 are ready. What was said is in the order in
-// which it was, and "what answers" a request that names neither version nor label.
+// TestWhatWinsOverWhat is the table of docs/VERSIONS.md. Versions 1 to 3 are ready. The decisions are in the order in
+// which they were made, and "what answers" a request that names neither version nor label.
 func TestWhatWinsOverWhat(t *testing.T) {
 	type say func(Model) Model
 	file := func(traffic *catalog.Traffic, labels map[string]int64, policy string) say {
@@ -36,7 +36,7 @@ func TestWhatWinsOverWhat(t *testing.T) {
 	label := func(version int64) say { return func(m Model) Model { return m.Label("l", Label{Version: version}) } }
 	for name, c := range map[string]struct {
 		said []say
-		want string // what answers, which is the label's, and the revision of the traffic
+		want string // the version that answers, the label's, and the revision of the traffic
 	}{
 		"nothing: the newest":                     {[]say{nothing}, "[3] 0 1"},
 		"the manifest":                            {[]say{manifest(1)}, "[1] 0 1"},
@@ -89,7 +89,7 @@ func TestWhatWinsOverWhat(t *testing.T) {
 				if after := fmt.Sprintf("%+v", m); before != after {
 					t.Fatalf("the %d. changed what was before it: %s, was %s", i+1, after, before)
 				}
-				// What is kept in between changes nothing.
+				// Keeping the state in between changes nothing.
 				text, err := encode("m", next)
 				if err != nil {
 					t.Fatal(err)
@@ -147,7 +147,7 @@ func TestWhoTookTheTrafficAway(t *testing.T) {
 	}
 }
 
-// TestInForce tells what was decided at run time, and not what a manifest says.
+// TestInForce reports decisions of run time, and not those of a manifest.
 func TestInForce(t *testing.T) {
 	m, _ := Model{}.Follow(Manifest{Traffic: to(1), Labels: map[string]int64{"l": 1}}, time.Time{})
 	if got := m.InForce(); len(got) > 0 {

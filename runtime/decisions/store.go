@@ -36,10 +36,10 @@ func (e *InUseError) Error() string {
 type Store struct {
 	files files
 	dir   string
-	lock  lock // nil: what is decided from now on is not kept
+	lock  lock // nil: decisions from now on are not kept
 
 	mu     sync.Mutex
-	models map[string]Model // what was kept last; guarded by mu
+	models map[string]Model // as kept last; guarded by mu
 }
 
 // Open opens a state directory, which it makes if it is not there, and locks it until Close. Files that cannot be read
@@ -47,8 +47,8 @@ type Store struct {
 // or why nothing can be written there.
 func Open(dir string, log *slog.Logger) (*Store, error) { return open(disk{}, dir, log) }
 
-// OpenIfWritable is Open, but where nothing can be written there it only says so in the log, and what was kept before
-// is in force.
+// OpenIfWritable is Open, but where nothing can be written there it only says so in the log, and the decisions that
+// were kept before are in force.
 func OpenIfWritable(dir string, log *slog.Logger) (*Store, error) {
 	return openIfWritable(disk{}, dir, log)
 }
@@ -95,7 +95,7 @@ func (s *Store) take() (err error) {
 	return s.files.SyncDir(filepath.Dir(s.dir))
 }
 
-// load reads what is there.
+// load reads the stored decisions.
 func (s *Store) load(log *slog.Logger) error {
 	names, err := s.files.List(s.dir)
 	if err != nil {
@@ -138,7 +138,8 @@ func (s *Store) load(log *slog.Logger) error {
 	return nil
 }
 
-// putAside gives a file that cannot be read a name that no other has, lest it be written over, and returns that.
+// putAside renames a file that cannot be read to a name that no other file has, so that it is not written over, and
+// returns that name.
 func (s *Store) putAside(path string, taken []string) (string, error) {
 	stem := strings.TrimSuffix(filepath.Base(path), suffix) + aside
 	for n := 1; ; n++ {
@@ -151,7 +152,7 @@ func (s *Store) putAside(path string, taken []string) (string, error) {
 	}
 }
 
-// Recall returns what was kept of a model, and whether there was anything.
+// Recall returns the decisions that were kept about a model, and whether there were any.
 func (s *Store) Recall(model string) (Model, bool) {
 	if s == nil {
 		return Model{}, false
@@ -162,13 +163,13 @@ func (s *Store) Recall(model string) (Model, bool) {
 	return m, ok
 }
 
-// Rollout is what was kept of a model's latest one.
+// Rollout is the stored form of a model's latest rollout.
 type Rollout struct {
 	Text     []byte // JSON
 	Revision uint64 // of the traffic that it set last
 }
 
-// Rollouts returns what was kept of rollouts, by model.
+// Rollouts returns the rollouts that were kept, by model.
 func (s *Store) Rollouts() map[string]Rollout {
 	all := map[string]Rollout{}
 	if s == nil {
@@ -184,7 +185,7 @@ func (s *Store) Rollouts() map[string]Rollout {
 	return all
 }
 
-// NotLasting says why what is decided from now on ends with the process; "" if it outlives it.
+// NotLasting says why decisions from now on end with the process; "" if they outlive it.
 func (s *Store) NotLasting() string {
 	if s == nil || s.lock == nil {
 		return "the server has no state directory that it can write to (--state-dir)"
@@ -192,9 +193,9 @@ func (s *Store) NotLasting() string {
 	return ""
 }
 
-// Keep has what was decided of a model outlive the process, and the machine's failing, unless nothing does
-// (NotLasting): it returns when that is so. The error is why it is not kept, such as ErrLost; what was kept before is,
-// then. It must not be called for one model from two goroutines at once.
+// Keep makes the decisions about a model outlive the process and a failure of the machine, unless none do (NotLasting):
+// it returns when they are stored. The error says why they are not kept, such as ErrLost; then those that were kept
+// before remain. It must not be called for one model from two goroutines at once.
 func (s *Store) Keep(model string, m Model) error {
 	if s == nil {
 		return nil
@@ -210,7 +211,7 @@ func (s *Store) Keep(model string, m Model) error {
 	return nil
 }
 
-// replace makes lasting what was decided of a model.
+// replace stores the decisions about a model for good.
 func (s *Store) replace(model string, m Model) error {
 	if err := s.lock.Held(); err != nil {
 		return err
@@ -249,7 +250,7 @@ func (s *Store) write(path string, text []byte) (err error) {
 	return err
 }
 
-// restore puts back what was kept before, after a file was replaced and nobody knows whether for good.
+// restore puts back the decisions that were kept before, after a file was replaced and it is unknown whether for good.
 func (s *Store) restore(model, path string) error {
 	s.mu.Lock()
 	before, was := s.models[model]

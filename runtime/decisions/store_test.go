@@ -20,7 +20,7 @@ import (
 
 const dir = "/repository/.weft-state"
 
-// of is what was decided of a model the nth time.
+// of returns the nth decision about a model.
 func of(n uint64) Model {
 	return Model{Traffic: &catalog.Traffic{
 		Revision: n, Source: "SetTraffic", By: "me", At: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
@@ -136,9 +136,9 @@ func TestADirectoryThatIsRemoved(t *testing.T) {
 	}
 }
 
-// TestACrashLeavesOneStateOrTheOther stops the writing of a decision before each of its steps, and has every
-// combination of what is not lasting by then be there or not: the old decision is found or the new one, whole, and the
-// new one if its caller was told so.
+// TestACrashLeavesOneStateOrTheOther stops the writing of a decision before each of its steps, and tries every
+// combination of the changes that are not lasting by then, there or not: the old decision is found or the new one,
+// whole, and the new one if its caller was told that it lasts.
 func TestACrashLeavesOneStateOrTheOther(t *testing.T) {
 	cases, stops := 0, 0
 	for _, before := range []uint64{0, 1} {
@@ -185,7 +185,7 @@ func TestACrashLeavesOneStateOrTheOther(t *testing.T) {
 	}
 }
 
-// TestAFailureChangesNothing has each step of a decision fail: what was kept before still is, also after a power
+// TestAFailureChangesNothing makes each step of a decision fail: the decision kept before still is, also after a power
 // failure, and the next decision is kept.
 func TestAFailureChangesNothing(t *testing.T) {
 	for _, before := range []uint64{0, 1} {
@@ -282,7 +282,7 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	}
 }
 
-// TestWhereNothingCanBeWritten what was kept is in force, and what is decided is said not to last.
+// TestWhereNothingCanBeWritten the kept decisions are in force, and new ones are said not to last.
 func TestWhereNothingCanBeWritten(t *testing.T) {
 	disk := newMemory()
 	s, _ := mustOpen(t, disk)
@@ -290,7 +290,7 @@ func TestWhereNothingCanBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk.entries[filepath.Join(dir, "n.json")] = &node{}
-	disk.entries[filepath.Join(dir, "o.json.tmp")] = &node{} // nor is what a crash left removed
+	disk.entries[filepath.Join(dir, "o.json.tmp")] = &node{} // nor is a leftover of a crash removed
 	disk.locked = false
 	log := &bytes.Buffer{}
 	if _, err := open(readOnly{disk}, dir, slog.New(slog.NewTextHandler(log, nil))); !errors.Is(err, syscall.EROFS) {

@@ -1,4 +1,4 @@
-// Package engine is the contract between those that execute models and those that have models executed.
+// Package engine is the contract between engines, which execute models, and their callers.
 //
 // An engine opens a model and hands over a Session. It gets batches in flat memory outside the Go heap, which an
 // allocator of its own may have given, and answers there. It knows no request, no caller, no scheduler and no

@@ -6,7 +6,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Kind is what an engine's error means for those who had the model executed.
+// Kind is the meaning of an engine's error for the caller that had the model executed.
 type Kind uint8
 
 // The kinds.

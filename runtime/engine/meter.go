@@ -2,9 +2,9 @@ package engine
 
 import "sync"
 
-// Meter reads the Stats of a session from any goroutine, also once the session is closed: then what was read last.
-// Each method may be called without regard to locks, because a session's Stats is called with none of a Meter held.
-// Safe for concurrent use.
+// Meter reads the Stats of a session from any goroutine, also once the session is closed: then those that were read
+// last. Each method may be called without regard to locks, because a session's Stats is called with none of a Meter
+// held. Safe for concurrent use.
 type Meter struct {
 	session Session
 
@@ -31,8 +31,8 @@ func (m *Meter) Read() Stats {
 	return m.session.Stats()
 }
 
-// Last returns what was read when the session was opened, or, once it is closed, the final Stats. It does not call
-// the session.
+// Last returns the Stats that were read when the session was opened, or, once it is closed, the final Stats. It does
+// not call the session.
 func (m *Meter) Last() (stats Stats, final bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -39,7 +39,7 @@ func (c *counting) Close() error {
 	return errClose
 }
 
-// TestMeterKeepsTheLastReading: what a session told last is there when it is closed.
+// TestMeterKeepsTheLastReading: a session's last Stats are there when it is closed.
 func TestMeterKeepsTheLastReading(t *testing.T) {
 	s := &counting{t: t, replays: 1}
 	m := engine.NewMeter(s)

@@ -8,29 +8,29 @@ import (
 
 // Session is one loaded model in an engine. All data passes through a tensor.Batch.
 type Session interface {
-	// Signature tells what the model file says of inputs and outputs, each with BatchDim NoBatch: along which dimension
-	// rows are joined is for the caller to decide. It is not to be changed.
+	// Signature describes the inputs and outputs as the model file does, each with BatchDim NoBatch: along which
+	// dimension rows are joined is for the caller to decide. It is not to be changed.
 	Signature() *tensor.Signature
 	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output. It is
 	// called from several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx
 	// ends, an engine that can stop a run does so soon, and the error is of the kind Terminated; one that cannot
-	// finishes the run. KindOf tells what an error means.
+	// finishes the run. KindOf classifies an error.
 	Run(ctx context.Context, b *tensor.Batch) error
-	// Stats tells what the session knows of itself. It never waits, neither for a run nor for a device. It is called
-	// with none of the caller's locks held, and never after Close has begun. A Meter sees to both.
+	// Stats returns the session's counters. It never waits, neither for a run nor for a device. It is called with none
+	// of the caller's locks held, and never after Close has begun. A Meter sees to both.
 	Stats() Stats
 	// Close gives the model's memory back. It is called once, after the last Run and the last Stats have returned.
 	Close() error
 }
 
-// Opened is a session and what is known of it beyond the signature.
+// Opened is a session and the known facts about it beyond the signature.
 type Opened struct {
 	Session Session
 	// Device is the name of the scheduler's device that Run uses.
 	Device string
-	// Provider is what executes the model, such as cpu, cuda or synth.
+	// Provider is the execution provider, such as cpu, cuda or synth.
 	Provider string
-	// Notes tell what a reader of the metadata should know, such as a provider that was asked for in vain.
+	// Notes are remarks for readers of the metadata, such as on a provider that was asked for in vain.
 	Notes []string
 	// ThreadTime: Run does all its work on the calling thread, so that the thread's CPU time is the use of the device.
 	ThreadTime bool

@@ -1,6 +1,7 @@
 package engine
 
-// Stats is what a session tells of itself. What is known stays known while the session is open, and counts do not fall.
+// Stats are the counters and facts that a session reports about itself. A known fact stays known while the session is
+// open, and counts do not fall.
 type Stats struct {
 	Graphs Graphs
 	Memory Memory
@@ -13,8 +14,8 @@ type Graphs struct {
 	// Replayed counts the runs that were answered by a captured CUDA graph alone, and Eager the other runs that were
 	// answered.
 	Replayed, Eager uint64
-	// Failures counts what runs without a graph although one was to be captured: shapes, and one more when the
-	// session has given graphs up as a whole.
+	// Failures counts shapes that run without a graph although one was to be captured, and one more when the session
+	// has given graphs up as a whole.
 	Failures uint64
 }
 
@@ -28,9 +29,9 @@ func (g Graphs) Plus(other Graphs) Graphs {
 	}
 }
 
-// Memory is what a session has of its device's memory, as of its latest runs.
+// Memory is a session's part of its device's memory, as of its latest runs.
 type Memory struct {
-	// Known is false for an engine that cannot tell; the rest is then 0.
+	// Known is false for an engine that does not know; the rest is then 0.
 	Known bool
 	// Peak is the most bytes that runs and the weights ever occupied at once. It takes in a run with larger inputs
 	// than any before as soon as that has ended; other runs at the latest with one that ends a second later.

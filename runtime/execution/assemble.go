@@ -11,7 +11,7 @@ func (x *execution) assemble(parts []part, size int) {
 		dim := x.plan.Signature.Inputs[i].BatchDim
 		first := &parts[0].job.Inputs[i]
 		if dim == tensor.NoBatch || first.Shape[dim] == 0 {
-			// Equal in all parts: the key says so. What has no row is alone.
+			// Equal in all parts: the key says so. A job without rows is alone.
 			copy(x.buf.batch.Input(i, first.DType, first.Shape, len(first.Data)), first.Data)
 			continue
 		}

@@ -50,13 +50,13 @@ func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	if len(buf.parts) == 0 {
 		return sharedsched.Report{Unusable: true}
 	}
-	err := x.run(buf.parts, x.plan.Padded(b.Padded)) // what runs alone is not padded yet
+	err := x.run(buf.parts, x.plan.Padded(b.Padded)) // a job that runs alone is not padded yet
 	if err != nil {
 		x.recoverFrom(err, buf.parts)
 		x.countMates(b.Spans)
 	}
-	// Where nothing could be answered in smaller parts, it was not the size that was too much. What cannot be run in
-	// parts, such as the sizes that warm-up tries, does not tell, and is taken to have been too large.
+	// Where nothing could be answered in smaller parts, the size was not the cause. A job that cannot be run in parts,
+	// such as one of the sizes that warm-up tries, does not show the cause, and is taken to have been too large.
 	ranOut := engine.KindOf(err) == engine.OutOfMemory && (!x.plan.Batched && b.Rows > 1 ||
 		slices.ContainsFunc(b.Spans, func(s sharedsched.Span) bool { return s.Err == nil }))
 	if x.found != (Finding{}) {

@@ -18,8 +18,8 @@ type group struct {
 
 // isolate finds the parts that made a batch fail by running ever smaller groups of it, and answers the others. It makes
 // at most 2·⌈log₂ n⌉ runs for n parts, which suffice for one cause, and starts none once they took the time of one
-// batch; what it could not tell apart by then is run again one by one, each when the scheduler has a place for it. It
-// goes breadth first, because a large group that runs well answers many requests at once.
+// batch; parts that it could not separate by then are run again one by one, each when the scheduler has a place for it.
+// It goes breadth first, because a large group that runs well answers many requests at once.
 func (x *execution) isolate(err error, parts []part) {
 	runs := 2 * bits.Len(uint(len(parts)-1))
 	end := time.Now().Add(cmp.Or(x.plan.Budget, defaultIsolation))

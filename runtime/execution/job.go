@@ -15,7 +15,7 @@ type Job struct {
 	Inputs []tensor.Tensor
 	Rows   int
 	Wanted []int // outputs, by place in the signature; nil: all
-	Plan   *Plan // of what is to run by itself; nil: that of the unit
+	Plan   *Plan // of a job that is to run by itself; nil: the unit's
 	Task   sharedsched.Task
 
 	mu     sync.Mutex // several executions may answer one job at a time

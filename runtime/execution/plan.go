@@ -27,18 +27,18 @@ type Plan struct {
 	Values *Values
 
 	shapeKey int   // the length of Signature.ShapeKey, which is the same for every request
-	before   *Plan // of what was in batching until it was taken out; nil for others
+	before   *Plan // the plan before the unit was taken out of batching; nil if it was not
 }
 
-// Watch is how closely somebody looks at what was executed by a plan.
+// Watch is how closely audits look at the executions of a plan.
 type Watch struct {
 	// Share is the part of the device time of executions in which their rows are run once more and compared.
 	Share float64
-	// Trusted: what that shows is told, and the plan stays as it is.
+	// Trusted: findings are reported, and the plan stays as it is.
 	Trusted bool
 }
 
-// NewPlan returns a plan by which each request is an execution of its own. What it is besides is for the caller to set.
+// NewPlan returns a plan by which each request is an execution of its own. The caller sets its other fields.
 func NewPlan(s *tensor.Signature, budget time.Duration) *Plan {
 	p := &Plan{Signature: s, Budget: budget}
 	for _, in := range s.Inputs {

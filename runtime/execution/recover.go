@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// recoverFrom gives every part of a failed run its due: an answer if it can have one, else an error.
+// recoverFrom gives every part of a failed run an answer if it can have one, else an error.
 func (x *execution) recoverFrom(err error, parts []part) {
 	switch {
 	case x.found.Lost != nil, engine.KindOf(err) == engine.Terminated:
@@ -25,8 +25,8 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	}
 }
 
-// fail ends parts that get no answer. Together tells that they failed beside others, so that none of them is known to
-// be the cause.
+// fail ends parts that get no answer. Together says that they failed in one batch with others, so that none of them is
+// known to be the cause.
 func (x *execution) fail(err error, parts []part, together bool) {
 	failed := &catalog.ModelError{Model: x.unit.Model, Version: x.unit.Version, Err: err}
 	switch {
@@ -46,14 +46,14 @@ func (x *execution) fail(err error, parts []part, together bool) {
 	}
 }
 
-// UndecidedError ends requests that failed beside others, of which it was not found in time which is the cause. No
-// caller hears of it: each of them is to be run once more, by itself.
+// UndecidedError ends requests that failed in one batch with others, where it was not found in time which of them is
+// the cause. No caller hears of it: each of them is to be run once more, by itself.
 type UndecidedError struct {
 	*catalog.ModelError
 	answered *atomic.Int32 // requests of the same batch, those included that were run once more
 }
 
-// Unwrap returns what the model said.
+// Unwrap returns the model's error.
 func (e *UndecidedError) Unwrap() error { return e.ModelError }
 
 // Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each
@@ -66,7 +66,7 @@ func (e *UndecidedError) Answer() { e.answered.Add(1) }
 // Mates returns how many requests of the same batch were answered so far.
 func (e *UndecidedError) Mates() int { return int(e.answered.Load()) }
 
-// countMates tells the requests that the model failed on how many of their batch it answered.
+// countMates sets, in the errors of the requests that the model failed on, how many of their batch it answered.
 func (x *execution) countMates(spans []sharedsched.Span) {
 	answered := 0
 	for i := range spans {
@@ -131,7 +131,7 @@ func isRowless(err error) bool {
 	return is
 }
 
-// separate notes that such a run was found, and has its requests run one by one, as they came.
+// separate notes that such a run was found, and makes its requests run one by one, as they came.
 func (x *execution) separate(err error, parts []part) {
 	x.found.Rowless = cmp.Or(x.found.Rowless, err)
 	x.fail(err, parts, true)

@@ -10,7 +10,7 @@ import (
 // scatter hands each part its rows of the batch's outputs, in fresh memory. It answers all parts or, with an error,
 // none.
 func (x *execution) scatter(parts []part, size int) error {
-	// What a request gave alone goes back as it is, whatever the model made of its rows.
+	// The result of a request that ran alone goes back as it is, whatever the model made of its rows.
 	whole := len(parts) == 1 && parts[0].rows == parts[0].job.Rows && size == parts[0].rows
 	for i := range x.plan.Signature.Outputs {
 		spec, out := &x.plan.Signature.Outputs[i], &x.buf.batch.Outputs[i]
@@ -31,8 +31,8 @@ func (x *execution) scatter(parts []part, size int) error {
 	return nil
 }
 
-// rowsError says that an output of an execution does not have its rows, so that nobody knows whose is what: they were
-// filtered, or the output's batch dimension is another one.
+// rowsError says that an output of an execution does not have its rows, so that it is unknown which row belongs to
+// which request: they were filtered, or the output's batch dimension is another one.
 type rowsError struct {
 	output    string
 	shape     tensor.Shape
@@ -44,7 +44,7 @@ func (e *rowsError) Error() string {
 		e.rows, e.dim)
 }
 
-// take copies what a part wants of the batch's outputs, where its rows begin at row at.
+// take copies the outputs that a part wants from the batch's, in which its rows begin at row at.
 func (x *execution) take(p *part, at int, whole bool) []tensor.Tensor {
 	n := len(x.plan.Signature.Outputs)
 	if p.job.Wanted != nil {

@@ -20,30 +20,31 @@ type Unit struct {
 	plan atomic.Pointer[Plan]
 }
 
-// Owner is what a unit belongs to.
+// Owner receives the findings about a unit.
 type Owner interface {
 	// Lost reports whether the unit's device failed, so that nothing is to be run there any more. It takes no lock.
 	Lost() bool
-	// Found hears what an execution found, on the goroutine that executes it and before its jobs end. It must not
-	// wait for an execution.
+	// Found is called with the finding of an execution, on the goroutine that executes it and before its jobs end. It
+	// must not wait for an execution.
 	Found(Finding)
 }
 
-// Finding is what an execution found out of its unit.
+// Finding is a fact about its unit that an execution brought to light.
 type Finding struct {
-	// Rowless says that an output did not have the rows of the batch, so that nobody knows whose is what; nil: it had.
+	// Rowless says that an output did not have the rows of the batch, so that it is unknown which row belongs to which
+	// request; nil: it had.
 	Rowless error
-	// Lost is the error that told that the device failed; nil: it works.
+	// Lost is the error that said that the device failed; nil: it works.
 	Lost error
 }
 
 // Plan returns how jobs become executions now.
 func (u *Unit) Plan() *Plan { return u.plan.Load() }
 
-// Follow has executions that begin from now on follow another plan.
+// Follow makes executions that begin from now on follow another plan.
 func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 
-// Loaded is a session and the memory of its executions. Units may share one, while one takes the place of the other.
+// Loaded is a session and the memory of its executions. Units may share one, while one replaces the other.
 type Loaded struct {
 	Meter *engine.Meter // of the session
 
@@ -61,8 +62,8 @@ func Load(o engine.Opened) *Loaded {
 	}
 }
 
-// Keep has the memory of so many executions kept for later ones, which is how many may be in flight. It is called
-// before the first one.
+// Keep keeps the memory of so many executions for later ones, as many as may be in flight. It is called before the
+// first one.
 func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
 // Close gives the memory back and closes the session. No execution may be in flight or follow.

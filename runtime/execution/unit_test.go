@@ -19,7 +19,7 @@ var anyBytes = tensor.Signature{
 	Outputs: []tensor.Spec{weftest.Spec("y", tensor.Uint8, tensor.Unknown)},
 }
 
-// owner keeps what it hears.
+// owner keeps the findings that it hears.
 type owner struct {
 	lost  bool
 	found []Finding
@@ -94,7 +94,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestOwnerHears: what an execution finds of the unit itself is told once, and what is lost is not run any more.
+// TestOwnerHears: a finding about the unit itself is reported once, and a lost unit does not run any more.
 func TestOwnerHears(t *testing.T) {
 	lost := &engine.Error{Kind: engine.DeviceLost, Err: errors.New("fell off the bus")}
 	u, o := batched(func(*tensor.Batch) error { return lost })

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Bounds of what is remembered of a replica's values: how many there are, the bytes of one, and of all. A larger value
-// is never proven, so that its requests run alone; one that was forgotten is proven again.
+// Bounds of the memory of a replica's values: how many there are, the bytes of one, and of all. A larger value is never
+// proven, so that its requests run alone; one that was forgotten is proven again.
 const (
 	mostValues     = 256
 	valueBytes     = 1 << 20
@@ -18,22 +18,22 @@ const (
 )
 
 // Proofs of a replica's values take a part of the device time that its answered requests took, which is earned as those
-// are answered. valueTime more is there at first, and can be saved up again. The proof that uses up what there is may
+// are answered. valueTime more is there at first, and can be saved up again. The proof that uses up the balance may
 // take more, which is owed then.
 const (
 	valueTime = time.Second
 	valuePart = 10 // one in so many
 )
 
-// Values are what requests brought that must be equal in an execution: the values of the inputs without rows, and the
-// sizes of open dimensions, which is the key of their task. Until rows that came with a value were seen to answer
-// alike alone and in batches, its requests run by themselves, as they came. Safe for concurrent use.
+// Values are the parts of requests that must be equal in an execution: the values of the inputs without rows, and the
+// sizes of open dimensions, which is the key of their task. Until rows that came with a value were seen to answer alike
+// alone and in batches, its requests run by themselves, as they came. Safe for concurrent use.
 type Values struct {
 	mu      sync.Mutex
 	known   map[string]*lru.Element // guarded by mu: of *value
 	recent  lru.List                // guarded by mu: the latest in front
 	bytes   int                     // guarded by mu: of all
-	proving bool                    // guarded by mu: one value is being proven, which is as many as are at once
+	proving bool                    // guarded by mu: one value is being proven, the most at once
 	// guarded by mu: device time that proofs took and answered requests have not earned yet
 	used time.Duration
 }
@@ -44,8 +44,8 @@ type value struct {
 	asked  int // how many requests came with it while it could have been proven
 }
 
-// NewValues returns what is to be proven of the values of requests to a model whose made-up rows may be joined; nil
-// where requests bring nothing but rows.
+// NewValues returns the Values to be proven for a model whose made-up rows may be joined; nil where requests bring
+// nothing but rows.
 func NewValues(s *tensor.Signature) *Values {
 	if !slices.ContainsFunc(s.Inputs, hasValues) {
 		return nil
@@ -53,7 +53,7 @@ func NewValues(s *tensor.Signature) *Values {
 	return &Values{known: map[string]*lru.Element{}}
 }
 
-// hasValues reports whether requests can bring for an input what was not proven when the version was loaded. Of
+// hasValues reports whether requests can bring values for an input that were not proven when the version was loaded. Of
 // lengths that are padded, all buckets were.
 func hasValues(s tensor.Spec) bool {
 	if s.BatchDim == tensor.NoBatch {
@@ -68,9 +68,9 @@ func hasValues(s tensor.Spec) bool {
 	return false
 }
 
-// Ask reports whether a value is proven, and if not, whether the caller is to prove it now, which it must then
-// settle. A value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when
-// it has come twice as often. Without may none is begun.
+// Ask reports whether a value is proven, and if not, whether the caller is to prove it now; it must then call Settle. A
+// value is worth a proof when it comes the second time; where a proof showed nothing, the next follows when it has come
+// twice as often. Without may none is begun.
 func (v *Values) Ask(key string, may bool) (proven, prove bool) {
 	if len(key) > valueBytes {
 		return false, false
@@ -110,7 +110,7 @@ func (v *Values) remember(key string) {
 	}
 }
 
-// Earn takes in the device time of an answered request.
+// Earn adds the device time of an answered request.
 func (v *Values) Earn(took time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

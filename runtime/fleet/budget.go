@@ -28,7 +28,7 @@ type Holding struct {
 // NewBudget returns a budget of so many bytes; 0: no bound.
 func NewBudget(bytes int64) *Budget { return &Budget{limit: bytes, held: map[*Holding]struct{}{}} }
 
-// SetLimit changes how many bytes there are. What is held stays.
+// SetLimit changes how many bytes there are. Held bytes stay held.
 func (b *Budget) SetLimit(bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ type Device struct {
 	Incarnation int
 	Lanes       int // batches that may be in flight on it
 
-	// Pending is the device time that unanswered requests on it are expected to take, and Asked what was asked for
-	// since the latest tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a
+	// Pending is the device time that unanswered requests on it are expected to take, and Asked the time that was asked
+	// for since the latest tick: served or refused. Both are nanoseconds. However many lanes a device has, it gives a
 	// second of its time in a second: batches that run next to each other have parts of it.
 	Pending, Asked atomic.Int64
 
@@ -52,7 +52,7 @@ func (d *Device) Lose(cause error) bool {
 	return true
 }
 
-// Known notes that whoever decides what is loaded where knows of the loss; AwaitKnown waits for that, or for ctx.
+// Known notes that the decider of placement knows of the loss; AwaitKnown waits for that, or for ctx.
 func (d *Device) Known() { close(d.known) }
 
 // AwaitKnown returns at once while the device works.
@@ -66,15 +66,15 @@ func (d *Device) AwaitKnown(ctx context.Context) {
 	}
 }
 
-// patience is how long what was begun on a device may take once it is lost. Its driver may never return.
+// patience is how long work that was begun on a device may take once it is lost. Its driver may never return.
 const patience = 5 * time.Second
 
-// ErrLeftBehind says that what was begun on a device did not end in time after the device was lost.
+// ErrLeftBehind says that work that was begun on a device did not end in time after the device was lost.
 var ErrLeftBehind = errors.New("is left behind")
 
-// During has f done, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost
-// meanwhile, f has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil,
-// hears how f ended if it ever does.
+// During runs f, in a goroutine of its own, and returns its error. On a device that is lost, or gets lost meanwhile, f
+// has 5 s left: then its context ends, the error is ErrLeftBehind, wrapped, and late, which may be nil, is called with
+// the error of f if f ever ends.
 func (d *Device) During(ctx context.Context, f func(context.Context) error, late func(error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 )
 
 // weightsFactor is how much more memory an engine is taken to need than the model has files: weights that are packed
-// anew for the kernels, and room for what they compute.
+// again for the kernels, and room for their results.
 const weightsFactor = 1.5
 
 // Estimate returns how many bytes a model is expected to need that has its files in a directory.
@@ -15,15 +15,15 @@ func Estimate(dir string) int64 {
 	return int64(weightsFactor * float64(sizeOf(dir, map[fileID]bool{})))
 }
 
-// fileID tells files apart, however many names they have.
+// fileID distinguishes files, however many names they have.
 type fileID struct{ device, inode uint64 }
 
 // sizeOf returns how many bytes the files at a path and below it have, following links, each file once. It leaves out
-// those seen, and notes what it counts there.
+// those seen, and adds to them the files that it counts.
 func sizeOf(path string, seen map[fileID]bool) (size int64) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0 // what cannot be read is for the engine to complain of
+		return 0 // the engine complains of a file that cannot be read
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		id := fileID{uint64(stat.Dev), stat.Ino} //nolint:unconvert // not the same type everywhere

@@ -1,5 +1,5 @@
-// Package fleet knows the devices that models are on, or may be: what is asked of them, what room they have, which are
-// lost, and which one the next version goes to; and the budget of memory that all versions share.
+// Package fleet knows the devices that models are on, or may be: their load, their free memory, which are lost, and
+// which one the next version goes to; and the budget of memory that all versions share.
 package fleet
 
 import (
@@ -76,10 +76,10 @@ func (f *Fleet) Lost() (all []catalog.LostDevice) {
 	return all
 }
 
-// loadMemory is over what time the load of a device is averaged, with less weight on what is longer ago.
+// loadMemory is the time over which the load of a device is averaged, with less weight on the more distant past.
 const loadMemory = 8 * time.Second
 
-// Tick takes in what was asked of the devices in the time since the latest tick.
+// Tick takes in the device time that was asked for since the latest tick.
 func (f *Fleet) Tick(passed time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// TestIncarnations: a device that comes back is another one, which knows nothing of what became of the first.
+// TestIncarnations: a device that comes back is another one, which knows nothing of the fate of the first.
 func TestIncarnations(t *testing.T) {
 	f := fleet.New(map[string]int{"gpu": 2}, nil)
 	first := f.Get("gpu")
@@ -64,7 +64,7 @@ func TestWhatBeganOnALostDevice(t *testing.T) {
 	})
 }
 
-// TestBudget counts what is held, each holding once, and tells who holds it.
+// TestBudget counts the held bytes, each holding once, and names their holders.
 func TestBudget(t *testing.T) {
 	b := fleet.NewBudget(10)
 	small, err := b.Take("m", 1, 3)

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Room is what a version needs, and what speaks against some devices: it is there already, or was tried in vain.
+// Room is a version's need, and the reasons against some devices: it is there already, or was tried in vain.
 type Room struct {
 	Need    int64 // bytes
 	Prefer  string
@@ -53,8 +53,8 @@ func (f *Fleet) FreeMemory(sites []placement.Site) map[string]int64 {
 	return free
 }
 
-// States returns what is known of the sites that may take a version, and why the others may not. free is what
-// FreeMemory says of them.
+// States returns the known state of the sites that may take a version, and why the others may not. free is FreeMemory's
+// answer for them.
 func (f *Fleet) States(sites []placement.Site, r Room,
 	free map[string]int64,
 ) (open []placement.Device, full []catalog.FullDevice) {
@@ -84,8 +84,8 @@ func (f *Fleet) States(sites []placement.Site, r Room,
 	return open, full
 }
 
-// Reserve chooses the best of the sites and has what is to be loaded there count until Settle. It returns nil if there
-// is none, and in any case why some of them cannot be had.
+// Reserve chooses the best of the sites and counts the version that is to be loaded there until Settle. It returns nil
+// if there is none, and in any case why some of them cannot be had.
 func (f *Fleet) Reserve(sites []placement.Site, r Room) (*Device, []catalog.FullDevice) {
 	f.placing.Lock()
 	defer f.placing.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// timed has each run of a model take some virtual time, and notes how many rows it has and when it begins.
+// timed makes each run of a model take some virtual time, and notes how many rows it has and when it begins.
 type timed struct {
 	*fake
 	rows   []int64
@@ -34,7 +34,7 @@ func timedModel(f *fake, perRun, perRow time.Duration) *timed {
 	return m
 }
 
-// Forget begins to note anew.
+// Forget begins to note from scratch.
 func (m *timed) Forget() {
 	m.rows, m.starts = nil, nil
 	m.fake.Forget()
@@ -110,8 +110,8 @@ func TestWhatIsRunAgainKeepsItsLimit(t *testing.T) {
 	})
 }
 
-// TestMatesThatAreRunAgainCount: who fails by itself, after the others of its batch were answered by themselves, is to
-// blame alone.
+// TestMatesThatAreRunAgainCount: a request that fails by itself, after the others of its batch were answered by
+// themselves, is to blame alone.
 func TestMatesThatAreRunAgainCount(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), func(m *modelrepo.Manifest) {
 		m.Batching.Mode, m.Batching.MaxBatchCost = modelrepo.BatchOn, 1
@@ -135,8 +135,8 @@ func independent() *fake {
 	return scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
 }
 
-// TestValuesAreProvenWhateverTheBounds: what the manifest allows callers, in rows or in time, does not bound the proof
-// of what they bring.
+// TestValuesAreProvenWhateverTheBounds: the bounds of the manifest on callers, in rows or in time, do not bound the
+// proof of their values.
 func TestValuesAreProvenWhateverTheBounds(t *testing.T) {
 	for name, change := range map[string]func(*modelrepo.Manifest){
 		"none":             func(*modelrepo.Manifest) {},

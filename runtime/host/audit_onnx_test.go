@@ -128,7 +128,7 @@ func TestAFilterOnONNXRuntime(t *testing.T) {
 		}
 	}
 	b := h.Snapshot().Model("m").Version(1).Batching
-	for tries := 0; b.Batched && tries < 1000; tries++ { // what was found out is published soon
+	for tries := 0; b.Batched && tries < 1000; tries++ { // the finding is published soon
 		atOnce(t, h, rows)
 		b = h.Snapshot().Model("m").Version(1).Batching
 	}

@@ -26,11 +26,11 @@ type audited struct {
 	f       *fake
 	v       *catalog.Version
 	results map[audit.Result]int // guarded by mu
-	onTold  func()               // if not nil, set before anything is told
+	onTold  func()               // if not nil, set before anything is reported
 	mu      sync.Mutex
 }
 
-// taking has the executions of a model take time.
+// taking makes the executions of a model take time.
 func taking(f *fake, perRun, perRow time.Duration) *fake {
 	run := f.Answer
 	f.Answer = func(b *tensor.Batch) error {
@@ -94,7 +94,7 @@ func (a *audited) wave(xs ...float32) (wrong int) {
 
 func (a *audited) counted(result audit.Result) int { return a.told()[result] }
 
-// told returns what audits found so far.
+// told returns the findings of audits so far.
 func (a *audited) told() map[audit.Result]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *audited) told() map[audit.Result]int {
 // magic is a value of a row that no example comes upon.
 const magic = 777
 
-// meeting doubles each row, but rows beside a magic one get something added.
+// meeting doubles each row, but rows next to a magic one get something added.
 func meeting() *fake {
 	return overRows(1, func(rows [][]float32) error {
 		met := slices.ContainsFunc(rows, func(r []float32) bool { return r[0] == magic })
@@ -117,9 +117,9 @@ func meeting() *fake {
 	})
 }
 
-// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with what the share lets expect: a request is audited with
-// the probability (share · its device time in the batch) / (device time of a row alone), and until one of the wrong
-// ones is, their mean number is one over that. A version is looked at ten times as closely at first.
+// TestHowManyAnswersAreWrongBeforeAnAuditFindsOne compares with the number expected from the share: a request is
+// audited with the probability (share · its device time in the batch) / (device time of a row alone), and until one of
+// the wrong ones is, their mean number is one over that. A version is looked at ten times as closely at first.
 func TestHowManyAnswersAreWrongBeforeAnAuditFindsOne(t *testing.T) {
 	const tries = 40
 	wrong, asked := 0, 0
@@ -208,7 +208,7 @@ func TestAnAuditKeepsItsShare(t *testing.T) {
 					time.Sleep(20 * time.Millisecond)
 				}
 				synctest.Wait()
-				// rows that ran beside others, and all rows that ran alone
+				// rows that ran with others, and all rows that ran alone
 				batches, rows, asked := time.Duration(0), 0, 0
 				for _, n := range a.f.Forget() {
 					if n == 1 {
@@ -261,7 +261,7 @@ func TestAnAuditWaitsForIdleTime(t *testing.T) {
 }
 
 // TestIdleVersionsGiveUpTheirRows for those that are asked, and so do those that are not to be audited any more. All
-// requests are told of.
+// requests are reported.
 func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0, nil)
@@ -324,7 +324,7 @@ func TestIdleVersionsGiveUpTheirRows(t *testing.T) {
 	})
 }
 
-// TestLongStringsCountInFull: the strings of other rows say nothing of what a row takes.
+// TestLongStringsCountInFull: the strings of other rows say nothing of a row's memory.
 func TestLongStringsCountInFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{Declared: tensor.Signature{
@@ -423,7 +423,7 @@ func TestAModelThatIsRandom(t *testing.T) {
 	})
 }
 
-// TestAnOperatorsWordStands: with mode on a difference is counted and told of, and the version goes on in batches.
+// TestAnOperatorsWordStands: with mode on a difference is counted and reported, and the version goes on in batches.
 func TestAnOperatorsWordStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, meeting(), time.Millisecond, 0,
@@ -443,7 +443,7 @@ func TestAnOperatorsWordStands(t *testing.T) {
 }
 
 // TestRoundingIsNoDifference: a kernel of another size may round otherwise on live rows, more than it did on made-up
-// ones. What depends on the mates is a difference, however small.
+// ones. An effect of the mates is a difference, however small.
 func TestRoundingIsNoDifference(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -497,7 +497,7 @@ func TestRoundingIsNoDifference(t *testing.T) {
 
 // TestAuditsChooseEvenly: whatever place in its batch a request has, and whichever row of it.
 func TestAuditsChooseEvenly(t *testing.T) {
-	for _, share := range []float64{0.1, 0.5} { // of what is earned less than a row for each batch, and more
+	for _, share := range []float64{0.1, 0.5} { // shares that earn less than a row for each batch, and more
 		t.Run(fmt.Sprint(share), func(t *testing.T) { choosesEvenly(t, share) })
 	}
 }

@@ -35,8 +35,8 @@ func (r *repeater) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsch
 	return sharedsched.Outcome{}, errMeasured
 }
 
-// BenchmarkBatch measures what the host adds to a run: assembling n requests of 48 values, and scattering 12 values to
-// each.
+// BenchmarkBatch measures the host's overhead over a run: assembling n requests of 48 values, and scattering 12 values
+// to each.
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("requests=%d", n), func(b *testing.B) {

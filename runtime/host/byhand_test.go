@@ -37,7 +37,7 @@ func TestByHand(t *testing.T) {
 	w.reconcile()
 	w.states("m/1 ready", "m/2 ready")
 
-	// Neither does the policy bring back what was unloaded by hand, until it changes.
+	// The policy does not bring back a version that was unloaded by override either, until it changes.
 	ok(w.UnloadVersion(t.Context(), "m", 2))
 	ok(w.UnloadVersion(t.Context(), "m", 1))
 	w.reconcile()
@@ -85,7 +85,7 @@ func TestUnloadOfWhatIsNamed(t *testing.T) {
 	w.answers(w.version("m", 1), 3)
 }
 
-// TestLoadVersionThatFails: whoever asked is told; a version that only they wanted is not tried again.
+// TestLoadVersionThatFails: the caller learns of it; a version that only it wanted is not tried again.
 func TestLoadVersionThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -121,7 +121,7 @@ func (w *world) onDisk(name string, number int64) (dir string) {
 	return dir
 }
 
-// TestLoadVersionLooksAtTheDisk: what no listing has shown is loaded, and stays while it is there.
+// TestLoadVersionLooksAtTheDisk: a version that no listing has shown is loaded, and stays while it is there.
 func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	var w *world
 	var disk modelrepo.Listing
@@ -192,7 +192,7 @@ func TestLoadVersionLooksAtTheDisk(t *testing.T) {
 	w.answers(w.version("m", 1), 15)
 }
 
-// TestListingsThatComeTooEarly for what somebody loads by hand do not keep it from being loaded.
+// TestListingsThatComeTooEarly for a version that somebody loads by override do not keep it from being loaded.
 func TestListingsThatComeTooEarly(t *testing.T) {
 	var w *world
 	var disk modelrepo.Listing
@@ -221,7 +221,7 @@ func TestListingsThatComeTooEarly(t *testing.T) {
 	w.states("m/1 ready", "m/2 ready")
 }
 
-// TestLoadVersionWaitsForItsOwnOnly: what else the model needs may take its time.
+// TestLoadVersionWaitsForItsOwnOnly: the model's other steps may take their time.
 func TestLoadVersionWaitsForItsOwnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -302,7 +302,7 @@ func TestUnloadVersionThatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
-// TestReplacedVersionsDrainInTheBackground: however long what they accepted takes, others are loaded meanwhile.
+// TestReplacedVersionsDrainInTheBackground: however long their accepted requests take, others are loaded meanwhile.
 func TestReplacedVersionsDrainInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
@@ -408,7 +408,7 @@ func TestByHandHolds(t *testing.T) {
 	w.states("m/3 ready")
 }
 
-// TestManyWaitForABadVersion: each is told why it cannot be loaded, and then it is given up.
+// TestManyWaitForABadVersion: each learns why it cannot be loaded, and then it is given up.
 func TestManyWaitForABadVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

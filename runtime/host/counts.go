@@ -5,12 +5,12 @@ import "sync/atomic"
 // counts are sums since the host was made.
 type counts struct{ loads, failures, unloads atomic.Uint64 }
 
-// Counts tells what the host did since it was made, and what memory it holds.
+// Counts holds the host's counts since it was made, and the memory that it holds.
 type Counts struct {
 	// Loads counts versions that became ready, LoadFailures attempts that failed, and Unloads versions that were
 	// unloaded, those that another one replaced among them.
 	Loads, LoadFailures, Unloads uint64
-	// MemoryInUse and MemoryBudget are bytes, by the estimate that Config.MemoryBudget tells of; a budget of 0 is none.
+	// MemoryInUse and MemoryBudget are bytes, by the estimate described at Config.MemoryBudget; a budget of 0 is none.
 	MemoryInUse, MemoryBudget int64
 }
 

@@ -12,16 +12,16 @@ import (
 
 // Keeper keeps decisions beyond the life of the process. decisions.Store is one.
 type Keeper interface {
-	// Recall returns what was kept of a model, and whether there was anything. It must not block.
+	// Recall returns the decisions that were kept about a model, and whether there were any. It must not block.
 	Recall(model string) (decisions.Model, bool)
-	// Keep returns when what was decided of a model is lasting, and at once where nothing is ever kept. After an error
-	// what was kept before still is.
+	// Keep returns when the decisions about a model are lasting, and at once where nothing is ever kept. After an error
+	// those kept before remain.
 	Keep(model string, m decisions.Model) error
 }
 
-// decide makes a decision about a model: plan, called with Host.mu held, says what holds afterwards, or why nothing is
-// to change. That is kept first and published then. Of a model that is not there it is only kept, if absent says so.
-// The error is that of plan, or a *catalog.KeepError.
+// decide makes a decision about a model: plan, called with Host.mu held, returns the decisions in force afterwards, or
+// why nothing is to change. They are kept first and published then. For a model that is not there they are only kept,
+// if absent is true. The error is that of plan, or a *catalog.KeepError.
 func (h *Host) decide(name string, absent bool, plan func(*residency.Model) (decisions.Model, error)) error {
 	h.deciding.Lock()
 	defer h.deciding.Unlock()
@@ -51,7 +51,7 @@ func (h *Host) decide(name string, absent bool, plan func(*residency.Model) (dec
 	return kept
 }
 
-// keepDecision keeps what was decided of a model. The error is a *catalog.KeepError. The caller holds Host.deciding.
+// keepDecision keeps the decisions about a model. The error is a *catalog.KeepError. The caller holds Host.deciding.
 func (h *Host) keepDecision(name string, after decisions.Model) error {
 	err := h.cfg.Keeper.Keep(name, after)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftserve/weft/server/routing"
 )
 
-// keeping has a host keep what is decided in a directory, until the end of the test.
+// keeping makes a host keep decisions in a directory, until the end of the test.
 func keeping(t *testing.T, state string) func(*host.Config) {
 	t.Helper()
 	s, err := decisions.Open(state, slog.New(slog.DiscardHandler))
@@ -54,7 +54,7 @@ func lives(t *testing.T, latest bool, change func(*modelrepo.Manifest), each ...
 	}
 }
 
-// LoadVersion and UnloadVersion are what a caller named "me" does.
+// LoadVersion and UnloadVersion are calls by a caller named "me".
 func (w *world) LoadVersion(ctx context.Context, name string, number int64) error {
 	return w.Host.LoadVersion(ctx, name, number, "me")
 }
@@ -157,7 +157,7 @@ func TestARollbackOutlivesTheHost(t *testing.T) {
 	)
 }
 
-// TestTheManifestUndoesARollback if it gives the version traffic, but not because it says what it said before.
+// TestTheManifestUndoesARollback if it gives the version traffic, but not because it says the same as before.
 func TestTheManifestUndoesARollback(t *testing.T) {
 	says := stated(3)
 	manifest := func(m *modelrepo.Manifest) { m.Traffic = says }
@@ -314,7 +314,7 @@ func TestWhatCannotBeKeptIsNotDone(t *testing.T) {
 	if m := w.Snapshot().Model("m"); m.Traffic != before || len(m.Labels) != 0 || len(m.RolledBack) != 0 {
 		t.Errorf("the model is %+v", m)
 	}
-	// What the manifest says takes place all the same.
+	// The manifest's wish takes place all the same.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = nil })
 	w.reconcile()
 	w.divided()

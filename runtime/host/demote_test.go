@@ -17,7 +17,7 @@ import (
 
 const takenOut = "version_demoted"
 
-// gated has the engine's runs wait, from the time that shut is called until it is called again.
+// gated makes the engine's runs wait, from the time that shut is called until it is called again.
 func gated(f *fake) (shut func()) {
 	var mu sync.Mutex
 	var gate chan struct{} // guarded by mu
@@ -61,7 +61,7 @@ func asked(t *testing.T, w *world, calls []*catalog.Call) (wait func() []error) 
 	}
 }
 
-// TestADemotedVersionJoinsNothing: not what waits already, nor what comes; a request that was split goes on with the
+// TestADemotedVersionJoinsNothing: neither waiting requests nor new ones do; a request that was split goes on with the
 // rest of its rows.
 func TestADemotedVersionJoinsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestADemotedVersionJoinsNothing(t *testing.T) {
 	})
 }
 
-// TestADemotedVersionPadsNothing: padding may be what is wrong. Batches in flight, and the rest of a request that was
+// TestADemotedVersionPadsNothing: padding may be the fault. Batches in flight, and the rest of a request that was
 // split, are completed as they were begun.
 func TestADemotedVersionPadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestADemotedVersionPadsNothing(t *testing.T) {
 	})
 }
 
-// TestABatchThatWasFormedGoesOn: what a lane has taken when its version is demoted is answered as it was begun, also
-// requests of several lengths.
+// TestABatchThatWasFormedGoesOn: a batch that a lane has taken when its version is demoted is answered as it was begun,
+// also requests of several lengths.
 func TestABatchThatWasFormedGoesOn(t *testing.T) {
 	b := newBench(t, eachRow(doubled), buckets(4))
 	b.sched.formed = func() { b.Demote("m", 1, "rows meet") }
@@ -182,7 +182,7 @@ func TestABatchThatWasFormedGoesOn(t *testing.T) {
 	}
 }
 
-// TestADemotionLasts until the version is loaded anew or its manifest asks for other batches: neither a move in the
+// TestADemotionLasts until the version is loaded again or its manifest asks for other batches: neither a move in the
 // scheduler, nor a further device, nor the loss of all of them ends it.
 func TestADemotionLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// hungry is a session whose runs take 1000 bytes for each two rows of one element, begun ones too, beside 1 MiB of
-// weights, and which holds twice what it ever took.
+// hungry is a session whose runs take 1000 bytes for each two rows of one element, begun ones too, besides 1 MiB of
+// weights, and which holds twice as much as it ever took.
 type hungry struct {
 	*fake
 	peak atomic.Int64
@@ -31,8 +31,8 @@ func (h *hungry) Stats() engine.Stats {
 	return engine.Stats{Memory: engine.Memory{Known: true, Peak: peak, Held: 2 * peak}}
 }
 
-// TestMemoryOfRows: the scheduler is told what device memory a further row took at most while batches were tried, and
-// callers what the version holds.
+// TestMemoryOfRows: the scheduler learns how much device memory a further row took at most while batches were tried,
+// and callers how much the version holds.
 func TestMemoryOfRows(t *testing.T) {
 	b := newBench(t, times(2), patient)
 	h := &hungry{fake: times(2)}
@@ -64,13 +64,13 @@ func TestMemoryOfLongRows(t *testing.T) {
 	if v := b.load("long"); !v.Batching.Batched {
 		t.Fatal(v.Batching.Reason)
 	}
-	if got := b.sched.settings.RowMemory; got != 16_000 { // half of what two rows of 32 elements take
+	if got := b.sched.settings.RowMemory; got != 16_000 { // half of the memory that two rows of 32 elements take
 		t.Errorf("a further row takes %d bytes, want 16000", got)
 	}
 }
 
 // TestMemoryStaysWithTheSession: a version that moves to another flow keeps its session, and so the device memory that
-// this has taken; what takes its place has a new one.
+// this has taken; a version that takes its place has a new one.
 func TestMemoryStaysWithTheSession(t *testing.T) {
 	b := newBench(t, times(2), patient)
 	b.edit("m", func(m *modelrepo.Manifest) { m.Weight = 3 })

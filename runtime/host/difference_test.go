@@ -55,7 +55,7 @@ func moving(met float32) func(rows [][]float32) error {
 }
 
 // TestASmallDifferenceIsFound: no number hides behind a larger one, in the first rows that are looked at, in large rows
-// and in rows that change in length, nor behind what made-up rows gave.
+// and in rows that change in length, nor behind the results of made-up rows.
 func TestASmallDifferenceIsFound(t *testing.T) {
 	many := func(first float32, n int) []float32 {
 		row := slices.Repeat([]float32{2}, n)
@@ -180,8 +180,8 @@ func TestKernelsThatAddInAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestATolerancePassesForRoundingWithinBounds: what depends on how many rows there are is no rounding because a
-// manifest tolerates much.
+// TestATolerancePassesForRoundingWithinBounds: an effect of how many rows there are is no rounding because a manifest
+// tolerates much.
 func TestATolerancePassesForRoundingWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := overRows(1, func(rows [][]float32) error {
@@ -235,7 +235,7 @@ func TestWhatWasFoundIsNotForgotten(t *testing.T) {
 type refusing struct {
 	*shell.Scheduler
 
-	least int     // rows of what is refused
+	least int     // tasks of at least so many rows are refused
 	errs  []error // one for each that is
 }
 
@@ -326,8 +326,8 @@ func TestOneOutputThatIsRandom(t *testing.T) {
 	})
 }
 
-// TestAuditsKeepTheirMemory: the copies of a row are within what audits may take. Where there is no room for as many as
-// its batch had rows, fewer are run in an execution of that size.
+// TestAuditsKeepTheirMemory: the copies of a row are within the memory that audits may take. Where there is no room for
+// as many as its batch had rows, fewer are run in an execution of that size.
 func TestAuditsKeepTheirMemory(t *testing.T) {
 	const row, size = 8, 6 // bytes that are kept of one, and how many there are in a batch
 	for _, test := range []struct {
@@ -376,7 +376,7 @@ func TestAuditsKeepTheirMemory(t *testing.T) {
 	}
 }
 
-// TestAnOlderProofSaysNothing of what was proven anew since, which is audited as before.
+// TestAnOlderProofSaysNothing of a version that was proven again since, which is audited as before.
 func TestAnOlderProofSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudited(t, perRow(1, double), time.Millisecond, 0,
@@ -407,7 +407,7 @@ func TestAnOlderProofSaysNothing(t *testing.T) {
 	})
 }
 
-// meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is told.
+// meanwhile is a scheduler that does something when the n-th execution of an audit has ended, before that is reported.
 type meanwhile struct {
 	*shell.Scheduler
 
@@ -425,8 +425,8 @@ func (s *meanwhile) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsc
 	return o, err
 }
 
-// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven anew. What was to be audited
-// next is given up.
+// TestAnAuditOfAnOlderProofSaysNothing, whatever it has found when the version is proven again. Rows that were to be
+// audited next are given up.
 func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		t.Run(fmt.Sprint("run ", n), func(t *testing.T) {
@@ -454,7 +454,7 @@ func TestAnAuditOfAnOlderProofSaysNothing(t *testing.T) {
 				if b := a.version("m", 1).Batching; strings.Contains(b.Reason, "differs") {
 					t.Errorf("published %+v", b)
 				}
-				if held != 8 { // of what is being audited
+				if held != 8 { // of the row that is being audited
 					t.Errorf("%d bytes are held", held)
 				}
 			})

@@ -38,7 +38,7 @@ func (l *own) has(t tensor.Tensor) bool {
 	return l.all[unsafe.SliceData(t.Data)] >= len(t.Data)
 }
 
-// What an engine computes on lies in the memory that it gave, for as long as the version is there.
+// An engine computes on the memory that it gave, for as long as the version is there.
 func TestBuffersAreTheEnginesOwn(t *testing.T) {
 	w := newWorld(t, 1)
 	f, l := perRow(1, double), &own{all: map[*byte]int{}}

@@ -19,7 +19,7 @@ type hostile struct {
 	// gate adds inputs, and nodes that make the condition "is", one or one for each number.
 	gate func(g *onnxgraph.Graph)
 	ids  bool // x are integers
-	// bring returns what request i brings besides x, and x what it brings there; nil for nothing and ordinary numbers.
+	// bring returns the inputs of request i besides x, and x returns that input; nil for none and ordinary numbers.
 	bring func(i int) []tensor.Tensor
 	x     func(i int) []float32
 	// holds is the condition.
@@ -45,7 +45,7 @@ func (m *hostile) marshal() []byte {
 	return g.Marshal()
 }
 
-// call is request i of one row, and what it gets by itself.
+// call is request i of one row, and its answer by itself.
 func (m *hostile) call(v *catalog.Version, i int) (c *catalog.Call, want []float32) {
 	x := []float32{float32(i), 1, 2, -1}
 	if m.x != nil {

@@ -230,8 +230,8 @@ func TestLargeParametersAreNotTried(t *testing.T) {
 	}
 }
 
-// TestToleranceIsNamed: where rounding alone denies batching, the reason names the setting with a value that has it
-// accepted.
+// TestToleranceIsNamed: where rounding alone denies batching, the reason names the setting with a value that would
+// accept it.
 func TestToleranceIsNamed(t *testing.T) {
 	rounds := func() *fake {
 		return overRows(3, func(rows [][]float32) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// Unload unloads a version by hand.
+// Unload unloads a version by override.
 func (h *Host) Unload(ctx context.Context, name string, number int64) error {
 	return h.UnloadVersion(ctx, name, number, "test")
 }
@@ -26,7 +26,7 @@ func (h *Host) Load(device string) float64 {
 	return h.fleet.Load(h.fleet.Get(device))
 }
 
-// RowCost returns what a row of a resident version took lately, on its first replica.
+// RowCost returns the device time that a row of a resident version took lately, on its first replica.
 func (h *Host) RowCost(name string, number int64) time.Duration {
 	return h.serves(name, number).Replicas()[0].RowCost()
 }
@@ -34,7 +34,7 @@ func (h *Host) RowCost(name string, number int64) time.Duration {
 // Demote takes a resident version out of batching.
 func (h *Host) Demote(name string, number int64, why string) { h.Demoter(name, number)(why) }
 
-// Demoter returns what a replica that serves now calls when it finds a reason to take its version out of batching.
+// Demoter returns the function that a serving replica calls when it finds a reason to take its version out of batching.
 func (h *Host) Demoter(name string, number int64) (demote func(why string)) {
 	return h.serves(name, number).Replicas()[0].Demote
 }
@@ -44,7 +44,7 @@ func (h *Host) Tuning(name string, number int64) bool {
 	return h.serves(name, number).Tuning()
 }
 
-// Changed returns a channel that is closed when what is published of a model changes.
+// Changed returns a channel that is closed when the published state of a model changes.
 func (h *Host) Changed(name string) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,7 +72,7 @@ func (h *Host) Locked() bool {
 	return false
 }
 
-// FillAudits takes the memory for audits but for so much. rest gives it back, and returns what audits hold.
+// FillAudits takes the memory for audits except for so much. rest gives it back, and returns how much audits hold.
 func (h *Host) FillAudits(but int64) (taken int64, rest func() int64) {
 	m := h.serving.AuditMemory()
 	taken = audit.MemoryLimit - but

@@ -43,7 +43,7 @@ type world struct {
 	batches *batches
 }
 
-// batches keeps what the scheduler says of executions.
+// batches keeps the scheduler's events about executions.
 type batches struct {
 	mu  sync.Mutex
 	all []sharedsched.BatchEvent // guarded by mu
@@ -55,7 +55,7 @@ func (b *batches) BatchDone(e sharedsched.BatchEvent) {
 	b.all = append(b.all, e)
 }
 
-// wait returns the first batch that is wanted. The scheduler tells of a batch after its requests were answered.
+// wait returns the first batch that is wanted. The scheduler reports a batch after its requests were answered.
 func (b *batches) wait(t *testing.T, wanted func(sharedsched.BatchEvent) bool) (e sharedsched.BatchEvent) {
 	t.Helper()
 	weftest.Until(t, "a batch", func() bool {
@@ -158,7 +158,7 @@ func (w *world) add(name string, number int64, engine any, change func(*modelrep
 	v.Path = filepath.Join(v.Dir, modelrepo.ModelFile)
 	v.Fingerprint = "first"
 	w.engine(v.Path, engine)
-	w.listing.Models = slices.Clone(w.listing.Models) // a host may keep what it was given
+	w.listing.Models = slices.Clone(w.listing.Models) // a host may keep a listing that it was given
 	for i := range w.listing.Models {
 		if m := &w.listing.Models[i]; m.Name == name {
 			m.Versions = append(slices.Clip(m.Versions), v)
@@ -207,7 +207,7 @@ func ask(v *catalog.Version, rows int, values ...float32) *catalog.Call {
 	}
 }
 
-// Short names of what many tests are written with.
+// Short names that many tests are written with.
 var (
 	floats = weftest.Floats
 	values = weftest.Values

@@ -17,13 +17,13 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// machines are devices of a test, and what happens on them. A run takes time by the clock of a synctest bubble.
+// machines are devices of a test, and the events on them. A run takes time by the clock of a synctest bubble.
 type machines struct {
 	took time.Duration // by a run; guarded by mu once models are loaded
 
 	mu     sync.Mutex
 	free   map[string]int64                      // guarded by mu: bytes; of a device that is not in it nothing is known
-	broken map[string]error                      // guarded by mu: what runs on a device end with
+	broken map[string]error                      // guarded by mu: the errors that runs on a device end with
 	opens  map[string]func() error               // guarded by mu: is called when something is opened on a device
 	closes map[string]func()                     // guarded by mu: when a session is closed
 	opened map[string]int                        // guarded by mu: sessions that are open
@@ -31,7 +31,7 @@ type machines struct {
 	open   func(d string) (engine.Opened, error) // of an engine of all of them
 }
 
-// newFleet returns a world of devices with one lane each, any of which may run any model. What is called cpu is the
+// newFleet returns a world of devices with one lane each, any of which may run any model. A device called cpu is the
 // last resort.
 func newFleet(t *testing.T, took time.Duration, names ...string) (*world, *machines) {
 	t.Helper()
@@ -69,7 +69,7 @@ func newFleetOf(t *testing.T, took time.Duration, names []string, change func(*h
 	return w, m
 }
 
-// engine returns what opens a model on any of the devices.
+// engine returns the function that opens a model on any of the devices.
 func (m *machines) engine(f func(row []float32) error) func(device string) (engine.Opened, error) {
 	return func(device string) (engine.Opened, error) {
 		m.mu.Lock()
@@ -122,7 +122,7 @@ func (s *session) Close() error {
 	return s.fake.Close()
 }
 
-// breaks has every further run on a device end as if it were lost.
+// breaks makes every further run on a device end as if it were lost.
 func (m *machines) breaks(device string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,8 +169,8 @@ func (w *world) on(name string, number int64, devices ...string) {
 	}
 }
 
-// TestWorkBeforeTheFirstLook: what was asked of a device before anybody looked at the loads is not taken for the work
-// of a second.
+// TestWorkBeforeTheFirstLook: work that a device was asked for before the first look at the loads is not taken for the
+// work of a second.
 func TestWorkBeforeTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 100*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {

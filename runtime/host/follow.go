@@ -12,21 +12,22 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// Follow has what is resident follow a listing, and returns at once: what the listing says is published and noted, and
-// the loading and unloading that it asks for begins. Each model goes its own way: one that is busy with what an earlier
-// listing wanted takes up the newest one when its present step ends.
+// Follow makes the resident versions follow a listing, and returns at once: the listing's content is published and
+// noted, and the loading and unloading that it asks for begins. Each model goes its own way: one that is busy with the
+// wishes of an earlier listing takes up the newest one when its present step ends.
 //
 //   - Versions that are selected and missing are loaded, and those whose files or settings changed so that they must be
-//     loaded again are replaced under their number: the new one is loaded beside the old, takes its place when it is
-//     ready, and the old one is closed when it has answered what it accepted. Until then, and if the new one fails, the
-//     old one answers; its Cause tells of the failure.
+//     loaded again are replaced under their number: the new one is loaded while the old one serves, takes its place
+//     when it is ready, and the old one is closed when it has answered its accepted requests. Until then, and if the
+//     new one fails, the old one answers; its Cause reports the failure.
 //   - A version that cannot be loaded is published with its cause and logged, and is tried again by itself, after 1 s,
 //     2 s, ... 5 min, and at once when its files or its manifest change.
 //   - Versions that are not selected any more are unloaded when all selected ones are ready, or those that are not have
 //     failed and a newer one is ready, once neither the traffic nor a label names them; one whose directory is gone, as
-//     soon as another one that is selected answers. What is gone from the repository with its whole model is unloaded
-//     in any case, unless a repository could not be read or is empty: then nothing is taken to be gone.
-//   - Where versions.transition is resource, what is to go is unloaded first, and nothing answers in between.
+//     soon as another one that is selected answers. A version that is gone from the repository with its whole model is
+//     unloaded in any case, unless a repository could not be read or is empty: then nothing is taken to be gone.
+//   - Where versions.transition is resource, the versions that are to go are unloaded first, and nothing answers in
+//     between.
 //   - Other changes of a manifest apply from the next batch on.
 //   - Labels and traffic that the manifest changed are published as soon as the versions that they name are ready.
 //
@@ -46,7 +47,7 @@ func (h *Host) Follow(l modelrepo.Listing) {
 	h.step(e)
 }
 
-// listed returns what residency is to know of a model that was found. The caller holds Host.deciding.
+// listed returns the form in which residency takes a model that was found. The caller holds Host.deciding.
 func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
 	l := residency.ListedModel{Model: found}
 	h.mu.Lock()
@@ -70,7 +71,7 @@ func (h *Host) listed(found *modelrepo.Model) residency.ListedModel {
 	return l
 }
 
-// recall returns what was decided of a model by an earlier process; nil: nothing.
+// recall returns the decisions about a model by an earlier process; nil: none.
 func (h *Host) recall(name string) *decisions.Model {
 	if decided, kept := h.cfg.Keeper.Recall(name); kept {
 		return &decided
@@ -84,9 +85,10 @@ func cannotTell(l modelrepo.Listing) bool {
 	return slices.ContainsFunc(l.Faults, func(err error) bool { return errors.Is(err, modelrepo.ErrNoRepository) })
 }
 
-// Settled returns when each model is as was wanted when Settled was called: every version that is to be resident is
-// ready or has failed, and those that are to go are gone. What another one replaced may still be answering what it
-// accepted. The error is the cause of ctx, after which all goes on as before, or that the host is closed.
+// Settled returns when each model has reached the state that was wanted when Settled was called: every version that is
+// to be resident is ready or has failed, and those that are to go are gone. A version that another one replaced may
+// still be answering its accepted requests. The error is the cause of ctx, after which all goes on as before, or that
+// the host is closed.
 func (h *Host) Settled(ctx context.Context) error {
 	var all []<-chan struct{}
 	h.mu.Lock()

@@ -81,7 +81,7 @@ func TestUnloadingOnADeviceThatHangs(t *testing.T) {
 }
 
 // TestOpeningOnADeviceThatHangs: models whose opening does not end on a lost device go to another, and take no place
-// for opening from others; what comes of it late is closed.
+// for opening from others; a late result is closed.
 func TestOpeningOnADeviceThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -124,7 +124,7 @@ func TestOpeningOnADeviceThatHangs(t *testing.T) {
 	}
 }
 
-// TestOpeningBehindOthersThatHang: what waits to be opened on a device is not opened there once that is lost.
+// TestOpeningBehindOthersThatHang: a version that waits to be opened on a device is not opened there once that is lost.
 func TestOpeningBehindOthersThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")

@@ -1,8 +1,8 @@
-// Package host keeps models resident. It is the shell around residency.Machine, which decides what is loaded where and
-// what happens next: the host carries out its effects (open, prove, publish, drain, close), tells it how they ended,
-// and hands requests to the scheduler.
+// Package host keeps models resident. It is the shell around residency.Machine, which decides which versions are
+// loaded, on which devices, and what happens next: the host carries out its effects (open, prove, publish, drain,
+// close), reports how they ended, and hands requests to the scheduler.
 //
-// Locks: Host.deciding is held from the look at a model until what is decided about it is kept and published. Under it,
+// Locks: Host.deciding is held from the look at a model until the decision about it is kept and published. Under it,
 // and never with a lock of package serving: Host.mu, which guards the machine. The engine and Config.OnChange are never
 // called with that held.
 package host
@@ -28,7 +28,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Scheduler is what the host needs of shell.Scheduler, whose documentation is the contract.
+// Scheduler is the part of shell.Scheduler that the host needs; the documentation there is the contract.
 type Scheduler interface {
 	serving.Scheduler
 	RenewDevice(name string) error
@@ -40,48 +40,49 @@ type Opener = serving.Opener
 // Site is a device that may run a model.
 type Site = placement.Site
 
-// Config is what a Host is made with.
+// Config holds the settings of a Host.
 type Config struct {
 	// Open loads a version. Required.
 	Open Opener
 	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among
-	// them, and among those of one rank only for a further replica. It must not block. Nil: Open knows where each
-	// version goes, is given no name, and no version has replicas or is moved off a device that fails.
+	// them, and among those of one rank only for a further replica. It must not block. Nil: Open chooses each version's
+	// device and gets no name, and no version has replicas or is moved off a device that fails.
 	Sites func(modelrepo.Version, *modelrepo.Manifest) ([]Site, error)
-	// FreeMemory returns how many bytes of a device's memory are free now, if that is known. A version goes only where
-	// the estimate that MemoryBudget tells of fits into what those that are being loaded there leave of it. It may take
-	// its time, and is asked of several devices at once. Nil: nothing is known, so that there is no bound.
+	// FreeMemory returns how many bytes of a device's memory are free now, if known. A version goes only to a device
+	// where the estimate described at MemoryBudget fits into the memory that the versions being loaded there leave
+	// free. It may take its time, and is called for several devices at once. Nil: nothing is known, so that there is no
+	// bound.
 	FreeMemory func(device string) (bytes int64, known bool)
-	// Logger hears of loads, proofs and failures. Nil: slog.Default.
+	// Logger gets records of loads, proofs and failures. Nil: slog.Default.
 	Logger *slog.Logger
 	// Lanes is how many batches may be in flight on each device, by name; a device that is not named has 1. So many
-	// batch buffers are kept per version: too few are allocated anew again and again, too many only cost memory.
+	// batch buffers are kept per version: too few are allocated again and again, too many only cost memory.
 	Lanes map[string]int
 	// MemoryBudget is how many bytes all resident versions together may need, by estimate: one and a half times the
-	// size of a model's files, 1 MiB for a synthetic one. What would exceed it is not loaded. 0: no bound, so that the
-	// system may end the server when memory runs out. Too low keeps versions out that would fit; while a version is
-	// replaced both count.
+	// size of a model's files, 1 MiB for a synthetic one. A version that would exceed it is not loaded. 0: no bound, so
+	// that the system may end the server when memory runs out. Too low keeps versions out that would fit; while a
+	// version is replaced both count.
 	MemoryBudget int64
-	// Busy reports whether episodes are running on a version. One that the policy does not select any more is unloaded
-	// when none is, unless versions.transition is resource. It must not block, and is asked about once a second. Nil:
-	// none ever is.
+	// Busy reports whether episodes are running on a version. A version that the policy does not select any more is
+	// unloaded when none are running, unless versions.transition is resource. Busy must not block, and is called about
+	// once a second. Nil: no episodes ever run.
 	Busy func(model string, version int64) bool
 	// Scan looks at the repositories as they are now. LoadVersion asks it for the version that it is to load, because
-	// the latest listing may be older than that. Nil: nothing is known but what listings say.
+	// the latest listing may be older than that. Nil: nothing is known but the listings.
 	Scan func() modelrepo.Listing
-	// Keeper keeps what is decided at run time. Nil: it ends with the process.
+	// Keeper keeps the decisions of run time. Nil: they end with the process.
 	Keeper Keeper
-	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for who only wants to know
-	// whether they can be.
+	// TryOnce keeps versions that could not be loaded from being tried again by themselves: for a caller that only
+	// wants to know whether they can be loaded.
 	TryOnce bool
-	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
+	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
-	// quickly it hears of the newest. It must not call what changes models. May be nil.
+	// quickly it hears of the newest. It must not call a method that changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
 }
 
-// Host holds the resident models. It is the scheduler's Executor. Safe for concurrent use.
+// Host holds the resident models, and is the scheduler's Executor. Safe for concurrent use.
 type Host struct {
 	cfg   Config
 	log   *slog.Logger
@@ -101,15 +102,15 @@ type Host struct {
 	residency *residency.Machine                       // guarded by mu
 	versions  map[int64]*serving.Version               // guarded by mu: by the number of the resident that they are
 	replicas  map[residency.ReplicaID]*serving.Replica // guarded by mu: those that residency knows
-	faces     map[string]map[int64]face                // guarded by mu: what is published of each version of each model
-	// guarded by mu: by model, where somebody waits; closed when what is published of it changes
+	faces     map[string]map[int64]face                // guarded by mu: as published, of each version of each model
+	// guarded by mu: by model, where somebody waits; closed when its published state changes
 	changed   map[string]chan struct{}
 	settling  map[string]chan struct{} // guarded by mu: the same; closed when nothing is running for it
-	telling   int                      // guarded by mu: steps of which not all is told and logged yet
+	telling   int                      // guarded by mu: steps of which not all is reported and logged yet
 	listeners map[*listener]struct{}   // guarded by mu
 	watching  bool                     // guarded by mu: the load of the devices is looked at
 	closed    bool                     // guarded by mu: nothing is loaded any more
-	loads     sync.WaitGroup           // counts what may load, and what waits for it; Add is guarded by mu
+	loads     sync.WaitGroup           // counts goroutines that may load, or wait for that; Add is guarded by mu
 	drains    context.Context          //nolint:containedctx // guarded by mu: bounds draining; that of Close in the end
 	// guarded by mu: starts a goroutine that Close waits for; nil: nothing is started any more
 	start   func(func())
@@ -152,7 +153,7 @@ func (h *Host) Attach(s Scheduler) {
 // Execute runs a batch: it is the host's side of shell.Executor.
 func (h *Host) Execute(b *sharedsched.Batch) sharedsched.Report { return execution.Execute(b) }
 
-// Snapshot returns every known model. It changes by replacement only.
+// Snapshot returns every known model. It is immutable: changes publish another one.
 func (h *Host) Snapshot() *catalog.Snapshot { return h.published.Load().snapshot }
 
 // errClosing ends the loads that Close interrupts, and the calls that wait for them.

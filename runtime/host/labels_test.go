@@ -92,7 +92,7 @@ func TestLabelsArePersisted(t *testing.T) {
 		w.labelled(map[string]int64{"old": 2, "new": 1})
 	})
 	said = map[string]int64{"stable": 1, "old": 1}
-	run("said as at first", func(w *world) { // what was set then does not come back
+	run("said as at first", func(w *world) { // the label set then does not come back
 		w.labelled(map[string]int64{"stable": 1, "old": 1})
 	})
 }

@@ -80,8 +80,8 @@ func idsAndMask(m *modelrepo.Manifest, ids, mask string, sizes ...int) {
 	}
 }
 
-// TestSentencesOfSeveralLengthsOnONNXRuntime compares a crowd of sentences with what a server without buckets answers
-// to each.
+// TestSentencesOfSeveralLengthsOnONNXRuntime compares the answers to a crowd of sentences with those of a server
+// without buckets to each.
 func TestSentencesOfSeveralLengthsOnONNXRuntime(t *testing.T) {
 	plainListing := onnxModel(t, encoder(true))
 	plain := onnxHost(t, plainListing)

@@ -73,7 +73,7 @@ func sum(row []float32) []float32 {
 
 func mean(row []float32) []float32 { return []float32{sum(row)[0] / float32(len(row))} }
 
-// buckets has x padded with zeros.
+// buckets makes x padded with zeros.
 func buckets(sizes ...int) func(*modelrepo.Manifest) {
 	return func(m *modelrepo.Manifest) {
 		m.Batching.VariableDims = map[string]modelrepo.VariableDim{"x": {Axis: 1, Buckets: sizes}}
@@ -286,8 +286,8 @@ func TestBucketsThatDoNotFitTheModel(t *testing.T) {
 	}
 }
 
-// TestBatchSizesOfTheLongestBucket: what was not proven for every bucket is not used, but a bucket whose large batches
-// would only cost too much leaves them to the others.
+// TestBatchSizesOfTheLongestBucket: a size that was not proven for every bucket is not used, but a bucket whose large
+// batches would only cost too much leaves them to the others.
 func TestBatchSizesOfTheLongestBucket(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -20,7 +20,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 			h.counts.failures.Add(1)
 		}
 		h.mu.Lock()
-		done.Free = h.memory.Free() // not before, since what is freed in between would wake nobody
+		done.Free = h.memory.Free() // not before, since memory that is freed in between would wake nobody
 		rest := h.stepLocked(done)
 		h.mu.Unlock()
 		rest()
@@ -42,7 +42,7 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 	}
 	h.mu.Unlock()
 	rest()
-	_ = h.keepOverride(c.Model, c.Version.Number) // whoever asked may be gone; if not, they try again and are told
+	_ = h.keepOverride(c.Model, c.Version.Number) // the caller may be gone; if not, it tries again and learns of it
 	if m := h.Snapshot().Model(v.Model); m != nil && m.Traffic != nil {
 		if err := m.Traffic.CheckOutputs(m); err != nil {
 			h.log.Warn("shadow cannot be compared", "event", "shadow_incomparable", "model", v.Model, "cause", err)
@@ -50,8 +50,8 @@ func (h *Host) load(ctx context.Context, e residency.Load, before *serving.Versi
 	}
 }
 
-// fillUp gives a version that takes another's place up to so many replicas: what they answered together could be too
-// much for one. What cannot be had now is left for later.
+// fillUp gives a version that takes another's place up to so many replicas: their load together could be too much for
+// one. Replicas that cannot be had now are left for later.
 func (h *Host) fillUp(ctx context.Context, c residency.Candidate, v, before *serving.Version, replicas int) {
 	for len(v.Replicas()) < replicas {
 		r, _, err := h.place(ctx, c, v, before)

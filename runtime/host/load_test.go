@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// states lists what a snapshot has, such as "a/1 ready".
+// states lists the versions of a snapshot with their states, such as "a/1 ready".
 func states(s *catalog.Snapshot) []string {
 	var all []string
 	for _, m := range s.Models.All() {
@@ -158,7 +158,7 @@ func TestFairnessOwners(t *testing.T) {
 	}
 }
 
-// TestTheSameListingAgain leaves what serves alone.
+// TestTheSameListingAgain leaves serving versions alone.
 func TestTheSameListingAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("a", 1, perRow(1, double), nil)
@@ -385,7 +385,8 @@ func TestTrialLargerThanAllQueues(t *testing.T) {
 	}
 }
 
-// TestSlowProofsHoldUpNoOther: what waits for its turns on the device takes no room from what is to be read.
+// TestSlowProofsHoldUpNoOther: a proof that waits for its turns on the device takes no room from versions that are to
+// be read.
 func TestSlowProofsHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)

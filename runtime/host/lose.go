@@ -6,14 +6,14 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// LoseDevice takes a device out of use until the server is started anew: what a process holds on a device that failed
-// does not come back. Sessions that fail for that reason say so themselves; this is for who learns of it in another
-// way. Requests that wait on it are run on other replicas, and versions that have none are loaded elsewhere if they can
-// be.
+// LoseDevice takes a device out of use until the server is started again: a process never gets back what it holds on a
+// device that failed. Sessions that fail for that reason say so themselves; this is for a caller that learns of it in
+// another way. Requests that wait on it are run on other replicas, and versions that have none are loaded elsewhere if
+// they can be.
 func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.Get(name), cause, nil) }
 
-// lose takes a device out of use, once. It returns at once. by is what ran on it when it failed, or was being opened
-// there, or nil.
+// lose takes a device out of use, once. It returns at once. by is the version that ran on it when it failed, or was
+// being opened there, or nil.
 func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 	if !d.Lose(cause) {
 		return
@@ -31,8 +31,8 @@ func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 	})
 }
 
-// RestoreDevice takes a device into use again that was lost: what is loaded there from now on is in another process or
-// another driver's care, so that nothing of its last life matters. It does nothing for a device that works.
+// RestoreDevice takes a device into use again that was lost: versions loaded there from now on are in another process
+// or another driver's care, so that its earlier incarnation does not matter. It does nothing for a device that works.
 func (h *Host) RestoreDevice(name string) {
 	lost := h.fleet.Get(name)
 	if lost.Lost() == nil {

@@ -70,8 +70,8 @@ func (f *fates) want(want map[string]int) {
 	}
 }
 
-// TestALostDeviceWithAnotherReplica: what runs on it fails, what waits is answered by the other replica, and nothing
-// goes there again.
+// TestALostDeviceWithAnotherReplica: running requests on it fail, waiting ones are answered by the other replica, and
+// nothing goes there again.
 func TestALostDeviceWithAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -194,7 +194,7 @@ func TestAVersionThatBreaksDevices(t *testing.T) {
 	})
 }
 
-// TestLostWhileUnloading: two have it in hand then, and one gives back what it holds.
+// TestLostWhileUnloading: two have it in hand then, and one gives back its resources.
 func TestLostWhileUnloading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
@@ -223,7 +223,7 @@ func TestLostWhileUnloading(t *testing.T) {
 	})
 }
 
-// TestClosedWhileWaitingForADevice: whoever waits for a version to be loaded elsewhere hears of the end.
+// TestClosedWhileWaitingForADevice: a caller that waits for a version to be loaded elsewhere hears of the end.
 func TestClosedWhileWaitingForADevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
@@ -245,8 +245,8 @@ func TestClosedWhileWaitingForADevice(t *testing.T) {
 	})
 }
 
-// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and what waited waits for that, within its
-// limit.
+// TestALostDeviceWithoutAnotherReplica: the version is loaded elsewhere, and waiting requests wait for that, within
+// their limits.
 func TestALostDeviceWithoutAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 100*time.Millisecond, "a", "b")
@@ -419,8 +419,8 @@ func TestALostDeviceThatHangs(t *testing.T) {
 	})
 }
 
-// TestARunThatHangsOnALostDevice: what waits behind it is answered elsewhere as soon as somebody learns that the device
-// is lost.
+// TestARunThatHangsOnALostDevice: requests that wait behind it are answered elsewhere as soon as the host learns that
+// the device is lost.
 func TestARunThatHangsOnALostDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
@@ -488,8 +488,8 @@ func TestLostDuringATrial(t *testing.T) {
 	})
 }
 
-// TestADeviceComesBack as another incarnation: what failed for want of it is loaded there, and what found a worse place
-// moves.
+// TestADeviceComesBack as another incarnation: a version that failed for want of it is loaded there, and one that found
+// a worse place moves.
 func TestADeviceComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")

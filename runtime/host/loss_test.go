@@ -29,7 +29,7 @@ func TestLostInATrialThatEndsWell(t *testing.T) {
 	}
 }
 
-// TestALossWhileClosingIsSaidOnce: what is said once.
+// TestALossWhileClosingIsSaidOnce: the error of Close says it once.
 func TestALossWhileClosingIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")

@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestMates: a request that the model failed on learns how many beside it were answered, which tells bad input from a
-// bad model.
+// TestMates: a request that the model failed on learns how many others of its batch were answered, which distinguishes
+// bad input from a bad model.
 func TestMates(t *testing.T) {
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
 	for _, test := range []struct {

@@ -7,12 +7,12 @@ import (
 )
 
 // crossing is a model whose rows meet under a condition. Its input x is [batch, 4], or [batch, time, 4], its output y
-// has the shape of x: x plus one where the condition does not hold, and what the mixing makes of x where it does.
+// has the shape of x: x plus one where the condition does not hold, and the result of the mixing where it does.
 type crossing struct {
 	condition condition
 	mixing    mixer
-	// hidden puts x through a sequence, through which nobody follows its rows: what is behind is then unknown to a
-	// proof by structure.
+	// hidden puts x through a sequence, through which nobody follows its rows: everything behind it is then unknown to
+	// a proof by structure.
 	hidden bool
 }
 
@@ -120,8 +120,8 @@ func (b *builder) ofAll(reduce, v string) string {
 	return b.op(reduce, []string{v}, onnxgraph.IntAttr("keepdims", 0))
 }
 
-// conditions are when rows meet: by a parameter without rows, by what a row or one of its mates holds, by how many rows
-// there are and where, and by the length of another axis.
+// conditions are the cases in which rows meet: by a parameter without rows, by the values of a row or one of its mates,
+// by how many rows there are and where, and by the length of another axis.
 var conditions = []condition{
 	{"always", nil},
 	{"bool parameter", func(b *builder) string {

@@ -122,7 +122,7 @@ func sameAnswer(got, want tensor.Tensor) bool {
 	return true
 }
 
-// askMeeting asks n requests at once and returns how many answers are not what the model gives the request alone.
+// askMeeting asks n requests at once and returns how many answers differ from the model's answer to the request alone.
 func askMeeting(t *testing.T, predict func(*catalog.Call) error, v *catalog.Version, o *oracle, n int,
 	rng *rand.Rand,
 ) (wrong, shared int) {

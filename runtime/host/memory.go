@@ -5,7 +5,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// synthMemory is what a synthetic model is counted as, in bytes.
+// synthMemory is the size that a synthetic model counts as, in bytes.
 const synthMemory = 1 << 20
 
 // estimate returns how many bytes a version is expected to need.
@@ -16,8 +16,8 @@ func estimate(c *residency.Candidate) int64 {
 	return fleet.Estimate(c.Version.Dir)
 }
 
-// SetMemoryBudget changes Config.MemoryBudget. What failed for want of it is tried again if it suffices now; what is
-// resident stays.
+// SetMemoryBudget changes Config.MemoryBudget. Versions that failed for want of it are tried again if it suffices now;
+// resident versions stay.
 func (h *Host) SetMemoryBudget(bytes int64) {
 	h.memory.SetLimit(bytes)
 	h.memoryFreed()

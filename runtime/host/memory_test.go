@@ -46,7 +46,7 @@ func (w *world) sized(name string, number, bytes int64) {
 	})
 }
 
-// TestMemoryBudget: a load that exceeds it is refused with the figures, and what serves goes on.
+// TestMemoryBudget: a load that exceeds it is refused with the figures, and serving versions go on.
 func TestMemoryBudget(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
 	w.add("a", 1, times(1), nil)
@@ -106,7 +106,7 @@ func TestMemoryBudget(t *testing.T) {
 	}
 }
 
-// TestMemoryForAReplacement: new files beside the old ones are too much, but not in their place.
+// TestMemoryForAReplacement: new files together with the old ones are too much, but not in their place.
 func TestMemoryForAReplacement(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
 	w.add("a", 1, times(1), nil)
@@ -124,7 +124,7 @@ func TestMemoryForAReplacement(t *testing.T) {
 	w.answers(w.version("a", 1), 15)
 }
 
-// TestMemoryOfLinks: what a link leads to counts, once.
+// TestMemoryOfLinks: the target of a link counts, once.
 func TestMemoryOfLinks(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 1 << 30 })
 	w.add("a", 1, times(1), nil)
@@ -152,7 +152,7 @@ func TestMemoryOfLinks(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAFailedLoad: what waits for memory gets it at once.
+// TestMemoryOfAFailedLoad: a version that waits for memory gets it at once.
 func TestMemoryOfAFailedLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
@@ -195,8 +195,8 @@ func TestMemoryThatIsBackBeforeTheFailure(t *testing.T) {
 	})
 }
 
-// TestMemoryBudgetChanges: what has room by a larger budget is tried again at once, and what is resident stays by a
-// smaller one.
+// TestMemoryBudgetChanges: versions that have room by a larger budget are tried again at once, and resident ones stay
+// by a smaller one.
 func TestMemoryBudgetChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 10 << 20 })
@@ -223,8 +223,8 @@ func TestMemoryBudgetChanges(t *testing.T) {
 	})
 }
 
-// TestMemoryOfALostDevice is free at once, for what was there and for what waits, also where nothing there comes to an
-// end. It is given back once, although a version that was moved in the scheduler is there twice.
+// TestMemoryOfALostDevice is free at once, for versions that were there and for those that wait, also where nothing
+// there comes to an end. It is given back once, although a version that was moved in the scheduler is there twice.
 func TestMemoryOfALostDevice(t *testing.T) {
 	const one = 1 << 20
 	synctest.Test(t, func(t *testing.T) {

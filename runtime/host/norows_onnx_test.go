@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// TestNoRowsRunAsTheModelWould: where requests are executed one by one, one without a row is what the model makes of
-// it, whether its rows were never to be joined, or turned out to meet.
+// TestNoRowsRunAsTheModelWould: where requests are executed one by one, the model itself answers one without a row,
+// whether its rows were never to be joined, or turned out to meet.
 func TestNoRowsRunAsTheModelWould(t *testing.T) {
 	graph := func() *onnxgraph.Graph {
 		return onnxgraph.New("g").

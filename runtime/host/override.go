@@ -12,9 +12,9 @@ import (
 )
 
 // LoadVersion makes a version resident that is in the repository now, whether the policy selects it or not, and returns
-// when it is ready; by is who wants it. It waits for what the model is busy with already, such as the load of another
-// version. It stays until UnloadVersion, or until versions.policy changes, also where the policy selects it now. The
-// error is catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it
+// when it is ready; by names the caller. It waits for the steps that the model is busy with already, such as the load
+// of another version. It stays until UnloadVersion, or until versions.policy changes, also where the policy selects it
+// now. The error is catalog.ErrUnknown, wrapped, a *catalog.LoadError, catalog.ErrBusy, wrapped, if somebody unloads it
 // meanwhile, sharedsched.ErrDraining, wrapped, if the host is closed, or the cause of ctx: the version goes on being
 // loaded then. One that the policy does not select is not tried again if it fails.
 func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by string) error {
@@ -33,7 +33,7 @@ func (h *Host) LoadVersion(ctx context.Context, name string, number int64, by st
 	return fmt.Errorf("load model %q version %d: %w", name, number, err)
 }
 
-// override notes that by loads or unloads a version, after a look at what lies in the repository.
+// override notes that by loads or unloads a version, after a look at the repository.
 func (h *Host) override(name string, number int64, load bool, by string) error {
 	var found *modelrepo.Model
 	if load && h.cfg.Scan != nil {
@@ -60,8 +60,8 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 	return nil
 }
 
-// await returns when over says that it is decided what becomes of a version, and what, or the cause of ctx. over is
-// called with Host.mu held.
+// await returns the outcome of a version when over says that it is decided, or the cause of ctx. over is called with
+// Host.mu held.
 func (h *Host) await(ctx context.Context, name string, over func(*residency.Model) (bool, error)) error {
 	for {
 		h.mu.Lock()
@@ -79,7 +79,7 @@ func (h *Host) await(ctx context.Context, name string, over func(*residency.Mode
 	}
 }
 
-// awaitLoad returns when a version that somebody loads by hand is ready, or why it will not be.
+// awaitLoad returns when a version that somebody loads by override is ready, or why it will not be.
 func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	gaveUp := residency.GaveUp{Model: name, Number: number}
 	err := h.await(ctx, name, func(m *residency.Model) (bool, error) {
@@ -94,10 +94,10 @@ func (h *Host) awaitLoad(ctx context.Context, name string, number int64) error {
 	return err
 }
 
-// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered what it accepted.
-// It stays away until LoadVersion, or until versions.policy changes. It waits for what the model is busy with already.
-// The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of ctx (the version
-// keeps draining then), or what the engine says.
+// UnloadVersion gives a version up that neither the traffic nor a label names, when it has answered its accepted
+// requests. It stays away until LoadVersion, or until versions.policy changes. It waits for the steps that the model is
+// busy with already. The error is an *catalog.InUseError, catalog.ErrUnknown or catalog.ErrBusy, wrapped, the cause of
+// ctx (the version keeps draining then), or the engine's error.
 func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by string) error {
 	ctx, done, err := h.enter(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (h *Host) UnloadVersion(ctx context.Context, name string, number int64, by 
 	return errors.Join(err, h.keepOverride(name, number))
 }
 
-// listener hears how a version is closed that somebody unloads by hand.
+// listener hears how a version that somebody unloads by override is closed.
 type listener struct {
 	model  string
 	number int64
@@ -149,7 +149,7 @@ func (h *Host) unhear(l *listener) {
 	delete(h.listeners, l)
 }
 
-// keepOverride keeps what became of a version that somebody loaded or unloaded by hand.
+// keepOverride keeps the outcome of a load or an unload by override.
 func (h *Host) keepOverride(name string, number int64) error {
 	err := h.decide(name, false, func(m *residency.Model) (decisions.Model, error) {
 		after, news := m.KeepOverride(number)
@@ -164,5 +164,5 @@ func (h *Host) keepOverride(name string, number int64) error {
 	return nil
 }
 
-// errNothingToKeep says that what was kept still holds.
+// errNothingToKeep says that the decisions that were kept still hold.
 var errNothingToKeep = errors.New("nothing is to be kept")

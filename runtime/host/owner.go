@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// owner is the host as versions know it: what happens to them becomes events.
+// owner is the host as versions know it: it turns changes to them into events.
 type owner struct{ *Host }
 
 // Judged publishes how a version is served, and why, after that has changed.

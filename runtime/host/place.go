@@ -13,8 +13,8 @@ import (
 )
 
 // place opens a version on one more device, the best there is, and makes it ready to serve there; it is not published
-// yet. before is the version that it takes the place of, or nil. What fails for its device's sake is tried on the next
-// one.
+// yet. before is the version that it takes the place of, or nil. A version that fails because of its device is tried on
+// the next one.
 func (h *Host) place(ctx context.Context, c residency.Candidate,
 	v, before *serving.Version,
 ) (*serving.Replica, *residency.Wait, error) {
@@ -88,15 +88,15 @@ func (h *Host) sites(c residency.Candidate) ([]Site, error) {
 	return h.cfg.Sites(c.Version, c.Manifest)
 }
 
-// blamed returns an error for what has broken too many devices.
+// blamed returns an error for a version that has broken too many devices.
 func (h *Host) blamed(c residency.Candidate) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.residency.Blamed(&c)
 }
 
-// waitFor notes that a version goes to a device because better ones have no room, if that is so. What is lost is not
-// waited for.
+// waitFor notes that a version goes to a device because better ones have no room, if that is so. It does not wait for
+// lost devices.
 func (h *Host) waitFor(v *serving.Version, d *fleet.Device, sites []Site, need int64,
 	full []catalog.FullDevice,
 ) *residency.Wait {
@@ -118,8 +118,8 @@ func (h *Host) waitFor(v *serving.Version, d *fleet.Device, sites []Site, need i
 	return w
 }
 
-// peers returns the sites of the rank that the version's replicas have: what is only a last resort gets no further
-// ones.
+// peers returns the sites of the rank that the version's replicas have: a device that is only a last resort gets no
+// further replicas.
 func peers(v *serving.Version, sites []Site) []Site {
 	rank := 0
 	if all := v.Replicas(); len(all) > 0 {

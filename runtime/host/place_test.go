@@ -18,7 +18,7 @@ func tiny(m *modelrepo.Manifest) {
 	m.Batching.Mode = modelrepo.BatchOff
 }
 
-// TestVersionsSpread: over devices that are loaded alike; and what is there stays while others come and go.
+// TestVersionsSpread: over devices that are loaded alike; and resident ones stay while others come and go.
 func TestVersionsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
@@ -113,8 +113,8 @@ func (w *world) keepAsking(v *catalog.Version, callers int) (stop func()) {
 	}
 }
 
-// TestPlacementByMemory: what does not fit goes elsewhere; what fits nowhere is refused with the figures, and loaded
-// when there is room again.
+// TestPlacementByMemory: a version that does not fit goes elsewhere; one that fits nowhere is refused with the figures,
+// and loaded when there is room again.
 func TestPlacementByMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "cpu")
@@ -152,7 +152,8 @@ func TestPlacementByMemory(t *testing.T) {
 	})
 }
 
-// TestRoomIsUsedAtOnce: what failed for want of a device's memory is loaded as soon as something there was unloaded.
+// TestRoomIsUsedAtOnce: a version that failed for want of a device's memory is loaded as soon as another was unloaded
+// there.
 func TestRoomIsUsedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
@@ -221,7 +222,7 @@ func TestOutOfMemoryAtOpening(t *testing.T) {
 	})
 }
 
-// TestNoSite: what cannot run anywhere fails with what the one who knows says.
+// TestNoSite: a version that cannot run anywhere fails with the error of Config.Sites.
 func TestNoSite(t *testing.T) {
 	w := newWorldOf(t, 1, func(c *host.Config) {
 		c.Sites = func(modelrepo.Version, *modelrepo.Manifest) ([]host.Site, error) {

@@ -83,8 +83,8 @@ func TestOnePoisonedRequest(t *testing.T) {
 	}
 }
 
-// TestMorePoisonedRequests: the runs within the batch do not suffice for several, and what is left over is run by
-// itself.
+// TestMorePoisonedRequests: the runs within the batch do not suffice for several, and the requests left over are run by
+// themselves.
 func TestMorePoisonedRequests(t *testing.T) {
 	const n = 8
 	b := newBench(t, perRow(1, doubleUnlessNaN), patient)
@@ -166,7 +166,7 @@ func TestFailedRuns(t *testing.T) {
 		script []error
 		want   []string
 		runs   []int // of the batch
-		alone  []int // of what was left over, ascending
+		alone  []int // of requests left over, ascending
 	}{
 		{
 			name: "a failure that does not come again", rows: []int{1, 1, 1, 1}, script: []error{hiccup},
@@ -317,7 +317,7 @@ func TestHalvesOfOneRequestArePadded(t *testing.T) {
 }
 
 // TestDeviceTime: where the engine works on the calling thread its processor time is the use of the device, also over
-// the runs that isolation adds; elsewhere only the scheduler can tell.
+// the runs that isolation adds; elsewhere only the scheduler knows it.
 func TestDeviceTime(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		f := slowly(perRow(1, doubleUnlessNaN))

@@ -385,7 +385,7 @@ func TestUnrelatedFirstDimensions(t *testing.T) {
 	}
 }
 
-// TestOutputWithoutRows: an output that is the same whoever asks goes to everybody; one that depends on the rows
+// TestOutputWithoutRows: an output that is the same for all callers goes to everybody; one that depends on the rows
 // forbids batches.
 func TestOutputWithoutRows(t *testing.T) {
 	model := func(constant bool) *fake {

@@ -13,14 +13,14 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// published is what is known of the models at one moment, and who stands for it. Immutable.
+// published is the public state of the models at one moment, and the versions that serve it. Immutable.
 type published struct {
 	snapshot *catalog.Snapshot
 	byID     catalog.Map[sharedsched.VersionID, *serving.Version] // by the number in the scheduler, of each replica
 	stopped  []*serving.Version                                   // take requests no more; nil once it is published
 }
 
-// face is what was published of a version last.
+// face is the state of a version that was published last.
 type face struct {
 	of       *residency.Version
 	revision uint64
@@ -29,8 +29,8 @@ type face struct {
 	ids      []sharedsched.VersionID
 }
 
-// publish publishes what models are now. It takes time for these only, however many there are. The caller holds
-// Host.mu.
+// publish publishes the present state of the named models. It takes time for these only, however many there are. The
+// caller holds Host.mu.
 func (h *Host) publish(names []string) {
 	now := h.published.Load()
 	next := &published{
@@ -45,14 +45,15 @@ func (h *Host) publish(names []string) {
 		}
 	}
 	h.published.Store(next)
-	// Not before that is published, so that whoever finds a version not ready any more finds a newer snapshot, too.
+	// Not before that is published, so that a caller that finds a version not ready any more finds a newer snapshot,
+	// too.
 	for _, v := range next.stopped {
 		v.Ready.Store(false)
 	}
 	next.stopped = nil
 }
 
-// publishModel has a model in what is to be published as it is now, with who stands for its versions.
+// publishModel puts the present state of a model into next, with the versions that serve it.
 func (h *Host) publishModel(next *published, name string) {
 	before := h.faces[name]
 	m := h.residency.Model(name)
@@ -100,14 +101,14 @@ func (h *Host) publishVersions(next *published, m *residency.Model, before map[i
 	return faces
 }
 
-// show returns what is to be published of a version, and has its requests go to the replicas that it has now.
+// show returns the face of a version that is to be published, and directs its requests to the replicas that it has now.
 func (h *Host) show(next *published, m *residency.Model, v *residency.Version, before face) face {
 	public := &catalog.Version{Model: m.Name, Number: v.Number, Path: v.Of.Path(), State: v.State.Public()}
 	f := face{of: v, revision: v.Revision(), public: public}
 	if v.Cause != nil {
 		public.Cause, public.Fault = v.Cause.Text, v.Cause
 		if whole, is := errors.AsType[*catalog.Hidden](v.Cause.Err); is {
-			public.Fault = whole // without what the cause tells about the attempts
+			public.Fault = whole // without the cause's text about the attempts
 		}
 	}
 	r := v.Resident
@@ -146,13 +147,13 @@ func (h *Host) show(next *published, m *residency.Model, v *residency.Version, b
 	return f
 }
 
-// promise writes what a manifest promises callers of a version.
+// promise writes the properties that a manifest promises to callers of a version.
 func promise(public *catalog.Version, m *modelrepo.Manifest) {
 	public.Weight = m.Weight
 	public.TargetLatency, public.MaxLatency = time.Duration(m.TargetLatency), time.Duration(m.MaxLatency)
 }
 
-// changesLocked returns what is closed when what is published of a model changes next.
+// changesLocked returns a channel that is closed when the published state of a model changes next.
 func (h *Host) changesLocked(name string) <-chan struct{} {
 	if h.changed[name] == nil {
 		h.changed[name] = make(chan struct{})
@@ -167,7 +168,7 @@ func sameModel(a, b *catalog.Model) bool {
 		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor)
 }
 
-// notify tells OnChange of the newest snapshot.
+// notify calls OnChange with the newest snapshot.
 func (h *Host) notify() {
 	if h.cfg.OnChange == nil {
 		return

@@ -29,7 +29,7 @@ func (m *machines) room(device string, bytes int64) {
 	m.free[device] += bytes
 }
 
-// filled has sessions on a device take 1 MiB of its memory each.
+// filled makes sessions on a device take 1 MiB of its memory each.
 func (m *machines) filled(device string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,8 +40,8 @@ func (m *machines) filled(device string) {
 	m.closes[device] = func() { m.room(device, 1<<20) }
 }
 
-// asking has callers ask the newest version of m without end, none of whom may get an error, but that another number is
-// the newest.
+// asking makes callers ask the newest version of m without end. None of them may get an error, except that another
+// number is the newest.
 func (w *world) asking() (stop func()) {
 	done := make(chan struct{})
 	var callers sync.WaitGroup
@@ -71,8 +71,8 @@ func (w *world) asking() (stop func()) {
 	}
 }
 
-// TestAVersionMovesWhereThereIsRoom: one that is on the last resort, because what it prefers was full, moves there when
-// there is room, and does not come back. No request fails.
+// TestAVersionMovesWhereThereIsRoom: one that is on the last resort, because the device that it prefers was full, moves
+// there when there is room, and does not come back. No request fails.
 func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 2*time.Millisecond, "gpu", "cpu")
@@ -119,7 +119,7 @@ func TestAVersionMovesWhereThereIsRoom(t *testing.T) {
 	})
 }
 
-// TestHotSwapsOnOneDevice: where the new one has no room beside the old one, it answers from the last resort until the
+// TestHotSwapsOnOneDevice: where the new one has no room next to the old one, it answers from the last resort until the
 // old one is gone.
 func TestHotSwapsOnOneDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,8 +152,9 @@ func TestHotSwapsOnOneDevice(t *testing.T) {
 	})
 }
 
-// TestRaisingFails: it is tried again later and later, once each time however long that takes, and said why; what was
-// out of memory when it was loaded counts as tried, and so does what failed where nothing is known of free memory.
+// TestRaisingFails: it is tried again later and later, once each time however long that takes, and said why; a version
+// that was out of memory when it was loaded counts as tried, and so does one that failed where nothing is known of free
+// memory.
 func TestRaisingFails(t *testing.T) {
 	const took = 8 * time.Second
 	for name, cause := range map[string]error{
@@ -215,8 +216,8 @@ func TestRaisingFails(t *testing.T) {
 	}
 }
 
-// TestUnknownRoomIsNone for what waits for room: a driver that does not answer any more makes none. What waits is
-// looked at again and again, and what is said of it follows, but not at each look.
+// TestUnknownRoomIsNone for versions that wait for room: a driver that does not answer any more makes none. Waiting
+// versions are looked at again and again, and their published text follows, but not at each look.
 func TestUnknownRoomIsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "gpu", "cpu")
@@ -315,8 +316,8 @@ func TestMovingNeedsTheBudgetTwice(t *testing.T) {
 	})
 }
 
-// TestLookingAboveHoldsUpNothing: a driver that takes its time is asked once for all that wait, and by nobody who has
-// something else to do.
+// TestLookingAboveHoldsUpNothing: a driver that takes its time is asked once for all that wait, and by no goroutine
+// that has something else to do.
 func TestLookingAboveHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -549,7 +550,7 @@ func TestAnEngineThatDeclines(t *testing.T) {
 	})
 }
 
-// TestAVersionThatALabelKeepsMoves too, unless its files are not any more what was loaded.
+// TestAVersionThatALabelKeepsMoves too, unless its files are not those that were loaded any more.
 func TestAVersionThatALabelKeepsMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, changed := range []bool{false, true} {

@@ -30,7 +30,7 @@ func (w *world) change(name string, change func(*modelrepo.Model)) {
 	w.t.Fatalf("no model %q in the listing", name)
 }
 
-// choose has the policy select some of a model's versions.
+// choose makes the policy select some of a model's versions.
 func (w *world) choose(name string, numbers ...int64) {
 	w.change(name, func(m *modelrepo.Model) {
 		m.Selected = slices.DeleteFunc(slices.Clone(m.Versions),
@@ -52,7 +52,7 @@ func (w *world) put(name string, number int64, engine any, fingerprint string) {
 	})
 }
 
-// reconcile follows the listing, and waits also until what was replaced is closed.
+// reconcile follows the listing, and waits also until replaced versions are closed.
 func (w *world) reconcile() {
 	w.t.Helper()
 	if err := w.Reconcile(w.t.Context(), w.listing); err != nil {
@@ -98,7 +98,7 @@ func (w *world) answer(v *catalog.Version) (float32, error) {
 	return values(c.Results[0])[0], nil
 }
 
-// answers checks what the version gives for 3.
+// answers checks the version's answer to 3.
 func (w *world) answers(v *catalog.Version, want float32) {
 	w.t.Helper()
 	if got, err := w.answer(v); err != nil || got != want {
@@ -193,7 +193,7 @@ func TestABadNewVersionLeavesTheOldOneServing(t *testing.T) {
 }
 
 // TestFilesReplacedUnderTheSameNumber: the new ones take over when they are proven; until then, and if they are bad,
-// the old ones answer. Whoever holds what was published before is answered all the same.
+// the old ones answer. A caller that holds an earlier snapshot is answered all the same.
 func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	w := newWorld(t, 1)
 	old := times(1)
@@ -233,7 +233,7 @@ func TestFilesReplacedUnderTheSameNumber(t *testing.T) {
 	}
 }
 
-// TestFilesBeingCopiedChangeNothing: what serves goes on, and nothing is loaded in its stead.
+// TestFilesBeingCopiedChangeNothing: the serving version goes on, and nothing is loaded in its stead.
 func TestFilesBeingCopiedChangeNothing(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, errors.New("must not be opened"), nil)
@@ -253,7 +253,7 @@ func TestFilesBeingCopiedChangeNothing(t *testing.T) {
 	}
 }
 
-// TestAFaultyManifestTakesNothingDown: what was read before holds.
+// TestAFaultyManifestTakesNothingDown: the manifest that was read before holds.
 func TestAFaultyManifestTakesNothingDown(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)
@@ -268,8 +268,8 @@ func TestAFaultyManifestTakesNothingDown(t *testing.T) {
 	}
 }
 
-// TestARemovedModelDrains: what it accepted is answered, and then it is gone. A repository that is empty altogether is
-// more likely one that is not mounted.
+// TestARemovedModelDrains: its accepted requests are answered, and then it is gone. A repository that is empty
+// altogether is more likely one that is not mounted.
 func TestARemovedModelDrains(t *testing.T) {
 	w := newWorld(t, 1)
 	f := times(2)
@@ -313,7 +313,7 @@ func TestARemovedModelDrains(t *testing.T) {
 	w.answers(w.version("m", 1), 21)
 }
 
-// TestReconcileEndsWithItsContext: and what it began goes on.
+// TestReconcileEndsWithItsContext: and the steps that it began go on.
 func TestReconcileEndsWithItsContext(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)
@@ -365,7 +365,7 @@ func TestASlowModelHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestAModelThatIsRemovedWhileItLoads is gone when that has ended, and loaded anew if it comes back.
+// TestAModelThatIsRemovedWhileItLoads is gone when that has ended, and loaded again if it comes back.
 func TestAModelThatIsRemovedWhileItLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, outcome := range []any{times(1), errors.New("cut short")} {

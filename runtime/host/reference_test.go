@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// reference is the answers that ref.json beside a model records.
+// reference is the answers that ref.json next to a model records.
 type reference struct {
 	Cases []struct {
 		Inputs, Outputs []struct {

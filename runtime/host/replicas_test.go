@@ -149,7 +149,8 @@ func TestReplicasFollowTheManifest(t *testing.T) {
 	})
 }
 
-// TestAReplacementHasAsManyReplicas: from its first request on, because one could not answer what two did.
+// TestAReplacementHasAsManyReplicas: from its first request on, because one could not answer as many requests as two
+// did.
 func TestAReplacementHasAsManyReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b", "c")
@@ -269,8 +270,8 @@ func TestAutomaticReplicasWhereRequestsAreRefused(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasOfTwoLanes: what runs side by side on a device shares its time, so that a version that would
-// take all of the time of one keeps a second.
+// TestAutomaticReplicasOfTwoLanes: batches that run side by side on a device share its time, so that a version that
+// would take all of the time of one keeps a second.
 func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleetOf(t, 10*time.Millisecond, []string{"a", "b"}, func(c *host.Config) {
@@ -293,8 +294,8 @@ func TestAutomaticReplicasOfTwoLanes(t *testing.T) {
 	})
 }
 
-// TestAutomaticReplicasWithoutRoom: what cannot be had is tried again after a while only, and is not held against the
-// version.
+// TestAutomaticReplicasWithoutRoom: a replica that cannot be had is tried again after a while only, and is not held
+// against the version.
 func TestAutomaticReplicasWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, 10*time.Millisecond, "a", "b")
@@ -377,8 +378,8 @@ func TestAReplicaThatIsNotWantedAnyMore(t *testing.T) {
 	})
 }
 
-// TestRequestsOfAReplicaThatIsTakenAway: what it accepted it answers, and it inherits nothing of the callers who come
-// later.
+// TestRequestsOfAReplicaThatIsTakenAway: it answers its accepted requests, and it inherits nothing of the callers who
+// come later.
 func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Second, "a", "b")
@@ -417,7 +418,7 @@ func TestRequestsOfAReplicaThatIsTakenAway(t *testing.T) {
 	})
 }
 
-// counting is a session that tells how its runs were executed.
+// counting is a session that reports how its runs were executed.
 type counting struct {
 	engine.Session
 
@@ -462,7 +463,7 @@ func TestGraphCountersNeverFall(t *testing.T) {
 		w.edit("m", func(m *modelrepo.Manifest) { m.Replicas = 1 })
 		w.load("m")
 		w.on("m", 1, "a")
-		on["b"].failures.Store(6) // by what it accepted
+		on["b"].failures.Store(6) // by its accepted requests
 		want(8)
 		callers.Wait()
 		synctest.Wait()

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestWhatIsMissingIsToldOnce: the log tells of a version that the manifest names in vain, again when that changes, and
+// TestWhatIsMissingIsToldOnce: the log names a missing version that the manifest asks for, again when that changes, and
 // the others are served.
 func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	w := newWorld(t, 1)
@@ -33,8 +33,8 @@ func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestSlotsWithoutWeightAnswer: traffic of which only such a slot is ready stays in force until what is to follow it is
-// ready.
+// TestSlotsWithoutWeightAnswer: traffic of which only such a slot is ready stays in force until the versions of its
+// successor are ready.
 func TestSlotsWithoutWeightAnswer(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, errors.New("broken"), func(m *modelrepo.Manifest) {

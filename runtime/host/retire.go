@@ -12,9 +12,9 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// drainVersion waits until a version has answered what it accepted, on all its replicas, and gives back what these
-// hold. One that does not drain because its device is lost is not waited for: it is being retired in the background,
-// whenever that ends.
+// drainVersion waits until a version has answered its accepted requests, on all its replicas, and gives back the
+// resources of these. One that does not drain because its device is lost is not waited for: it is being retired in the
+// background, whenever that ends.
 func (h *Host) drainVersion(ctx context.Context, e residency.Drain, all []*serving.Replica) {
 	done := residency.Drained{Model: e.Model, Number: e.Number}
 	for _, r := range all {
@@ -59,7 +59,7 @@ func (h *Host) forget(all []*serving.Replica) {
 	}
 }
 
-// finish retires a replica that is not published any more. What has not drained when ctx ends is left to Close.
+// finish retires a replica that is not published any more. If it has not drained when ctx ends, it is left to Close.
 func (h *Host) finish(ctx context.Context, r *serving.Replica) {
 	if !r.Finish(ctx) {
 		return
@@ -71,7 +71,7 @@ func (h *Host) finish(ctx context.Context, r *serving.Replica) {
 	rest()
 }
 
-// memoryFreed tells residency what the budget has room for.
+// memoryFreed notifies residency of the budget's free memory.
 func (h *Host) memoryFreed() {
 	h.mu.Lock()
 	rest := h.stepLocked(residency.MemoryFreed{Free: h.memory.Free()})
@@ -79,7 +79,8 @@ func (h *Host) memoryFreed() {
 	rest()
 }
 
-// finishNow is finish while the host is being closed: what does not drain because its device is lost is left behind.
+// finishNow is finish while the host is being closed: a replica that does not drain because its device is lost is left
+// behind.
 func (h *Host) finishNow(ctx context.Context, r *serving.Replica) {
 	err := r.Drain(ctx)
 	if err == nil {
@@ -101,7 +102,7 @@ func (h *Host) closeAll(ctx context.Context) error {
 	h.drains, h.start = ctx, wg.Go
 	h.closing = func(err error) { errs = append(errs, err) }
 	rest := h.stepLocked(residency.Closed{})
-	h.start = nil // what comes late is not waited for, so that nothing is added to wg while it is
+	h.start = nil // latecomers are not waited for, so that nothing is added to wg during its wait
 	h.mu.Unlock()
 	rest()
 	wg.Wait()

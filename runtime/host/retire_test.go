@@ -54,7 +54,7 @@ func TestCloseSaysWhatDidNotDrain(t *testing.T) {
 	})
 }
 
-// TestALostVersionIsShownAsItWas: what is published of a version that is lost and not loaded again.
+// TestALostVersionIsShownAsItWas: the published state of a version that is lost and not loaded again.
 func TestALostVersionIsShownAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newFleet(t, time.Millisecond, "a", "b")
@@ -76,7 +76,7 @@ func TestALostVersionIsShownAsItWas(t *testing.T) {
 	})
 }
 
-// TestAnUnloadThatNobodyWaitsFor: who did not wait for the model's turn did not unload anything.
+// TestAnUnloadThatNobodyWaitsFor: a caller that did not wait for the model's turn did not unload anything.
 func TestAnUnloadThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)

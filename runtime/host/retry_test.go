@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 )
 
-// TestBackoff: what fails is tried again after ever longer times, at once when its files change, and no more once it is
-// ready.
+// TestBackoff: a version that fails is tried again after ever longer times, at once when its files change, and no more
+// once it is ready.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -57,7 +57,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("%d attempts at once after the files changed, cause %q", len(attempts)-before,
 				w.version("m", 2).Cause)
 		}
-		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file beside it had come
+		w.engine(w.listing.Models[0].Versions[1].Path, times(2)) // as if a file next to it had come
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		w.states("m/2 ready")
@@ -100,7 +100,7 @@ func TestTheFirstListingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestTryOnce: whoever only wants to know whether a model can be loaded is told the cause as it is.
+// TestTryOnce: a caller that only wants to know whether a model can be loaded gets the cause as it is.
 func TestTryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, 1, func(c *host.Config) { c.TryOnce = true })
@@ -120,7 +120,7 @@ func TestTryOnce(t *testing.T) {
 	})
 }
 
-// TestTheNextInLineIsTriedAtOnce: what failed to take the place of a version that served does not wait for its turn
+// TestTheNextInLineIsTriedAtOnce: a version that failed to take the place of one that served does not wait for its turn
 // once that is lost, whether it lies under the same number or under another.
 func TestTheNextInLineIsTriedAtOnce(t *testing.T) {
 	for what, next := range map[string]func(*world, any){

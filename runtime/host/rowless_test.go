@@ -38,7 +38,7 @@ func filtering() *fake {
 	}
 }
 
-// filtered is what filtering gives for each call alone, "alone" where that is an error.
+// filtered is the answer of filtering to each call alone, "alone" where that is an error.
 func filtered(calls []*catalog.Call, errs []error) (all []any) {
 	for i, err := range errs {
 		_, is := errors.AsType[*catalog.ModelError](err)
@@ -54,7 +54,7 @@ func filtered(calls []*catalog.Call, errs []error) (all []any) {
 	return all
 }
 
-// TestABatchWhoseOutputsDoNotHaveItsRows: each of its requests is run by itself and gets what that gives, and no
+// TestABatchWhoseOutputsDoNotHaveItsRows: each of its requests is run by itself and gets the result of that, and no
 // further batch is formed.
 func TestABatchWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 	nan := float32(0)
@@ -144,8 +144,8 @@ func TestHalvesWhoseOutputsDoNotHaveTheirRows(t *testing.T) {
 	}
 }
 
-// TestASplitRequestWhoseOutputsDoNotHaveItsRows is run as a whole, once, whichever of its parts shows it; so is what
-// else was with it.
+// TestASplitRequestWhoseOutputsDoNotHaveItsRows is run as a whole, once, whichever of its parts shows it; so is each
+// other request of the batch.
 func TestASplitRequestWhoseOutputsDoNotHaveItsRows(t *testing.T) {
 	for filters := range 10 {
 		synctest.Test(t, func(t *testing.T) {

@@ -37,8 +37,7 @@ func (h *Host) watchLoad() {
 	})
 }
 
-// every has something looked at again and again until the host is closed, and tells it what time passed since the look
-// before.
+// every calls look again and again until the host is closed, with the time that passed since the call before.
 func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -55,7 +54,7 @@ func (h *Host) every(tick time.Duration, look func(passed time.Duration)) {
 	}
 }
 
-// scale tells residency how each version fared in the time that passed whose replicas depend on that.
+// scale reports to residency how each version whose replicas depend on that fared in the time that passed.
 func (h *Host) scale(passed time.Duration) {
 	for _, v := range h.residents() {
 		h.mu.Lock()
@@ -75,7 +74,7 @@ func (h *Host) scale(passed time.Duration) {
 	}
 }
 
-// residentLocked returns what residency knows of a version that serves; nil if it does not. The caller holds Host.mu.
+// residentLocked returns residency's resident of a version that serves; nil if it does not. The caller holds Host.mu.
 func (h *Host) residentLocked(v *serving.Version) *residency.Resident {
 	m := h.residency.Model(v.Model)
 	if m == nil || m.Versions[v.Number] == nil {

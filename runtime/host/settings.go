@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// reconfigure has a resident version follow the settings of a manifest. They apply from the next batch on. A change of
-// who owns the share of the device, or of its size, moves the replicas in the scheduler.
+// reconfigure makes a resident version follow the settings of a manifest. They apply from the next batch on. A change
+// of the owner of the share of the device, or of its size, moves the replicas in the scheduler.
 func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serving.Version) {
 	c := e.Of
 	done := residency.Reconfigured{Reconfigure: e}
@@ -42,7 +42,7 @@ func (h *Host) reconfigure(ctx context.Context, e residency.Reconfigure, v *serv
 	}
 }
 
-// versionFace returns what is published of how a version is batched.
+// versionFace returns the published description of how a version is batched.
 func (h *Host) versionFace(v *serving.Version) (b catalog.Batching) {
 	if m := h.Snapshot().Model(v.Model); m != nil && m.Version(v.Number) != nil {
 		b = m.Version(v.Number).Batching

@@ -88,7 +88,7 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 		t.Errorf("the sizes of a batch and its halves (-want +got):\n%s", diff)
 	}
 
-	// Back to what was proven, and beyond it: no reload either.
+	// Back to the proven sizes, and beyond them: no reload either.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize, m.Batching.AllowedBatchSizes = 16, nil })
 	w.reconcile()
 	if v := w.version("m", 1); v.Cause != "" || v.Batching.MaxBatchSize != 16 {
@@ -105,8 +105,8 @@ func TestSettingsChangeWithoutAReload(t *testing.T) {
 
 const provenAnew = "version_reproven"
 
-// TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and what the proof
-// finds holds.
+// TestNewSizesAreProvenWhileItServes: callers are answered throughout, the log says what happened, and the proof's
+// verdict holds.
 func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -177,7 +177,7 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 				!strings.Contains(b.Reason, test.reason) || v.Cause != "" {
 				t.Errorf("published %+v, cause %q", b, v.Cause)
 			}
-			for _, s := range w.sched.State().Versions { // what was there before may be on its way out
+			for _, s := range w.sched.State().Versions { // the version that was there before may be on its way out
 				if int32(s.ID) == v.Scheduler &&
 					(s.Settings.Batched != test.batched || s.Settings.MaxBatchSize != test.most) {
 					t.Errorf("scheduled with %+v", s.Settings)
@@ -203,8 +203,8 @@ func TestNewSizesAreProvenWhileItServes(t *testing.T) {
 // fourRows has batches of four rows.
 func fourRows(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 4 }
 
-// crowding is a model whose rows are independent up to eight of them. It answers what times(1) does as long as there
-// are fewer.
+// crowding is a model whose rows are independent up to eight of them. It answers like times(1) as long as there are
+// fewer.
 func crowding() *fake {
 	return overRows(1, func(rows [][]float32) error {
 		for i, r := range rows {
@@ -216,8 +216,8 @@ func crowding() *fake {
 	})
 }
 
-// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with. What the
-// manifest says of them is known at once, what a proof says when it has been made.
+// TestOtherRowsNeedAReload: requests were checked by the batch dimensions that the version was published with. The
+// manifest's dimensions are known at once, those of a proof when it has been made.
 func TestOtherRowsNeedAReload(t *testing.T) {
 	two := func() *fake {
 		f := crowding()

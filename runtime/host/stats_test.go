@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// wary is a session that notices when it is asked what it knows at a bad moment.
+// wary is a session that notices when it is asked for its Stats at a bad moment.
 type wary struct {
 	engine.Session
 
@@ -43,7 +43,7 @@ func (s *wary) Close() error {
 	return s.Session.Close()
 }
 
-// TestSessionsAreAskedAtGoodMoments: what a session knows is read with no lock of the host held, and never once it is
+// TestSessionsAreAskedAtGoodMoments: a session's Stats are read with no lock of the host held, and never once it is
 // closed, while replicas come, move and go, and somebody looks at them all the time.
 func TestSessionsAreAskedAtGoodMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestSessionsAreAskedAtGoodMoments(t *testing.T) {
 			o.Session = &wary{Session: o.Session, w: w, asked: &asked}
 			return o, err
 		}, replicated(2))
-		seen := []*catalog.Version{w.load("m")} // all that were published: whoever has one may ask it
+		seen := []*catalog.Version{w.load("m")} // all that were published: its holder may ask any of them
 		look := func() {
 			for _, v := range seen {
 				live := v.Live()

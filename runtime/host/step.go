@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// step takes an event into the state machine and begins what follows: it publishes at once, and starts each other
-// effect in a goroutine of its own.
+// step takes an event into the state machine and begins its effects: it publishes at once, and starts each other effect
+// in a goroutine of its own.
 func (h *Host) step(e residency.Event) {
 	h.mu.Lock()
 	rest := h.stepLocked(e)
@@ -97,7 +97,7 @@ func (h *Host) spawn(do func()) {
 	}
 }
 
-// inBackground is spawn for who does not hold Host.mu.
+// inBackground is spawn for callers that do not hold Host.mu.
 func (h *Host) inBackground(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +112,7 @@ func (h *Host) enlist(r *serving.Replica) residency.Replica {
 	return residency.Replica{ID: r.Key, Device: r.Device.ID()}
 }
 
-// replicasOf returns what residency speaks of. The caller holds Host.mu.
+// replicasOf returns the replicas that residency refers to. The caller holds Host.mu.
 func (h *Host) replicasOf(all []residency.Replica) (list []*serving.Replica) {
 	for _, r := range all {
 		list = append(list, h.replicas[r.ID])
@@ -134,8 +134,8 @@ func (h *Host) discard(all ...*serving.Replica) {
 	}
 }
 
-// tellSettled tells those that wait for models in which nothing is running any more, when all that there is to tell was
-// told and logged. The caller holds Host.mu.
+// tellSettled notifies those that wait for models in which nothing is running any more, once everything was reported
+// and logged. The caller holds Host.mu.
 func (h *Host) tellSettled() {
 	if h.telling > 0 {
 		return

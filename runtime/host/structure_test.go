@@ -44,7 +44,7 @@ func mixing() []byte {
 	return g.Output("y", onnxgraph.Float, "batch", 3).Marshal()
 }
 
-// hidden is a graph whose rows are independent, which no rule can tell.
+// hidden is a graph whose rows are independent, which no rule can prove.
 func hidden() []byte {
 	g := onnxgraph.New("hidden")
 	g.InitInt64s("first", nil, 0)
@@ -55,7 +55,8 @@ func hidden() []byte {
 	return g.Output("y", onnxgraph.Float, "batch", 3).Marshal()
 }
 
-// TestProofByStructure: what the graph proves needs no examples, but they may deny it for what rounding cannot explain.
+// TestProofByStructure: a proof by the graph needs no examples, but they may deny it for differences that rounding
+// cannot explain.
 func TestProofByStructure(t *testing.T) {
 	off := func(by float32) *fake {
 		return overRows(3, func(rows [][]float32) error {
@@ -162,7 +163,7 @@ func TestStructureNeedsNoExamples(t *testing.T) {
 	}
 }
 
-// TestStructureFindsTheRowsOfOutputs where no example can: only one size is allowed, and no name tells.
+// TestStructureFindsTheRowsOfOutputs where no example can: only one size is allowed, and no name shows it.
 func TestStructureFindsTheRowsOfOutputs(t *testing.T) {
 	g := onnxgraph.New("turned")
 	g.Input("x", onnxgraph.Float, nil, 4) // a name would be found in the output, too

@@ -18,7 +18,7 @@ func (w *world) remove(number int64) {
 	})
 }
 
-// stays returns what the log says of why versions stay that are not selected.
+// stays returns the log's reasons why versions stay that are not selected.
 func (w *world) stays() (all []string) {
 	for _, r := range w.logs.Event("version_kept") {
 		all = append(all, weftest.Attr(r, "cause").String())

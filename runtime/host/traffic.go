@@ -12,8 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// SetTraffic divides a model's traffic anew, at once and as a whole, and returns what is published. Nil is the newest
-// ready version for everything. Otherwise it is as Decide.
+// SetTraffic divides a model's traffic again, at once and as a whole, and returns the published traffic. Nil is the
+// newest ready version for everything. Otherwise it is as Decide.
 func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (public *catalog.Traffic, err error) {
 	if t == nil {
 		t = &catalog.Traffic{}
@@ -26,7 +26,7 @@ func (h *Host) SetTraffic(name string, t *catalog.Traffic, expected uint64) (pub
 // it outlives the process where there is a Config.Keeper. All versions that it names must be ready, but for shadows
 // that were named before: they come back when they can, and must not keep anybody from moving traffic meanwhile. The
 // error is catalog.ErrUnknown, wrapped, a *catalog.TrafficError, a *catalog.NotReadyError, a *catalog.RevisionError or
-// a *catalog.KeepError. A model that is not there may still be told of its rollout.
+// a *catalog.KeepError. The decision may still concern the rollout of a model that is not there.
 func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic, err error) {
 	now := time.Now().UTC()
 	var next *catalog.Traffic
@@ -46,10 +46,10 @@ func (h *Host) Decide(name string, d catalog.Decision) (public *catalog.Traffic,
 	return next, nil
 }
 
-// SetLabel makes a label name a version, which must be ready; 0 removes the label. by is who wants it. It applies at
-// once, and outlives the process where there is a Config.Keeper. It holds until the manifest says something else of the
-// label than before. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that
-// the label cannot be one.
+// SetLabel makes a label name a version, which must be ready; 0 removes the label. by names the caller. It applies at
+// once, and outlives the process where there is a Config.Keeper. It holds until the manifest's entry for the label
+// changes. The error is catalog.ErrUnknown, wrapped, a *catalog.NotReadyError, a *catalog.KeepError, or that the label
+// cannot be one.
 func (h *Host) SetLabel(name, label string, number int64, by string) error {
 	if !modelrepo.ValidName(label) {
 		return fmt.Errorf("%q cannot be a label: expected letters, digits, '.', '_' and '-', beginning with a letter "+

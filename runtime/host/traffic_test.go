@@ -171,7 +171,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	if now := w.Snapshot().Model("m").Traffic; len(now.Split) != 0 || now.Source != "default" {
 		t.Errorf("traffic %+v, though the manifest has none any more", now)
 	}
-	// With nothing left that answers, what is wanted is published, for the errors to speak of.
+	// With nothing left that answers, the wanted traffic is published, for the errors to speak of.
 	w.edit("m", func(m *modelrepo.Manifest) { m.Traffic = stated(1) })
 	w.reconcile()
 	w.add("m", 4, errors.New("cut short"), nil)
@@ -182,7 +182,7 @@ func TestTrafficOfTheManifest(t *testing.T) {
 	w.divided(4)
 }
 
-// breaks has a version of m give way to files that cannot be loaded, so that it is not ready any more although it is
+// breaks makes a version of m give way to files that cannot be loaded, so that it is not ready any more although it is
 // wanted and named.
 func (w *world) breaks(number int64) {
 	w.t.Helper()
@@ -302,7 +302,7 @@ func TestAStaleChangeIsToldSo(t *testing.T) {
 	}
 }
 
-// TestTrafficThatWaits for a version is told of: in what is published, and in the log when it begins and how it ends.
+// TestTrafficThatWaits for a version is reported: in the snapshot, and in the log when it begins and how it ends.
 func TestTrafficThatWaits(t *testing.T) {
 	w := newWorld(t, 1)
 	w.add("m", 1, times(1), nil)

@@ -98,8 +98,7 @@ func translator(dims ...string) *fake {
 	return f
 }
 
-// TestTwoLengths: an output is cut back along each of two lengths. Where names tell nothing, what the model does tells
-// it.
+// TestTwoLengths: an output is cut back along each of two lengths. Where names say nothing, the model's results do.
 func TestTwoLengths(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -206,7 +205,8 @@ func TestLengthsBeforeTheRows(t *testing.T) {
 	}
 }
 
-// TestMasksAreMadeUpOfOnes: a mean over what the mask lets through cannot be proven with masks of random numbers.
+// TestMasksAreMadeUpOfOnes: a mean over the elements that the mask lets through cannot be proven with masks of random
+// numbers.
 func TestMasksAreMadeUpOfOnes(t *testing.T) {
 	for pad, inverted := range map[config.Scalar]bool{"": false, "true": true} {
 		f := eachRow(doubled)
@@ -244,7 +244,7 @@ func TestMasksAreMadeUpOfOnes(t *testing.T) {
 		if v.State != catalog.Ready || v.Signature.Inputs[0].Variable.Buckets == nil {
 			t.Errorf("padded with %q: %s%s", pad, v.Cause, v.Batching.Reason)
 		}
-		// The mask must be as long as what it masks, although padding would make it so.
+		// The mask must be as long as the input that it masks, although padding would make it so.
 		_, err := v.Signature.Rows(
 			[]tensor.Tensor{
 				floats(tensor.Shape{1, 3}, 1, 2, 3),

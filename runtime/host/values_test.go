@@ -21,7 +21,7 @@ func moded(meet func(mode int64) bool) *fake {
 		func(b *tensor.Batch) bool { return meet(integersOf(b.Inputs[1])[0]) }))
 }
 
-// answerTo returns what a request gets alone.
+// answerTo returns the answer that a request gets alone.
 func answerTo(c *catalog.Call, meet func(mode int64) bool) []float32 {
 	x := values(c.Inputs[0])
 	if c.Rows == 1 || !meet(integersOf(c.Inputs[1])[0]) {
@@ -117,7 +117,7 @@ func TestValuesAreProvenBeforeTheyAreJoined(t *testing.T) {
 	}
 }
 
-// until waits for what a background proof brings about.
+// until waits for an effect of a background proof.
 func (w *world) until(is func() bool) {
 	w.t.Helper()
 	for !is() {
@@ -259,7 +259,7 @@ func TestUnprovenValuesAreNotPadded(t *testing.T) {
 	})
 }
 
-// TestUnprovenValuesTellWhatARowTakes: what is expected of a version follows them, too.
+// TestUnprovenValuesTellWhatARowTakes: the expected cost of a version follows them, too.
 func TestUnprovenValuesTellWhatARowTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := scalars([]tensor.Spec{spec("mode", tensor.Int64)}, func(*tensor.Batch) bool { return false })
@@ -335,7 +335,7 @@ func TestAValueThatMemoryHidesIsNotProven(t *testing.T) {
 }
 
 // TestLengthsAreProvenBeforeTheyAreJoined: the size of an open dimension is a value. Rows that meet in one length only,
-// which no made-up example has, get what they get alone.
+// which no made-up example has, get the same answers as alone.
 func TestLengthsAreProvenBeforeTheyAreJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := sequence(func(rows [][]float32) ([][]float32, error) {
@@ -420,7 +420,7 @@ func TestProofsOfValuesTakeTheirShareOnly(t *testing.T) {
 			}
 		}
 		proofs := func() time.Duration {
-			time.Sleep(time.Minute) // which ends what is under way
+			time.Sleep(time.Minute) // which ends the proof that is under way
 			synctest.Wait()
 			return used - requests
 		}

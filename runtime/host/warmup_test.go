@@ -67,7 +67,7 @@ func TestWarmUpOfUnbatchedModels(t *testing.T) {
 	}
 }
 
-// TestWarmUpStopsAtTheBudget has a model of 200 µs a row: what a batch may not cost need not be known.
+// TestWarmUpStopsAtTheBudget has a model of 200 µs a row: the cost of batches beyond the budget need not be known.
 func TestWarmUpStopsAtTheBudget(t *testing.T) {
 	for _, mode := range []modelrepo.BatchMode{modelrepo.BatchAuto, modelrepo.BatchOn} {
 		f := perRow(1, func(row []float32) error {
@@ -92,14 +92,14 @@ func TestWarmUpStopsAtTheBudget(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler is told that memory did not suffice
-// for one of them; what could not be proven is not used, and the log says what to do.
+// TestOutOfMemoryInWarmUp: sizes that are trusted stay allowed, and the scheduler learns that memory did not suffice
+// for one of them; sizes that could not be proven are not used, and the log says what to do.
 func TestOutOfMemoryInWarmUp(t *testing.T) {
 	for _, test := range []struct {
 		mode    modelrepo.BatchMode
 		most    int    // rows of a batch, by the settings
 		bounded int    // rows of a batch for want of memory
-		then    string // what the log says of it
+		then    string // the log's record of it
 	}{
 		{modelrepo.BatchOn, 64, 16, "all the same"},
 		{modelrepo.BatchAuto, 16, 0, "no batch has more than 16 rows; to have more proven, unload the version"},

@@ -100,13 +100,13 @@ func (BatchMode) Choices() (now, later []string) { return []string{"auto", "on",
 // OnFull is what happens to a request when the queue is full.
 type OnFull string
 
-// What can happen.
+// The values of OnFull.
 const (
 	RefuseWhenFull OnFull = "refuse"
 	WaitWhenFull   OnFull = "wait"
 )
 
-// Choices lists what can happen.
+// Choices lists the values.
 func (OnFull) Choices() (now, later []string) { return []string{"refuse", "wait"}, nil }
 
 // Padding is how a batch is brought to an allowed size.

@@ -93,10 +93,10 @@ func (b *Batching) checkSizes(faults *config.Faults) {
 	}
 }
 
-// maxRank is far above what any model uses; it keeps a dimension number from being a typing error.
+// maxRank is far above the rank of any model's tensors; it keeps a dimension number from being a typing error.
 const maxRank = 8
 
-// checkNames judges what the manifest says of tensors by name.
+// checkNames judges the manifest's statements about tensors by name.
 func (m *Manifest) checkNames(faults *config.Faults) {
 	b := &m.Batching
 	for _, side := range []struct {

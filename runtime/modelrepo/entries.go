@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// readDir returns what is in a directory and worth keeping, sorted by name, without what is nobody's model: dot files,
-// which editors and Kubernetes volumes leave, and the lost+found of a mounted file system.
+// readDir returns the entries of a directory that are worth keeping, sorted by name, without those that are nobody's
+// model: dot files, which editors and Kubernetes volumes leave, and the lost+found of a mounted file system.
 func readDir(root *os.Root, dir string, keep func(fs.DirEntry) bool) ([]fs.DirEntry, error) {
 	entries, err := entriesOf(root, dir)
 	if err != nil {
@@ -24,9 +24,9 @@ func readDir(root *os.Root, dir string, keep func(fs.DirEntry) bool) ([]fs.DirEn
 
 func byName(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) }
 
-// entriesOf returns what is in a directory, in no order, with names and types only, as the directory itself has them:
-// of their Info is to be asked of root. It does not look at each, as a file of an os.Root does when it is listed, which
-// takes ten times as long.
+// entriesOf returns the entries of a directory, in no order, with names and types only, as the directory itself has
+// them: their Info is to be had from root. It does not look at each entry, as a file of an os.Root does when it is
+// listed, which takes ten times as long.
 func entriesOf(root *os.Root, dir string) ([]fs.DirEntry, error) {
 	rooted, err := root.Open(dir)
 	if err != nil {

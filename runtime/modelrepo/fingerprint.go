@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxDepth and maxFiles bound what is looked at in one version directory: of further files only the names count,
-	// and what lies deeper is not noticed.
+	// maxDepth and maxFiles bound the look at one version directory: of further files only the names count, and files
+	// that lie deeper are not noticed.
 	maxDepth = 8
 	maxFiles = 10_000
 )
 
-// prints are what tells one state of a directory from another without reading its files.
+// prints distinguish one state of a directory from another without reading its files.
 type prints struct {
-	// files covers what a model may be made of.
+	// files covers the files that a model may be made of.
 	files string
 	// all covers dot files too: programs that copy call a file so until it is complete.
 	all string
@@ -32,7 +32,7 @@ type prints struct {
 type walk struct {
 	root       *os.Root
 	files, all hash.Hash
-	count      int // of what was looked at, or passed over beyond maxFiles
+	count      int // of the files that were looked at, or passed over beyond maxFiles
 	// the directories that lead to where the walk is: a link may lead back to one
 	above   []fs.FileInfo
 	entered func(dir string, info fs.FileInfo) // is called with each directory
@@ -48,7 +48,7 @@ func takePrints(root *os.Root, dir string, entered func(dir string, info fs.File
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)[:16]) }
 
-// visit adds one name, and what lies below it.
+// visit adds one name, and everything below it.
 func (w *walk) visit(name, below string, info fs.FileInfo, err error) {
 	if err == nil && info.IsDir() {
 		w.enter(name, below, info)
@@ -80,7 +80,7 @@ func (w *walk) enter(name, below string, info fs.FileInfo) {
 			w.add(below, "")
 			continue
 		}
-		// A link may lead out of the folder; what is no link is found in it, which is quicker than by its whole path.
+		// A link may lead out of the folder; anything else is found in it, which is quicker than by its whole path.
 		if e.Type().IsRegular() {
 			info, err = folder.Lstat(e.Name())
 		} else {
@@ -91,7 +91,7 @@ func (w *walk) enter(name, below string, info fs.FileInfo) {
 	w.above = w.above[:len(w.above)-1]
 }
 
-// open returns a directory and what is in it, in the order in which it is to be looked at: the model first, however
+// open returns a directory and its entries, in the order in which they are to be looked at: the model first, however
 // many files there are, and the others by name.
 func (w *walk) open(name string) (*os.Root, []fs.DirEntry, error) {
 	folder, err := w.root.OpenRoot(name)
@@ -123,7 +123,7 @@ func (w *walk) add(below, state string) {
 	}
 }
 
-// identity tells a file from another one that took its name.
+// identity distinguishes a file from another one that took its name.
 func identity(info fs.FileInfo) string {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return fmt.Sprint(stat.Dev, ":", stat.Ino)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// tritonConfig is what Triton calls the settings of a model, in the place where ours are.
+// tritonConfig is the name of Triton's settings of a model, in the place where ours are.
 const tritonConfig = "config.pbtxt"
 
 // head is the manifest as a file.
@@ -24,7 +24,7 @@ type head struct {
 
 func (h *head) mark() string { return fmt.Sprintf("%s %x %v", h.path, sha256.Sum256(h.text), h.err) }
 
-// readHead finds out what is in the directory, and reads the manifest.
+// readHead lists the directory, and reads the manifest.
 func (s *modelScan) readHead() head {
 	entries, err := readDir(s.root, s.model.Name, func(fs.DirEntry) bool { return true })
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *modelScan) readHead() head {
 	return s.readManifest()
 }
 
-// classify finds out what the names in the model directory are.
+// classify sorts the names in the model directory by their kind.
 func (s *modelScan) classify(entries []fs.DirEntry) {
 	odd := 0
 	for _, e := range entries {

@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// Listing is what a scan found. Nothing in it changes afterwards.
+// Listing is the result of a scan. It is immutable.
 type Listing struct {
 	// Models is sorted by name; models that cannot be served are among them, with Err set.
 	Models []Model
-	// Faults are what is wrong beyond any single model, such as a repository without models.
+	// Faults are the errors beyond any single model, such as a repository without models.
 	Faults []error
 }
 
-// Err joins every fault: of the repositories, of models and of versions, and what is missing. nil: nothing is wrong.
+// Err joins every fault: of the repositories, of models and of versions, and of everything that is missing. nil:
+// nothing is wrong.
 func (l *Listing) Err() error {
 	faults := append([]error(nil), l.Faults...)
 	for _, m := range l.Models {
@@ -35,31 +36,31 @@ type Model struct {
 	Manifest Manifest
 	// ManifestPath is the absolute path of the file, "" when the model has none.
 	ManifestPath string
-	// Versions ascends by number and holds every version directory, also those with Err set; it is empty when
-	// the manifest is faulty, because what a version must hold is not known then.
+	// Versions ascends by number and holds every version directory, also those with Err set; it is empty when the
+	// manifest is faulty, because it is not known then which files a version must hold.
 	Versions []Version
 	// Selected is the usable versions that the manifest's policy selects, ascending; empty when Err is set.
 	Selected []Version
 	// Missing are versions that the manifest names and that are not there, or cannot be served: config.Faults, nil for
 	// none. The model's other versions are not harmed. Nil when Err is set.
 	Missing error
-	// Notes tells of what was passed over and is probably a mistake, such as a directory that is no version.
+	// Notes lists things that were passed over and are probably a mistake, such as a directory that is no version.
 	Notes []string
-	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path
-	// and what was expected there.
+	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path and the
+	// expected content.
 	Err error
 }
 
 // Version is one version directory of a model.
 type Version struct {
 	Number int64
-	// Dir is the absolute path of the version's directory; files that the model refers to lie beside it.
+	// Dir is the absolute path of the version's directory; files that the model refers to lie next to it.
 	Dir string
 	// Path is the absolute path of model.onnx, "" for a synthetic model.
 	Path string
 	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says
-	// nothing of what is in the files, and is to be compared with those of the same Dir only. Dot files do not count.
-	// "": the version is held back, see [ErrCopying].
+	// nothing of the content of the files, and is to be compared with those of the same Dir only. Dot files do not
+	// count. "": the version is held back, see [ErrCopying].
 	Fingerprint string
 	// Err is why this version cannot be served, such as a model file that is missing. The model's other versions
 	// are not harmed: a version that is still being copied does not take its elders down.

@@ -139,7 +139,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 }
 
-// TestManifestFaults holds the whole text of what a user is told about testdata/faults/NAME.yaml.
+// TestManifestFaults holds the whole text that a user sees about testdata/faults/NAME.yaml.
 func TestManifestFaults(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/*.yaml")
 	if err != nil || len(files) == 0 {

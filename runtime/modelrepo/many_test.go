@@ -20,8 +20,8 @@ func strew(t *testing.T, dir string, files int) {
 	}
 }
 
-// TestManyStrayFilesAreCheap: what is nobody's model is not looked at one by one. What each such file allocates tells
-// whether it is.
+// TestManyStrayFilesAreCheap: files that are nobody's model are not looked at one by one. The allocations for each such
+// file show whether they are.
 func TestManyStrayFilesAreCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 18 seconds")
@@ -71,7 +71,7 @@ func TestManyFilesOfAVersion(t *testing.T) {
 	}
 }
 
-// TestOddThingsAreCounted: some are told of one by one, and how many more there are.
+// TestOddThingsAreCounted: some are reported one by one, and how many more there are.
 func TestOddThingsAreCounted(t *testing.T) {
 	repo := t.TempDir()
 	build(t, repo, map[string]string{"m/1/model.onnx": "m"})

@@ -8,7 +8,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// notifier tells that something happened in directories. It is an aid: what it misses, polling finds.
+// notifier reports that something happened in directories. It is an aid: polling finds the changes that it misses.
 type notifier struct {
 	watcher *fsnotify.Watcher // nil: the system gives no events
 	watched map[string]string // the directories, by path, and which ones they were
@@ -27,7 +27,7 @@ func newNotifier(open func() (*fsnotify.Watcher, error), log *slog.Logger) *noti
 	return n
 }
 
-// tell says once that polling has to do without events.
+// tell logs once that polling has to do without events.
 func (n *notifier) tell(err error) {
 	if !n.told {
 		n.log.Warn("repository directories without file events", "event", "repository_events_missing",
@@ -50,7 +50,7 @@ func (n *notifier) errors() <-chan error {
 	return n.watcher.Errors
 }
 
-// follow watches the given directories and no others. A directory that took the path of another is watched anew.
+// follow watches the given directories and no others. A directory that took the path of another is watched again.
 func (n *notifier) follow(dirs map[string]string) {
 	if n.watcher == nil {
 		return
@@ -68,7 +68,7 @@ func (n *notifier) follow(dirs map[string]string) {
 		switch err := n.watcher.Add(path); {
 		case err == nil:
 			n.watched[path] = id
-		case !errors.Is(err, fs.ErrNotExist): // what has gone since the scan is for the next one
+		case !errors.Is(err, fs.ErrNotExist): // a change since the scan is for the next one
 			n.tell(err)
 		}
 	}

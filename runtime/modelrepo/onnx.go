@@ -86,7 +86,7 @@ func defaultONNX() ONNX {
 func (o *ONNX) check(faults *config.Faults, b *Batching) {
 	config.Between(faults, "onnx.intra_op_threads", o.IntraOpThreads, 1, 256)
 	if o.DeviceMemoryLimit != 0 {
-		// Below, no model could be loaded; above, no device has so much, and it is a slip.
+		// Below, no model could be loaded; above, no device has so much, and it is a mistake.
 		config.Between(faults, "onnx.device_memory_limit", o.DeviceMemoryLimit, config.MiB, 1<<40)
 	}
 	if len(o.Providers) == 0 {
@@ -123,7 +123,7 @@ func (o *ONNX) checkForCUDA(faults *config.Faults) {
 		key string
 		set bool
 	}{
-		{"device", isCUDADevice(o.Device)}, // else that is told already
+		{"device", isCUDADevice(o.Device)}, // else that fault is reported already
 		{"device_memory_limit", o.DeviceMemoryLimit != 0},
 		{"arena_extend_strategy", o.ArenaExtendStrategy != d.ArenaExtendStrategy},
 		{"tf32", o.TF32},

@@ -11,7 +11,8 @@ import (
 type Versions struct {
 	// Policy selects the versions that are served, default {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition says what comes first when other versions are selected: loading the new ones or unloading the old.
+	// Transition says which step comes first when other versions are selected: loading the new ones or unloading the
+	// old.
 	Transition Transition `yaml:"transition"`
 	// Labels are names of versions that requests may use, such as stable: 3. A label names a version that is there and
 	// that the policy does not exclude.
@@ -95,7 +96,7 @@ type named struct {
 	number int64
 }
 
-// named lists what labels and traffic name.
+// named lists the versions that labels and traffic name.
 func (m *Manifest) named() []named {
 	var all []named
 	for _, label := range sortedKeys(m.Versions.Labels) {
@@ -105,8 +106,8 @@ func (m *Manifest) named() []named {
 }
 
 // choose returns the versions to serve. missing are the numbers that the manifest asks for in vain: the others are
-// served without them. faults are what contradicts the policy, and what is missing where nothing is left to serve.
-// versions ascends by number; so does selected.
+// served without them. faults are the contradictions to the policy, and the missing versions where nothing is left to
+// serve. versions ascends by number; so does selected.
 func (m *Manifest) choose(versions []Version) (selected []Version, missing, faults config.Faults) {
 	good := slices.DeleteFunc(slices.Clone(versions), func(v Version) bool { return !usable(v) })
 	all := m.named()
@@ -124,7 +125,8 @@ func (m *Manifest) choose(versions []Version) (selected []Version, missing, faul
 		}
 		slices.SortFunc(selected, byNumber)
 	default:
-		// A version that arrives must not make the manifest contradict itself: what a label or the traffic names stays.
+		// A version that arrives must not make the manifest contradict itself: versions that a label or the traffic
+		// names stay.
 		newest := good[max(len(good)-p.Latest, 0):]
 		for _, v := range good {
 			_, isNew := find(newest, v.Number)

@@ -31,12 +31,12 @@ func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 		source := string(bytes)
 		var values [][]int
 		for _, at := range value.FindAllStringIndex(source, -1) {
-			if !restOfKey.MatchString(source[at[1]:]) { // keys are told
+			if !restOfKey.MatchString(source[at[1]:]) { // keys are shown
 				values = append(values, at)
 			}
 		}
 		for i, at := range values {
-			after := source[at[1]:] // the next one too, since what is wrong may be that they are equal
+			after := source[at[1]:] // the next one too, since the fault may be that they are equal
 			if i+1 < len(values) {
 				after = source[at[1]:values[i+1][0]] + "%s" + source[values[i+1][1]:]
 			}

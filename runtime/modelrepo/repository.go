@@ -25,7 +25,7 @@ var ErrNoRepository = errors.New("not a model repository")
 
 // Repository is one or more directories of models. It is safe for concurrent use.
 type Repository struct {
-	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed anew in each scan
+	paths []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
 
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.
@@ -77,15 +77,15 @@ func isDirectory(path string) error {
 // Paths returns the absolute paths of the directories.
 func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
 
-// Scan reads the directories as they are now. What is wrong with one model never hides another: faults are
-// in the listing, each at the innermost thing that it harms.
+// Scan reads the directories as they are now. A fault of one model never hides another model: faults are in the
+// listing, each at the innermost thing that it harms.
 //
-// A directory without a model is a fault, ErrNoRepository: what was to be mounted there may be missing. It is none
-// where models were found in the very same directory before, for then they were removed.
+// A directory without a model is a fault, ErrNoRepository: a file system that was to be mounted there may be missing.
+// It is no fault where models were found in the very same directory before, for then they were removed.
 //
-// Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches
-// anything outside. The paths in the listing are for an engine that opens files itself: whoever may write to
-// the repository can still change what lies there before the engine looks.
+// Everything is read through an os.Root per directory, so that neither a name nor a symbolic link reaches anything
+// outside. The paths in the listing are for an engine that opens files itself: a user who may write to the repository
+// can still change the files there before the engine opens them.
 func (r *Repository) Scan() Listing { return r.scan(newSettling(0)) }
 
 func (r *Repository) scan(s *settling) Listing {
@@ -126,9 +126,9 @@ func joinNamesakes(models []Model) []Model {
 	return joined
 }
 
-// scanRoot reads the models of one directory. It returns what it could read beside the faults.
+// scanRoot reads the models of one directory. It returns those that it could read, and the faults.
 func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults []error) {
-	// A directory that cannot be read says nothing of what is in it: what was there before still counts.
+	// A directory that cannot be read says nothing of its content: the models that were there before still count.
 	keep := func(string) bool { return false }
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -180,7 +180,8 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 }
 
 // emptied reports whether a directory, if there is no model in it now, is one whose models were removed: there were
-// some when it was looked at before. Where the path leads to another directory now, or did so never, nobody can tell.
+// some when it was looked at before. Where the path leads to another directory now, or no model was ever seen there, it
+// reports false, since nobody can tell.
 func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,10 +192,10 @@ func (r *Repository) emptied(path string, itself fs.FileInfo, hasModels bool) bo
 	return before != nil && os.SameFile(before, itself)
 }
 
-// maxOdd is how many things of a kind are told of one by one that are passed over; the others are counted.
+// maxOdd is how many of the things of a kind that are passed over are reported one by one; the others are counted.
 const maxOdd = 10
 
-// unreadable words an error of os.Root for whoever keeps the repository.
+// unreadable words an error of os.Root for the keeper of the repository.
 func unreadable(path string, err error) error {
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause // without the path relative to the root
@@ -202,6 +203,6 @@ func unreadable(path string, err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	// What the system did not refuse, the root did.
+	// If the system did not refuse it, the root did.
 	return fmt.Errorf("%s: %w; a symbolic link must be relative and stay inside the repository", path, err)
 }

@@ -34,8 +34,8 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 	if m.Err = h.err; m.Err != nil {
 		return m
 	}
-	// Whether version directories hold a model file depends on the manifest, and what the manifest says of
-	// versions on the directories. Faults of both kinds are wanted at once, hence a check within the decoding.
+	// Whether version directories must hold a model file depends on the manifest, and whether the manifest's versions
+	// exist depends on the directories. Faults of both kinds are wanted at once, hence a check within the decoding.
 	var versions, selected []Version
 	var missing config.Faults
 	checkVersions := func() (faults config.Faults) {
@@ -51,7 +51,7 @@ func scanModel(settling *settling, root *os.Root, repository, name string) (m Mo
 			m.Missing, m.Err = m.Err, nil
 		}
 	}
-	// Of a model whose manifest is faulty it is not known what its version directories must hold.
+	// If a model's manifest is faulty, it is not known which files its version directories must hold.
 	if m.Err == nil {
 		m.Versions = versions
 	}
@@ -83,14 +83,14 @@ type modelScan struct {
 	before     *settledModel
 
 	hasManifest bool
-	misnamed    string   // what is probably meant as the manifest, but is not called so
+	misnamed    string   // a file that is probably meant as the manifest, but is not called so
 	loose       bool     // a model file that lies outside any version directory
 	numbers     []int64  // of the version directories, in no particular order
 	strays      []string // directories that are no version
 	versions    []looked // in no particular order
 }
 
-// looked is what is known of a version before the manifest is read.
+// looked holds the known facts about a version before the manifest is read.
 type looked struct {
 	number      int64
 	fingerprint string
@@ -136,7 +136,7 @@ func (s *modelScan) note(format string, args ...any) {
 	s.model.Notes = append(s.model.Notes, s.model.Dir+": "+fmt.Sprintf(format, args...))
 }
 
-// findVersions returns the model's versions, ascending, now that the manifest says what they must hold.
+// findVersions returns the model's versions, ascending, now that the manifest says which files they must hold.
 func (s *modelScan) findVersions() []Version {
 	versions := make([]Version, len(s.versions))
 	for i, l := range s.versions {
@@ -161,13 +161,13 @@ func (s *modelScan) findVersions() []Version {
 	return versions
 }
 
-// What mustBe looks for.
+// The kinds that mustBe looks for.
 const (
 	regular   fs.FileMode = 0
 	directory             = fs.ModeDir
 )
 
-// beside tells of a model file that lies where one is missed, under another name.
+// beside mentions a model file that lies where one is missed, under another name.
 func (s *modelScan) beside(elements []string) string {
 	if elements[len(elements)-1] != ModelFile {
 		return ""

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// ErrCopying marks what changed a moment ago, so that it may not be complete yet. It comes again, without this error,
-// in a later listing; a version of that number that is loaded already need not be given up for it.
+// ErrCopying marks a model or a version that changed a moment ago, so that it may not be complete yet. It comes again,
+// without this error, in a later listing; a version of that number that is loaded already need not be given up for it.
 var ErrCopying = errors.New("still being copied")
 
-// settling decides what is complete: that which looked the same in every scan for a while. Until then it answers with
-// what was complete before. It is kept from scan to scan by one goroutine.
+// settling decides which manifests, models and versions are complete: those that looked the same in every scan for a
+// while. Until then it answers with their last complete state. It is kept from scan to scan by one goroutine.
 type settling struct {
 	quiet  time.Duration // 0: everything is complete at once
 	models map[string]*settledModel
@@ -24,7 +24,7 @@ type settling struct {
 	dirs map[string]string // the directories that were read, by absolute path, and which ones they were
 }
 
-// settledModel is what was complete of a model directory.
+// settledModel is the complete part of a model directory.
 type settledModel struct {
 	repository string
 	listed     Model // as it was in the listing before
@@ -48,7 +48,7 @@ func (s *settling) begin(now time.Time) {
 	s.now, s.next, s.dirs = now, time.Time{}, map[string]string{}
 }
 
-// end finishes a scan: what it did not look at is forgotten.
+// end finishes a scan: entries that it did not look at are forgotten.
 func (s *settling) end() {
 	for what, seen := range s.seen {
 		if !seen.last.Equal(s.now) {
@@ -78,10 +78,10 @@ func (s *settling) settled(what, mark string) bool {
 	return false
 }
 
-// absent is the mark of what was there before.
+// absent is the mark of an entry that was there before.
 const absent = "absent"
 
-// model returns what was complete of a directory.
+// model returns the complete part of a directory.
 func (s *settling) model(repository, dir string) *settledModel {
 	m, ok := s.models[dir]
 	if !ok {

@@ -64,7 +64,7 @@ var notGiven = math.Inf(-1)
 // SetDefaults makes a weight that is not given recognizable.
 func (s *SplitEntry) SetDefaults() { s.Weight = notGiven }
 
-// SetDefaults gives what an entry has that names nothing but its version.
+// SetDefaults sets the values of an entry that names nothing but its version.
 func (s *ShadowEntry) SetDefaults() { *s = ShadowEntry{Sample: 1, Per: PerEpisode, Tolerance: 0.001} }
 
 // names lists the versions that requests or their copies are sent to, with the keys that say so.
@@ -82,7 +82,7 @@ func (t *Traffic) names() []named {
 	return all
 }
 
-// maxWeight is far above what a share needs; it keeps sums exact.
+// maxWeight is far above the weights that shares need; it keeps sums exact.
 const maxWeight = 100_000
 
 // check judges the traffic whatever versions there are.

@@ -15,24 +15,24 @@ type WatchConfig struct {
 	// Interval is the time between scans when no event of the file system calls for one. 0: the repository is looked at
 	// only when Ask says so, whatever happens in it.
 	Interval time.Duration
-	// Ask asks for a scan at once, and says what the interval is from then on. May be nil.
+	// Ask asks for a scan at once, and sends the interval from then on. May be nil.
 	Ask <-chan time.Duration
 	// Settle is how long files must stay as they are before they are taken for complete. Default 1s.
 	Settle time.Duration
-	// Logger is told once when directories give no events. Default slog.Default().
+	// Logger gets one record when directories give no events. Default slog.Default().
 	Logger *slog.Logger
 
 	open func() (*fsnotify.Watcher, error) // nil: fsnotify.NewWatcher
 }
 
-// Watch scans the repository whenever something may have changed in it and calls changed with what it found, first when
+// Watch scans the repository whenever something may have changed in it and calls changed with the listing, first when
 // Settle has passed and then each time that the listing differs from the one before. It returns when ctx ends, without
 // an error; there is one only when w makes no sense.
 //
-// Only what has been the same for w.Settle is taken for complete, so that a listing never shows half of a change. Until
-// then a version stays in the listing as it was, also when its files are being replaced or have gone; one that is new
-// has Err set to [ErrCopying], wrapped. The same goes for manifests, and for models as a whole. A repository that
-// cannot be read at all keeps its models, and has a fault.
+// Only a state that has been the same for w.Settle is taken for complete, so that a listing never shows half of a
+// change. Until then a version stays in the listing as it was, also when its files are being replaced or have gone; one
+// that is new has Err set to [ErrCopying], wrapped. The same goes for manifests, and for models as a whole. A
+// repository that cannot be read at all keeps its models, and has a fault.
 //
 // changed is called from one goroutine and holds up the next scan until it returns.
 func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(Listing)) error {
@@ -98,7 +98,8 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			}
 			continue
 		}
-		// Events come in crowds while files are copied. What they tell of cannot be complete before Settle has passed.
+		// Events come in crowds while files are copied. The change that they announce cannot be complete before Settle
+		// has passed.
 		if soon := time.Now().Add(w.Settle / 4); soon.Before(due) {
 			due = soon
 			timer.Reset(time.Until(due))

@@ -323,7 +323,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchByEvents has no poll to rely on: what does not come by events hangs.
+// TestWatchByEvents has no poll to rely on: a change that does not come by events hangs.
 func TestWatchByEvents(t *testing.T) {
 	tmp := t.TempDir()
 	repo := filepath.Join(tmp, "repo")
@@ -414,8 +414,8 @@ func TestWatchRefusesNegativeTimes(t *testing.T) {
 	}
 }
 
-// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until what is in it
-// is quiet; with the interval that comes with a question, from then on by that.
+// TestWatchWhenAsked: without an interval the repository is looked at when somebody asks, and then until its content is
+// quiet; with the interval that comes with a question, from then on by that.
 func TestWatchWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tmp := t.TempDir()

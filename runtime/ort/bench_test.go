@@ -25,8 +25,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkOverhead is what a run costs when the model does next to nothing: with an output of known shape, and with
-// one whose shape the run tells.
+// BenchmarkOverhead measures the cost of a run when the model does next to nothing: with an output of known shape, and
+// with one whose shape the run decides.
 func BenchmarkOverhead(b *testing.B) {
 	for _, rows := range []any{"n", nil} {
 		b.Run(fmt.Sprintf("known=%t", rows != nil), func(b *testing.B) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The C compiler compares what capi.h and calls.h declare with the header that the binding ships: each entry's position
-// and prototype, the width of each enumeration, and the numbers that capi.c uses.
+// The C compiler compares the declarations of capi.h and calls.h with the header that the binding ships: each entry's
+// position and prototype, the width of each enumeration, and the numbers that capi.c uses.
 const headerCheck = `
 #include <stdbool.h>
 #include <stddef.h>

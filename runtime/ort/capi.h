@@ -1,7 +1,7 @@
 #ifndef WEFT_CAPI_H
 #define WEFT_CAPI_H
 
-// The thin C layer beside the Go binding. The package comment says what it is for.
+// The thin C layer next to the Go binding. The package comment says what it is for.
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,12 +37,12 @@ typedef struct {
 #undef CALL
 } weft_api;
 
-// weft_open loads the library and returns NULL and its version, or what is wrong with it, which is valid until the thread's next call of
+// weft_open loads the library and returns NULL and its version, or the fault in words, which is valid until the thread's next call of
 // this kind.
 const char *weft_open(weft_api *api, const char *path, const char **version);
 // weft_bind fills the function table as of that API version. False: the library is older.
 bool weft_bind(weft_api *api, uint32_t api_version);
-// weft_prepare makes what runs share. The environment must exist.
+// weft_prepare makes the objects that runs share. The environment must exist.
 OrtStatus *weft_prepare(weft_api *api);
 // weft_unload releases everything. The library stays loaded while the binding holds it.
 void weft_unload(weft_api *api);
@@ -79,7 +79,7 @@ OrtStatus *weft_count(const weft_api *api, const OrtSession *session, size_t *in
 OrtStatus *weft_describe(const weft_api *api, const OrtSession *session, bool output, size_t index, weft_spec *spec);
 void weft_spec_free(const weft_api *api, weft_spec *spec);
 
-// weft_session is what a run needs of a session.
+// weft_session is the part of a session that a run needs.
 typedef struct {
     const weft_api *api;
     OrtSession *session;
@@ -95,7 +95,7 @@ OrtStatus *weft_session_eager(weft_session *s);
 // weft_session_terminate makes each run of the session fail before its next node, for good.
 void weft_session_terminate(weft_session *s);
 
-// weft_value is one input or output of a run. Its memory holds what dtype and dims ask for: checked by the caller.
+// weft_value is one input or output of a run. Its memory is as large as dtype and dims demand: checked by the caller.
 typedef struct {
     void *data;      // the caller's memory; NULL for an output: ONNX Runtime allocates
     size_t size;     // bytes at data

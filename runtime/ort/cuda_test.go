@@ -86,7 +86,7 @@ func asOnCPU(t *testing.T, what string, sig *tensor.Signature, got, want []tenso
 	}
 }
 
-// Each model answers on CUDA what it answers on the CPU, with CUDA graphs where it allows them, and when asked again.
+// Each model gives the same answers on CUDA as on the CPU, with CUDA graphs where it allows them, and when asked again.
 func TestCUDAReferenceModels(t *testing.T) {
 	g := useGPU(t)
 	files, err := filepath.Glob(filepath.Join(modelsDir(t), "*", "*", "ref.json"))
@@ -134,7 +134,7 @@ func TestCUDAReferenceModels(t *testing.T) {
 	}
 }
 
-// A policy on CUDA replays its graphs, and answers what it answers without.
+// A policy on CUDA replays its graphs, and gives the same answers as without.
 func TestCUDAGraphs(t *testing.T) {
 	g := useGPU(t)
 	model := onnxgraph.MLP("policy", []int{48, 256, 128, 12}, 1, "Elu", "Tanh")
@@ -203,7 +203,7 @@ func TestCUDACaptureBesideOthers(t *testing.T) {
 			}
 		}
 	})
-	// A capture gives way to what opens a session, so there are rounds after the last one.
+	// A capture gives way to the opening of a session, so there are rounds after the last one.
 	for k, after := 0, 0; after < 10; k++ {
 		for rows := int64(1); rows <= 8; rows++ {
 			in := sample(tensor.Float32, tensor.Shape{rows, 48})
@@ -262,7 +262,7 @@ func glutton() []byte {
 	return g.Marshal()
 }
 
-// What is out of memory says so, beyond the device as beyond the limit, and the session goes on.
+// A run that is out of memory says so, beyond the device as beyond the limit, and the session goes on.
 func TestCUDAOutOfMemory(t *testing.T) {
 	g := useGPU(t)
 	const limit = 256 << 20

@@ -27,7 +27,7 @@ const char *weft_cuda_open(weft_cuda *cuda, const char *name, bool present) {
 int weft_cuda_pin(const weft_cuda *cuda, int device, void *memory, size_t size) {
     int code = cuda->cudaSetDevice(device);
     if (code == 0) code = cuda->cudaHostRegister(memory, size, PORTABLE);
-    // The runtime keeps an error for whoever asks next, and ONNX Runtime would take it for its own.
+    // The runtime keeps an error for the next caller that asks, and ONNX Runtime would take it for its own.
     if (code != 0) (void)cuda->cudaGetLastError();
     return code;
 }

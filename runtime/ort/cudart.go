@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// device keeps apart what may not happen at once on CUDA devices. While a graph is being captured, calls of other
+// device keeps calls apart that may not happen at once on CUDA devices. While a graph is being captured, calls of other
 // threads that allocate, copy or wait fail, and spoil the capture (cudaStreamCaptureModeGlobal, which ONNX Runtime
 // uses).
 var device struct {

@@ -28,7 +28,7 @@ typedef struct {
 } weft_cuda;
 
 // weft_cuda_open fills cuda from the library of that name, which stays loaded for good. present: only if the process has it already.
-// It returns NULL, or what is wrong, which is valid until the thread's next call of this kind.
+// It returns NULL, or the fault in words, which is valid until the thread's next call of this kind.
 const char *weft_cuda_open(weft_cuda *cuda, const char *name, bool present);
 
 // weft_cuda_pin page-locks memory for copies to and from a device, and weft_cuda_unpin undoes it. They return 0 or a CUDA error.

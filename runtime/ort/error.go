@@ -28,7 +28,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("ONNX Runtime: %s (code %d)", e.Message, e.Code) }
 
-// kind returns what the error means. ONNX Runtime has no code of its own for any kind, so the text decides.
+// kind returns the kind of the error. ONNX Runtime has no code of its own for any kind, so the text decides.
 func (e *Error) kind() engine.Kind {
 	code, isCUDA := e.cudaCode()
 	says := func(words string) bool { return strings.Contains(e.Message, words) }
@@ -43,7 +43,7 @@ func (e *Error) kind() engine.Kind {
 	return engine.ModelFailed
 }
 
-// kindOfText returns what a text means that the Go binding, or the CUDA runtime, made an error of.
+// kindOfText returns the kind of an error that the Go binding, or the CUDA runtime, made of a text.
 func kindOfText(err error) engine.Kind { return (&Error{Message: err.Error()}).kind() }
 
 // typed returns the error with its kind.
@@ -71,7 +71,7 @@ func (e *Error) shapeMismatch() bool {
 
 const invalidArgument = 2
 
-// A failure is what ONNX Runtime writes, an error what this package does.
+// "failure" is ONNX Runtime's word, "error" this package's.
 var cudaFailure = regexp.MustCompile(`CUDA (?:failure|error) (\d+)`)
 
 func (e *Error) cudaCode() (int, bool) {
@@ -137,7 +137,7 @@ func take(api *C.weft_api, status *C.OrtStatus) error {
 	return (&Error{Code: int(code), Message: strings.TrimSpace(C.GoString(&message[0]))}).typed()
 }
 
-// cudaText is what the CUDA runtime says of an error.
+// cudaText returns the CUDA runtime's text for an error.
 func cudaText(cuda *C.weft_cuda, code C.int) string {
 	return fmt.Sprintf("CUDA error %d: %s", code, C.GoString(C.weft_cuda_text(cuda, code)))
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What ONNX Runtime says of a provider that it cannot load, and of one without a device.
+// ONNX Runtime's texts for a provider that it cannot load, and for one without a device.
 var (
 	loadFailed = regexp.MustCompile(`Failed to load library (\S+) with error: (.*)`)
 	// notFound is the loader's word for a library that it does not find.
@@ -17,7 +17,7 @@ var (
 	wrongID  = regexp.MustCompile(`Invalid device ID: .*`)
 )
 
-// explain drops the binding's preface to ONNX Runtime's text, and adds what the text leaves out.
+// explain drops the binding's preface to ONNX Runtime's text, and adds the advice that the text lacks.
 func explain(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
@@ -49,8 +49,8 @@ const otherLibrary = "name an ONNX Runtime library that was built for it with --
 	"WEFT_ONNXRUNTIME_LIB; " +
 	"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
 
-// explainLoad tells the library of a provider that is missing from what that library needs in turn, since each is
-// mended in another way.
+// explainLoad distinguishes a missing library of a provider from a missing library that this one needs in turn, since
+// each is mended in another way.
 func explainLoad(provider, fault string) error {
 	m := notFound.FindStringSubmatch(fault)
 	switch {

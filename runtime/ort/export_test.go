@@ -26,7 +26,7 @@ func (s *Session) Stoppable() int {
 // Unpredictable reports whether the session has given up on the model's declared shapes.
 func (s *Session) Unpredictable() bool { return s.unpredictable.Load() }
 
-// Gate is what keeps captures and others apart.
+// Gate keeps captures and others apart.
 type Gate struct{ gate }
 
 func (g *Gate) Enter()                    { g.enter() }
@@ -57,7 +57,7 @@ func Barred() bool {
 	return false
 }
 
-// Seize has the CUDA devices as a capture on one of them has, until end is called. It waits for nobody.
+// Seize holds the CUDA devices like a capture on one of them, until end is called. It waits for nobody.
 func Seize(t *testing.T, on int) (end func()) {
 	t.Helper()
 	s := seize(on, time.Now())
@@ -75,8 +75,8 @@ func FirstOf(providers []string, ends map[string]error) (provider string, notes 
 	return m.provider, m.notes, err
 }
 
-// NoteLost looks what an error tells of a device, and LostBy returns what has told that it is lost. The test begins and
-// ends with none.
+// NoteLost looks whether an error says that a device is lost, and LostBy returns the error that said so. The test
+// begins and ends with none.
 func NoteLost(t *testing.T, device int, err error) {
 	forgetLost(t)
 	noteLost(device, err)
@@ -94,14 +94,14 @@ func forgetLost(t *testing.T) {
 	t.Cleanup(forget)
 }
 
-// WithoutPauses has sessions try again at once what failed, until the test ends.
+// WithoutPauses lets sessions retry after a failure without a pause, until the test ends.
 func WithoutPauses(t *testing.T) {
 	reload, memory := reloadPause, memoryPause
 	reloadPause, memoryPause = 0, 0
 	t.Cleanup(func() { reloadPause, memoryPause = reload, memory })
 }
 
-// FollowRuns has runs look at what their sessions hold as often as that, until the test ends.
+// FollowRuns makes runs look at their sessions' memory as often as that, until the test ends.
 func FollowRuns(t *testing.T, every time.Duration) {
 	before := measureEvery
 	measureEvery = every
@@ -111,7 +111,7 @@ func FollowRuns(t *testing.T, every time.Duration) {
 // CUDAOptions returns the options of the CUDA provider.
 func (o *Options) CUDAOptions() map[string]string { return o.cuda() }
 
-// UseCUDARuntime has the package load another CUDA runtime until the test ends, on which no device is lost.
+// UseCUDARuntime makes the package load another CUDA runtime until the test ends, on which no device is lost.
 func UseCUDARuntime(t *testing.T, path string) {
 	forgetLost(t)
 	names, before := cudaRuntime.names, cudaRuntime.c
@@ -119,18 +119,18 @@ func UseCUDARuntime(t *testing.T, path string) {
 	t.Cleanup(func() { cudaRuntime.names, cudaRuntime.c = names, before })
 }
 
-// CaptureOnCPU has sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves are
-// ordinary ones.
+// CaptureOnCPU makes sessions on the CPU do all that they do for CUDA graphs until the test ends; the runs themselves
+// are ordinary ones.
 func CaptureOnCPU(t *testing.T) {
 	before := graphDevice
 	graphDevice.provider, graphDevice.memory, graphDevice.kind = CPU, "Cpu", 0
 	t.Cleanup(func() { graphDevice = before })
 }
 
-// WantDeviceMemory has graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
+// WantDeviceMemory makes graphs demand that values are in a GPU's memory, until CaptureOnCPU ends.
 func WantDeviceMemory() { graphDevice.kind = 1 }
 
-// DeviceMemory measures what the session has of its device's memory.
+// DeviceMemory measures the session's part of its device's memory.
 func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -143,5 +143,5 @@ func (s *Session) DeviceMemory() (peak, reserved int64, err error) {
 // KindOf returns the kind of an error of ONNX Runtime.
 func KindOf(e *Error) engine.Kind { return e.kind() }
 
-// NewPinner returns what page-locks memory for a device.
+// NewPinner returns an allocator that page-locks memory for a device.
 var NewPinner = newPinner

@@ -13,8 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// fakeCUDA is a CUDA runtime whose device memory is the host's. What it was asked is counted in a file: calls are told
-// apart by name.
+// fakeCUDA is a CUDA runtime whose device memory is the host's. Its calls are counted in a file, by name.
 const fakeCUDA = `
 #include <stdio.h>
 #include <fcntl.h>
@@ -74,10 +73,10 @@ int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream
 }
 `
 
-// cudaLog is what a fake CUDA runtime was asked.
+// cudaLog holds the calls of a fake CUDA runtime.
 type cudaLog struct{ file string }
 
-// useFakeCUDA has the package load a fake CUDA runtime until the test ends.
+// useFakeCUDA makes the package load a fake CUDA runtime until the test ends.
 func useFakeCUDA(t *testing.T) cudaLog {
 	t.Helper()
 	log := cudaLog{filepath.Join(t.TempDir(), "log")}
@@ -89,7 +88,8 @@ func useFakeCUDA(t *testing.T) cudaLog {
 	return log
 }
 
-// hangCUDA has a call of the fake CUDA runtime hang. What it returns waits until one does, and returns what ends that.
+// hangCUDA makes a call of the fake CUDA runtime hang. The function that it returns waits until one does, and returns a
+// function that ends that.
 func hangCUDA(t *testing.T, call string) (hanging func() (end func())) {
 	t.Helper()
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// gate lets many pass, and one shut it for a while. A sync.RWMutex would do if it could give up: who waits to write
-// holds back everybody who comes later, for as long as the longest of those who came before. The zero gate is open.
+// gate lets many pass, and one shut it for a while. A sync.RWMutex would do if it could give up: a waiting writer holds
+// back everybody who comes later, for as long as the longest of those who came before. The zero gate is open.
 type gate struct {
 	mu     sync.Mutex
 	inside int
@@ -38,7 +38,7 @@ func (g *gate) leave() {
 }
 
 // shut keeps others out and waits until nobody is inside; then it reports true, and open must follow. It gives up at
-// once if the gate is shut already, and when its patience ends, until which it holds up who wants to enter.
+// once if the gate is shut already, and when its patience ends, until which it holds up everybody who wants to enter.
 func (g *gate) shut(patience time.Duration) bool {
 	g.mu.Lock()
 	if g.opened != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// Who shuts a gate is alone, and who comes meanwhile gets in afterwards.
+// A goroutine that shuts a gate is alone, and others that come meanwhile get in afterwards.
 func TestGateShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g ort.Gate
@@ -51,7 +51,7 @@ func TestGateShut(t *testing.T) {
 	})
 }
 
-// Who waits for those inside gives up in time, and holds nobody up any more.
+// A goroutine that waits for those inside gives up in time, and holds nobody up any more.
 func TestGateGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g ort.Gate

@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// graph is what is known of one shape of a session's inputs.
+// graph is the state of one shape of a session's inputs.
 type graph struct {
 	state   graphState
 	inputs  []tensor.Shape  // for the log
@@ -72,7 +72,7 @@ func checksum(inputs []tensor.Tensor) uint64 {
 }
 
 // tolerances is how far an answer with a graph may lie from one without, relative to the largest magnitude: CUDA's
-// libraries may choose other kernels while they are captured. What is not listed must be equal.
+// libraries may choose other kernels while they are captured. Types that are not listed must be equal.
 var tolerances = map[tensor.DType]float64{
 	tensor.Float64: 1e-5, tensor.Float32: 1e-3, tensor.Float16: 1e-2,
 	tensor.BFloat16: 3e-2,

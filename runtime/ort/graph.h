@@ -30,7 +30,7 @@ OrtStatus *weft_graph_new(const weft_session *s, const weft_cuda *cuda, const ch
 // weft_graph_run copies the inputs to the device, runs, and copies the outputs back. The first run of a graph captures it, later ones
 // replay it. Only one thread may call it, always the same for all graphs of a session.
 OrtStatus *weft_graph_run(const weft_graph *g, const weft_value *values);
-// weft_graph_free returns what CUDA says then: a device that was lost meanwhile tells so.
+// weft_graph_free returns CUDA's status of that: a device that was lost meanwhile shows there.
 OrtStatus *weft_graph_free(weft_graph *g);
 
 #endif

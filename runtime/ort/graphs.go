@@ -32,8 +32,8 @@ const (
 
 // A capture holds up everybody who wants a CUDA device while it waits for those who have one, and the answer of its own
 // batch. So it gives up after a while, and waits longer the next time, because there may be no moment without a run in
-// flight; a hundredth of the time goes into that. The longest wait is near the targets that people have, so that beside
-// longer runs it takes a pause, or luck.
+// flight; a hundredth of the time goes into that. The longest wait is near the latency targets that people have, so
+// that with longer runs on the device it takes a pause, or luck.
 const (
 	firstPatience = 4 * time.Millisecond
 	lastPatience  = 32 * time.Millisecond
@@ -43,8 +43,8 @@ const (
 // memoryPause is how long a shape is left alone for whose inputs and outputs the device had no memory.
 var memoryPause = time.Minute
 
-// graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps what was
-// captured with the thread that did, and one stream, which a capture must have for itself.
+// graphs runs a session that captures CUDA graphs. All its runs are on one thread, since ONNX Runtime keeps a captured
+// graph with the thread that captured it, and one stream, which a capture must have for itself.
 type graphs struct {
 	s    *Session
 	cuda *C.weft_cuda
@@ -55,7 +55,7 @@ type graphs struct {
 	shapes   map[string]*graph
 	scratch  *tensor.Batch // for answers that are compared
 	frame    *frame        // for graphs
-	patience time.Duration // of the next capture: what sufficed for one is likely to do for the next shape
+	patience time.Duration // of the next capture: a wait that sufficed for one is likely to do for the next shape
 	after    time.Time     // when there may be one; not before
 
 	broken atomic.Pointer[error] // why the session is not fit for graphs
@@ -69,7 +69,7 @@ type graphJob struct {
 
 type graphResult struct {
 	err error
-	// again: the session must run it anew, without graphs.
+	// again: the session must run it once more, without graphs.
 	again    bool
 	panicked any
 }
@@ -94,8 +94,8 @@ func startGraphs(s *Session) (*graphs, error) {
 	return g, nil
 }
 
-// onDevice returns an error unless the session takes and gives all values in device memory. A kernel would read what it
-// takes from the host at the capture, and never again; and a copy to the host that was captured would go on writing
+// onDevice returns an error unless the session takes and gives all values in device memory. A kernel would read its
+// inputs on the host at the capture, and never again; and a copy to the host that was captured would go on writing
 // where the value was then.
 func onDevice(s *Session) error {
 	index := new(C.int)
@@ -139,7 +139,7 @@ func (g *graphs) stop() {
 
 func (g *graphs) serve() {
 	defer close(g.done)
-	runtime.LockOSThread() // for good: the thread ends with the goroutine, and what ONNX Runtime keeps for it
+	runtime.LockOSThread() // for good: the thread ends with the goroutine, and ONNX Runtime's state for it
 	for job := range g.jobs {
 		job.result <- g.execute(job)
 	}
@@ -158,9 +158,9 @@ func (g *graphs) execute(job graphJob) (r graphResult) {
 }
 
 // choose replays the graph of the batch's shape if there is a proven one, and brings it nearer to having one if not:
-// the first run is eager alone, since kernels take memory and choose algorithms then. The next one captures, beside
-// answering eagerly. Then the first with other inputs is answered both ways, because what a kernel computed on the host
-// would stay what it was at the capture.
+// the first run is eager alone, since kernels take memory and choose algorithms then. The next one captures, besides
+// answering eagerly. Then the first with other inputs is answered both ways, because a value that a kernel computed on
+// the host would stay the same as at the capture.
 func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 	if g.broken.Load() != nil {
 		return true, nil
@@ -196,7 +196,7 @@ func (g *graphs) choose(b *tensor.Batch, f *frame) (again bool, err error) {
 	return false, nil
 }
 
-// shape returns what is known of the shape of a batch, nil if that is not to be remembered.
+// shape returns the state of the shape of a batch, nil if that is not to be remembered.
 func (g *graphs) shape(f *frame) *graph {
 	inputs := f.dims[:g.s.inputDims]
 	key := unsafe.String((*byte)(unsafe.Pointer(unsafe.SliceData(inputs))), len(inputs)*8)
@@ -313,7 +313,7 @@ func (g *graphs) prove(e *graph, b *tensor.Batch) {
 	g.free(e)
 }
 
-// free gives the memory of a graph back. ONNX Runtime keeps what it captured, which nobody replays.
+// free gives the memory of a graph back. ONNX Runtime keeps its capture, which nobody replays.
 func (g *graphs) free(e *graph) {
 	if e.c != nil {
 		if err := g.s.take(C.weft_graph_free(e.c)); err != nil {

@@ -209,7 +209,7 @@ func TestGraphsWithoutRuntime(t *testing.T) {
 	counts(t, s, 0, 4, 1)
 }
 
-// A value in the host's memory would stay what it was at the capture, so a model that has one is run without graphs.
+// A value in the host's memory would stay as it was at the capture, so a model that has one is run without graphs.
 func TestGraphsOfHostValues(t *testing.T) {
 	useFakeCUDA(t)
 	ort.CaptureOnCPU(t)
@@ -284,7 +284,7 @@ func TestGraphsAndErrors(t *testing.T) {
 	counts(t, s, 0, 1, 0)
 }
 
-// A shape that the device had no memory for is captured when it has; one line tells of the failures.
+// A shape that the device had no memory for is captured when it has; one line reports the failures.
 func TestGraphMemoryComesBack(t *testing.T) {
 	log := useFakeCUDA(t)
 	ort.WithoutPauses(t)
@@ -306,7 +306,7 @@ func TestGraphMemoryComesBack(t *testing.T) {
 	}
 }
 
-// A shape that had to wait for memory and is refused afterwards is counted then, and told of.
+// A shape that had to wait for memory and is refused afterwards is counted then, and reported.
 func TestGraphRefusedAfterMemoryCameBack(t *testing.T) {
 	useFakeCUDA(t)
 	ort.WithoutPauses(t)
@@ -353,7 +353,7 @@ func TestCaptureGivesWay(t *testing.T) {
 	}
 }
 
-// What a graph has of the device is counted for as long as it is there.
+// A graph's part of the device's memory is counted for as long as it is there.
 func TestGraphMemoryIsHeld(t *testing.T) {
 	useFakeCUDA(t)
 	ort.FollowRuns(t, 0)

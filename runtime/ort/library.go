@@ -114,9 +114,9 @@ func Shutdown() error {
 }
 
 // Providers returns the execution providers of Options.Providers that the loaded library has. Whether they can be used
-// shows when a model is opened. Those that come as libraries of their own, beside the library, are there if these are:
-// what the library says of itself is how it was built, and it may have been built for providers that were left out, or
-// have been given others since.
+// shows when a model is opened. Those that come as libraries of their own, next to the library, are there if these
+// files are: the library's own list says how it was built, and it may have been built for providers that were left out,
+// or have been given others since.
 func Providers() ([]string, error) {
 	api, err := hold()
 	if err != nil {

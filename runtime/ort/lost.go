@@ -6,16 +6,17 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// lost are the CUDA devices of which an error has told that they are lost, by ONNX Runtime's number, each with that
-// error. What a process holds on such a device does not come back, so they stay here. One session's error counts for
-// all: a fault in one kernel ends them.
+// lost are the CUDA devices that an error has reported as lost, by ONNX Runtime's number, each with that error. A
+// process never gets back what it holds on such a device, so they stay here. One session's error counts for all: a
+// fault in one kernel ends them.
 var lost = struct {
 	mu     sync.Mutex
 	causes map[int]error
 }{causes: map[int]error{}}
 
-// LoseDevice notes that a CUDA device is lost, by ONNX Runtime's number. What runs there says so itself; this is for
-// who learns of it in another way. A capture or an opening that is under way there holds up nobody any more.
+// LoseDevice notes that a CUDA device is lost, by ONNX Runtime's number. Sessions that run there say so themselves;
+// this is for a caller that learns of it in another way. A capture or an opening that is under way there holds up
+// nobody any more.
 func LoseDevice(device int, cause error) {
 	defer endSeizure(device) // after it was noted, which seize relies on, as does keepSignals
 	defer endKeeping(device)
@@ -26,7 +27,7 @@ func LoseDevice(device int, cause error) {
 	}
 }
 
-// noteLost looks whether an error that came of a device tells that it is lost. Errors of the Go binding are text, so
+// noteLost looks whether an error that came from a device says that it is lost. Errors of the Go binding are text, so
 // the text decides.
 func noteLost(device int, err error) {
 	if err != nil && kindOfText(err) == engine.DeviceLost {
@@ -34,7 +35,7 @@ func noteLost(device int, err error) {
 	}
 }
 
-// lostBy returns what told that a device is lost; nil: nothing has.
+// lostBy returns the error that said that a device is lost; nil: none has.
 func lostBy(device int) error {
 	lost.mu.Lock()
 	defer lost.mu.Unlock()

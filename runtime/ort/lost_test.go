@@ -44,7 +44,7 @@ func proveGraph(t *testing.T, s *ort.Session) {
 	counts(t, s, 1, 3, 0)
 }
 
-// What one session learns of a device is heeded by all that have captured graphs there.
+// A loss that one session learns of is heeded by all that have captured graphs on that device.
 func TestLossSeenByAnother(t *testing.T) {
 	useFakeCUDA(t)
 	with, log := openGraphs(t, neg())

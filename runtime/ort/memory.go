@@ -14,21 +14,21 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// memory is what a session held of its device's memory when that was looked at last, in bytes.
+// memory is the part of its device's memory that a session held at the latest look, in bytes.
 type memory struct {
 	held   atomic.Int64
 	peak   atomic.Int64
 	at     atomic.Int64 // when; nanoseconds since 1970
-	graphs atomic.Int64 // of held, what the inputs and outputs of CUDA graphs take now
+	graphs atomic.Int64 // of held, the part that the inputs and outputs of CUDA graphs take now
 	most   atomic.Int64 // bytes of the inputs of the largest run
 }
 
-// measureEvery is how often runs look at what the session holds.
+// measureEvery is how often runs look at the session's memory.
 var measureEvery = time.Second
 
-// follow looks at what the session holds after a run of so many bytes of inputs, now and then, and always when none
-// was as large: only runs change it. The arena has a lock, which it keeps while it asks the device for more memory.
-// So Stats does not look: on a device that hangs it would, too. The caller holds mu.
+// follow looks at the session's memory after a run of so many bytes of inputs, now and then, and always when none was
+// as large: only runs change it. The arena has a lock, which it keeps while it asks the device for more memory. So
+// Stats does not look: on a device that hangs it would, too. The caller holds mu.
 func (s *Session) follow(b *tensor.Batch) {
 	size := int64(0)
 	for i := range b.Inputs {
@@ -44,9 +44,9 @@ func (s *Session) follow(b *tensor.Batch) {
 	}
 }
 
-// measure looks at what the session has of its device's memory, in bytes: the most that was ever occupied at once of
-// its arena, which is what Options.DeviceMemory limits, and what it holds on to, arena and the inputs and outputs of
-// CUDA graphs. The caller holds mu, and knows that there is a native session.
+// measure looks at the session's part of its device's memory, in bytes: the most of its arena that was ever occupied at
+// once, which Options.DeviceMemory limits, and all that it holds on to: the arena, and the inputs and outputs of CUDA
+// graphs. The caller holds mu, and knows that there is a native session.
 func (s *Session) measure() (peak, reserved int64, err error) {
 	name, number := "Cpu", 0
 	if onCUDA(s.provider) {

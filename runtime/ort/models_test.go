@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// references is ref.json: what ONNX Runtime answered elsewhere.
+// references is ref.json: ONNX Runtime's answers on another machine.
 type references struct {
 	Cases []struct {
 		Seed            int64
@@ -95,7 +95,7 @@ func TestReferenceModels(t *testing.T) {
 	}
 }
 
-// offerLocale does what the error says, or skips the test where the system has nothing to do it with.
+// offerLocale follows the error's advice, or skips the test where the system lacks the means.
 func offerLocale(t *testing.T, cause error) {
 	t.Helper()
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// native is a session of ONNX Runtime: what the binding has of it, and what our C layer needs.
+// native is a session of ONNX Runtime: the binding's part of it, and the part that our C layer needs.
 type native struct {
 	binding  *onnxruntime.DynamicAdvancedSession
 	provider string
@@ -60,7 +60,7 @@ func destroy(binding *onnxruntime.DynamicAdvancedSession, provider string) error
 	return binding.Destroy()
 }
 
-// address returns what the binding keeps to itself; the package comment tells why we need it.
+// address returns the session's address, which the binding keeps to itself; the package comment says why we need it.
 func address(binding *onnxruntime.DynamicAdvancedSession) (*C.OrtSession, error) {
 	field := reflect.ValueOf(binding).Elem().FieldByName("s")
 	if field.Kind() == reflect.Pointer && field.Elem().Kind() == reflect.Struct {

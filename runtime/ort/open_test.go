@@ -121,8 +121,8 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// What a GPU cannot take now is for the caller to take elsewhere, since another GPU may; what no GPU can take goes to
-// the next provider.
+// A model that a GPU cannot take now is for the caller to take elsewhere, since another GPU may take it; one that no
+// GPU can take goes to the next provider.
 func TestWhatTheGPUIsToBlameFor(t *testing.T) {
 	const full, limit = "CUDA failure 2: out of memory ; GPU=0 ; hostname=h",
 		"Available memory of 100 is smaller than requested bytes of 4096"

@@ -15,7 +15,7 @@ type Options struct {
 	// DeviceID is the CUDA device, of the providers that have one.
 	DeviceID int
 	// DeviceMemory limits the bytes that the model's arena takes of its CUDA device: weights, activations and work
-	// space, but not what CUDA and its libraries take for themselves. 0: no limit.
+	// space, but not the memory that CUDA and its libraries take for themselves. 0: no limit.
 	DeviceMemory int64
 	// ArenaExtend is how the arena grows; empty: ArenaDoubling.
 	ArenaExtend string
@@ -25,17 +25,17 @@ type Options struct {
 	ConvSearch string
 	// PinBuffers page-locks batch buffers through Session.Memory.
 	PinBuffers bool
-	// CUDAGraphs replays a captured CUDA graph for shapes that come again. What does not allow it is run without, with
-	// a note.
+	// CUDAGraphs replays a captured CUDA graph for shapes that come again. A model that does not allow it runs without,
+	// with a note.
 	CUDAGraphs bool
-	// Log is told of what goes wrong later and fails no run. nil: nobody is.
+	// Log gets later errors that fail no run. nil: they are not logged.
 	Log *slog.Logger
 }
 
 // How an arena grows, for Options.ArenaExtend.
 const (
 	ArenaDoubling = "next_power_of_two" // each extension twice the one before: few calls of the driver
-	ArenaExact    = "same_as_requested" // no more than what is needed
+	ArenaExact    = "same_as_requested" // no more than is needed
 )
 
 // How convolutions are chosen, for Options.ConvSearch.
@@ -45,7 +45,7 @@ const (
 	SearchDefault    = "default"    // always the same
 )
 
-// What ONNX Runtime calls them.
+// ONNX Runtime's names for them.
 var (
 	arenaStrategies = map[string]string{
 		"": "kNextPowerOfTwo", ArenaDoubling: "kNextPowerOfTwo",

@@ -48,7 +48,7 @@ func TestDeviceMemory(t *testing.T) {
 	if peak < before+4*numbers || reserved < peak {
 		t.Errorf("%d bytes at most, %d held, %d at most before; the run took %d", peak, reserved, before, 4*numbers)
 	}
-	// What it holds is followed while it runs, now and then.
+	// The memory that it holds is followed while it runs, now and then.
 	if got := s.Stats().Memory.Held; got != reserved {
 		t.Errorf("%d bytes held, want %d", got, reserved)
 	}

@@ -21,7 +21,7 @@ type pinner struct {
 	log    *slog.Logger
 
 	mu     sync.Mutex
-	pinned map[*byte]bool // first bytes of what is locked
+	pinned map[*byte]bool // first bytes of the locked memory
 	told   bool           // that locking failed; once is enough
 }
 
@@ -81,7 +81,7 @@ func (p *pinner) unlock(memory []byte) {
 	}
 }
 
-// check turns a CUDA error into one, and notes what it tells of the device.
+// check turns a CUDA error into a Go error, and notes if it says that the device is lost.
 func (p *pinner) check(code C.int) error {
 	if code == 0 {
 		return nil

@@ -57,7 +57,7 @@ func TestPinnerThatFails(t *testing.T) {
 	}
 }
 
-// A buffer that cannot be unlocked may be the first to tell that the device is lost.
+// A buffer that cannot be unlocked may be the first to show that the device is lost.
 func TestPinnerSeesLoss(t *testing.T) {
 	useFakeCUDA(t)
 	p, err := ort.NewPinner(3, slog.New(slog.DiscardHandler))

@@ -6,7 +6,7 @@ import "github.com/weftserve/weft/runtime/tensor"
 // allocates first, which fails as an error of the run.
 const maxPredicted = 1 << 30
 
-// prediction tells an output's shape before the run, so that the model can write where the answer is wanted.
+// prediction computes an output's shape before the run, so that the model can write where the answer is wanted.
 type prediction []predictedDim
 
 // predictedDim is the size of one dimension.

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// The execution providers that Options.Providers can name. TensorRT leaves what it lacks to CUDA.
+// The execution providers that Options.Providers can name. TensorRT leaves the operators that it lacks to CUDA.
 const (
 	CPU      = "cpu"
 	CUDA     = "cuda"
@@ -21,7 +21,7 @@ const (
 	CoreML   = "coreml"
 )
 
-// providerName is what ONNX Runtime calls a provider, and its library; "" if it is part of ONNX Runtime's own.
+// providerName returns ONNX Runtime's name for a provider, and its library; "" if it is part of ONNX Runtime's own.
 type providerName struct{ ours, theirs, file string }
 
 var providerNames = []providerName{
@@ -40,7 +40,7 @@ type made struct {
 	session  *onnxruntime.DynamicAdvancedSession
 	provider string
 	graphs   bool // it captures CUDA graphs
-	// notes tell what was asked for in vain.
+	// notes name the providers and options that were asked for in vain.
 	notes []string
 }
 
@@ -63,7 +63,7 @@ func withProviders(path string, o Options) (made, error) {
 	return firstOf(providers, have, func(p string) (made, error) { return ofProvider(path, o, p) })
 }
 
-// firstOf returns what the first provider makes that can be had. Where a GPU is lost, or has no memory now, the
+// firstOf returns the result of the first provider that can be had. Where a GPU is lost, or has no memory now, the
 // processor does not step in: that is an *engine.Error, by which the caller may try another GPU first.
 func firstOf(providers, have []string, try func(provider string) (made, error)) (made, error) {
 	var failed []string
@@ -157,7 +157,7 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 		on = o.DeviceID
 	}
 	session, err := keepSignals(on, func() (*onnxruntime.DynamicAdvancedSession, error) {
-		// Here, because who only waits for others to be opened need not keep a capture waiting.
+		// Here, because a caller that only waits for others to be opened need not keep a capture waiting.
 		device.opening.enter()
 		defer device.opening.leave()
 		if err := appendProvider(options, &o, provider); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// A batch that has no room for an output panics in the middle of Run. What ONNX Runtime allocated for this output and
-// the later ones is given back all the same, and the session runs on.
+// A batch that has no room for an output panics in the middle of Run. ONNX Runtime's allocations for this output and
+// the later ones are given back all the same, and the session runs on.
 func TestPanicReleasesOutputs(t *testing.T) {
 	g := onnxgraph.New("two").Input("shape", onnxgraph.Int64, 1).Output("y", onnxgraph.Float,
 		nil).Output("z", onnxgraph.Float, nil)

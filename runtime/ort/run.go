@@ -25,10 +25,10 @@ type frame struct {
 }
 
 // Run executes the model on the batch's inputs and declares and fills each output. Inputs must lie in the batch's own
-// memory (tensor.Batch.Input). Where the model's declaration tells an output's shape the model writes into the batch
-// directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The end of
-// ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the run
-// from being started.
+// memory (tensor.Batch.Input). Where the model's declaration determines an output's shape the model writes into the
+// batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
+// end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
+// run from being started.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err
@@ -109,7 +109,8 @@ func (s *Session) runTwice(b *tensor.Batch, f *frame) error {
 	return err
 }
 
-// check keeps what the model does not declare, and what would be read beyond the end, away from native code.
+// check keeps inputs that the model does not declare, and such as would be read beyond their end, away from native
+// code.
 func (s *Session) check(inputs []tensor.Tensor) error {
 	if len(inputs) != len(s.signature.Inputs) {
 		return fmt.Errorf("the batch has %d inputs, the model takes %d", len(inputs), len(s.signature.Inputs))
@@ -161,7 +162,7 @@ func (s *Session) call(f *frame) error {
 	return s.take(C.weft_run(s.native.c, f.options, &f.values[0], f.firstDim()))
 }
 
-// take turns a status into an error and releases it, and notes what it tells of the session's device.
+// take turns a status into an error and releases it, and notes if it says that the session's device is lost.
 func (s *Session) take(status *C.OrtStatus) error {
 	err := take(s.api, status)
 	noteLost(s.options.DeviceID, err)

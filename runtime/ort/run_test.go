@@ -47,7 +47,7 @@ func TestBatchIsReused(t *testing.T) {
 	}
 }
 
-// What does not fit the signature, or its own shape, never reaches native code.
+// An input that does not fit the signature, or its own shape, never reaches native code.
 func TestRunRefusesWrongInputs(t *testing.T) {
 	g := onnxgraph.New("neg").Input("x", onnxgraph.Float, "n", 2).Output("y", onnxgraph.Float, "n", 2)
 	s := openGraph(t, g.Node("Neg", []string{"x"}, []string{"y"}).Marshal())

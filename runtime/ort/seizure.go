@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// seizure is what a capture has of the CUDA devices while it has shut out everybody else.
+// seizure is a capture's hold on the CUDA devices while it has shut out everybody else.
 type seizure struct {
 	on  int // the device that it captures on
 	end func()

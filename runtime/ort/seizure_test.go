@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// What a batch waits for its capture is bounded, as is the part of the time that goes into waiting.
+// The time that a batch waits for its capture is bounded, as is the part of all time that goes into waiting.
 func TestCapturePatience(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 3 seconds")
@@ -49,7 +49,7 @@ func TestCapturePatience(t *testing.T) {
 	}
 }
 
-// A capture has no patience left for runs that it had for what was being opened.
+// A capture has no patience left for runs that it used up on models being opened.
 func TestCapturePatienceForAll(t *testing.T) {
 	useFakeCUDA(t)
 	initialise(t)
@@ -81,7 +81,7 @@ func TestCapturePatienceIsKept(t *testing.T) {
 		for rows := range 4 {
 			negate(t, s, shape(rows+1)...)
 		}
-		// beside has somebody on the device who leaves after a while, and returns how long a run took.
+		// beside lets somebody be on the device who leaves after a while, and returns how long a run took.
 		beside := func(busy time.Duration, rows int) time.Duration {
 			t.Helper()
 			leave := ort.Occupy(false)
@@ -118,8 +118,7 @@ func TestCapturePatienceIsKept(t *testing.T) {
 	})
 }
 
-// A capture that hangs on a device that is lost holds up nobody on others, and what it does when it wakes is nobody's
-// concern.
+// A capture that hangs on a device that is lost holds up nobody on others, and its end, when it wakes, concerns nobody.
 func TestCaptureThatHangs(t *testing.T) {
 	for _, call := range []string{"cudaMalloc", "to device", "cudaStreamSynchronize"} {
 		t.Run(call, func(t *testing.T) {

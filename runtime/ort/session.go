@@ -37,20 +37,21 @@ type Session struct {
 
 	closed atomic.Bool
 	api    *C.weft_api
-	// mu is held for reading by each run and for writing by who closes or exchanges the native session: one destroyed
-	// under a run is freed memory in use.
+	// mu is held for reading by each run and for writing by the goroutine that closes or exchanges the native session:
+	// one destroyed under a run is freed memory in use.
 	mu      sync.RWMutex
 	graphs  *graphs   // nil: none are captured
 	missing error     // why there is no native session although nobody closed it
 	tried   time.Time // when it was last tried to make one
-	// stopping is held by who stops the runs of the native session, and by who exchanges that, which also holds mu.
+	// stopping is held by the goroutine that stops the runs of the native session, and by the one that exchanges that
+	// session, which also holds mu.
 	stopping sync.Mutex
 	native   *native // nil once closed, and while it could not be loaded again
 	// stoppable are the options of runs that a context may stop. Guarded by stopping.
 	stoppable map[*C.OrtRunOptions]struct{}
 }
 
-// Open loads the model file at path; tensors that it keeps in files of their own are found beside it. Init must have
+// Open loads the model file at path; tensors that it keeps in files of their own are found next to it. Init must have
 // been called. The error says what is wrong with the file, the model, or the providers.
 func Open(path string, o Options) (*Session, error) {
 	if info, err := os.Stat(path); err != nil {
@@ -226,14 +227,13 @@ func (s *Session) dropGraphs(failed *graphs) error {
 	return s.reload()
 }
 
-// Signature returns what the model takes and returns. No dimension is marked as the batch: the model file does not
-// tell.
+// Signature returns the model's inputs and outputs. No dimension is marked as the batch: the model file does not say.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
-// Provider returns what executes the model, such as CPU or CUDA.
+// Provider returns the execution provider, such as CPU or CUDA.
 func (s *Session) Provider() string { return s.provider }
 
-// Notes returns what was asked for and could not be had, one sentence each.
+// Notes returns the wishes that could not be met, one sentence each.
 func (s *Session) Notes() []string { return s.notes }
 
 // Memory gives page-locked memory for the batches that Run gets; nil without Options.PinBuffers.

@@ -37,7 +37,7 @@ func TestScalarOfEachType(t *testing.T) {
 	})
 }
 
-// Compress keeps the elements that a condition names: how many, only the run tells.
+// Compress keeps the elements that a condition names: only the run shows how many.
 func TestUnknownShapeOfEachType(t *testing.T) {
 	eachType(t, func(t *testing.T, d tensor.DType) {
 		if d == tensor.BFloat16 {

@@ -14,10 +14,10 @@ import (
 // signals lets one at a time replace signal handlers.
 var signals struct {
 	sync.Mutex
-	keeper atomic.Pointer[keeper] // who holds it; nil: nobody
+	keeper atomic.Pointer[keeper] // its holder; nil: nobody
 }
 
-// keeper is who puts back signal handlers when a call on a CUDA device has ended.
+// keeper puts back signal handlers when a call on a CUDA device has ended.
 type keeper struct {
 	on  int    // the device, by ONNX Runtime's number; -1: none
 	end func() // puts them back and lets the next go on, once
@@ -28,7 +28,7 @@ type keeper struct {
 // dies on the next signal, such as the interrupt that should have started an orderly shutdown
 // (https://github.com/yalue/onnxruntime_go/issues/140). A handler that another goroutine registers for the first time
 // while f runs is lost. Where f hangs because its device is lost, others go on; on a device that is lost already, f is
-// not run, and the error tells.
+// not run, and the error says so.
 func keepSignals[T any](on int, f func() (T, error)) (T, error) {
 	signals.Lock()
 	saved := new(C.weft_signals)

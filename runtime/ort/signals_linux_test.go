@@ -51,7 +51,7 @@ func TestKeepSignals(t *testing.T) {
 	<-caught
 }
 
-// TestOpenThatHangs: what hangs on a device that is lost keeps nobody from opening something elsewhere, and its
+// TestOpenThatHangs: a call that hangs on a device that is lost keeps nobody from opening something elsewhere, and its
 // handlers are put back. Nothing more is opened there.
 func TestOpenThatHangs(t *testing.T) {
 	forgetLost(t)

@@ -24,7 +24,7 @@ type described struct {
 	ranked bool
 }
 
-// readSignature returns what the session takes and returns. Outputs that cannot be served are left out with a note; an
+// readSignature returns the session's inputs and outputs. Outputs that cannot be served are left out with a note; an
 // input that cannot be fed, or no output at all, is an error.
 func readSignature(api *C.weft_api, session *C.OrtSession) (*tensor.Signature, error) {
 	var inputs, outputs C.size_t

@@ -39,7 +39,7 @@ func (t *trial) alone(ctx context.Context) (found *baseline, refused *catalog.Mo
 			case found == nil || b.betterThan(found):
 				found = b
 			}
-			break // the model takes this extent; other data may tell more
+			break // the model takes this extent; other data may show more
 		}
 	}
 	return found, refused, nil

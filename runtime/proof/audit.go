@@ -17,14 +17,14 @@ const (
 	recentRows = 15
 )
 
-// Audited is a row of a live batch that is compared with what it gives alone.
+// Audited is a row of a live batch that is compared with its result alone.
 type Audited struct {
 	// Outputs are those of the version, and Wanted the places of those that were asked for; nil: all.
 	Outputs []tensor.Spec
 	Wanted  []int
 	// Size is that of the execution which answered it, with padding.
 	Size int
-	// Tolerance is what the manifest states, 0 for nothing.
+	// Tolerance is the one that the manifest states, 0 for none.
 	Tolerance float64
 }
 
@@ -49,17 +49,17 @@ type Difference struct {
 // Wrong reports whether an answer differs by more than is tolerated.
 func (d Difference) Wrong() bool { return d.Text != "" }
 
-// Seen is what rows that were run alone have told of a version's outputs. It is immutable; the zero value has seen
+// Seen is the knowledge of a version's outputs from rows that were run alone. It is immutable; the zero value has seen
 // nothing.
 type Seen struct {
 	random map[int]bool      // outputs that are something else each time, which are not compared
 	recent map[int][]float64 // by output: the magnitudes of the latest rows; see usual
 }
 
-// Compare compares an answer of the row with what it gives alone. Each element is measured by itself, so that none
-// hides behind a larger one beside it: relative to its own magnitude, or that which three in four of its row are
-// above, since what is far below the others may be what rounding left of them. A tolerance that the manifest states
-// is relative to what is usual, as it is in the proof, and so is what passes for rounding.
+// Compare compares an answer of the row with its result alone. Each element is measured by itself, so that none hides
+// behind a larger one next to it: relative to its own magnitude, or that which three in four of its row are above,
+// since an element far below the others may be a remainder that rounding left of them. A tolerance that the manifest
+// states is relative to the usual magnitude, as it is in the proof, and so is the bound of what passes for rounding.
 func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Difference) {
 	worst.Rounding = true
 	for i := range alone {
@@ -88,8 +88,8 @@ func (s Seen) Compare(row *Audited, got, alone []tensor.Tensor) (worst Differenc
 	return worst
 }
 
-// scales returns, by element, what a row gives alone of an output, or the magnitude that three in four of its elements
-// are above where that is more; and the same where what is usual of the output is more than either.
+// scales returns, by element, the magnitude of a row's output alone, or the one that three in four of its elements are
+// above where that is more; and as usual the same, or the output's usual magnitude where that is more than either.
 func (s Seen) scales(o int, alone tensor.Tensor) (own, usual []float64) {
 	if !alone.DType.IsFloat() {
 		return nil, nil
@@ -117,11 +117,11 @@ func ranked(values []float64, part int) float64 {
 	return some[(len(some)-1)/part]
 }
 
-// usual returns the median magnitude of an output in the latest rows: what a small one, such as a single number that is
-// near zero for once, does not tell of itself. A few huge rows do not move it.
+// usual returns the median magnitude of an output in the latest rows: a small output, such as a single number that is
+// near zero for once, does not show it by itself. A few huge rows do not move it.
 func (s Seen) usual(o int) float64 { return ranked(s.recent[o], 2) }
 
-// Learn takes in what a row gives alone.
+// Learn takes in the result of a row alone.
 func (s Seen) Learn(row *Audited, alone []tensor.Tensor) Seen {
 	recent := map[int][]float64{}
 	maps.Copy(recent, s.recent)
@@ -147,7 +147,7 @@ func (s Seen) Random(row *Audited, again, alone []tensor.Tensor) (places []int) 
 	return places
 }
 
-// Without has the outputs at some places compared no more.
+// Without ends the comparison of the outputs at some places.
 func (s Seen) Without(places []int) Seen {
 	random := map[int]bool{}
 	maps.Copy(random, s.random)

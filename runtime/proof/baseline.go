@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// baseline is what rows give alone.
+// baseline holds rows and their results alone.
 type baseline struct {
 	palette palette
 	extent  int64 // of open dimensions
@@ -16,7 +16,7 @@ type baseline struct {
 	sets    [][]tensor.Tensor // inputs, one row each
 	outputs [][]tensor.Tensor // of as many rows as unit says, which are alike
 	unit    int
-	// kinds tells, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of
+	// kinds says, by set, of which kind of numbers it is; nil: all are of one. Differences are relative to numbers of
 	// their kind.
 	kinds []int
 	scale map[[2]int][]float64 // by output and kind; see scales
@@ -27,11 +27,11 @@ type baseline struct {
 	// against is why comparing with this baseline proves nothing; "" when it does.
 	against string
 	// telling counts the output elements that differ from row to row, silent the others. A batch that answers otherwise
-	// than rows alone always tells; one that does not, tells nothing of the silent ones.
+	// than rows alone always shows it; one that does not shows nothing about the silent ones.
 	telling, silent int
 }
 
-// answer returns what a row gave alone of output o.
+// answer returns output o of a row that ran alone.
 func (b *baseline) answer(s *tensor.Signature, row, o int) tensor.Tensor {
 	out, dim := b.outputs[row][o], s.Outputs[o].BatchDim
 	if dim == tensor.NoBatch || b.unit == 1 || !out.Shape.HasRows(dim, b.unit) {
@@ -66,7 +66,7 @@ func (b *baseline) kind(row int) int {
 	return b.kinds[row]
 }
 
-// betterThan reports whether b can prove what c cannot.
+// betterThan reports whether b can prove more than c.
 func (b *baseline) betterThan(c *baseline) bool {
 	if (b.against == "") != (c.against == "") {
 		return b.against == ""
@@ -74,7 +74,7 @@ func (b *baseline) betterThan(c *baseline) bool {
 	return b.telling > c.telling
 }
 
-// beside says in what company a row of the baseline ran, among so many rows.
+// beside words the batch that a row of the baseline ran in, of so many rows.
 func (b *baseline) beside(rows int) string {
 	switch {
 	case b.bucket == "":

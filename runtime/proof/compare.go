@@ -12,8 +12,8 @@ import (
 
 // tolerance returns how far two answers to the same row may lie apart, relative to the largest magnitude among the
 // answers. Floating point sums depend on the order in which a kernel adds, and kernels differ by batch size. bf16 is
-// allowed as many units in the last place as fp16: 2·2⁻¹⁰ of the value there, 2·2⁻⁷ here. What is no floating point
-// number must be equal.
+// allowed as many units in the last place as fp16: 2·2⁻¹⁰ of the value there, 2·2⁻⁷ here. Values that are not floating
+// point numbers must be equal.
 func tolerance(d tensor.DType) float64 {
 	switch d {
 	case tensor.Float32, tensor.Float64:
@@ -41,7 +41,7 @@ func magnitude(t tensor.Tensor) (largest float64, finite bool) {
 }
 
 // scales returns, by element, the magnitude that differences of an output are relative to: the largest that the element
-// has in any of the rows, so that a small quantity does not hide behind a large one beside it. Rows of different shape
+// has in any of the rows, so that a small quantity does not hide behind a large one next to it. Rows of different shape
 // are not comparable by element; the result is then nil.
 func scales(rows []tensor.Tensor) []float64 {
 	var largest []float64
@@ -87,11 +87,11 @@ func varying(rows []tensor.Tensor) (varied, same int) {
 }
 
 // floor is how far below the largest magnitude of its row the scale of an element is taken to lie at most: sums of
-// large numbers that cancel out leave errors in proportion to those, and not to what is left.
+// large numbers that cancel out leave errors in proportion to those, and not to their small remainder.
 const floor = 1e-2
 
-// inWords says what is wrong with an answer that deviation found to be so far from what its row gives alone, or the
-// error that it gave instead; "" if that is tolerated. among says in what company the row was.
+// inWords describes the fault of an answer that deviation found to be so far from its row's result alone, or the error
+// that it gave instead; "" if that is tolerated. among words the batch that the row was in.
 func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among string) string {
 	switch {
 	case err != nil:
@@ -107,7 +107,7 @@ func inWords(spec *tensor.Spec, far float64, err error, tolerated float64, among
 
 // deviation returns the largest difference between two tensors relative to the scale of the element, or to least times
 // the largest of want where that is more (nil: to the largest itself), +Inf where no number can say how different they
-// are. NaN equals NaN, and an infinity itself. The error tells of another type or shape.
+// are. NaN equals NaN, and an infinity itself. The error reports another type or shape.
 func deviation(got, want tensor.Tensor, scale []float64, least float64) (float64, error) {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return math.Inf(1), fmt.Errorf("has type %v and shape %v instead of %v and %v", got.DType, got.Shape,

@@ -6,7 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// compare is the comparison of the proof. What may be rounding is noted, and is for who asked to judge.
+// compare is the comparison of the proof. A difference that may be rounding is noted, and left to the caller's
+// judgment.
 func (t *trial) compare(base *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string) {
 	return t.compareUnless(base, rows, outputs, func(d tensor.DType, far float64, wrong string) bool {
 		if far > t.rough(d) {
@@ -17,21 +18,21 @@ func (t *trial) compare(base *baseline, rows []int, outputs []tensor.Tensor) (di
 	})
 }
 
-// compareRoughly is the comparison of rows that are proven independent already: it finds only what rounding cannot
-// explain.
+// compareRoughly is the comparison of rows that are proven independent already: it finds only differences that rounding
+// cannot explain.
 func (t *trial) compareRoughly(base *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string) {
 	return t.compareUnless(base, rows, outputs,
 		func(d tensor.DType, far float64, _ string) bool { return far <= t.rough(d) })
 }
 
-// compareStrictly tolerates what the setting does, and nothing more.
+// compareStrictly tolerates as much as the setting does, and nothing more.
 func (t *trial) compareStrictly(base *baseline, rows []int,
 	outputs []tensor.Tensor,
 ) (difference float64, wrong string) {
 	return t.compareUnless(base, rows, outputs, func(tensor.DType, float64, string) bool { return false })
 }
 
-// compareUnless compares each row of a batch with what it gave alone. A difference beyond the tolerance is wrong unless
+// compareUnless compares each row of a batch with its result alone. A difference beyond the tolerance is wrong unless
 // it is excused.
 func (t *trial) compareUnless(base *baseline, rows []int, outputs []tensor.Tensor,
 	excused func(d tensor.DType, far float64, wrong string) bool,

@@ -8,13 +8,13 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Decision is along which dimensions a model's rows are joined, as far as its declaration and its manifest tell.
+// Decision holds the dimensions along which a model's rows are joined, as far as its declaration and its manifest say.
 type Decision struct {
 	Signature *tensor.Signature // with BatchDim set
 	// Against says why rows are not joined at all; "" when they may be.
 	Against string
 
-	// guessed are the outputs whose batch dimension the manifest does not state: what the model returns may correct it.
+	// guessed are the outputs whose batch dimension the manifest does not state: the model's results may correct it.
 	guessed []bool
 	// assumed are the inputs that are taken to have as many rows as others although neither the manifest nor the name
 	// of the dimension says so.
@@ -25,7 +25,7 @@ type Decision struct {
 	trims     []tensor.Trim
 }
 
-// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest tell. The
+// Decide chooses the batch dimension of every tensor of a model, as far as its declaration and its manifest say. The
 // error names the manifest's key that does not fit the model.
 func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	d, err := decide(declared, b)
@@ -38,9 +38,9 @@ func Decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 // HasLengths reports whether the manifest brings dimensions of inputs to common lengths.
 func (d *Decision) HasLengths() bool { return len(d.variables) > 0 }
 
-// decide chooses the batch dimension of every tensor: what the manifest states; else the dimension that bears the
-// symbolic name of the batch; else dimension 0 where its size is open. The error names the manifest's key that does not
-// fit the model.
+// decide chooses the batch dimension of every tensor: the one that the manifest states; else the dimension that bears
+// the symbolic name of the batch; else dimension 0 where its size is open. The error names the manifest's key that does
+// not fit the model.
 func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error) {
 	if err := checkManifest(declared, b); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (d *Decision) sharedOutput() string {
 	return ""
 }
 
-// batchDim returns what the manifest or the declaration says.
+// batchDim returns the dimension that the manifest or the declaration states.
 func batchDim(s *tensor.Spec, stated map[string]int, symbol string) int {
 	if dim, ok := stated[s.Name]; ok {
 		return dim
@@ -129,7 +129,7 @@ func batchSymbol(s *tensor.Signature, b *modelrepo.Batching) string {
 }
 
 // guessStates gives inputs without a batch dimension their only open one, such as that of a recurrent state [layers, ?,
-// width] beside an observation [?, width]. The proof finds out whether the guess is right.
+// width] next to an observation [?, width]. The proof finds out whether the guess is right.
 func guessStates(inputs []tensor.Spec, unbatched []string) {
 	for i := range inputs {
 		if inputs[i].BatchDim == tensor.NoBatch && !slices.Contains(unbatched, inputs[i].Name) {
@@ -198,7 +198,7 @@ func (d *Decision) forgetRows() {
 	}
 }
 
-// observe corrects guessed batch dimensions of outputs by what the model returned for a few rows and for more of them.
+// observe corrects guessed batch dimensions of outputs by the model's results for a few rows and for more of them.
 func (d *Decision) observe(few, many []tensor.Tensor, n, m int) {
 	d.Signature = d.Signature.Clone()
 	for i, guessed := range d.guessed {

@@ -13,18 +13,18 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// findings is what examples of all kinds showed.
+// findings are the results of examples of all kinds.
 type findings struct {
 	difference float64
-	wrong      string // what speaks against joining rows; "" for nothing
-	end        string // what was not tried, and why
+	wrong      string // the evidence against joining rows; "" for none
+	end        string // the examples that were not tried, and why
 	less       bool   // a batch was smaller than asked for, or not compared
 }
 
-// examples runs rows of every kind alone and beside ordinary ones in small and large batches, then values for the
-// inputs without rows, then the sizes that were not run yet: what structure cannot decide is to be seen in as many ways
-// as there is time for. most is the largest batch that may be run. What the model refuses of a row alone is not held
-// against it.
+// examples runs rows of every kind alone and together with ordinary ones in small and large batches, then values for
+// the inputs without rows, then the sizes that were not run yet: a question that structure cannot decide is to be tried
+// in as many ways as there is time for. most is the largest batch that may be run. A row that the model refuses alone
+// is not held against it.
 func (t *trial) examples(ctx context.Context, base *baseline, most int) (f findings, err error) {
 	if most < 2 {
 		return f, nil
@@ -45,7 +45,7 @@ func (t *trial) examples(ctx context.Context, base *baseline, most int) (f findi
 	return f.and(t.varySizes(ctx, pool, most, max(t.spent-before, sizesTime)))
 }
 
-// and adds what a further step showed.
+// and adds the findings of a further step.
 func (f findings) and(g findings, err error) (findings, error) {
 	return findings{
 		difference: max(f.difference, g.difference), wrong: cmp.Or(f.wrong, g.wrong),
@@ -53,8 +53,8 @@ func (f findings) and(g findings, err error) (findings, error) {
 	}, err
 }
 
-// sizesTime is the device time that all sizes may take that only few rows were run in, at least; else as much as what
-// was run before them.
+// sizesTime is the device time that all sizes may take that only few rows were run in, at least; else as much as the
+// runs before them took.
 const sizesTime = 20 * time.Millisecond
 
 // outOfTime says why a step ended early.
@@ -129,7 +129,7 @@ func (t *trial) add(ctx context.Context, b *baseline, sets [][]tensor.Tensor,
 			return 0, false, err
 		}
 		if cost > 4*b.cost+time.Millisecond {
-			// One run may have been held up; what the model does more it does again.
+			// One run may have been held up; if the model does more work, it does so again.
 			_, second, err := t.single(ctx, set, true)
 			if _, is := errors.AsType[*catalog.ModelError](err); err != nil && !is {
 				return 0, false, err
@@ -156,12 +156,12 @@ func (t *trial) mix(size, least, special, all int) []int {
 	if last := all - 1; size > 2 || least == special {
 		rows[size-1] = last
 	} else {
-		rows[size-1] = least // beside an ordinary one
+		rows[size-1] = least // next to an ordinary one
 	}
 	return rows
 }
 
-// batches runs batches of rows of b and compares them with what the rows gave alone.
+// batches runs batches of rows of b and compares them with the rows' results alone.
 func (t *trial) batches(ctx context.Context, b *baseline, batches [][]int, most int,
 	with string,
 ) (f findings, err error) {

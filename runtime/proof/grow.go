@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or what is
-// wrong.
+// comparison returns how far the outputs of a batch of the baseline's rows are from those of the rows alone, or the
+// fault.
 type comparison func(b *baseline, rows []int, outputs []tensor.Tensor) (difference float64, wrong string)
 
 // grow runs batches of growing size, up to the one that exceeds the budget of an execution. With a comparison the
@@ -40,8 +40,8 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 		}
 		if seen.wrong != "" || seen.memory {
 			// Trusted sizes stay allowed: of one that ran out of memory the scheduler knows, as of any later batch that
-			// does, and tries it again. What is not proven is not used, and nothing is proven any more once requests
-			// come.
+			// does, and tries it again. Sizes that are not proven are not used, and nothing is proven any more once
+			// requests come.
 			effect := "batches of so many rows are formed all the same, because batching.mode is on or their rows are " +
 				"proven independent by structure"
 			v.end = fmt.Sprintf("; the device's memory does not suffice for %d rows", size)

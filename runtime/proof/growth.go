@@ -2,8 +2,8 @@ package proof
 
 import "github.com/weftserve/weft/runtime/engine"
 
-// memoryGrowth learns, while ever larger batches are tried, what device memory a further row of an execution takes: the
-// most that one took between two sizes, since what an operator needs may grow in steps.
+// memoryGrowth learns, while ever larger batches are tried, how much device memory a further row of an execution takes:
+// the most that one took between two sizes, since an operator's need may grow in steps.
 type memoryGrowth struct {
 	rows   int // of the largest batch so far; 0: none was seen
 	peak   int64

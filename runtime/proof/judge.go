@@ -59,8 +59,8 @@ func (t *trial) trusted(ctx context.Context, base *baseline) (Verdict, error) {
 }
 
 // byStructure is the verdict for a graph whose rows are independent for every value of every input. Examples warm the
-// engine up and may still deny batching for what rounding cannot explain. shows is why they show nothing, "" if they
-// show something.
+// engine up and may still deny batching for differences that rounding cannot explain. shows is why they show nothing,
+// "" if they show something.
 func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (Verdict, error) {
 	compare := t.compareRoughly
 	if shows != "" {

@@ -8,11 +8,11 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// kind is a way to make up rows unlike those of the baseline: models treat some numbers otherwise than others, and what
-// rows do to each other may show on those only.
+// kind is a way to make up rows unlike those of the baseline: models treat some numbers otherwise than others, and the
+// influence of rows on each other may show on those only.
 type kind struct {
 	name string // as in "with <name>"
-	// of tells which element types it changes; the others are as in the baseline.
+	// of says which element types it changes; the others are as in the baseline.
 	of func(tensor.DType) bool
 	// palette has the numbers of its rows. Of a special value there is one row all of it, and some where one element is
 	// that, each another.
@@ -20,7 +20,7 @@ type kind struct {
 	special *float64
 	// turns: every second special row has the special value with the other sign.
 	turns bool
-	// live: rows of requests are tried beside such rows, too.
+	// live: rows of requests are tried together with such rows, too.
 	live bool
 }
 
@@ -44,13 +44,13 @@ func integers(name string, least, n int64) kind {
 	return kind{name: name, of: isInteger, palette: palette{least: least, ints: n}}
 }
 
-// beside has rows of requests tried beside such rows.
+// beside lets rows of requests be tried together with such rows.
 func (k kind) beside() kind {
 	k.live = true
 	return k
 }
 
-// turning has the special value in both signs.
+// turning makes the special value come in both signs.
 func (k kind) turning() kind {
 	k.turns = true
 	return k

@@ -15,9 +15,9 @@ import (
 )
 
 // lengths decides whether requests of different lengths may share executions, padded: padding can change an answer
-// despite a mask. Like batching it is proven with made-up requests, each as it is, padded, and padded beside others,
-// and with mode on only warmed up. judged is the verdict on batches of equal lengths. The error names buckets that the
-// model cannot be run with.
+// despite a mask. Like batching it is proven with made-up requests, each as it is, padded, and padded together with
+// others, and with mode on only warmed up. judged is the verdict on batches of equal lengths. The error names buckets
+// that the model cannot be run with.
 func (t *trial) lengths(ctx context.Context, judged Verdict, base *baseline) (Verdict, error) {
 	d := t.decision
 	if base != nil {
@@ -112,7 +112,7 @@ func (t *trial) stretched(ctx context.Context, b *baseline) (Verdict, error) {
 }
 
 // stretch makes a baseline of requests of different lengths that have the step's buckets, each run as it is and alone
-// in its bucket. wrong is what speaks against padding.
+// in its bucket. wrong is the evidence against padding.
 func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *baseline, wrong string, err error) {
 	d := t.decision
 	b = &baseline{palette: base.palette, unit: t.unit, bucket: d.bucket(step)}
@@ -155,8 +155,8 @@ func (t *trial) stretch(ctx context.Context, base *baseline, step int) (b *basel
 	return b, t.judgeTraces(b, traces, step), nil
 }
 
-// judgeTraces compares what the rows of b gave as they are and alone in their bucket. The result is what speaks against
-// padding.
+// judgeTraces compares the results of the rows of b as they are and alone in their bucket. It returns the evidence
+// against padding.
 func (t *trial) judgeTraces(b *baseline, traces []trace, step int) (wrong string) {
 	d := t.decision
 	if len(traces) == 0 {

@@ -11,8 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// misfit is what is wrong with a setting of the manifest for a model. Callers are told what was expected of it, not
-// what it is.
+// misfit is the fault of a setting of the manifest for a model. Callers see the expected setting, not the actual one.
 func misfit(key, expected, format string, args ...any) error {
 	return &catalog.Hidden{Err: fmt.Errorf(key+format, args...), Text: key + ": expected " + expected}
 }

@@ -19,8 +19,8 @@ type assignment struct {
 	number int64
 }
 
-// What is tried for inputs without rows: a model may do something else for each of them, such as to train. Integers
-// come in the order of their magnitude, since how much a model does may depend on them.
+// The values that are tried for inputs without rows: a model may do something else for each of them, such as to train.
+// Integers come in the order of their magnitude, since how much a model does may depend on them.
 var (
 	parameterInts   = []int64{0, 1, -1, 2, 3, 7, -101, 101, 1001, 1_000_003}
 	parameterFloats = []float64{0, 1, -1, 0.5, 60, -1e3, 1e3, 1e30, math.NaN(), math.Inf(1)}
@@ -29,7 +29,8 @@ var (
 // jointly is how many assignments vary all inputs without rows at once.
 const jointly = 8
 
-// assignments returns what is to be tried of the inputs without rows: each value of each by itself, then some jointly.
+// assignments returns the sets of inputs without rows that are to be tried: each value of each by itself, then some
+// jointly.
 func (t *trial) assignments(base *baseline) (all []assignment) {
 	s := t.decision.Signature
 	choices := map[int][]assignment{}

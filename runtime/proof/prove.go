@@ -22,10 +22,10 @@ type Subject struct {
 	Log      *slog.Logger
 }
 
-// Found is what a proof found.
+// Found is the result of a proof.
 type Found struct {
 	Verdict Verdict
-	// Signature is what the version is to be published with, and Bare the same where no lengths are padded.
+	// Signature is the one that the version is to be published with, and Bare the same where no lengths are padded.
 	Signature, Bare *tensor.Signature
 	// Trims are the output dimensions that are to be cut back where inputs are padded.
 	Trims []tensor.Trim
@@ -37,7 +37,7 @@ type Found struct {
 }
 
 // Prove finds out whether rows of different requests may share executions, and warms the version up on the way. The
-// error is the Runner's, or names what of the manifest the model cannot be run with.
+// error is the Runner's, or names the setting of the manifest that the model cannot be run with.
 func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, error) {
 	graph := proveByStructure(s, d)
 	t := newTrial(r, s, d, 1)
@@ -70,7 +70,8 @@ func Prove(ctx context.Context, r Runner, s *Subject, d *Decision) (*Found, erro
 	return f, nil
 }
 
-// WarmUp runs once more what must be run by the plan that follows of what was found, which the Runner follows now.
+// WarmUp runs once more the requests that must be run by the plan that follows from the result, which the Runner
+// follows now.
 func (f *Found) WarmUp(ctx context.Context) error {
 	if !f.forgot {
 		return nil

@@ -44,7 +44,7 @@ func (d *direct) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 
 func (d *direct) Memory() engine.Memory { return engine.Memory{} }
 
-// batching is what a manifest says that says nothing.
+// batching is that of a manifest that says nothing.
 func batching() *modelrepo.Batching {
 	b := modelrepo.Defaults().Batching
 	return &b
@@ -150,7 +150,7 @@ func TestATrustedSizeThatFailsIsLogged(t *testing.T) {
 	}
 }
 
-// TestDecideRefuses: what the manifest asks for that the model has not.
+// TestDecideRefuses: wishes of the manifest that the model cannot meet.
 func TestDecideRefuses(t *testing.T) {
 	b := batching()
 	b.Unbatched = []string{"z"}

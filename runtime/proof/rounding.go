@@ -11,8 +11,8 @@ import (
 // answers.
 func (t *trial) tolerance(d tensor.DType) float64 { return tolerated(t.batching.Tolerance, d) }
 
-// tolerated returns what the manifest states of numbers of floating point, or what suits their type where it states 0.
-// What is no floating point number must be equal.
+// tolerated returns the tolerance that the manifest states for floating point numbers, or one that suits their type
+// where it states 0. Values that are not floating point numbers must be equal.
 func tolerated(stated float64, d tensor.DType) float64 {
 	if stated > 0 && d.IsFloat() {
 		return stated
@@ -20,8 +20,8 @@ func tolerated(stated float64, d tensor.DType) float64 {
 	return tolerance(d)
 }
 
-// rough returns how far apart two answers may lie if rounding is to explain it: a hundred times the tolerance. What
-// rows do to each other is mostly far more than that.
+// rough returns how far apart two answers may lie if rounding is to explain it: a hundred times the tolerance. The
+// influence of rows on each other is mostly far more than that.
 func (t *trial) rough(d tensor.DType) float64 { return rough(100, t.tolerance(d)) }
 
 // rough returns so many times the tolerance, but never so much that any two numbers would do.
@@ -39,7 +39,7 @@ func (r *rounding) note(far float64, wrong string) {
 	}
 }
 
-// advice tells of the difference, and how to have it accepted.
+// advice states the difference, and how to make the server accept it.
 func (r *rounding) advice() string {
 	return fmt.Sprintf("%s; that may be rounding alone: batching.tolerance: %g would accept it, and if you know that "+
 		"rows do not influence each other, "+

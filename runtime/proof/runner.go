@@ -12,10 +12,10 @@ import (
 // as that takes.
 type Runner interface {
 	// Run runs a request. The error is a *catalog.ModelError where the model failed on it, of the kind
-	// engine.OutOfMemory where memory does not suffice; any other ends the proof. The cost is also told of what
-	// failed.
+	// engine.OutOfMemory where memory does not suffice; any other ends the proof. The cost is also reported for a
+	// failed request.
 	Run(context.Context, Request) (Answer, error)
-	// Memory tells what the version has of its device's memory now.
+	// Memory returns the version's present part of its device's memory.
 	Memory() engine.Memory
 }
 
@@ -23,13 +23,13 @@ type Runner interface {
 type Request struct {
 	Inputs []tensor.Tensor
 	Rows   int
-	// Unmeasured keeps what it takes out of what later requests are expected to take.
+	// Unmeasured keeps its time out of the expected time of later requests.
 	Unmeasured bool
-	// AsItCame has it run as requests do that share no execution: without padding, and by a plan of their own.
+	// AsItCame runs it like requests that share no execution: without padding, and by a plan of their own.
 	AsItCame bool
 }
 
-// Answer is what became of a request.
+// Answer is the outcome of a request.
 type Answer struct {
 	Outputs []tensor.Tensor // all of them
 	Cost    time.Duration   // device time

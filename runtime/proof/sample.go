@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// palette is a way to make up input values. Random data may lie outside what a model can take at all, such as an index
-// beyond a table, so there are several, from the most telling to the tamest.
+// palette is a way to make up input values. Random data may lie outside the range that a model can take at all, such as
+// an index beyond a table, so there are several, from the most telling to the tamest.
 type palette struct {
 	least, ints int64 // integers are drawn from [least, least+ints)
 	words       bool  // strings are words; else empty
@@ -25,8 +25,8 @@ var palettes = []palette{
 	{ints: 1, float: func(*rand.Rand) float64 { return 0 }},
 }
 
-// wide draws numbers of very different magnitude, about one in forty beyond a thousand: what a threshold hides from
-// ordinary numbers shows on these.
+// wide draws numbers of very different magnitude, about one in forty beyond a thousand: an effect that a threshold
+// hides from ordinary numbers shows on these.
 func wide(rng *rand.Rand) float64 { return rng.NormFloat64() * math.Exp(3.5*rng.NormFloat64()) }
 
 // extents are the sizes tried for open dimensions other than the batch: some models want a minimum, some a power of
@@ -34,7 +34,7 @@ func wide(rng *rand.Rand) float64 { return rng.NormFloat64() * math.Exp(3.5*rng.
 var extents = []int64{4, 1, 16, 64, 256, 512}
 
 // samples makes up n sets of inputs of one row each. Inputs without rows are the same in all of them. Open dimensions
-// of the same name have the same size: extent, or what their name makes of it.
+// of the same name have the same size: extent, or the size that their name makes of it.
 func samples(s *tensor.Signature, n int, extent int64, p palette, rng *rand.Rand) [][]tensor.Tensor {
 	sets := make([][]tensor.Tensor, n)
 	for k := range sets {
@@ -83,7 +83,7 @@ func sampleBytes(s *tensor.Signature, extent int64) int64 {
 	return total
 }
 
-// hasExtent reports whether the signature leaves a size open beside the batch.
+// hasExtent reports whether the signature leaves a size open besides the batch.
 func hasExtent(s *tensor.Signature) bool {
 	for _, in := range s.Inputs {
 		for d, size := range in.Shape {
@@ -134,8 +134,8 @@ func (p palette) word(rng *rand.Rand) []byte {
 	return word
 }
 
-// differ reports whether the sets are not all alike. Rows that are, or that the model answers alike, cannot show what
-// their mates do to them.
+// differ reports whether the sets are not all alike. Rows that are, or that the model answers alike, cannot show the
+// influence of their mates on them.
 func differ(sets [][]tensor.Tensor) bool {
 	for _, set := range sets[1:] {
 		for i := range set {

@@ -35,11 +35,11 @@ func (t *trial) fewRows() []int {
 	return t.batching.AllowedBatchSizes[1:min(2, len(t.batching.AllowedBatchSizes))]
 }
 
-// sighting is what the runs of one batch size showed.
+// sighting is the result of the runs of one batch size.
 type sighting struct {
 	cost       time.Duration // the least device time
 	difference float64
-	wrong      string // what speaks against joining rows; "" for nothing
+	wrong      string // the evidence against joining rows; "" for none
 	memory     bool   // the device's memory does not suffice for this size
 }
 
@@ -50,7 +50,7 @@ func (t *trial) size(ctx context.Context, base *baseline, smaller, size int,
 ) (seen sighting, err error) {
 	full := repeats
 	if budget := time.Duration(t.batching.MaxBatchCost); budget > 0 && base.cost > budget {
-		full = 2 // to see whether rows are independent, not what they cost
+		full = 2 // to see whether rows are independent, not their cost
 	}
 	runs := full
 	if len(t.batching.AllowedBatchSizes) > 0 && size > smaller+1 {

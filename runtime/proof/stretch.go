@@ -56,8 +56,8 @@ func (d *Decision) extents() []int64 {
 }
 
 // stretchedSample makes up one row whose lengths have the step's buckets: of the first sample they fill them, of the
-// others they are the smallest, the middle, and the one below the bucket in turn. What is neither variable nor has rows
-// is as in the baseline.
+// others they are the smallest, the middle, and the one below the bucket in turn. Inputs that are neither variable nor
+// have rows are as in the baseline.
 func (t *trial) stretchedSample(base *baseline, step, sample int) []tensor.Tensor {
 	d := t.decision
 	inputs := make([]tensor.Tensor, len(d.Signature.Inputs))
@@ -110,9 +110,9 @@ func (d *Decision) sampleLength(like, step, sample int) int64 {
 	return []int64{least, (least + bucket) / 2, max(least, bucket-1)}[(sample+k)%3]
 }
 
-// present makes up a mask: random ones would mask what is there, and padding shows on inputs that are masked
-// altogether. By convention 1 (or true) is what is there, or 0 where the padding is something else. It panics for
-// tensor.Invalid, which no engine declares.
+// present makes up a mask: random ones would mask present elements, and padding shows on inputs that are masked
+// altogether. By convention 1 (or true) marks a present element, or 0 where the padding is something else. It panics
+// for tensor.Invalid, which no engine declares.
 func present(dtype tensor.DType, shape tensor.Shape, pad []byte) tensor.Tensor {
 	text := "1"
 	if slices.ContainsFunc(pad, func(b byte) bool { return b != 0 }) && dtype != tensor.String {

@@ -11,7 +11,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// graphProof is what the graph of a version proves of its rows. The zero value proves nothing, and was not asked to.
+// graphProof is the proof that the graph of a version gives about its rows. The zero value proves nothing, and was not
+// asked to.
 type graphProof struct{ structure.Verdict }
 
 // proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows
@@ -22,7 +23,7 @@ func proveByStructure(s *Subject, d *Decision) graphProof {
 	}
 	model, err := structure.Read(s.Path)
 	if err != nil {
-		// the metadata tell no paths of the machine
+		// the metadata show no paths of the machine
 		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path))
 		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + why}}
 	}
@@ -36,7 +37,7 @@ func proveByStructure(s *Subject, d *Decision) graphProof {
 	return graphProof{v}
 }
 
-// obstacle is what stood in the way of the proof: an operator and why, or why alone; "" if nothing did.
+// obstacle is the reason why there is no proof: an operator and why, or why alone; "" if nothing stood in its way.
 func (g *graphProof) obstacle() string {
 	switch {
 	case g.Proven:

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// repeats is how often each batch size is run at load. The first run is kept out of the cost model: it pays for
-	// what the engine sets up once per shape.
+	// repeats is how often each batch size is run at load. The first run is kept out of the cost model: it pays for the
+	// engine's set-up once per shape.
 	repeats = 4
 	// sampleRows is how many different rows the proof of batching uses. Larger batches hold each of them several times.
 	sampleRows = 8
@@ -50,8 +50,8 @@ func newTrial(r Runner, s *Subject, d *Decision, seed uint64) *trial {
 	}
 }
 
-// single runs one row, or what takes the place of one, in the smallest execution that there may be. The outputs have as
-// many rows.
+// single runs one row, or the rows that take the place of one, in the smallest execution that there may be. The outputs
+// have as many rows.
 func (t *trial) single(ctx context.Context, set []tensor.Tensor,
 	unmeasured bool,
 ) ([]tensor.Tensor, time.Duration, error) {

@@ -19,20 +19,20 @@ type Value struct {
 	Most    int
 	// Budget is the device time that one execution may take; 0: no bound.
 	Budget time.Duration
-	// Tolerance is what the manifest states, 0 for nothing.
+	// Tolerance is the one that the manifest states, 0 for none.
 	Tolerance float64
 	// Brought are the inputs that bring the value, for messages.
 	Brought []tensor.Spec
 }
 
-// ValueFound is what the proof of a value found.
+// ValueFound is the result of the proof of a value.
 type ValueFound struct {
-	Wrong string        // what speaks against batching; "" for nothing
+	Wrong string        // the evidence against batching; "" for none
 	Shown bool          // that there is nothing
 	Spent time.Duration // device time
 }
 
-// Prove compares what rows of a request give alone with what they give in batches, beside each other and made-up
+// Prove compares the results of a request's rows alone with those in batches, together with each other and with made-up
 // rows, all with the request's value. Sets are the rows, as CopyRows returns them.
 func (v *Value) Prove(ctx context.Context, r Runner, version int64, sets [][]tensor.Tensor) (f ValueFound) {
 	s := &Subject{Version: version, Batching: &modelrepo.Batching{Tolerance: v.Tolerance, AllowedBatchSizes: v.Allowed}}
@@ -62,7 +62,7 @@ func CopyRows(s *tensor.Signature, inputs []tensor.Tensor, n int) [][]tensor.Ten
 	return sets
 }
 
-// value runs the proof. shown reports whether that showed something; wrong is what speaks against batching.
+// value runs the proof. shown reports whether that showed something; wrong is the evidence against batching.
 func (t *trial) value(ctx context.Context, v *Value, sets [][]tensor.Tensor) (wrong string, shown bool) {
 	b := &baseline{unit: t.unit}
 	came, _, err := t.add(ctx, b, sets, 0)

@@ -15,11 +15,11 @@ type variable struct {
 	input int
 	tensor.Variable
 	symbol string // the model's name of the dimension, "" where it has none
-	seen   bool   // the outputs that are as long are known from what the model did, not from names
+	seen   bool   // the outputs that are as long are known from the model's results, not from names
 }
 
-// findVariables reads what the manifest says of lengths, in the order of the inputs. The error names the manifest's key
-// that does not fit the model. The batch dimensions are decided already; batched says whether any input has one.
+// findVariables reads the manifest's settings of lengths, in the order of the inputs. The error names the manifest's
+// key that does not fit the model. The batch dimensions are decided already; batched says whether any input has one.
 func (d *Decision) findVariables(b *modelrepo.Batching, batched bool) error {
 	for _, name := range slices.Sorted(maps.Keys(b.VariableDims)) {
 		i := d.Signature.Input(name)
@@ -128,8 +128,8 @@ func (d *Decision) checkSharers() error {
 
 func (d *Decision) name(v *variable) string { return d.Signature.Inputs[v.input].Name }
 
-// declare writes into the signature what requests may bring: up to the largest bucket of every length, padded or as it
-// is.
+// declare writes the lengths that requests may have into the signature: up to the largest bucket of every length,
+// padded or as it is.
 func (d *Decision) declare(padded bool) {
 	d.Signature = d.Signature.Clone()
 	for k := range d.variables {
@@ -141,7 +141,7 @@ func (d *Decision) declare(padded bool) {
 	}
 }
 
-// explain adds to the signature's notes what is assumed of rows, and what is done to lengths.
+// explain adds the assumptions about rows, and the treatment of lengths, to the signature's notes.
 func (d *Decision) explain(padded bool) {
 	notes := &d.Signature.Notes
 	if d.assumed != nil {

@@ -13,7 +13,7 @@ type Verdict struct {
 	Batched bool
 	// Reason is one sentence for the metadata.
 	Reason string
-	// Proof is what batching rests on, and Obstacle what stood in the way of a proof by structure, "" where none was
+	// Proof is the basis of batching, and Obstacle the reason why there is no proof by structure, "" where none was
 	// asked for.
 	Proof    catalog.Proof
 	Obstacle string
@@ -26,13 +26,13 @@ type Verdict struct {
 	Allowed []int
 	// RowMemory is the device memory, in bytes, that a further row of an execution takes; 0: not known.
 	RowMemory int64
-	// Tolerance is what the manifest states, 0 for nothing.
+	// Tolerance is the one that the manifest states, 0 for none.
 	Tolerance float64
 	// AnyValue: rows may share executions whatever the inputs without rows say. Else each value is proven before it
 	// is joined.
 	AnyValue bool
 
-	// wrong is what speaks against batching, if that was tried; it is part of the reason.
+	// wrong is the evidence against batching, if that was tried; it is part of the reason.
 	wrong string
 	// tried are the sizes that were run, for messages, and end why larger ones were not.
 	tried, end string

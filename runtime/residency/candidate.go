@@ -25,10 +25,10 @@ func (c *Candidate) Path() string {
 	return c.Version.Dir
 }
 
-// Hide returns an error of the candidate that tells callers no path of this machine.
+// Hide returns an error of the candidate that shows callers no path of this machine.
 func (c *Candidate) Hide(err error) *catalog.Hidden { return Hide(err, filepath.Dir(c.Version.Dir)) }
 
-// Hide returns an error that tells callers no path of this machine: it names files from the repository on. dir is the
+// Hide returns an error that shows callers no path of this machine: it names files from the repository on. dir is the
 // model's.
 func Hide(err error, dir string) *catalog.Hidden { return catalog.Hide(err, filepath.Dir(dir)) }
 

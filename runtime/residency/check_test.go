@@ -7,7 +7,8 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// check returns what contradicts the invariants of the package documentation, as far as the machine itself shows it.
+// check returns an error for a contradiction to the invariants of the package documentation, as far as the machine
+// itself shows it.
 func check(m *residency.Machine) error {
 	where := map[residency.ReplicaID]string{}
 	place := func(id residency.ReplicaID, what string) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// converge starts what a model needs next, unless something is running for it.
+// converge starts the next step that a model needs, unless something is running for it.
 func (m *Machine) converge(model *Model) {
 	if model == nil || m.closing {
 		return
@@ -16,14 +16,14 @@ func (m *Machine) converge(model *Model) {
 	}
 }
 
-// next takes the next step towards what is wanted of a model. It reports whether there may be a further one.
+// next takes the next step towards the wanted state of a model. It reports whether there may be a further one.
 func (m *Machine) next(model *Model) bool {
 	m.dropOverrides(model)
 	wanted := model.wanted()
 	serving := model.serving(wanted)
 	switch {
 	case m.follow(model, serving):
-	case m.unload(model, wanted): // not before what is to come is ready, unless the transition is resource
+	case m.unload(model, wanted): // not before the coming versions are ready, unless the transition is resource
 	case m.load(model, model.due(wanted)):
 	case m.upgrade(model, wanted): // before further replicas, which have the rank of the first
 	case m.shrink(model, serving):
@@ -34,7 +34,7 @@ func (m *Machine) next(model *Model) bool {
 	return true
 }
 
-// serving returns those of the wanted versions that serve as they are to be, but for settings and replicas.
+// serving returns those of the wanted versions that serve as they are to be, except for settings and replicas.
 func (m *Model) serving(wanted []Candidate) []Candidate {
 	return slices.DeleteFunc(slices.Clone(wanted), func(c Candidate) bool {
 		v := m.Versions[c.Version.Number]
@@ -58,7 +58,7 @@ func (m *Model) due(wanted []Candidate) []Candidate {
 	})
 }
 
-// follow has versions follow changed settings, and forgets failures that do not matter any more.
+// follow makes versions follow changed settings, and forgets failures that do not matter any more.
 func (m *Machine) follow(model *Model, serving []Candidate) (began bool) {
 	for _, c := range serving {
 		v := model.Versions[c.Version.Number]
@@ -109,7 +109,7 @@ func wantsUnder(r *Resident, c *Candidate) int {
 	return next.wants()
 }
 
-// loaded takes over a version that was loaded, in the place of what serves under its number if something does.
+// loaded takes over a version that was loaded, in the place of the one that serves under its number, if any.
 func (m *Machine) loaded(e Loaded) {
 	model, v := m.end(e.Of.Model, e.Of.Version.Number)
 	working := m.accept(e.Replicas...)

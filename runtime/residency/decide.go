@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/decisions"
 )
 
-// Decide returns what is decided of the model after a decision that is made now, or why it cannot be made: a
+// Decide returns the decisions about the model after a decision that is made now, or why it cannot be made: a
 // *catalog.RevisionError or a *catalog.NotReadyError. next is the traffic of the decision as it is to be published, nil
 // if that stays.
 func (m *Model) Decide(d catalog.Decision, next *catalog.Traffic, now time.Time) (after decisions.Model, err error) {
@@ -33,7 +33,7 @@ func (m *Model) Decide(d catalog.Decision, next *catalog.Traffic, now time.Time)
 	return after, nil
 }
 
-// Relabel returns what is decided of the model once a label names another version, or none if that is 0. The error is
+// Relabel returns the decisions about the model once a label names another version, or none if that is 0. The error is
 // a *catalog.NotReadyError, or catalog.ErrUnknown, wrapped, if there is no label to remove.
 func (m *Model) Relabel(label string, to decisions.Label) (decisions.Model, error) {
 	if _, ok := m.Decided.Labelled()[label]; to.Version == 0 && !ok {
@@ -47,8 +47,8 @@ func (m *Model) Relabel(label string, to decisions.Label) (decisions.Model, erro
 	return m.Decided.Label(label, to), nil
 }
 
-// KeepOverride returns what is decided of the model with what somebody said by hand about a version, and whether that
-// is new. A load counts when it succeeded: what may take the process down is not tried again by the next one.
+// KeepOverride returns the decisions about the model with the override of a version, and whether that is new. A load
+// counts when it succeeded: a version that may take the process down is not tried again by the next one.
 func (m *Model) KeepOverride(number int64) (after decisions.Model, news bool) {
 	now, said := m.overrides[number]
 	before, was := m.Decided.ByHand[number]
@@ -68,7 +68,7 @@ func (m *Model) KeepOverride(number int64) (after decisions.Model, news bool) {
 // mayDivide returns why the traffic may not be divided so.
 func (m *Model) mayDivide(next *catalog.Traffic, expected uint64) error {
 	now := m.Traffic.Public
-	// First: who did not see the last change may name what that gave up.
+	// First: a caller that did not see the last change may name a version that the change gave up.
 	if expected != 0 && expected != now.Revision {
 		return &catalog.RevisionError{Model: m.Name, Current: now.Revision, Expected: expected}
 	}

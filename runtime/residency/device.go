@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// blame is what a version is suspected of: devices were lost while it was opened there, or ran.
+// blame is the suspicion against a version: devices were lost while it was opened there, or ran.
 type blame struct {
 	devices     []string
 	at          time.Time // of the latest loss
@@ -41,7 +41,7 @@ func (m *Machine) deviceLost(e DeviceLost) {
 			bereft = m.leave(model, model.Versions[n], e.Device) || bereft
 		}
 		if bereft {
-			model.hasten() // what failed to take a place may be all there is now
+			model.hasten() // a replica that failed to take another's place may be all there is now
 		}
 	}
 	for _, id := range m.Retiring() {
@@ -84,7 +84,7 @@ func (m *Machine) leave(model *Model, v *Version, d placement.DeviceID) (bereft 
 	return true
 }
 
-// deviceBack has versions go to a device that came back: those that failed, and those that are on a worse one.
+// deviceBack lets versions go to a device that came back: those that failed, and those that are on a worse one.
 func (m *Machine) deviceBack(e DeviceBack) {
 	m.back[e.Device.Name] = e.Device.Incarnation
 	m.log(Log{
@@ -126,7 +126,7 @@ func (m *Machine) Blamed(c *Candidate) error {
 		return nil
 	}
 	return fmt.Errorf("%s: the devices %s failed while it was opened or ran there, and it is not tried on another, "+
-		"lest that fails too: "+
+		"because that device could fail, too: "+
 		"replace its files, or, if it is not the cause, start the server anew", c.Path(),
 		strings.Join(b.devices, " and "))
 }

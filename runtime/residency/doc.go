@@ -1,6 +1,6 @@
-// Package residency decides what is loaded, where, and what happens next. It is a pure state machine: Machine.Step
-// takes the time and an Event and returns the Effects to carry out; it has no goroutine, no clock, no lock and no file.
-// The package host is its shell.
+// Package residency decides which versions are loaded, on which devices, and what happens next. It is a pure state
+// machine: Machine.Step takes the time and an Event and returns the Effects to carry out; it has no goroutine, no
+// clock, no lock and no file. The package host is its shell.
 //
 // # A version
 //
@@ -14,16 +14,16 @@
 //	   └────────────────┴───────────────────── draining
 //
 // A ready version has one replica or several, each on one incarnation of one device. A replica that leaves (its version
-// was replaced, it moved to a better device, the load asks for fewer, its device was lost) is retiring: it answers what
-// it accepted and is closed.
+// was replaced, it moved to a better device, the load asks for fewer, its device was lost) is retiring: it answers the
+// requests that it accepted and is closed.
 //
 // # Convergence
 //
-// Events only note what is wanted and what is. After each event the machine converges the models that it touched: if no
-// effect of a model is running, it looks at what the model still lacks and starts the next step. The steps of one model
-// follow each other in this order: changed settings, unloading, loading, upgrades to better devices, fewer replicas,
-// more replicas. So the order in which wishes come does not matter, nor what was interrupted. Models do not wait for
-// each other.
+// Events only note the wanted and the actual state. After each event the machine converges the models that it touched:
+// if no effect of a model is running, it compares the model's actual state with the wanted one and starts the next
+// step. The steps of one model follow each other in this order: changed settings, unloading, loading, upgrades to
+// better devices, fewer replicas, more replicas. So neither the order in which wishes come matters, nor which step was
+// interrupted. Models do not wait for each other.
 //
 // # Invariants
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Effect is what the shell is to do. Load, Reconfigure, Drain, Upgrade, Grow, Shrink and AskBusy end with an event,
+// Effect is an action for the shell. Load, Reconfigure, Drain, Upgrade, Grow, Shrink and AskBusy end with an event,
 // each exactly once, however they end; the machine starts nothing else of the model until then.
 type Effect interface{ effect() }
 
@@ -19,20 +19,20 @@ type Publish struct{ Models []string }
 // several. It ends with Loaded.
 type Load struct {
 	Of Candidate
-	// Resident is the number that the version is to have; Replaces is that of the version in whose place it comes, 0
-	// for none.
+	// Resident is the number that the version is to have; Replaces is the number of the version that it replaces, 0 for
+	// none.
 	Resident, Replaces int64
 	Replicas           int     // at most so many, as far as they can be had now
 	Demoted            *string // why it is out of batching from the beginning; nil: it is not
 }
 
-// Reconfigure has a ready version follow another manifest. It ends with Reconfigured.
+// Reconfigure makes a ready version follow another manifest. It ends with Reconfigured.
 type Reconfigure struct {
 	Of       Candidate
 	Resident int64
 }
 
-// Drain waits until the version has answered what it accepted, and closes it. It ends with Drained.
+// Drain waits until the version has answered its accepted requests, and closes it. It ends with Drained.
 type Drain struct {
 	Model    string
 	Number   int64
@@ -42,7 +42,7 @@ type Drain struct {
 // Retire does the same in the background for a replica that left its version. It ends with Retired.
 type Retire struct{ Replica ReplicaID }
 
-// Abandon gives up what a replica on a lost device has queued, and its share of the memory budget.
+// Abandon gives up the queued requests of a replica on a lost device, and its share of the memory budget.
 type Abandon struct{ Replica ReplicaID }
 
 // Upgrade opens a version on a better device that has room. It ends with Upgraded.
@@ -78,7 +78,7 @@ type WakeAt struct {
 	At    time.Time
 }
 
-// Keep keeps what manifests left of the decisions about a model.
+// Keep keeps the decisions about a model that manifests left in force.
 type Keep struct {
 	Model string
 	After decisions.Model

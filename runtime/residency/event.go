@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Event is what happened: a wish, the end of an effect, or news from outside. The types of this file are all there are.
+// Event is a wish, the end of an effect, or news from outside. The types of this file are all there are.
 type Event interface{ event() }
 
 // Listed says that the repositories were looked at.
@@ -20,15 +20,15 @@ type Listed struct {
 // ListedModel is one model of a listing.
 type ListedModel struct {
 	*modelrepo.Model
-	// Recalled is what was decided about it by an earlier process, where that is known. The machine reads it when it
+	// Recalled holds the decisions about it by an earlier process, where they are known. The machine reads it when it
 	// meets the model for the first time.
 	Recalled *decisions.Model
-	// Present has the directories of the versions that Model.Unlisted named and that are still there.
+	// Present holds the directories of the versions that Model.Unlisted named and that are still there.
 	Present map[string]bool
 }
 
-// Overridden says that somebody loads or unloads a version by hand, whatever the policy selects. Model.MayOverride was
-// asked before.
+// Overridden says that somebody loads or unloads a version by override, whatever the policy selects. Model.MayOverride
+// was asked before.
 type Overridden struct {
 	Model  string
 	Number int64
@@ -47,14 +47,14 @@ type Decided struct {
 	After *decisions.Model
 }
 
-// GaveUp says that a caller waits no more for a version that it loads by hand. Failed: because that failed.
+// GaveUp says that a caller waits no more for a version that it loads by override. Failed: because that failed.
 type GaveUp struct {
 	Failed bool
 	Model  string
 	Number int64
 }
 
-// Withdrawn says that a caller who unloads a version by hand waits no longer. It stays if it is not drained yet.
+// Withdrawn says that a caller that unloads a version by override waits no longer. It stays if it is not drained yet.
 type Withdrawn struct {
 	Model  string
 	Number int64
@@ -92,7 +92,7 @@ type Drained struct {
 	Err         error // of the engine, on closing
 }
 
-// Discarded says that a replica was made ready that nobody wants any more.
+// Discarded says that a replica that was made ready is not wanted any more.
 type Discarded struct{ Replica Replica }
 
 // Retired ends Retire.
@@ -176,7 +176,7 @@ type Tick struct{ Model string }
 // Closing says that nothing is to be loaded any more.
 type Closing struct{}
 
-// Closed says that all effects have ended, and that what is resident is to be drained.
+// Closed says that all effects have ended, and that resident versions are to be drained.
 type Closed struct{}
 
 func (Listed) event()       {}

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// failure is what became of the latest attempts to load a version.
+// failure is the outcome of the latest attempts to load a version.
 type failure struct {
 	of       Candidate
 	attempts int
@@ -26,8 +26,8 @@ const (
 	jitter     = 0.2
 )
 
-// backoff is how long to wait after so many failed attempts in a row: twice as long each time, spread so that what
-// failed together is not tried again together.
+// backoff is how long to wait after so many failed attempts in a row: twice as long each time, spread so that versions
+// that failed together are not tried again together.
 func (m *Machine) backoff(attempts int) time.Duration {
 	wait := lastRetry
 	if n := attempts - 1; n < 9 { // 2⁹ s are more than lastRetry
@@ -36,7 +36,8 @@ func (m *Machine) backoff(attempts int) time.Duration {
 	return time.Duration(float64(wait) * (1 + jitter*(2*m.config.rng.Float64()-1)))
 }
 
-// failed notes that a version could not be loaded, and when it is tried again. What serves under its number goes on.
+// failed notes that a version could not be loaded, and when it is tried again. A version that serves under its number
+// goes on.
 func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 	f := &failure{of: e.Of, attempts: 1, cause: e.Err}
 	if v.failure != nil && v.failure.of.alike(&e.Of) {
@@ -73,9 +74,9 @@ func (m *Machine) failed(model *Model, v *Version, e Loaded) {
 		m.short[model.Name] = true
 	}
 	if f.overBudget() {
-		f.due = f.fits(e.Free) // what was freed before it failed woke nobody
+		f.due = f.fits(e.Free) // memory that was freed before it failed woke nobody
 	} else if !f.unplaced() {
-		m.memoryFreed(e.Free) // what it took until it failed
+		m.memoryFreed(e.Free) // the memory that it held until it failed
 	}
 }
 

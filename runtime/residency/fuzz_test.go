@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// history is a random one: what is in the repository, and a shell.
+// history is a random one: the repository's content, and a shell.
 type history struct {
 	*shell
 
@@ -31,7 +31,7 @@ func newHistory(seed uint64) *history {
 	return &history{shell: newShell(c), rng: rng, there: map[string]residency.ListedModel{}, once: c.TryOnce}
 }
 
-// happen has one thing happen.
+// happen lets one thing happen.
 func (h *history) happen() error {
 	if n := len(h.running); n > 0 && h.rng.IntN(3) > 0 {
 		return h.end(h.rng.IntN(n), h.rng, false)
@@ -95,7 +95,7 @@ func (h *history) happen() error {
 	return nil
 }
 
-// load loads a version by hand, as far as that may be.
+// load loads a version by override, as far as that may be.
 func (h *history) load(m *residency.Model, name string, number int64) error {
 	may := m.MayOverride(nil, number, true) == nil
 	if !may {
@@ -285,7 +285,7 @@ func (h *history) close() error {
 	return nil
 }
 
-// run has a history happen, and returns what was wrong.
+// run lets a history happen, and returns the fault, if any.
 func run(seed uint64, events int) error {
 	h := newHistory(seed)
 	for i := range events {

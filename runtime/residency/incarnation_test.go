@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// TestNothingFurtherForWhatDrains: the shell asks what watched versions could grow to, and a draining one may have lost
+// TestNothingFurtherForWhatDrains: the shell asks how far watched versions could grow, and a draining one may have lost
 // all its devices.
 func TestNothingFurtherForWhatDrains(t *testing.T) {
 	s := newScript()
@@ -22,7 +22,7 @@ func TestNothingFurtherForWhatDrains(t *testing.T) {
 	r.Further() // Host.scale calls it, with Host.mu held
 }
 
-// TestBackBeforeTheLossIsTold: Host.lose tells of the loss in the background, Host.RestoreDevice of the return at once.
+// TestBackBeforeTheLossIsTold: Host.lose reports the loss in the background, Host.RestoreDevice the return at once.
 func TestBackBeforeTheLossIsTold(t *testing.T) {
 	s := newScript()
 	if err := s.play("list m 1\n> load m/1\nloaded m/1 waiting on cpu\n"); err != nil {
@@ -41,8 +41,8 @@ func TestBackBeforeTheLossIsTold(t *testing.T) {
 	t.Error("the device that is back is taken for lost for ever")
 }
 
-// TestLoadedOnAnIncarnationThatIsGone: what was loaded on a device that was lost and came back meanwhile is on the one
-// that is gone.
+// TestLoadedOnAnIncarnationThatIsGone: a version loaded on a device that was lost and came back meanwhile is on the
+// incarnation that is gone.
 func TestLoadedOnAnIncarnationThatIsGone(t *testing.T) {
 	s := newScript()
 	if err := s.play("list m 1\n> load m/1\nlost gpu0\nback gpu0\n"); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// listed takes over a listing and has published what follows of it at once: new models, their versions as loading,
-// labels and traffic.
+// listed takes over a listing and publishes its immediate consequences: new models, their versions as loading, labels
+// and traffic.
 func (m *Machine) listed(e Listed) {
 	m.report(e.Models)
 	if m.closing {
@@ -43,11 +43,11 @@ func (m *Machine) meet(l *ListedModel) *Model {
 	return model
 }
 
-// adopt takes over what was found of a model. What manifests changed about decisions is kept.
+// adopt takes over a model as the scan found it. The changes that manifests made to decisions are kept.
 func (m *Machine) adopt(model *Model, l *ListedModel) {
 	model.Cause = ""
 	if l.Err != nil {
-		// What was read before holds: a slip in the manifest takes nothing down.
+		// The manifest that was read before holds: a mistake in the manifest takes nothing down.
 		model.Cause = Hide(l.Err, l.Dir).Text
 		return
 	}
@@ -75,7 +75,7 @@ func (m *Machine) adopt(model *Model, l *ListedModel) {
 	}
 }
 
-// says returns what a manifest says about what can be decided at run time.
+// says returns the part of a manifest on matters that can be decided at run time.
 func says(m *modelrepo.Manifest) decisions.Manifest {
 	said := decisions.Manifest{Labels: m.Versions.Labels}
 	switch p := m.Versions.Policy; {
@@ -102,7 +102,7 @@ func says(m *modelrepo.Manifest) decisions.Manifest {
 	return said
 }
 
-// Unlisted returns those versions that somebody loaded by hand and for which a listing comes too early: it is older
+// Unlisted returns those versions that somebody loaded by override and for which a listing comes too early: it is older
 // than they are, or takes them for half a copy still. They stay if their directories are there.
 func (m *Model) Unlisted(listed *modelrepo.Model) (all []modelrepo.Version) {
 	if m.listed == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// Machine is all models. It is not safe for concurrent use.
+// Machine holds the state of all models. It is not safe for concurrent use.
 type Machine struct {
 	config Config
 	models map[string]*Model
@@ -23,20 +23,20 @@ type Machine struct {
 	loads    int64             // counts residents
 	closing  bool
 
-	// What the present step did.
+	// The results of the present step.
 	now     time.Time
 	effects []Effect
 	touched map[string]bool // models to publish
 	visit   map[string]bool // models to converge
 }
 
-// Config is what a Machine is made with.
+// Config holds the settings of a Machine.
 type Config struct {
 	// AsksBusy: episodes are known about, so that a version is asked for them before it goes.
 	AsksBusy bool
 	// TryOnce keeps versions that failed from being tried again by themselves.
 	TryOnce bool
-	// Seed is that of the spread of retries.
+	// Seed is the seed of the random spread of retries.
 	Seed uint64
 
 	rng *rand.Rand
@@ -52,10 +52,10 @@ func New(c Config) *Machine {
 	}
 }
 
-// Model returns the named model, or nil. It is to be looked at only, until the next Step.
+// Model returns the named model, or nil. The caller may only read it, until the next Step.
 func (m *Machine) Model(name string) *Model { return m.models[name] }
 
-// Models returns all models, for looking at until the next Step.
+// Models returns all models, for reading until the next Step.
 func (m *Machine) Models() map[string]*Model { return m.models }
 
 // Lost returns the devices that failed, and why.
@@ -64,8 +64,8 @@ func (m *Machine) Lost() map[placement.DeviceID]error { return m.lost }
 // Retiring returns the replicas that left their versions and are not closed yet, ascending.
 func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.retiring)) }
 
-// Step takes in an event and returns what is to be done, in this order. Publish, if any, is the first. It panics on a
-// type of event that this package does not declare, which is a mistake of whoever wrote it.
+// Step takes in an event and returns the effects to carry out, in this order. Publish, if any, is the first. It panics
+// on a type of event that this package does not declare, which is a mistake in the caller's code.
 func (m *Machine) Step(now time.Time, e Event) []Effect {
 	m.now, m.effects = now, nil
 	m.apply(e)
@@ -88,7 +88,7 @@ func (m *Machine) Step(now time.Time, e Event) []Effect {
 	return m.effects
 }
 
-// resolve derives labels and traffic of what has changed.
+// resolve derives labels and traffic of the models that have changed.
 func (m *Machine) resolve() {
 	for _, name := range slices.Sorted(maps.Keys(m.touched)) {
 		model := m.models[name]
@@ -157,7 +157,7 @@ func (m *Machine) apply(e Event) {
 	}
 }
 
-// touch has a version published, and its model converged.
+// touch marks a version for publication, and its model for convergence.
 func (m *Machine) touch(model *Model, v *Version) {
 	if v != nil {
 		v.touch()
@@ -175,7 +175,7 @@ func (m *Machine) start(model *Model, e Effect) {
 	m.emit(e)
 }
 
-// end takes in that an effect of a model ended, and returns the version that it was about; nil if that is gone.
+// end notes that an effect of a model ended, and returns the version that it was about; nil if that is gone.
 func (m *Machine) end(name string, number int64) (*Model, *Version) {
 	model := m.models[name]
 	model.running--
@@ -183,7 +183,7 @@ func (m *Machine) end(name string, number int64) (*Model, *Version) {
 	return model, model.Versions[number]
 }
 
-// find returns what an event that no effect led to is about; nil if that is gone.
+// find returns the version that an event is about to which no effect led; nil if that is gone.
 func (m *Machine) find(name string, number, resident int64) (*Model, *Version) {
 	model := m.models[name]
 	if model == nil || model.Versions[number] == nil {
@@ -209,7 +209,7 @@ func (m *Machine) accept(all ...Replica) (working []Replica) {
 	return working
 }
 
-// retire has replicas closed that belong to no version any more.
+// retire closes replicas that belong to no version any more.
 func (m *Machine) retire(all ...Replica) {
 	for _, r := range all {
 		m.retiring[r.ID] = r.Device
@@ -217,7 +217,7 @@ func (m *Machine) retire(all ...Replica) {
 	}
 }
 
-// decided takes over what was decided of a model.
+// decided takes over the decisions about a model.
 func (m *Machine) decided(e Decided) {
 	model := m.models[e.Model]
 	if model == nil {
@@ -234,7 +234,7 @@ func (m *Machine) decided(e Decided) {
 	m.touch(model, nil)
 }
 
-// judged notes how a version is served from now on. What was found about it counts also if its devices were lost since.
+// judged notes how a version is served from now on. The verdict counts also if its devices were lost since.
 func (m *Machine) judged(e Judged) {
 	model := m.models[e.Model]
 	if model == nil || model.Versions[e.Number] == nil || model.Versions[e.Number].latest != e.Resident {

@@ -11,12 +11,13 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Model is a name, the versions under it, and what is wanted of them.
+// Model is a name, the versions under it, and their wanted state.
 type Model struct {
 	Name     string
 	Cause    string // why nothing of it can be read now; "": nothing is wrong
 	Versions map[int64]*Version
-	// Decided is what holds by manifest and by decision. Kept: what was decided is kept beyond the life of the process.
+	// Decided is the state in force by manifest and by decision. Kept: decisions are kept beyond the life of the
+	// process.
 	Decided decisions.Model
 	Kept    bool
 	// Labels are those to publish. A map is replaced, never changed.
@@ -26,7 +27,7 @@ type Model struct {
 	listed    *modelrepo.Model // as it was last found without a fault; nil: it is gone, or never was without one
 	overrides map[int64]decisions.ByHand
 	waiting   map[int64]int // callers that wait until a version is loaded
-	running   int           // effects that have not ended
+	running   int           // count of the effects that have not ended
 }
 
 func newModel(name string, recalled *decisions.Model) *Model {
@@ -43,13 +44,13 @@ func newModel(name string, recalled *decisions.Model) *Model {
 	return m
 }
 
-// Recalled returns a model of which nothing is known but what was decided of it, nil for nothing.
+// Recalled returns a model of which nothing is known but the decisions about it; nil: none.
 func Recalled(name string, recalled *decisions.Model) *Model { return newModel(name, recalled) }
 
 // Converged reports whether nothing is running for the model.
 func (m *Model) Converged() bool { return m.running == 0 }
 
-// Empty reports whether there is nothing of the model: neither in the repository nor here.
+// Empty reports whether nothing is left of the model: neither in the repository nor here.
 func (m *Model) Empty() bool { return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" }
 
 // Ready reports whether a version takes requests.
@@ -65,8 +66,8 @@ func (m *Model) Want(number int64) *Candidate {
 	return nil
 }
 
-// wanted returns the versions that are to be resident, ascending: what the policy selects, and what was asked for by
-// name and is not resident, such as after a restart of the server; overrides count more than either.
+// wanted returns the versions that are to be resident, ascending: those that the policy selects, and those that were
+// asked for by name and are not resident, such as after a restart of the server; overrides count more than either.
 func (m *Model) wanted() []Candidate {
 	if m.listed == nil {
 		return nil
@@ -121,7 +122,7 @@ func (m *Model) rolledBack(number int64) bool {
 	return slices.ContainsFunc(m.Decided.RolledBack, func(r catalog.RolledBack) bool { return r.Version == number })
 }
 
-// missed reports whether a version is not resident, and could be, that somebody asked for by name at run time.
+// missed reports whether a version that somebody asked for by name at run time is not resident, but could be.
 func (m *Model) missed(v modelrepo.Version) bool {
 	e := m.Versions[v.Number]
 	return v.Err == nil && (e == nil || e.Resident == nil) && m.Decided.Names(v.Number)

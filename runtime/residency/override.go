@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Lookup returns a model of a listing if it has the version, else nil. The error is a *catalog.LoadError: what lies in
-// the repository cannot be served.
+// Lookup returns a model of a listing if it has the version, else nil. The error is a *catalog.LoadError: the version
+// in the repository cannot be served.
 func Lookup(l modelrepo.Listing, name string, number int64) (*modelrepo.Model, error) {
 	for _, found := range l.Models {
 		if found.Name != name {
@@ -30,9 +30,9 @@ func Lookup(l modelrepo.Listing, name string, number int64) (*modelrepo.Model, e
 	return nil, nil
 }
 
-// MayOverride returns why a version cannot be loaded or unloaded by hand, nil if it can: catalog.ErrUnknown, wrapped,
-// a *catalog.LoadError or a *catalog.InUseError. found is the model as it was looked at for a load, nil if it was not;
-// m may be nil: it is not known.
+// MayOverride returns why a version cannot be loaded or unloaded by override, nil if it can: catalog.ErrUnknown,
+// wrapped, a *catalog.LoadError or a *catalog.InUseError. found is the model as it was looked at for a load, nil if it
+// was not; m may be nil: it is not known.
 func (m *Model) MayOverride(found *modelrepo.Model, number int64, load bool) error {
 	if load {
 		return m.mayLoad(found, number)
@@ -69,8 +69,8 @@ func (m *Model) mayLoad(found *modelrepo.Model, number int64) error {
 	return nil
 }
 
-// overridden notes that somebody loads or unloads a version by hand. That also counts where the policy says the same
-// now: a later listing may select other versions.
+// overridden notes that somebody loads or unloads a version by override. That also counts where the policy says the
+// same now: a later listing may select other versions.
 func (m *Machine) overridden(e Overridden) {
 	if m.closing {
 		return
@@ -113,8 +113,8 @@ func (m *Machine) overridden(e Overridden) {
 	m.touch(model, nil)
 }
 
-// gaveUp notes that a caller waits no more for a version that it loads by hand. If it failed and nothing serves, the
-// last of them gives it up.
+// gaveUp notes that a caller waits no more for a version that it loads by override. If it failed and nothing serves,
+// the last of them gives it up.
 func (m *Machine) gaveUp(e GaveUp) {
 	model := m.models[e.Model]
 	if model == nil {
@@ -133,8 +133,8 @@ func (m *Machine) gaveUp(e GaveUp) {
 	m.visit[e.Model] = true
 }
 
-// LoadOutcome reports whether it is decided what becomes of a version that somebody loads by hand, and what: nil,
-// catalog.ErrUnknown, catalog.ErrBusy if somebody unloads it, or how it failed.
+// LoadOutcome reports whether the outcome of a load by override is decided, and the outcome: nil, catalog.ErrUnknown,
+// catalog.ErrBusy if somebody unloads the version, or how it failed.
 func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error) {
 	if m == nil || m.listed == nil {
 		return true, nil, catalog.ErrUnknown
@@ -154,8 +154,8 @@ func (m *Model) LoadOutcome(number int64) (over bool, failed *Candidate, _ error
 	return true, &v.failure.of, v.failure.cause
 }
 
-// UnloadOutcome reports whether it is decided what becomes of a version that somebody unloads by hand, and what: nil if
-// it is gone, a *catalog.InUseError, or catalog.ErrBusy if somebody loads it.
+// UnloadOutcome reports whether the outcome of an unload by override is decided, and the outcome: nil if the version is
+// gone, a *catalog.InUseError, or catalog.ErrBusy if somebody loads it.
 func (m *Model) UnloadOutcome(number int64) (over bool, _ error) {
 	if m == nil || m.Versions[number] == nil {
 		return true, nil
@@ -173,7 +173,7 @@ func (m *Model) UnloadOutcome(number int64) (over bool, _ error) {
 	}
 }
 
-// dropOverrides withdraws wishes to unload a version by hand that requests were led to by name in the meantime.
+// dropOverrides withdraws wishes to unload a version by override that requests were led to by name in the meantime.
 func (m *Machine) dropOverrides(model *Model) {
 	for n, v := range model.Versions {
 		if v.override && v.Resident != nil && len(model.NamedBy(n)) > 0 {
@@ -182,16 +182,16 @@ func (m *Machine) dropOverrides(model *Model) {
 	}
 }
 
-// withdraw has a wish to unload a version by hand not have been.
+// withdraw undoes a wish to unload a version by override.
 func (m *Machine) withdraw(model *Model, v *Version) {
 	v.override = false
 	if delete(model.overrides, v.Number); v.before != nil {
 		model.overrides[v.Number] = *v.before
 	}
-	m.touch(model, nil) // for a caller who waits
+	m.touch(model, nil) // for a caller that waits
 }
 
-// withdrawn follows a caller who does not wait any longer until a version is drained.
+// withdrawn handles a caller that does not wait any longer until a version is drained.
 func (m *Machine) withdrawn(e Withdrawn) {
 	model := m.models[e.Model]
 	if model == nil || model.Versions[e.Number] == nil {

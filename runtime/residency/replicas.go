@@ -12,7 +12,7 @@ import (
 // shortage is why a version has no further replica although one is wanted.
 type shortage struct {
 	why   string // "": nothing is in the way
-	noted string // what the log says about it
+	noted string // the record in the log about it
 	until time.Time
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// report logs what is wrong with the repository itself, each fault once until it changes.
+// report logs the faults of the repository itself, each once until it changes.
 func (m *Machine) report(all []ListedModel) {
 	faults := map[string]string{}
 	isNews := func(path string, err error) bool {

@@ -13,14 +13,14 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// busyState is what is known about the episodes of a version that is retirable.
+// busyState is the known state of the episodes of a version that is retirable.
 type busyState struct {
 	asked bool
 	idle  bool
 	again time.Time // when they are asked about again
 }
 
-// busyEvery is how often a version is asked about again that stays because episodes run on it.
+// busyEvery is the time between questions about a version that stays because episodes run on it.
 const busyEvery = time.Second
 
 // unload drains the first version that is to go, or asks whether episodes run on it.
@@ -75,7 +75,7 @@ func (m *Machine) drain(model *Model, v *Version) {
 	m.start(model, e)
 }
 
-// drained forgets a version, and shows what is left to show under its number.
+// drained forgets a version, and shows the state that is left under its number.
 func (m *Machine) drained(e Drained) {
 	model, v := m.end(e.Model, e.Number)
 	if e.Interrupted {
@@ -85,7 +85,8 @@ func (m *Machine) drained(e Drained) {
 	m.forget(model, v)
 }
 
-// tellUnloaded logs that a version was unloaded. Whoever unloads it by hand, or closes all, is told by the shell.
+// tellUnloaded logs that a version was unloaded. The caller that unloads it by override, or closes all, learns of it
+// from the shell.
 func (m *Machine) tellUnloaded(model *Model, v *Version, unclean error) {
 	switch {
 	case m.closing, v.override:
@@ -132,8 +133,8 @@ func (m *Model) showFault(number int64) {
 	m.Versions[number] = v
 }
 
-// retirable returns the versions that may go now, ascending, and why others stay that nobody wants either: because
-// something names them, or because what is wanted in their stead cannot be loaded.
+// retirable returns the versions that may go now, ascending, and why others stay that are not wanted either: because
+// something names them, or because the versions wanted in their stead cannot be loaded.
 func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64]string) {
 	keep, kept := map[int64]bool{}, map[int64]string{}
 	for _, c := range wanted {

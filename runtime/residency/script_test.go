@@ -17,7 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// A script tells a history, one event a line, and after it what must follow:
+// A script is a history, one event a line, and after each event the expected effects and states:
 //
 //	list m 1 2 [policy=latest:1|all] [transition=resource] [replicas=2] [files=b]
 //	loaded m/1 on gpu0 gpu1 | loaded m/1 waiting on cpu | failed m/1 | drained m/1 | retired gpu0
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestAScriptIsWatched: a script that does not tell what happens is found out.
+// TestAScriptIsWatched: a script that disagrees with the machine is found out.
 func TestAScriptIsWatched(t *testing.T) {
 	const good = "list m 1\n> load m/1\nloaded m/1 on gpu0\n= m/1 ready on gpu0\n"
 	if err := newScript().play(good); err != nil {
@@ -71,9 +71,9 @@ func newScript() *script {
 	return &script{shell: newShell(residency.Config{AsksBusy: true}), on: map[residency.ReplicaID]string{}}
 }
 
-// play runs the lines of a script. The error tells the line.
+// play runs the lines of a script. The error names the line.
 func (s *script) play(text string) error {
-	var begun []string // and not told by the script yet
+	var begun []string // and not mentioned by the script yet
 	for i, line := range append(strings.Split(text, "\n"), "end") {
 		var err error
 		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -123,7 +123,7 @@ func (s *script) begun() (all []string) {
 	return all
 }
 
-// compare compares a line such as "m/1 ready on gpu0" with what is.
+// compare compares a line such as "m/1 ready on gpu0" with the actual state.
 func (s *script) compare(want string) error {
 	name, _, _ := strings.Cut(want, " ")
 	model, number := split(name)
@@ -154,7 +154,7 @@ func split(name string) (model string, number int64) {
 	return model, number
 }
 
-// event has what a line tells happen.
+// event lets the event of a line happen.
 func (s *script) event(kind string, words []string) error {
 	var model string
 	var number int64
@@ -246,7 +246,7 @@ func (s *script) models(words []string) (all []residency.ListedModel) {
 	return all
 }
 
-// ended ends the effect that a line tells of.
+// ended ends the effect that a line names.
 func (s *script) ended(kind string, words []string) error {
 	if kind == "retired" {
 		for i, e := range s.running {

@@ -43,7 +43,7 @@ func newShell(c residency.Config) *shell {
 	return s
 }
 
-// step takes an event in. The error is what contradicts the contract of effects or an invariant.
+// step takes an event in. The error is a contradiction to the contract of effects or to an invariant.
 func (s *shell) step(e residency.Event) error {
 	s.seen = s.machine.Step(s.now, e)
 	for i, effect := range s.seen {
@@ -115,7 +115,7 @@ func (s *shell) mayStart(e residency.Effect) error {
 	return nil
 }
 
-// check compares what the machine says with what the shell knows.
+// check compares the machine's state with the shell's.
 func (s *shell) check() error {
 	if err := check(s.machine); err != nil {
 		return err

@@ -9,20 +9,20 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// division is what is published of a model's traffic. What was asked for last, the wanted traffic, is
+// division is the published state of a model's traffic. The wanted traffic, the last that was asked for, is
 // Model.Decided.Traffic.
 type division struct {
-	// what is wanted, or what was wanted before while that works and the wanted one does not yet
+	// the wanted one, or the one wanted before while that works and the wanted one does not yet
 	Public   *catalog.Traffic
 	WaitsFor []int64          // versions that must become ready before the wanted traffic is published
-	waiting  *catalog.Traffic // what is wanted while it waits, else nil
+	waiting  *catalog.Traffic // the wanted one while it waits, else nil
 	deciding bool             // a decision is being kept: Public stays as its author saw it
 }
 
-// resolve publishes what is wanted when every version of its split is ready, so that nobody is led to a version that is
-// not there yet, or at once where what was published before does not answer either. What is published stays as it is
-// when a version of it stops being ready: routing leads its requests elsewhere and says so. It returns what became of a
-// wish of the manifest.
+// resolve publishes the wanted traffic when every version of its split is ready, so that no request is led to a version
+// that is not there yet, or at once where the traffic that was published before does not answer either. The published
+// traffic stays as it is when a version of it stops being ready: routing leads its requests elsewhere and says so. It
+// returns the outcome of a wish of the manifest.
 func (d *division) resolve(m *Model) (all []Log) {
 	wanted := m.Decided.Traffic
 	if d.deciding {
@@ -82,7 +82,7 @@ func (m *Model) serves(t *catalog.Traffic, all bool) bool {
 	return all
 }
 
-// naming returns what of the traffic, wanted or published, names the version.
+// naming returns the part of the traffic, wanted or published, that names the version.
 func (d *division) naming(wanted *catalog.Traffic, number int64) []string {
 	var names []string
 	for _, t := range []*catalog.Traffic{wanted, d.Public} {

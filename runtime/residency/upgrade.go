@@ -17,8 +17,7 @@ import (
 // room: it is loaded there next to the replica that serves, which is then taken away. Nothing moves in the other
 // direction, so that no version goes back and forth.
 
-// upgrade is what is known about a version that waits for a better device. The zero value is that of one that does not
-// wait.
+// upgrade is the state of a version that waits for a better device. The zero value is that of one that does not wait.
 type upgrade struct {
 	why  string    // "": it does not wait
 	said time.Time // when why was published
@@ -31,7 +30,7 @@ type upgrade struct {
 }
 
 const (
-	// sayAgainAfter is how long what is said of the room on better devices stays as it is: free memory is a bit
+	// sayAgainAfter is how long the published text on the room on better devices stays as it is: free memory is a bit
 	// different at each look.
 	sayAgainAfter = time.Minute
 	// scarceFor is the wait after a failed attempt to have a further replica, or an upgrade. Further failures of an
@@ -53,7 +52,7 @@ func newUpgrade(w *Wait, now time.Time) upgrade {
 // waits reports whether it is time to look for room.
 func (u *upgrade) waits(now time.Time) bool { return u.why != "" && !u.trying && !now.Before(u.until) }
 
-// say changes what is published. It reports whether that is news.
+// say changes the published text. It reports whether that is news.
 func (u *upgrade) say(why string, now time.Time) bool {
 	if why == u.why {
 		return false
@@ -199,8 +198,7 @@ func (m *Machine) moveUp(model *Model, v *Version, from ReplicaID, to Replica) {
 	m.touch(model, v)
 }
 
-// waitAgain returns what a version waits for before anybody looked at the better devices; before is what it waited for
-// until now.
+// waitAgain returns the state of waiting before the better devices were looked at; before is the state until now.
 func (m *Machine) waitAgain(r *Resident, before upgrade) upgrade {
 	next, above := m.better(r)
 	if next == nil {
@@ -214,7 +212,7 @@ func (m *Machine) waitAgain(r *Resident, before upgrade) upgrade {
 	return upgrade{why: why, need: before.need, full: before.full}
 }
 
-// WaitsAbove words that a version waits, and what speaks against the better devices.
+// WaitsAbove words that a version waits, and the reasons against the better devices.
 func WaitsAbove(on string, need int64, full []catalog.FullDevice) string {
 	e := catalog.PlacementError{Need: need, Devices: full}
 	return fmt.Sprintf("it is on %s for now, and moves when a device that its manifest prefers has room for it; it %s",

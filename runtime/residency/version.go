@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// State is where a version is in its life.
+// State is the stage of a version's life.
 type State uint8
 
 // The states; a version that is absent has none.
@@ -18,7 +18,7 @@ const (
 	Loading   State = iota + 1 // it is being loaded, or will be
 	Ready                      // it takes requests
 	Replacing                  // it takes requests while its changed files are loaded in its place
-	Draining                   // it answers what it accepted
+	Draining                   // it answers the requests that it accepted
 	Failed                     // Cause says why
 )
 
@@ -34,17 +34,17 @@ func (s State) Public() catalog.State {
 type Version struct {
 	Number int64
 	State  State
-	// Cause says why it failed, or what keeps a ready one from following its files or its manifest; nil: nothing.
+	// Cause says why it failed, or why a ready one does not follow its files or its manifest; nil: neither.
 	Cause *catalog.Hidden
-	// Of is what is loaded, was tried last or is to be loaded. It has no manifest if the repository has only a fault to
-	// show.
+	// Of is the candidate that is loaded, was tried last or is to be loaded. It has no manifest if the repository has
+	// only a fault to show.
 	Of       Candidate
-	Resident *Resident // what takes requests or answers its last ones; nil: nothing does
+	Resident *Resident // takes requests or answers its last ones; nil: nothing does
 
 	latest   int64             // number of the latest resident
-	revision uint64            // counts changes of what is to be published
-	override bool              // somebody unloads it by hand
-	before   *decisions.ByHand // what was said about it by hand before that; nil: nothing
+	revision uint64            // counts changes of the state to be published
+	override bool              // somebody unloads it by override
+	before   *decisions.ByHand // the override before that; nil: none
 	kept     string            // why it stays although it is not selected, as the log says
 	failure  *failure
 	demotion *demotion
@@ -52,7 +52,7 @@ type Version struct {
 	busy     busyState
 }
 
-// Revision changes with whatever is to be published of the version.
+// Revision changes with every change of the version's state to be published.
 func (v *Version) Revision() uint64 { return v.revision }
 
 // Resident is one load of a version.
@@ -72,7 +72,7 @@ type Resident struct {
 	wait   upgrade
 }
 
-// ReplicaID tells replicas apart, those that are gone included. The shell gives it.
+// ReplicaID identifies a replica, also among those that are gone. The shell assigns it.
 type ReplicaID int64
 
 // Replica is a version on a device.
@@ -87,19 +87,19 @@ type demotion struct {
 	of  Candidate // with the manifest that was in force
 }
 
-// covers reports whether loading c loads what was demoted.
+// covers reports whether loading c loads the demoted version.
 func (d *demotion) covers(c *Candidate) bool {
 	return d != nil && d.of.sameFiles(c) && sameOpening(d.of.Manifest, c.Manifest) &&
 		SameGrouping(&d.of.Manifest.Batching, &c.Manifest.Batching)
 }
 
-// touch notes that what is to be published has changed.
+// touch notes that the state to be published has changed.
 func (v *Version) touch() { v.revision++ }
 
 // ready reports whether the version takes requests.
 func (v *Version) ready() bool { return v != nil && (v.State == Ready || v.State == Replacing) }
 
-// current reports whether what serves is what the candidate would be.
+// current reports whether the serving version is the same as the candidate would be.
 func (v *Version) current(c *Candidate) bool {
 	if v.Resident == nil || v.State == Draining {
 		return false
@@ -110,7 +110,7 @@ func (v *Version) current(c *Candidate) bool {
 		sameDims(&r.Of.Manifest.Batching, &c.Manifest.Batching)
 }
 
-// has returns the place of a replica in the list, or -1.
+// has returns the index of a replica in the list, or -1.
 func (r *Resident) has(id ReplicaID) int {
 	return slices.IndexFunc(r.Replicas, func(x Replica) bool { return x.ID == id })
 }
@@ -120,7 +120,7 @@ func (r *Resident) on(device string) bool {
 	return slices.ContainsFunc(r.Replicas, func(x Replica) bool { return x.Device.Name == device })
 }
 
-// wants returns how many replicas there are to be.
+// wants returns the wanted number of replicas.
 func (r *Resident) wants() int {
 	if r.Settings.Replicas == modelrepo.AutoReplicas {
 		return r.auto
@@ -131,7 +131,7 @@ func (r *Resident) wants() int {
 // rank returns the rank of a device.
 func (r *Resident) rank(device string) int { return placement.Rank(device, r.sites) }
 
-// Scarce says what the version waits for: a better device, or a further replica; "" if for neither.
+// Scarce names the thing that the version waits for: a better device, or a further replica; "" if for neither.
 func (r *Resident) Scarce() string {
 	if r.wait.why != "" && r.short.why != "" {
 		return r.wait.why + "; " + r.short.why

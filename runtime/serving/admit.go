@@ -66,8 +66,8 @@ func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 	return d, nil
 }
 
-// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and what it is to be
-// published with.
+// prove proves a replica that is in the scheduler, and warms it up. It sets its plan, its verdict and the signature
+// that it is to be published with.
 func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
 		Model: r.Model, Version: r.Number, Device: r.Device.Name, Path: c.Version.Path,

@@ -18,7 +18,7 @@ func taskOf(call *catalog.Call, arrival time.Time) sharedsched.Task {
 	if t.Target > 0 {
 		t.Target = max(1, t.Target-time.Since(arrival))
 	}
-	if call.Rows == 0 { // what there is no row of is joined with nothing, and its cost tells nothing
+	if call.Rows == 0 { // a request without rows is joined with nothing, and its cost says nothing
 		t.Alone, t.Unmeasured = true, true
 	}
 	if call.Shadow {
@@ -35,7 +35,7 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 	return call.Limit
 }
 
-// Predict has the replica answer the call, which may have waited since its arrival.
+// Predict makes the replica answer the call, which may have waited since its arrival.
 func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
@@ -66,7 +66,7 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 	return nil
 }
 
-// predictUndecided has a replica answer a call that failed beside others.
+// predictUndecided makes a replica answer a call that failed in one batch with others.
 func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arrival time.Time,
 	undecided *execution.UndecidedError,
 ) error {
@@ -82,7 +82,7 @@ func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arri
 	return err
 }
 
-// predictAgain has a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
+// predictAgain makes a replica answer a call by itself: whole, as it came, where its rows could not be told apart; else
 // in an execution that could be a batch's, or, where it has more rows than that, split as before.
 func (r *Replica) predictAgain(ctx context.Context, call *catalog.Call, arrival time.Time,
 	asItCame bool,
@@ -137,6 +137,6 @@ func (r *Replica) submit(ctx context.Context, j *execution.Job) (sharedsched.Out
 	return outcome, err
 }
 
-// aloneKey begins the name of the queues, one per shape, of what is to run by itself. A request's key may be like it,
-// which does no harm.
+// aloneKey begins the name of the queues, one per shape, of requests that are to run by themselves. A request's key may
+// be like it, which does no harm.
 const aloneKey = "alone"

@@ -9,13 +9,13 @@ import (
 )
 
 // A version whose rows turn out not to be independent is demoted: taken out of batching, on all its devices, until it
-// is loaded anew or its manifest asks for other batches.
+// is loaded again or its manifest asks for other batches.
 
 // Demote takes the replica's version out of batching, once; why is a sentence for the log and the metadata, with the
 // numbers. When it returns, no further batch of more than one request of the version is formed, and it is not audited
 // any more. Batches in flight end as they began, and a request of which some rows were run is completed in one more
-// execution. What is found of a replica after its version was proven anew does nothing. It may be called from a batch
-// thread: what is published follows soon.
+// execution. A finding about a replica whose version was proven again since does nothing. Demote may be called from a
+// batch thread: the published state follows soon.
 func (r *Replica) Demote(why string) {
 	v := r.Version
 	v.tuning.Lock()
@@ -35,7 +35,7 @@ func (r *Replica) Demote(why string) {
 	v.shared.Owner.Judged(v)
 }
 
-// tune has a replica's next batches formed by settings and run by the plan, unless its version is demoted: then it runs
+// tune makes a replica's next batches follow the settings and the plan, unless its version is demoted: then it runs
 // requests one by one.
 func (r *Replica) tune(p *execution.Plan, s sharedsched.Settings) error {
 	r.tuning.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// flowFor returns who is to own the share of the device that the replica uses.
+// flowFor returns the flow that is to own the share of the device that the replica uses.
 func (r *Replica) flowFor(c residency.Candidate) flowKey {
 	return flowKey{flowName(r.Model, r.Number, c.Manifest.Fairness), r.Device.ID(), c.Manifest.Weight}
 }
@@ -35,9 +35,9 @@ func (r *Replica) enroll(c residency.Candidate, from *Replica) error {
 	return nil
 }
 
-// Nearest returns the replica of the version that comes before a number, else of the first after it: what its
-// executions take is the best guess for those that warming up will not measure. Only what is on the device counts,
-// unless that is nil. It returns nil if there is none.
+// Nearest returns the replica of the version that comes before a number, else of the first after it: the cost of its
+// executions is the best guess for those that warming up will not measure. Only replicas on the device count, unless
+// that is nil. It returns nil if there is none.
 func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 	for _, r := range all {
 		n := r.Number

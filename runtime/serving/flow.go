@@ -29,7 +29,7 @@ type flow struct {
 	uses int // versions
 }
 
-// flowName is who owns the share that a version's device time is charged to.
+// flowName is the name of the flow that owns the share that a version's device time is charged to.
 func flowName(model string, number int64, f modelrepo.Fairness) string {
 	if f == modelrepo.FairModel {
 		return model

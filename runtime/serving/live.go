@@ -9,11 +9,11 @@ import (
 
 // graphCounts is how often CUDA graphs were run on replicas that left a version, so that its counters never fall.
 type graphCounts struct {
-	left  []*engine.Meter // some of them still run what they accepted
+	left  []*engine.Meter // some of them still run accepted requests
 	ended engine.Graphs   // of sessions that are closed
 }
 
-// live returns what reads the version's counters. No session is called before somebody reads them. The caller holds
+// live returns the reader of the version's counters. No session is called before somebody reads them. The caller holds
 // the owner's lock.
 func (v *Version) live() func() catalog.Live {
 	c := &v.graphs

@@ -29,20 +29,20 @@ func (v *Version) Pick(rows int) (best *Replica) {
 // cost are counted at least.
 func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(rows)) }
 
-// RowCost returns what a row took lately; 0: nothing is known.
+// RowCost returns the device time that a row took lately; 0: nothing is known.
 func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()) }
 
-// await adds to the device time that is waited for, or takes away.
+// await adds to the expected device time of unanswered requests, or subtracts from it.
 func (r *Replica) await(expected int64) {
 	r.pending.Add(expected)
 	r.Device.Pending.Add(expected)
 }
 
-// learning is how many requests the cost of a row is averaged over, with less weight on what is longer ago.
+// learning is how many requests the cost of a row is averaged over, with less weight on older ones.
 const learning = 8
 
-// account notes how a task ended that was expected to take so much device time. typical: requests as they are asked
-// cost as much.
+// account notes how a task ended that was expected to take so much device time. typical: requests of callers cost as
+// much.
 func (r *Replica) account(t *sharedsched.Task, expected int64, typical bool, o *sharedsched.Outcome, err error) {
 	if _, is := errors.AsType[*sharedsched.Refusal](err); is {
 		if t.Priority != sharedsched.Sheddable {

@@ -14,13 +14,12 @@ import (
 	"github.com/weftserve/weft/runtime/residency"
 )
 
-// Opener loads a version into an engine, on the device that is named; on another one, which engine.Opened tells, if
-// it cannot be there. The error says what was wrong, where, and what to do. It may be called from several goroutines
-// at once.
+// Opener loads a version into an engine, on the named device; on another one, which engine.Opened names, if it cannot
+// be there. The error says what was wrong, where, and what to do. It may be called from several goroutines at once.
 type Opener func(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error)
 
 // Open opens the version on a device, where so many bytes were reserved for it, proves it and warms it up. It serves
-// from there once Change says so. near returns the replica whose costs are the best guess of what executions take
+// from there once Change says so. near returns the replica whose costs are the best guess of the cost of executions
 // there, or nil.
 func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Device, reserved int64,
 	near func(*fleet.Device) *Replica,
@@ -32,7 +31,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 		r, err = v.open(ctx, c, d, reserved)
 	}
 	release()
-	v.shared.Fleet.Settle(d, reserved) // from here on the device itself shows what it takes
+	v.shared.Fleet.Settle(d, reserved) // from here on the device itself shows its memory
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +70,7 @@ func cannotBeOn(c residency.Candidate, d *fleet.Device) error {
 	return nil
 }
 
-// lostMeanwhile returns the error for what was left behind on a device.
+// lostMeanwhile returns the error for work that was left behind on a device.
 func lostMeanwhile(c residency.Candidate, d *fleet.Device, doing string, err error) error {
 	return fmt.Errorf("%s: the device %s was lost (%w) while the model was %s there: %w", c.Path(), d.Name, d.Lost(),
 		doing, err)

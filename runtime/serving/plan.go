@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// planOf returns how requests to a replica become executions, by what its proof found and its manifest says.
+// planOf returns how requests to a replica become executions, according to its proof's verdict and its manifest.
 func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execution.Plan {
 	p := execution.NewPlan(s, time.Duration(b.MaxBatchCost))
 	p.Batched, p.Allowed, p.Most = v.Batched, v.Allowed, v.Most
@@ -17,7 +17,7 @@ func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execut
 	return p
 }
 
-// valuesOf returns what is to be proven of what requests bring besides rows; nil where nothing is.
+// valuesOf returns the parts of requests besides rows that are to be proven; nil where there are none.
 func valuesOf(s *tensor.Signature, v proof.Verdict) *execution.Values {
 	if !v.Batched || v.AnyValue {
 		return nil
@@ -25,7 +25,7 @@ func valuesOf(s *tensor.Signature, v proof.Verdict) *execution.Values {
 	return execution.NewValues(s)
 }
 
-// watchOf returns how closely audits look at what is executed.
+// watchOf returns how closely audits look at executions.
 func watchOf(b *modelrepo.Batching) execution.Watch {
 	return execution.Watch{Share: b.Audit, Trusted: b.Mode == modelrepo.BatchOn}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Describe writes what is published of a version that has a replica: where it is, what requests look like, and how they
+// Describe writes the public description of a version that has a replica: its devices, its signature, and how requests
 // are batched and audited under a manifest. The caller holds the owner's lock.
 func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 	for _, r := range v.Replicas() {

@@ -14,15 +14,15 @@ import (
 type Followed struct {
 	// Moved are the replicas that are to take the places of others, by these.
 	Moved map[*Replica]*Replica
-	// Proven: its batching was proven anew, whether that succeeded or not.
+	// Proven: its batching was proven again, whether that succeeded or not.
 	Proven bool
 	// Reload: it can follow only by being loaded again.
 	Reload bool
 }
 
-// Follow has the version follow the settings of a candidate's manifest. They apply from the next batch on. A change of
-// who owns the share of the device, or of its size, moves the replicas in the scheduler. It follows settings now, and
-// its batching was proven by another manifest.
+// Follow makes the version follow the settings of a candidate's manifest. They apply from the next batch on. A change
+// of the owner of the share of the device, or of its size, moves the replicas in the scheduler. It follows settings
+// now, and its batching was proven by another manifest.
 func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 	settings, proven *modelrepo.Manifest,
 ) (f Followed, err error) {
@@ -40,14 +40,14 @@ func (v *Version) Follow(ctx context.Context, c residency.Candidate,
 }
 
 // needsOtherRows reports whether a manifest would give requests other rows than those that a version is published with:
-// what was checked by one set of batch dimensions cannot be run by another, so that callers must see another version in
-// its place.
+// a request that was checked by one set of batch dimensions cannot be run by another, so that callers must see another
+// version in its place.
 func (v *Version) needsOtherRows(proven, to *modelrepo.Manifest) bool {
 	return proven.Batching.Mode != to.Batching.Mode &&
 		slices.ContainsFunc(v.Replicas(), func(r *Replica) bool { return !r.sameRows(&to.Batching) })
 }
 
-// reproveAll proves every replica of the version anew, and returns those that are to take their places, by place,
+// reproveAll proves every replica of the version again, and returns those that are to take their places, by place,
 // tuned.
 func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	why := v.demoted.Load()
@@ -64,7 +64,7 @@ func (v *Version) reproveAll(ctx context.Context, c residency.Candidate) (map[*R
 	return moved, err
 }
 
-// reconfigureAll has every replica follow, and returns those that take the place of one that was moved, by place.
+// reconfigureAll makes every replica follow, and returns those that take the place of one that was moved, by place.
 func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
 	var errs []error
@@ -80,7 +80,7 @@ func (v *Version) reconfigureAll(c residency.Candidate) (map[*Replica]*Replica, 
 	return moved, errors.Join(errs...)
 }
 
-// reconfigure has one replica follow, and returns the one that is to take its place where it was moved.
+// reconfigure makes one replica follow, and returns the one that is to take its place where it was moved.
 func (r *Replica) reconfigure(c residency.Candidate) (moved *Replica, err error) {
 	judged := r.verdict.Under(&c.Manifest.Batching)
 	now := r.unit.Plan().Whole()
@@ -88,7 +88,7 @@ func (r *Replica) reconfigure(c residency.Candidate) (moved *Replica, err error)
 	next.Allowed, next.Most, next.Budget = judged.Allowed, judged.Most, time.Duration(c.Manifest.Batching.MaxBatchCost)
 	next.Watch = watchOf(&c.Manifest.Batching)
 	if next.Values != nil && (next.Most > now.Most || !slices.Equal(next.Allowed, now.Allowed)) {
-		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes that there were
+		next.Values = valuesOf(next.Signature, judged) // each was proven for the sizes of that time
 	}
 	if r.flowFor(c) == r.flow {
 		return nil, r.tune(&next, settings(c.Manifest, judged))

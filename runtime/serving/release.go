@@ -18,7 +18,7 @@ func (r *Replica) Drain(ctx context.Context) error {
 	return err
 }
 
-// Release gives back what a replica holds that has drained, unless it was moved in the scheduler and is still used from
+// Release gives back the resources of a drained replica, unless it was moved in the scheduler and is still used from
 // its other place. It may be called again, and from several goroutines.
 func (r *Replica) Release() error {
 	if !r.gone.CompareAndSwap(false, true) {
@@ -29,8 +29,8 @@ func (r *Replica) Release() error {
 	return r.vacate()
 }
 
-// sit takes a seat for a replica that is to use what r does. It reports whether there is still something to use:
-// without a seat taken, it was given back, since the device was lost.
+// sit takes a seat for a replica that is to use r's session. It reports whether that is still there: without a seat
+// taken, it was given back, since the device was lost.
 func (r *Replica) sit() bool {
 	for {
 		taken := r.seats.Load()
@@ -43,7 +43,7 @@ func (r *Replica) sit() bool {
 	}
 }
 
-// vacate gives up a replica's seat, and with the last one what it holds.
+// vacate gives up a replica's seat, and with the last one its resources.
 func (r *Replica) vacate() error {
 	if r.seats.Add(-1) > 0 {
 		return nil
@@ -67,8 +67,8 @@ func (r *Replica) Finish(ctx context.Context) (finished bool) {
 	return true
 }
 
-// Abandon gives up what a replica on a lost device has queued, and its share of the budget of memory: that does not
-// wait for its session, which may take long to close or never do.
+// Abandon gives up the queued requests of a replica on a lost device, and its share of the budget of memory: that does
+// not wait for its session, which may take long to close or never do.
 func (r *Replica) Abandon() {
 	r.shared.Memory.Give(r.memory)
 	r.shared.sched.Expel(r.id)
@@ -82,7 +82,7 @@ func (v *Version) tellUnclean(on *fleet.Device, err error) {
 	}
 }
 
-// closeSession gives back what a replica holds. No run may be in flight.
+// closeSession gives back a replica's resources. No run may be in flight.
 func (r *Replica) closeSession() error {
 	defer r.shared.Memory.Give(r.memory)
 	defer r.shared.Fleet.Count(r.Device, -1)

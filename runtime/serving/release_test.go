@@ -19,8 +19,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor what it was counted
-// with.
+// TestAVersionThatIsClosedHoldsNothing: neither its session, nor the memory of its batches, nor its part of the budget.
 func TestAVersionThatIsClosedHoldsNothing(t *testing.T) {
 	k := newKeeper()
 	held, err := k.Memory.Take("m", 1, 1<<20)

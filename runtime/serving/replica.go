@@ -20,7 +20,7 @@ import (
 // first added to the scheduler, except where they say so.
 type Replica struct {
 	*Version
-	Key    residency.ReplicaID // that residency speaks of it by
+	Key    residency.ReplicaID // its name in residency
 	Device *fleet.Device
 	Opened engine.Opened
 
@@ -30,20 +30,20 @@ type Replica struct {
 	memory *fleet.Holding
 
 	said *tensor.Signature // by its engine
-	// signature is what it is to be published with, bare the same where no lengths are padded, and verdict what its
-	// proof said. Set when it is admitted.
+	// signature is the one that it is to be published with, bare the same where no lengths are padded, and verdict that
+	// of its proof. Set when it is admitted.
 	signature, bare *tensor.Signature
 	verdict         proof.Verdict
-	// which one of the version's it rests on: what is found later of an earlier one says nothing of this
+	// the version's proof that it rests on: later findings about an earlier one say nothing about this
 	proof int64
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is
 	// moved.
 	seats *atomic.Int32
-	gone  atomic.Bool // what it holds was given back
+	gone  atomic.Bool // its resources were given back
 
-	// pending is the device time that its unanswered requests are expected to take, and perRow what a row took lately;
-	// used and refused are what its requests took, and how many were refused, since the latest tick. Times are
-	// nanoseconds.
+	// pending is the device time that its unanswered requests are expected to take, and perRow the time that a row took
+	// lately; used is the time that its requests took, and refused how many were refused, since the latest tick. Times
+	// are nanoseconds.
 	pending, perRow, used, refused atomic.Int64
 }
 
@@ -68,7 +68,7 @@ func (r *Replica) shown() *tensor.Signature {
 // Lost reports whether the replica's device failed.
 func (r *Replica) Lost() bool { return r.Device.Lost() != nil }
 
-// Found draws the consequences of what an execution found.
+// Found draws the consequences of an execution's finding.
 func (r *Replica) Found(f execution.Finding) {
 	if f.Rowless != nil {
 		r.Demote(fmt.Sprintf("in a batch of requests %v", f.Rowless))

@@ -14,8 +14,8 @@ import (
 )
 
 // A manifest that asks for batches that no proof has seen is followed without opening the model again: the session that
-// serves is proven anew beside its requests, under another number in the scheduler, and that one takes the place of the
-// first.
+// serves is proven again while its requests run, under another number in the scheduler, and that one takes the place of
+// the first.
 
 // needsProof reports whether a manifest asks for batches that the version's proof does not cover. It follows settings
 // now, and was proven by another manifest.
@@ -38,7 +38,7 @@ func sameRows(a, b *tensor.Signature) bool {
 	return slices.EqualFunc(a.Inputs, b.Inputs, func(x, y tensor.Spec) bool { return x.BatchDim == y.BatchDim })
 }
 
-// reprove proves every replica of a version anew for a manifest, and returns those that are to take their places, by
+// reprove proves every replica of a version again for a manifest, and returns those that are to take their places, by
 // place; they are not in batching yet. After an error there are none.
 func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Replica]*Replica, error) {
 	moved := map[*Replica]*Replica{}
@@ -70,8 +70,8 @@ func (v *Version) reprove(ctx context.Context, c residency.Candidate) (map[*Repl
 	return moved, nil
 }
 
-// errOtherRows says that requests to what was proven anew have other rows than those to what serves, so that it cannot
-// take its place.
+// errOtherRows says that requests to the newly proven replica have other rows than those to the serving one, so that it
+// cannot take its place.
 var errOtherRows = errors.New("the proof gives its inputs other batch dimensions")
 
 // reprove is that for one of them; nil if its device was lost meanwhile.
@@ -109,7 +109,7 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 	return next, nil
 }
 
-// moved returns a replica that uses what r does, in whose place it is to come. The caller has taken a seat for it.
+// moved returns a replica that uses r's session, and is to take r's place. The caller has taken a seat for it.
 func (r *Replica) moved() *Replica {
 	next := r.newReplica(&Replica{
 		Device: r.Device, Opened: r.Opened, memory: r.memory, said: r.said,
@@ -119,7 +119,7 @@ func (r *Replica) moved() *Replica {
 	return next
 }
 
-// lift ends the demotion of a version that was proven anew since, and has it watched as if it were new.
+// lift ends the demotion of a version that was proven again since, and makes audits watch it as if it were new.
 func (v *Version) lift(why *string) {
 	v.tuning.Lock()
 	defer v.tuning.Unlock()

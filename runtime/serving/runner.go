@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// runner runs the made-up requests of a proof on a replica, through the scheduler beside live traffic. It is a
+// runner runs the made-up requests of a proof on a replica, through the scheduler, together with live traffic. It is a
 // proof.Runner.
 type runner struct {
 	replica  *Replica
@@ -59,7 +59,7 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 	}
 }
 
-// Memory tells what the replica has of its device's memory.
+// Memory returns the replica's part of its device's memory.
 func (t *runner) Memory() engine.Memory { return t.replica.unit.Meter.Read().Memory }
 
 // pause waits. It returns early, with the cause, when ctx ends.

@@ -13,7 +13,7 @@ var paddingPolicies = map[modelrepo.Padding]sharedsched.PaddingPolicy{
 	modelrepo.MinimizeCost: sharedsched.MinimizeCost,
 }
 
-// settings are what the scheduler is told of a version that is ready.
+// settings returns the scheduler's settings of a version that is ready.
 func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	b := &m.Batching
 	return sharedsched.Settings{
@@ -33,8 +33,8 @@ func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	}
 }
 
-// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: what looks
-// like rows may be something else, such as the samples of a recording.
+// requestRows returns the most rows of one request. Where requests are not batched there is no such bound: the
+// dimension that looks like rows may be something else, such as the samples of a recording.
 func requestRows(b *modelrepo.Batching, v proof.Verdict) int {
 	if !v.Batched {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Scheduler is what replicas need of shell.Scheduler, whose documentation is the contract.
+// Scheduler is the part of shell.Scheduler that replicas need; the documentation there is the contract.
 type Scheduler interface {
 	AddFlow(name, device string, weight float64) (sharedsched.FlowID, error)
 	RemoveFlow(sharedsched.FlowID)
@@ -22,12 +22,12 @@ type Scheduler interface {
 	Do(context.Context, sharedsched.VersionID, *sharedsched.Task) (sharedsched.Outcome, error)
 }
 
-// Owner decides which versions there are, and hears what happens to them: from any goroutine, such as a batch thread,
-// and with no lock of this package held. No method may wait for an execution.
+// Owner decides which versions there are, and is notified of changes to them: from any goroutine, such as a batch
+// thread, and with no lock of this package held. No method may wait for an execution.
 type Owner interface {
 	// Judged says that it has changed how a version is served, or why.
 	Judged(*Version)
-	// Lost says that a device failed. by is what ran there, or was being opened there.
+	// Lost says that a device failed. by is the version that ran there, or was being opened there.
 	Lost(d *fleet.Device, cause error, by *Version)
 	// Freed says that a session was closed; last, that it was the only one of its version.
 	Freed(last bool)
@@ -39,36 +39,36 @@ type Owner interface {
 }
 
 // parallelOpens is how many versions are opened at once, and parallelProofs how many are proven and warmed up: opening
-// takes disk and all cores, a proof only waits for its turns on the device, which may take long beside others.
+// takes disk and all cores, a proof only waits for its turns on the device, which may take long while others run.
 const (
 	parallelOpens  = 2
 	parallelProofs = 8
 )
 
-// Config is what a Shared is made with. All of it but Audited is required.
+// Config holds the settings of a Shared. All of it but Audited is required.
 type Config struct {
 	Owner  Owner
 	Open   Opener
 	Fleet  *fleet.Fleet
 	Memory *fleet.Budget
-	// Audited hears what audits of batches found, from any goroutine. It must not block. May be nil.
+	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
 	Log     *slog.Logger
 }
 
-// Shared is what all versions of an owner have in common. Safe for concurrent use.
+// Shared holds the parts that all versions of an owner have in common. Safe for concurrent use.
 type Shared struct {
 	Config
 
 	sched    Scheduler
 	flows    flows
 	audits   audit.Config
-	replicas atomic.Int64  // counts them
+	replicas atomic.Int64  // counts replicas
 	opening  chan struct{} // one element for each version that is being opened
 	proving  chan struct{} // one element for each version that is being proven and warmed up
 }
 
-// NewShared returns what versions have in common. Attach comes next.
+// NewShared returns the parts that versions have in common. Attach comes next.
 func NewShared(cfg Config) *Shared {
 	return &Shared{
 		Config:  cfg,
@@ -90,8 +90,8 @@ func (s *Shared) AuditMemory() *audit.Memory { return s.audits.Memory }
 // Locked reports whether a flow is being used or released at this moment. Tests ask it.
 func (s *Shared) Locked() bool { return locked(&s.flows.mu) }
 
-// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and whatever is
-// done next fails.
+// hold waits for one of the slots, until release gives it back. Where ctx ends first there is none, and the caller's
+// next step fails.
 func hold(ctx context.Context, slots chan struct{}) (release func()) {
 	select {
 	case slots <- struct{}{}:

@@ -15,8 +15,8 @@ const (
 	valueProofBytes = 16 << 20
 )
 
-// proveFirst reports whether what a request brought, its key, is proven, so that it may share executions and be split.
-// If not, it starts the proof if it is time for it.
+// proveFirst reports whether a request's values, its key, are proven, so that it may share executions and be split. If
+// not, it starts the proof if it is time for it.
 func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) {
 	key := j.Task.Key
 	proven, prove := p.Values.Ask(key, j.Task.Priority != sharedsched.Sheddable) // which is to delay nobody
@@ -26,8 +26,8 @@ func (r *Replica) proveFirst(p *execution.Plan, j *execution.Job) (proven bool) 
 	return proven
 }
 
-// startValueProof proves a value in the background, with copies of rows that came with it. The caller was told to prove
-// it.
+// startValueProof proves a value in the background, with copies of rows that came with it. It is called when Values.Ask
+// says that the proof is due.
 func (r *Replica) startValueProof(p *execution.Plan, key string, j *execution.Job) {
 	sets := proof.CopyRows(p.Signature, j.Inputs, min(j.Rows, valueRows))
 	if proof.BytesOf(sets[0]) > valueProofBytes || !r.shared.Owner.Go(func(ctx context.Context) {

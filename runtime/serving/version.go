@@ -13,13 +13,13 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Version is what is resident of a model under a number, on one device or several. Safe for concurrent use, but for
-// what its owner is to guard.
+// Version is the resident of a model under a number, on one device or several. Safe for concurrent use, except for the
+// fields that its owner is to guard.
 type Version struct {
-	ID     int64 // of the resident that it is
+	ID     int64 // of the resident in residency
 	Model  string
 	Number int64
-	From   residency.Candidate // what it was loaded from, with the manifest that the proof was made with
+	From   residency.Candidate // its source, with the manifest that the proof was made with
 	Ready  atomic.Bool         // takes requests
 
 	shared *Shared
@@ -27,10 +27,10 @@ type Version struct {
 	// tuning held.
 	demoted atomic.Pointer[string]
 	tuning  sync.Mutex // held while the settings and the plan of a replica change
-	// guarded by tuning: of those in the scheduler, what they are to have if it is not demoted
+	// guarded by tuning: of those in the scheduler, the settings that they are to have if it is not demoted
 	tuned map[*Replica]sharedsched.Settings
 
-	proofs atomic.Int64 // how often it was proven anew while it served
+	proofs atomic.Int64 // how often it was proven again while it served
 
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
@@ -39,8 +39,8 @@ type Version struct {
 	graphs graphCounts // guarded by the owner's lock once the version is published
 }
 
-// NewVersion returns what is to be loaded, by the number that residency gave it. demoted is why it is out of batching
-// from the beginning, nil if it is not.
+// NewVersion returns a version that is to be loaded, under the number that residency gave it. demoted is why it is out
+// of batching from the beginning, nil if it is not.
 func (s *Shared) NewVersion(c residency.Candidate, id int64, demoted *string) *Version {
 	v := &Version{ID: id, Model: c.Model, Number: c.Version.Number, From: c, shared: s}
 	v.demoted.Store(demoted)
@@ -69,7 +69,7 @@ func (v *Version) On(d *fleet.Device) *Replica {
 	return nil
 }
 
-// Change gives the version other replicas. The caller holds the owner's lock, or the version is not published yet.
+// Change replaces the version's replicas. The caller holds the owner's lock, or the version is not published yet.
 func (v *Version) Change(to []*Replica) {
 	for _, r := range v.Replicas() {
 		// else it was only moved
@@ -91,7 +91,7 @@ func locked(mu *sync.Mutex) bool {
 	return !free
 }
 
-// SameCalls reports whether what was checked against the one signature may be run under the other.
+// SameCalls reports whether a call that was checked against one signature may be run under the other.
 func SameCalls(a, b *tensor.Signature) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a.Inputs, b.Inputs) &&
 		reflect.DeepEqual(a.Outputs, b.Outputs)

@@ -8,9 +8,9 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Answer returns what Run gives for inputs, without a device and without failing runs. Rows do not depend on each
-// other: the answer to several is the answers to each, joined along the open dimension. An output without an open
-// dimension depends on the inputs without one only. The error is about inputs that do not fit the signature.
+// Answer returns the outputs that Run gives for inputs, without a device and without failing runs. Rows do not depend
+// on each other: the answer to several is the answers to each, joined along the open dimension. An output without an
+// open dimension depends on the inputs without one only. The error is about inputs that do not fit the signature.
 func (s *Session) Answer(inputs ...tensor.Tensor) ([]tensor.Tensor, error) {
 	rows, err := s.rows(inputs)
 	if err != nil {

@@ -18,7 +18,7 @@ type Options struct {
 	Base, PerRow time.Duration
 	// Jitter varies each duration by a factor between 1-Jitter and 1+Jitter. 0 to 1.
 	Jitter float64
-	// Seed tells models apart: equal seeds give equal answers and equal sequences of jitter.
+	// Seed distinguishes models: equal seeds give equal answers and equal sequences of jitter.
 	Seed uint64
 	// FailOnNaN fails a run in which any floating point input has a NaN.
 	FailOnNaN bool
@@ -27,7 +27,7 @@ type Options struct {
 	// Inputs and Outputs are the signature. The first Unknown dimension of an input counts its rows; an output has at
 	// most one, which takes as many. None: an input "x" and an output "y", both fp32 of [Unknown, 4].
 	Inputs, Outputs []tensor.Spec
-	// Device is what runs occupy; nil: one of the model's own.
+	// Device is the device that runs occupy; nil: one of the model's own.
 	Device *Device
 }
 
@@ -36,7 +36,7 @@ type Session struct {
 	o         Options
 	signature *tensor.Signature
 	runs      atomic.Int64
-	jitter    *rand.Rand // for whoever holds the device
+	jitter    *rand.Rand // for the holder of the device
 
 	stop     chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -114,11 +114,11 @@ func checkSpec(side string, spec tensor.Spec) error {
 	return nil
 }
 
-// Signature returns what the model takes and returns. No dimension is marked as the batch: that is for the caller to
+// Signature returns the model's inputs and outputs. No dimension is marked as the batch: that is for the caller to
 // decide.
 func (s *Session) Signature() *tensor.Signature { return s.signature }
 
-// Provider returns what executes the model: synth.
+// Provider returns the execution provider: synth.
 func (s *Session) Provider() string { return "synth" }
 
 // Notes returns nothing: there is nothing to fall back to.
@@ -190,7 +190,7 @@ func (s *Session) rows(inputs []tensor.Tensor) (int64, error) {
 	return rows, nil
 }
 
-// Stats tells nothing: a synthetic model has neither graphs nor memory of a device.
+// Stats is empty: a synthetic model has neither graphs nor memory of a device.
 func (s *Session) Stats() engine.Stats { return engine.Stats{} }
 
 // Close stops runs, which fail with engine.ErrClosed, and waits for them. Closing again does nothing.

@@ -11,7 +11,7 @@ import (
 type Allocator interface {
 	// Allocate returns so many bytes, at least one, that begin at a page. The error says why there are none.
 	Allocate(size int) ([]byte, error)
-	// Free takes back what Allocate returned, the same slice, once nobody uses it any more.
+	// Free takes back a slice that Allocate returned, the same one, once nobody uses it any more.
 	Free(memory []byte)
 }
 
@@ -25,14 +25,15 @@ func (SystemMemory) Allocate(size int) ([]byte, error) {
 
 // Free unmaps memory.
 func (SystemMemory) Free(memory []byte) {
-	_ = unix.Munmap(memory) // what was mapped as a whole, and is unmapped once, cannot fail
+	_ = unix.Munmap(memory) // memory that was mapped as a whole, and is unmapped once, cannot fail
 }
 
-// OutOfMemoryError is what Slab.Bytes panics with when there is no memory for a batch. A smaller batch may fit.
+// OutOfMemoryError is the value that Slab.Bytes panics with when there is no memory for a batch. A smaller batch may
+// fit.
 type OutOfMemoryError struct {
-	// Bytes is what the slab asked for: at least what its owner asked for, and up to twice that.
+	// Bytes is how much the slab asked for: at least as much as its owner asked for, and up to twice that.
 	Bytes int
-	// Err is what the allocator said.
+	// Err is the allocator's error.
 	Err error
 }
 
@@ -41,5 +42,5 @@ func (e *OutOfMemoryError) Error() string {
 		"(batching.max_batch_size) or give the server more memory", e.Bytes, e.Err)
 }
 
-// Unwrap returns what the allocator said.
+// Unwrap returns the allocator's error.
 func (e *OutOfMemoryError) Unwrap() error { return e.Err }

@@ -14,7 +14,7 @@ func TestParseElement(t *testing.T) {
 		dtype tensor.DType
 		text  string
 		want  string // the bytes
-		wrong string // or what the error says
+		wrong string // or the error's text
 	}{
 		{tensor.Int64, "", "\x00\x00\x00\x00\x00\x00\x00\x00", ""},
 		{tensor.Int64, "-2", "\xfe\xff\xff\xff\xff\xff\xff\xff", ""},

@@ -3,8 +3,8 @@ package tensor
 import "math"
 
 // The four conversions between fp32, in which the API carries short floating point numbers as typed lists, and the
-// formats themselves. Narrowing rounds to nearest, ties to even; what is too large becomes infinity, a NaN stays a
-// (quiet) NaN.
+// formats themselves. Narrowing rounds to nearest, ties to even; a value that is too large becomes infinity, a NaN
+// stays a (quiet) NaN.
 
 const (
 	f32Infinity  = 0x7f800000

@@ -50,7 +50,7 @@ func PaddedSize(dim int, ranges []RowRange, p Padding) int {
 	return size
 }
 
-// joinRowByRow: what a row has of the padded dimension lies together, and its padding follows.
+// joinRowByRow: a row's part of the padded dimension lies together, and its padding follows.
 func joinRowByRow(dst []byte, dim int, ranges []RowRange, sources []elements, p Padding) {
 	shape := ranges[0].Shape
 	outer, middle, inner := product(shape[:dim]), product(shape[dim+1:p.Dim]), product(shape[p.Dim+1:])
@@ -72,8 +72,8 @@ func joinRowByRow(dst []byte, dim int, ranges []RowRange, sources []elements, p 
 	}
 }
 
-// joinSideBySide: the rows of all ranges lie next to each other once for every place in the padded dimension; beyond
-// what a range has there, they are padding.
+// joinSideBySide: the rows of all ranges lie next to each other once for every place in the padded dimension; beyond a
+// range's own length there, they are padding.
 func joinSideBySide(dst []byte, dim int, ranges []RowRange, sources []elements, p Padding) {
 	shape := ranges[0].Shape
 	outer, middle, inner := product(shape[:p.Dim]), product(shape[p.Dim+1:dim]), product(shape[dim+1:])
@@ -92,7 +92,7 @@ func joinSideBySide(dst []byte, dim int, ranges []RowRange, sources []elements, 
 	}
 }
 
-// fill writes the element n times and returns what follows.
+// fill writes the element n times and returns the rest.
 func fill(dst, element []byte, n int) []byte {
 	size := n * len(element)
 	for done := copy(dst[:size], element); done > 0 && done < size; {

@@ -2,7 +2,7 @@ package tensor
 
 import "slices"
 
-// RowBytes returns the bytes of what Row copies.
+// RowBytes returns how many bytes Row copies.
 func (t Tensor) RowBytes(dim, row int) int64 {
 	if dim == NoBatch {
 		return int64(len(t.Data))

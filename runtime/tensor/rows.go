@@ -90,7 +90,8 @@ func joinStrings(dst []byte, dim int, ranges []RowRange) {
 	}
 }
 
-// nextStrings returns the bytes of the range's rows within the next stretch of all rows, and what follows that stretch.
+// nextStrings returns the bytes of the range's rows within the next stretch of all rows, and the rest after that
+// stretch.
 func (r *RowRange) nextStrings(data []byte, dim, inner int) (chunk, rest []byte) {
 	start := stringsEnd(data, r.First*inner)
 	end := start + stringsEnd(data[start:], r.Rows*inner)

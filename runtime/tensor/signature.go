@@ -19,10 +19,10 @@ type Spec struct {
 	Variable *Variable
 }
 
-// Signature lists what a model takes and returns, in the model's own order. It is immutable once published.
+// Signature lists a model's inputs and outputs, in the model's own order. It is immutable once published.
 type Signature struct {
 	Inputs, Outputs []Spec
-	// Notes tells what a reader of the metadata should know, such as an output that cannot be served and why.
+	// Notes are remarks for readers of the metadata, such as on an output that cannot be served and why.
 	Notes []string
 }
 

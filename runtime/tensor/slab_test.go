@@ -34,7 +34,7 @@ func TestSlabOutOfMemory(t *testing.T) {
 	}
 }
 
-// refusal returns what s.Bytes(n) panics with.
+// refusal returns the value that s.Bytes(n) panics with.
 func refusal(t *testing.T, s *tensor.Slab, n int) (err *tensor.OutOfMemoryError) {
 	t.Helper()
 	defer func() {

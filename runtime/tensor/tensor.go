@@ -12,7 +12,7 @@ import (
 // after the other, each as its length in bytes (uint32, little-endian) followed by its bytes; this is the BYTES layout
 // of the Open Inference Protocol, and it keeps every tensor one flat range of memory that another process could map.
 //
-// A Tensor does not own Data: whoever hands a Tensor over says how long it stays valid.
+// A Tensor does not own Data: the function that hands a Tensor over says how long it stays valid.
 type Tensor struct {
 	DType DType
 	Shape Shape

@@ -3,8 +3,8 @@ package tensor
 // Trim is a dimension of an output that is as long as an input: where the input was padded, the output is cut back.
 type Trim struct{ Output, Dim, Input int }
 
-// Share returns what a request with these inputs gets of output o: the rows along dim, all of it where the output has
-// no rows (NoBatch), cut back to the lengths that the request's inputs have. It is a copy.
+// Share returns the part of output o that a request with these inputs gets: the rows along dim, all of it where the
+// output has no rows (NoBatch), cut back to the lengths that the request's inputs have. It is a copy.
 func (s *Signature) Share(trims []Trim, o, dim int, out RowRange, inputs []Tensor) Tensor {
 	box := Box{Tensor: out.Tensor}
 	for _, c := range trims {
@@ -12,7 +12,7 @@ func (s *Signature) Share(trims []Trim, o, dim int, out RowRange, inputs []Tenso
 		length := inputs[c.Input].Shape[v.Dim]
 		padded := v.Padded(length)
 		if c.Output != o || length == padded || c.Dim >= len(out.Shape) || out.Shape[c.Dim] != padded {
-			continue // what is not as long as the padded input is returned as it comes
+			continue // an output that is not as long as the padded input is returned as it comes
 		}
 		if box.Extent == nil {
 			box.First, box.Extent = make(Shape, len(out.Shape)), out.Shape

@@ -9,8 +9,8 @@ import (
 // FieldError says which part of a request a model cannot take.
 type FieldError struct {
 	Field string // the path of the field, such as inputs["observation"].shape
-	Want  string // what was expected there
-	Got   string // what came
+	Want  string // the expected value
+	Got   string // the actual value
 }
 
 func (e *FieldError) Error() string {
@@ -61,13 +61,13 @@ func (s *Signature) Rows(inputs []Tensor) (int, error) {
 	return int(rows), nil
 }
 
-// maxRows keeps a row count within an int32, which is what the API reports; memory runs out long before.
+// maxRows keeps a row count within an int32, which the API reports; memory runs out long before.
 const maxRows = 1<<31 - 1
 
 func inputField(name, part string) string { return fmt.Sprintf("inputs[%q].%s", name, part) }
 
-// Key appends what must be equal for two requests to share an execution: every dimension that the signature leaves
-// open, but for the batch dimensions and where there are buckets the bucket instead, and the whole value of each
+// Key appends the values that must be equal for two requests to share an execution: every dimension that the signature
+// leaves open, but for the batch dimensions and where there are buckets the bucket instead, and the whole value of each
 // unbatched input. Equal keys mean joinable, byte for byte; nothing is hashed. A model whose only open dimension is the
 // batch has the empty key.
 func (s *Signature) Key(dst []byte, inputs []Tensor) []byte {

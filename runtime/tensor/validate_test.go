@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// speech has a batch dimension at two places, an open dimension beside it, and an input without rows.
+// speech has a batch dimension at two places, an open dimension next to it, and an input without rows.
 func speech() *tensor.Signature {
 	return &tensor.Signature{Inputs: []tensor.Spec{
 		{Name: "audio", DType: tensor.Float32, Shape: tensor.Shape{-1, -1}, BatchDim: 0},

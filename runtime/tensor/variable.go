@@ -56,7 +56,7 @@ func (s *Signature) checkVariable(i int, inputs []Tensor) error {
 	return nil
 }
 
-// String tells what is executed, such as "32, 64, 128".
+// String lists the lengths that are executed, such as "32, 64, 128".
 func (v *Variable) String() string {
 	sizes := make([]string, len(v.Buckets))
 	for i, b := range v.Buckets {

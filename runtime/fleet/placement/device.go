@@ -1,5 +1,5 @@
 // Package placement decides which device a model version is to be on, and on how many it is to be: pure functions of
-// what is known of the devices.
+// the known state of the devices.
 package placement
 
 import (
@@ -11,11 +11,11 @@ import (
 // Device is one that may run a version, as it is at the moment.
 type Device struct {
 	Name string
-	// Rank is 0 for what the model is wanted on most, such as a GPU, and more for what is to be taken only if nothing
-	// of a lower rank can be, such as the processor.
+	// Rank is 0 for the devices that the model is wanted on most, such as a GPU, and more for those to be taken only if
+	// none of a lower rank can be, such as the processor.
 	Rank int
-	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more what it could not
-	// serve.
+	// Load is how much of its time was asked for lately: 0 is idle, 1 as much as there is, more means that it could not
+	// serve all.
 	Load float64
 	// Versions is how many are on it or being loaded.
 	Versions int
@@ -24,7 +24,7 @@ type Device struct {
 const (
 	// clearly is by how much more loaded a device must be than others for its versions not to stay there.
 	clearly = 0.25
-	// alike is the difference of load below which devices are taken to be loaded alike: what was measured lately is not
+	// alike is the difference of load below which devices are taken to be loaded alike: recent measurements are not
 	// exact.
 	alike = 0.05
 )

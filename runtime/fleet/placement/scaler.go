@@ -2,8 +2,8 @@ package placement
 
 import "time"
 
-// Scaler decides on how many devices a version whose manifest says `replicas: auto` is to be. It is told once a second
-// how the version fares. The zero value is one that was told nothing.
+// Scaler decides on how many devices a version whose manifest says `replicas: auto` is to be. It learns once a second
+// how the version fares. The zero value has learned nothing.
 type Scaler struct {
 	hot   int // seconds in a row that asked for a further replica
 	quiet int // seconds in a row in which one fewer would have done
@@ -30,14 +30,15 @@ const (
 	// muchWaiting is a backlog that a version in balance does not have.
 	muchWaiting = 100 * time.Millisecond
 	// enoughSpare is the share of a device's time that must be left for a further replica to be worth its memory. It is
-	// far above what taking a replica away leaves the others, so that one that was added is not soon taken away.
+	// far above the spare time that taking a replica away leaves to the others, so that one that was added is not soon
+	// taken away.
 	enoughSpare = 0.5
 	// easy is how busy those that remain may be when a replica is taken away.
 	easy = 0.5
 )
 
 // Tick takes in a second and returns 1 for a further replica, -1 for one fewer, and 0 for neither. After either it
-// begins anew.
+// begins from scratch.
 func (s *Scaler) Tick(f Fare) int {
 	hot := f.Refused > 0 || f.Waiting >= muchWaiting
 	quiet := !hot && f.Replicas > 1 && f.Used <= easy*float64(f.Replicas-1)

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/fleet/placement"
 )
 
-// steps is so many seconds alike, and what the last of them must decide; all before it must decide nothing.
+// steps is so many seconds alike, and the decision that the last of them must make; all before it must decide nothing.
 type steps struct {
 	seconds int
 	fare    placement.Fare

@@ -57,7 +57,7 @@ func broadcastIndex(i int, dims, own []dim) int {
 	return index
 }
 
-// castElems keeps what a cast does not change.
+// castElems keeps the elements that a cast does not change.
 func (c *call) castElems(elems []elem) []elem {
 	switch onnx.TensorProto_DataType(c.hint("to", 0)) {
 	case onnx.TensorProto_INT64:
@@ -92,7 +92,7 @@ func unclear(args ...elem) elem {
 	return e
 }
 
-// compute is one element; not ok: nothing is known of what the operator does with integers.
+// compute is one element; not ok: it is not known how the operator treats integers.
 func compute(op string, args []elem, fresh func() dim) (elem, bool) {
 	switch op {
 	case "Identity":
@@ -169,7 +169,7 @@ func combine(op string, a, b elem, fresh func() dim) elem {
 	return unclear(a, b)
 }
 
-// ofOne has what operators make of one number.
+// ofOne has the results of operators for one number.
 var ofOne = map[string]func(n int64) int64{
 	"Not":  func(n int64) int64 { return truth(n == 0) },
 	"Neg":  func(n int64) int64 { return -n },
@@ -177,7 +177,7 @@ var ofOne = map[string]func(n int64) int64{
 	"Sign": sign,
 }
 
-// ofTwo has what operators make of two numbers; nil: it is not followed.
+// ofTwo has the results of operators for two numbers; nil: the operator is not followed.
 var ofTwo = map[string]func(n, m int64) int64{
 	"Add":            func(n, m int64) int64 { return n + m },
 	"Sum":            func(n, m int64) int64 { return n + m },
@@ -197,7 +197,7 @@ var ofTwo = map[string]func(n, m int64) int64{
 	"Xor":            nil,
 }
 
-// binarySizes computes with two sizes where the result is one again; else what it returns is not known.
+// binarySizes computes with two sizes where the result is one again; else the result is not known.
 func binarySizes(op string, a, b dim) elem {
 	alike := dim{coef: 1, n: a.n, syms: a.syms}.equal(dim{coef: 1, n: b.n, syms: b.syms})
 	d, ok := dim{}, false
@@ -248,7 +248,7 @@ func binarySizes(op string, a, b dim) elem {
 	return elem{dim: d, known: ok}
 }
 
-// impossible tells that a size cannot be that number.
+// impossible reports whether a size cannot be that number.
 func impossible(size, number dim) bool {
 	n, fixed := number.fixed()
 	_, alsoFixed := size.fixed()

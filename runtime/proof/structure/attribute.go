@@ -2,7 +2,7 @@ package structure
 
 import "github.com/weftserve/weft/proto/gen/onnx"
 
-// What a rule reads of the attributes of its node. It gives up where one is of another type than it must be.
+// Readers of the attributes of a rule's node. The rule gives up where one is of another type than it must be.
 
 // integer reads an attribute.
 func (c *call) integer(name string, otherwise int64) int64 {
@@ -16,7 +16,7 @@ func (c *call) integer(name string, otherwise int64) int64 {
 	return a.GetI()
 }
 
-// hint is integer of what a rule can do without: an attribute of another type is the engine's to refuse. It is the
+// hint is integer for an attribute that a rule can do without: one of another type is the engine's to refuse. It is the
 // reason all the same if the rule gives up later.
 func (c *call) hint(name string, otherwise int64) int64 {
 	n := otherwise

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// call is one node with what is known of its inputs, as a rule sees it.
+// call is one node with the known facts about its inputs, as a rule sees it.
 type call struct {
 	p       *prover
 	scope   *scope
@@ -16,21 +16,21 @@ type call struct {
 	in      []*value // nil: left out; none is mixed
 	attrs   map[string]*onnx.AttributeProto
 	reason  string // why the rule gave nothing
-	mixes   bool   // the reason is that what a row holds reaches another
+	mixes   bool   // the reason is that values of a row reach another
 	why     *cause // the same where it is not for the node itself, but for one inside it
 	refused bool   // the reason is one for the engine to refuse the node
 }
 
-// A rule returns what an operator makes of its inputs, an entry for each output that it knows; nil: there is no rule
+// A rule returns an operator's outputs for its inputs, an entry for each output that it knows; nil: there is no rule
 // for this use of it. Where something is not as the rule demands it gives up, by call.no or another function that says
-// why, and what follows may rely on it.
+// why, and the code that follows may rely on it.
 type rule func(c *call) []*value
 
-// gaveUp is what call.no panics with and call.attempt recovers. A rule is a list of demands, most of them made by
-// functions that several rules share; were giving up returned, each demand would take four lines.
+// gaveUp is the value that call.no panics with and call.attempt recovers. A rule is a list of demands, most of them
+// made by functions that several rules share; if giving up were a result, each demand would take four lines.
 type gaveUp struct{}
 
-// attempt runs f and tells whether it came to its end, rather than gave up. Any other panic goes on.
+// attempt runs f and reports whether it came to its end, rather than gave up. Any other panic goes on.
 func (c *call) attempt(f func()) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (gaveUp{}) {
@@ -50,13 +50,13 @@ func (c *call) no(format string, args ...any) []*value {
 	panic(gaveUp{})
 }
 
-// mixed is no where what a row holds is sure to reach another, rather than not known not to.
+// mixed is no where values of a row are sure to reach another, rather than not known not to.
 func (c *call) mixed(format string, args ...any) []*value {
 	c.mixes = c.mixes || c.reason == ""
 	return c.no(format, args...)
 }
 
-// refuse is no for what the engine is sure to refuse as well, for shapes that are the same for all rows.
+// refuse is no for a node that the engine is sure to refuse as well, for shapes that are the same for all rows.
 func (c *call) refuse(format string, args ...any) []*value {
 	c.refused = true
 	return c.no(format, args...)
@@ -133,7 +133,7 @@ func (c *call) differs(i int) {
 	c.no("%s, which must be the same for all rows, depends on them", c.name(i))
 }
 
-// outputs tells whether the node has an output beyond the first so many.
+// outputs reports whether the node has an output beyond the first so many.
 func (c *call) outputs(beyond int) bool {
 	names := c.node.GetOutput()
 	return slices.ContainsFunc(names[min(beyond, len(names)):], func(name string) bool { return name != "" })
@@ -202,7 +202,7 @@ func (c *call) place(axis int64, rank int) int {
 	return int(axis)
 }
 
-// marked tells of each of so many dimensions whether it is among the axes.
+// marked says of each of so many dimensions whether it is among the axes.
 func (c *call) marked(axes []int64, rank int) []bool {
 	marks := make([]bool, rank)
 	for _, a := range axes {
@@ -238,12 +238,13 @@ func (c *call) axis(otherwise int64, v *value) int {
 	return c.place(c.integer("axis", otherwise), v.rank())
 }
 
-// meets gives up because the operator may let the rows of input i meet along an axis; doing is what it does there.
+// meets gives up because the operator may let the rows of input i meet along an axis; doing words its operation there.
 func (c *call) meets(i int, doing string) []*value {
 	return c.no("it %s dimension %d, which holds the rows of %s", doing, c.in[i].axis, c.name(i))
 }
 
-// mingles is meets of what computes with all entries of the axis of its first input: there rows are sure to meet.
+// mingles is meets for an operator that computes with all entries of the axis of its first input: there rows are sure
+// to meet.
 func (c *call) mingles(doing string) []*value {
 	return c.mixed("it %s dimension %d, which holds the rows of %s", doing, c.in[0].axis, c.name(0))
 }

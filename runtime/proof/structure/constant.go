@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// constant is what is known of a tensor in the file: its dimensions, and its elements where they may be part of a
-// shape.
+// constant holds the known facts about a tensor in the file: its dimensions, and its elements where they may be part of
+// a shape.
 func constant(t *onnx.TensorProto) *value {
 	v := &value{ranked: true, dtype: onnx.TensorProto_DataType(t.GetDataType())}
 	count := int64(1)
@@ -58,7 +58,7 @@ func integers(t *onnx.TensorProto, count int) []elem {
 	return numbers(list)
 }
 
-// floats is what integers is, of a tensor of floats.
+// floats is integers for a tensor of floats.
 func floats(t *onnx.TensorProto, count int) []float64 {
 	var list []float64
 	for _, f := range t.GetFloatData() {

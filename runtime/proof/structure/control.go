@@ -45,7 +45,7 @@ func (c *call) enter(g *onnx.GraphProto, inputs []*value) []*value {
 	return c.within(g.GetNode(), s, names)
 }
 
-// within computes nodes in a scope of their own, and returns what they make of these names.
+// within computes nodes in a scope of their own, and returns their values of these names.
 func (c *call) within(nodes []*onnx.NodeProto, s *scope, names []string) []*value {
 	if c.p.depth++; c.p.depth > maxDepth {
 		c.no("it is more than %d graphs deep", maxDepth)
@@ -135,7 +135,7 @@ func choose(c *call) []*value {
 	return out
 }
 
-// passed tells that a graph gave nothing because the engine refuses it, in which case the other one counts.
+// passed reports whether a graph gave nothing because the engine refuses it, in which case the other one counts.
 func (c *call) passed() bool { return c.why != nil && c.why.refused }
 
 // branch computes one of the graphs.
@@ -164,7 +164,7 @@ func (c *call) decided(then, otherwise []*value) []*value {
 	return otherwise
 }
 
-// joined is what is known of a value that is one of two.
+// joined holds the known facts about a value that is one of two.
 func (c *call) joined(a, b *value) *value {
 	if !a.laidOutAs(b) {
 		c.no("which rows its output has depends on its condition")

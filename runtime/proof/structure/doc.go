@@ -1,9 +1,9 @@
 // Package structure proves from the graph of a model that its rows do not influence each other.
 //
 // A server joins the rows of different requests into one batch. That is right only if each row's answer is a function
-// of that row and of what the rows have in common, whatever the values are. Runs with made-up data cannot show it: a
-// parameter, a sign or a magnitude that they never try may switch to what lets rows meet. So this package computes with
-// what values depend on instead of with values, operator by operator.
+// of that row and of the values that all rows share, whatever the values are. Runs with made-up data cannot show it: a
+// parameter, a sign or a magnitude that they never try may switch to an operation that lets rows meet. So this package
+// computes, operator by operator, with the dependencies of values instead of with values.
 //
 // # What is known of a tensor
 //
@@ -20,27 +20,29 @@
 //     and are shared.
 //   - mixed: nothing of that is known, for the reason that is kept.
 //
-// An input is rows along the axis that the caller names, with A = B = 1, or shared; that is what a batch is. A rule
-// says what an operator's output is if its inputs are as stated. Where no rule says so the output is mixed, and what is
-// made of mixed is mixed. If in the end an output is shared, or rows with A = B = 1, then by induction over the nodes
-// its slice n is a function of row n and of shared values only, the same in every batch, in that of the row alone too.
-// That is the proof. Rounding is not part of it: an engine may add in another order in a larger batch.
+// An input is rows along the axis that the caller names, with A = B = 1, or shared; that is the definition of a batch.
+// A rule states the kind of an operator's output if its inputs are as stated. Where no rule does so the output is
+// mixed, and everything made of mixed is mixed. If in the end an output is shared, or rows with A = B = 1, then by
+// induction over the nodes its slice n is a function of row n and of shared values only, the same in every batch, in
+// that of the row alone too. That is the proof. Rounding is not part of it: an engine may add in another order in a
+// larger batch.
 //
 // # What must be minded
 //
-//   - Broadcasting aligns from the right, and a dimension of 1 repeats. A shared tensor beside rows must have no entry,
-//     or exactly one, along their axis: a symbol might be N, or stand for one entry only where N is 1.
+//   - Broadcasting aligns from the right, and a dimension of 1 repeats. A shared tensor next to rows must have no
+//     entry, or exactly one, along their axis: a symbol might be N, or stand for one entry only where N is 1.
 //   - A symbol may be 0, and a shared integer that is no size may be negative: a computed shape with one is followed
 //     only as far as it holds whatever the integer is (see regroup).
 //   - Where N is 1 an operator may do something else, as Squeeze without axes does. Rules hold for N = 1 as well.
 //   - A condition or a count that is shared takes the same way for all rows. If it is not known, both ways are looked
-//     at, and what holds of both counts; where that cannot be said of one value, the whole graph is proven once for
-//     each way. What a loop hands from turn to turn is widened until another turn adds nothing.
-//   - Engines weight with zero what does not count, and zero times infinity is NaN: interpolation between rows mixes
-//     them although its weights say no.
+//     at, and the facts that hold for both count; where there is no such description of a value, the whole graph is
+//     proven once for each way. The values that a loop hands from turn to turn are widened until another turn adds
+//     nothing.
+//   - Engines weight elements that do not count with zero, and zero times infinity is NaN: interpolation between rows
+//     mixes them although its weights say no.
 //   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers,
 //     or casts to uint32.
-//   - A loop may make no turn. What each turn gives then has a shape that no rule tells.
+//   - A loop may make no turn. The stacked results of its turns then have a shape that no rule knows.
 //   - An operator whose inputs are all shared gives shared outputs, unless it draws random numbers.
 //
 // The rules are compared with ONNX Runtime twice: each with graphs made for it (testdata/rules.txt), and all together

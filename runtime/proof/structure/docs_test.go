@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
-// listed reads the table of operators of the page: what it says of each, by name.
+// listed reads the table of operators of the page: its text on each, by name.
 func listed(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile("../../../docs/BATCHING.md")

@@ -119,7 +119,7 @@ func (c *call) broadcast(ins []*value) *value {
 	return out
 }
 
-// aligned demands that v fits beside the rows of first, which lie fromEnd (negative) dimensions from the end.
+// aligned demands that v fits next to the rows of first, which lie fromEnd (negative) dimensions from the end.
 func (c *call) aligned(v, first *value, fromEnd int) {
 	if first == nil {
 		return

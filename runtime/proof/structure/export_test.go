@@ -18,7 +18,7 @@ func Operators() []string {
 	return names
 }
 
-// NeverProven tells whether an operator's rule only says why rows are not proven to be independent.
+// NeverProven reports whether an operator's rule only says why rows are not proven to be independent.
 func NeverProven(name string) bool {
 	for key := range mixingOperators {
 		if strings.TrimPrefix(key.domain+"."+key.name, ".") == name {

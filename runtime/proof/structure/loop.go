@@ -7,8 +7,9 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. What one
-// turn hands to the next is widened until a turn changes nothing that is known of it, so that it holds for every turn.
+// loop runs its graph until a count is reached or a condition ends it, neither of which may depend on rows. The values
+// that one turn hands to the next are widened until a turn changes no known fact about them, so that the facts hold for
+// every turn.
 func loop(c *call) []*value {
 	g := c.body("body")
 	for i := range min(2, len(c.in)) {
@@ -33,16 +34,16 @@ func loop(c *call) []*value {
 	if !slices.ContainsFunc(c.in[:2], func(v *value) bool { return v != nil && !v.positive() }) {
 		return outs
 	}
-	// Without a turn the engine may give what each turn gives another number of dimensions.
+	// Without a turn the engine may give the stacked results of its turns another number of dimensions.
 	for i := carried; i < len(outs); i++ {
 		outs[i] = mixedBy(operatorName(c.node), "whether it makes a turn at all is not known")
 	}
 	return outs
 }
 
-// turns finds what holds of the carried values before every turn and after the last, and returns it with what the graph
-// makes of it. The inputs of the graph are those before, the carried ones and those after; next picks what is handed on
-// from what it makes.
+// turns finds the facts that hold for the carried values before every turn and after the last, and returns them with
+// the graph's results for them. The inputs of the graph are those before, the carried ones and those after; next picks
+// the values to hand on from its results.
 func (c *call) turns(
 	g *onnx.GraphProto, carried, before, after []*value, next func(made []*value) []*value,
 ) (states, made []*value) {
@@ -55,7 +56,7 @@ func (c *call) turns(
 		states[i] = &own
 	}
 	for {
-		// Symbols are made anew for each turn looked at: the sizes of one turn say nothing of those of another.
+		// New symbols are made for each turn looked at: the sizes of one turn say nothing of those of another.
 		if !c.attempt(func() { made = c.enter(g, slices.Concat(before, states, after)) }) {
 			if c.why != nil {
 				// there may be no turn, and so no refusal
@@ -75,7 +76,7 @@ func (c *call) turns(
 	}
 }
 
-// widened is the state itself where what a turn makes of it is nothing new, else a state that covers both. A dimension
+// widened is the state itself where the result of a turn adds nothing to it, else a state that covers both. A dimension
 // that changes is marked by being a symbol of its own, which covers every size.
 func (c *call) widened(state, made *value) *value {
 	if !state.laidOutAs(made) {
@@ -116,8 +117,8 @@ func (c *call) widened(state, made *value) *value {
 
 func sameElem(e, f elem) bool { return e.known && f.known && e.equal(f.dim) }
 
-// leave makes outputs of what was handed on, and of what each turn gave, stacked along the axes given (0 where none
-// are).
+// leave makes outputs of the values that were handed on, and of the results of each turn, stacked along the axes given
+// (0 where none are).
 func (c *call) leave(states, given []*value, axes []int64) []*value {
 	outs := make([]*value, 0, len(states)+len(given))
 	for i, v := range slices.Concat(states, given) {

@@ -38,12 +38,12 @@ func (c *call) product(a, b *value) []*value {
 	case right.holds(right.rank() - 2):
 		return c.mixed("it sums over the rows of %s", c.nameOf(b))
 	}
-	// What both sides bring to the result, so that rows that meet are seen by broadcasting: the other side has one
-	// entry there.
+	// Both sides' parts of the result, so that rows that meet are seen by broadcasting: the other side has one entry
+	// there.
 	brought := []*value{left.with(left.rank()-1, one), right.with(right.rank()-2, one)}
 	var out *value
 	if !c.attempt(func() { out = c.broadcast(brought) }) {
-		c.reason, c.mixes = "", false // it speaks of what was made up here
+		c.reason, c.mixes = "", false // it speaks of values made up here
 		if a.kind == rows && b.kind == rows {
 			return c.no("rows of %s meet rows of %s", c.nameOf(a), c.nameOf(b))
 		}

@@ -13,7 +13,7 @@ var mixingOperators = tableOf(
 		"NonMaxSuppression"),
 )
 
-// minglesAll is the rule of what scales all elements by the largest and the smallest of them.
+// minglesAll is the rule of operators that scale all elements by the largest and the smallest of them.
 func minglesAll(c *call) []*value {
 	return c.mixed("it has the largest and the smallest of all elements decide")
 }

@@ -21,8 +21,8 @@ type Model struct {
 
 type functionKey struct{ domain, name, overload string }
 
-// Read reads the graph of a model file (.onnx), but not its weights: what it allocates is little beside the file, and
-// tensors kept in files of their own are not looked at.
+// Read reads the graph of a model file (.onnx), but not its weights: it allocates little in comparison with the file's
+// size, and tensors kept in files of their own are not looked at.
 func Read(path string) (*Model, error) {
 	f, err := os.Open(path)
 	if err != nil {

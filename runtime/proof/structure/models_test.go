@@ -47,7 +47,7 @@ func verdictOf(t *testing.T, path string) structure.Verdict {
 	return v
 }
 
-// Policies are what this server is for: each one that comes with it is proven.
+// Policies are this server's purpose: each one that comes with it is proven.
 func TestExampleModels(t *testing.T) {
 	initialise(t)
 	files, err := filepath.Glob("../../../examples/models/*/*/model.onnx")
@@ -80,7 +80,7 @@ var realModels = map[string]map[string]int{
 	"text_encoder_rand/1": {"last_hidden_state": 0},
 }
 
-// unprovenModels says which of the small ones are not proven, and what stands in the way.
+// unprovenModels says which of the small ones are not proven, and the obstacle.
 var unprovenModels = map[string]string{
 	"edge/fragile.onnx": "Add", "edge/yalue_example_multitype.onnx": "Gather",
 	"edge/yalue_example_strings.onnx": "StringNormalizer",

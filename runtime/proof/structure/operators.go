@@ -15,7 +15,7 @@ type operator struct {
 // Domains of operators.
 const (
 	microsoft = "com.microsoft"
-	classic   = "ai.onnx.ml" // trees, linear models and what goes before them
+	classic   = "ai.onnx.ml" // trees, linear models and their preprocessing
 )
 
 // operators has every operator that there is a rule for.

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// Verdict is what the structure of a graph says about its rows.
+// Verdict is the conclusion from the structure of a graph about its rows.
 type Verdict struct {
 	Proven bool // every output's rows depend on their own rows only, whatever the inputs hold
 	// where proven: the dimension of rows of each output, absent where an output has none (is the same for all)
@@ -84,7 +84,7 @@ type prover struct {
 	loops     int // of which the node at hand is inside
 	outputs   map[string]int
 	// sides are those that this proof of the graph takes of conditions that are the same for all rows, where the graphs
-	// of the two sides give what cannot be described together. Every combination is a proof of its own.
+	// of the two sides give values that cannot be described together. Every combination is a proof of its own.
 	sides   []bool
 	decided int // how many of them were taken
 }

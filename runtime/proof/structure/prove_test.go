@@ -28,7 +28,7 @@ func proveSketch(t testing.TB, text string) structure.Verdict {
 	return readModel(t, s.graph.Marshal()).Prove(s.axes)
 }
 
-// What is not proven names the operator and says why.
+// A proof that fails names the operator and says why.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ sketch, operator, reason string }{
 		{"x[N,4]; Relu(Nonsense(x))", `Nonsense "Nonsense_0"`, "there is no rule for this operator"},
@@ -77,7 +77,7 @@ func TestTooFewInputs(t *testing.T) {
 	}
 }
 
-// Rows are sure to meet only where an operator makes something of what several of them hold, and on the way to every
+// Rows are sure to meet only where an operator makes something of values from several of them, and on the way to every
 // output that is then known.
 func TestSureToMeet(t *testing.T) {
 	const repeated = "x[N,4] w[4]; s = Shape(x); ones = ConstantOfShape(s); more = Expand(w, s); copies = " +
@@ -95,7 +95,7 @@ func TestSureToMeet(t *testing.T) {
 		repeated + "ReduceMax{keepdims=0}(Add(x, ones))":                                       "ReduceMax",
 		repeated + "CumSum(Where(Greater(x, 0.0), ones, copies), 0)":                           "CumSum",
 		"x[N,4]; Add(ReduceMean{axes=[0]}(x), Softmax{axis=0}(x))":                             "ReduceMean",
-		// What mixes is told, wherever it stands.
+		// An operator that mixes is reported, wherever it stands.
 		"x[N,4]; Add(ReduceMean{axes=[0]}(x), Nonsense(x))":                "ReduceMean",
 		"x[N,4]; Add(Nonsense(x), ReduceMean{axes=[0]}(x))":                "ReduceMean",
 		"x[N,4]; Where(Nonsense(x), ReduceMean{axes=[0]}(x), Nonsense(x))": "ReduceMean",
@@ -107,7 +107,8 @@ func TestSureToMeet(t *testing.T) {
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(s))}(2, _, x); ReduceMean(y)":     "ReduceMean",
 		"x[N,4]; y, a = Loop{body=(i:i64[],c:bool[],s)=>(Identity(c), Neg(s), Relu(x))}(2, _, x); ReduceMean(a)":     "ReduceMean",
 		"x[N,4]; Reshape(ReduceMean{axes=[0]}(x), [-1]), Cast{to=1}(Shape(ReduceMean{axes=[0]}(x)))":                 "ReduceMean",
-		// Nothing that a row holds is in what is filled alike for each, in how many there are, and in where they lie.
+		// Nothing that a row holds is in values that are filled alike for each row, in how many rows there are, and in
+		// where they lie.
 		repeated + "Add(x, ReduceMean{axes=[0]}(ones))":                                     "",
 		repeated + "Add(x, Cast{to=1}(ReduceMax{keepdims=0}(Add(more, copies))))":           "",
 		repeated + "Add(x, ReduceMin{keepdims=0}(Where(Greater(ones, 1.0), more, copies)))": "",
@@ -128,7 +129,7 @@ func TestSureToMeet(t *testing.T) {
 	}
 }
 
-// What mixes rows and reaches no output stands in nobody's way.
+// An operator that mixes rows and reaches no output is no obstacle.
 func TestOnlyOutputsCount(t *testing.T) {
 	v := proveSketch(t, "x[N,4] w[3]; m = ReduceMean{axes=[0]}(x); Relu(x), Transpose(x), Relu(w)")
 	if !v.Proven || len(v.Outputs) != 2 || v.Outputs["t1"] != 0 || v.Outputs["t2"] != 1 || v.Nodes != 4 {

@@ -64,7 +64,7 @@ func joined(list []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]")
 }
 
-// simple wraps what makes one value of floats with so many dimensions.
+// simple wraps a function that makes one value of floats with so many dimensions.
 func simple(least, most int, f func(g *generator, v genValue) string) recipe {
 	return func(g *generator) (string, int) {
 		v, ok := g.float(least, most)
@@ -225,7 +225,7 @@ func castRecipe(g *generator) (string, int) {
 	}
 	to := g.oneOf("1", "1", "1", "7", "9", "6")
 	if v.dtype == tensor.Float32 && to != "9" {
-		// What casts of NaN and of numbers out of range give is not defined.
+		// The results of casts of NaN and of numbers out of range are not defined.
 		return fmt.Sprintf("Cast{to=%s}(Where(IsNaN(%s), 0.0, Clip(%s, -3.0, 3.0)))", to, v.name, v.name), 1
 	}
 	return fmt.Sprintf("Cast{to=%s}(%s)", to, v.name), 1
@@ -339,7 +339,7 @@ func reshapeRecipe(g *generator) (string, int) {
 	}
 	var shape []int64
 	switch g.rng.IntN(4) {
-	case 0: // merge or split beside -1
+	case 0: // merge or split next to -1
 		shape = append([]int64{}, v.dims...)
 		shape[g.rng.IntN(len(shape))] = -1
 	case 1:

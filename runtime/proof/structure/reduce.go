@@ -18,7 +18,7 @@ var reduceOperators = tableOf(
 )
 
 // ofNaN is why the largest of numbers is not proven to be the same in every batch. ONNX Runtime takes it in packets
-// that begin where memory is aligned, and what a packet makes of NaN depends on where in it that stands: a row with NaN
+// that begin where memory is aligned, and a packet's result for NaN depends on where in it that stands: a row with NaN
 // in it answers otherwise in another place of a batch.
 const ofNaN = "what it makes of NaN depends on where a row lies in memory"
 

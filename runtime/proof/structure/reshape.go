@@ -102,7 +102,7 @@ func (c *call) regrouped(v, out *value) *value {
 	return out
 }
 
-// left is what -1 stands for.
+// left is the size that -1 stands for.
 func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
 	for i, d := range dims {
 		if i == rest {
@@ -120,10 +120,10 @@ func (c *call) left(total dim, dims []*dim, rest int) (dim, bool) {
 }
 
 // regroup finds how the rows lie in a reshaped tensor. In memory the element (l, n, r) of v is at (l·N + n)·R + r,
-// where l < L counts what is left of the rows and r < R what is right of them. A dimension A·N·B with P entries to its
-// left and S to its right has its rows in the same elements if and only if P·A = L and B·S = R. Either follows from the
-// other where the engine refuses a shape that does not have as many elements. ONNX Runtime does not always: it may put
-// -1 for one computed dimension. So both are demanded where both can be said.
+// where l < L counts the entries left of the rows and r < R those right of them. A dimension A·N·B with P entries to
+// its left and S to its right has its rows in the same elements if and only if P·A = L and B·S = R. Either follows from
+// the other where the engine refuses a shape that does not have as many elements. ONNX Runtime does not always: it may
+// put -1 for one computed dimension. So both are demanded where both can be said.
 func (c *call) regroup(v *value, dims []*dim, out *value) {
 	multiple := out.dims[out.axis].without()
 	left, okLeft := outside(v.dims[:v.axis], v.outer)
@@ -194,7 +194,7 @@ func flatten(c *call) []*value {
 	if !okBefore || !okAfter {
 		return c.no("its input is too large to follow")
 	}
-	// Nothing is copied or left over: a dimension of zero entries is what it says.
+	// Nothing is copied or left over: a dimension of zero entries means just that.
 	return c.reshaped(v, []elem{{dim: before, known: true}, {dim: after, known: true}}, true)
 }
 

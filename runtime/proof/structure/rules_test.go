@@ -45,7 +45,7 @@ func ruleLines(t testing.TB) []ruleLine {
 	return lines
 }
 
-// Each rule says what it must of a graph that obeys and of one that does not, and ONNX Runtime agrees.
+// Each rule gives the right verdict on a graph that obeys and on one that does not, and ONNX Runtime agrees.
 func TestRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 17 seconds")

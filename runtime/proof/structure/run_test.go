@@ -78,7 +78,7 @@ const (
 	palettes
 )
 
-// element draws one element. Integers stay small, because they choose: what is out of bounds fails a run, which is no
+// element draws one element. Integers stay small, because they choose: an index out of bounds fails a run, which is no
 // wrong answer.
 func element(rng *rand.Rand, dtype onnxgraph.DType, p palette) []byte {
 	switch dtype {

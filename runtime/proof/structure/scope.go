@@ -16,8 +16,8 @@ type scope struct {
 	attrs  map[string]*onnx.AttributeProto // of the call of a function; nil: no function
 }
 
-// The operator sets that the rules were written for. Older ones broadcast by other rules, newer ones may change what an
-// operator does.
+// The operator sets that the rules were written for. Older ones broadcast by other rules, newer ones may change the
+// meaning of an operator.
 const (
 	oldestOpset = 7
 	newestOpset = 26
@@ -86,8 +86,8 @@ func (p *prover) constants(g *onnx.GraphProto, s *scope) *cause {
 	return nil
 }
 
-// nodes computes what is known of the values that the nodes make, in the order of the file, which ONNX demands to be
-// one of computation.
+// nodes computes the known facts about the values that the nodes make, in the order of the file, which ONNX demands to
+// be one of computation.
 func (p *prover) nodes(nodes []*onnx.NodeProto, s *scope) {
 	for _, n := range nodes {
 		maker := operatorName(n)
@@ -203,7 +203,7 @@ func (p *prover) apply(c *call, maker string) ([]*value, *cause) {
 	case c.why != nil:
 		return nil, c.why
 	case independent && !op.opaque:
-		// Whatever it does, it does it to what is the same for all rows.
+		// Whatever it does, its inputs are the same for all rows.
 		out = make([]*value, len(c.node.GetOutput()))
 		for i := range out {
 			out[i] = &value{}

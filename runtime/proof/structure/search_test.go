@@ -26,7 +26,7 @@ type generator struct {
 	lines []string
 	pool  []genValue
 	made  int
-	trace string // a file that is told each sketch before it runs
+	trace string // a file that gets each sketch before it runs
 }
 
 // genValue is a value of the sketch, and its shape with 2 and with 3 rows.
@@ -96,7 +96,7 @@ func (g *generator) text(outs []string) string {
 // open reads a sketch into ONNX Runtime.
 func (g *generator) open(text string) (*sketch, *ort.Session, *structure.Model, error) {
 	if g.trace != "" {
-		// ONNX Runtime ends the process on some graphs: this tells which.
+		// ONNX Runtime ends the process on some graphs: this shows which.
 		if err := os.WriteFile(g.trace, []byte(text), 0o600); err != nil {
 			return nil, nil, nil, err
 		}
@@ -172,7 +172,7 @@ func (g *generator) probe(s *sketch, session *ort.Session, names []string) error
 	return nil
 }
 
-// tally counts what a search found.
+// tally counts the findings of a search.
 type tally struct {
 	graphs, proven, refused, independent int
 	operators                            map[string]int // in proven graphs
@@ -181,7 +181,7 @@ type tally struct {
 	examples                             map[string]string
 }
 
-// search makes so many graphs, and compares what is proven of them with what ONNX Runtime does.
+// search makes so many graphs, and compares the proofs about them with ONNX Runtime's results.
 func search(t *testing.T, seed uint64, graphs int) *tally {
 	t.Helper()
 	initialise(t)
@@ -207,7 +207,8 @@ func search(t *testing.T, seed uint64, graphs int) *tally {
 	return c
 }
 
-// prune leaves only the statements that the outputs need: what nobody needs runs all the same, and may fail in a batch.
+// prune leaves only the statements that the outputs need: a statement that nobody needs runs all the same, and may fail
+// in a batch.
 func (g *generator) prune(outs []string) {
 	needed := map[string]bool{}
 	for _, out := range outs {
@@ -283,7 +284,7 @@ func (c *tally) report(t *testing.T) {
 const searchVariable = "WEFT_STRUCTURE_SEARCH"
 
 // The proof is compared with ONNX Runtime on graphs that nobody thought of. WEFT_STRUCTURE_SEARCH=seed,graphs makes the
-// search long and tells more of it.
+// search long and logs more of it.
 func TestSearch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")

@@ -198,7 +198,7 @@ func (p *parser) statements() []string {
 	}
 }
 
-// names reads what may be the left side of an assignment; nil: it is none.
+// names reads the left side of an assignment; nil: it is none.
 func (p *parser) names() []string {
 	var names []string
 	for {

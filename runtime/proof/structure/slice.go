@@ -64,8 +64,8 @@ func (c *call) bounds(v *value) bounds {
 	return b
 }
 
-// elements returns what is known of a list that is an input. Where nothing is, it is as long as expected (where that is
-// not 0), or as the input's shape says.
+// elements returns the known facts about a list that is an input. Where none is known, it is as long as expected (where
+// that is not 0), or as the input's shape says.
 func (c *call) elements(i, expected int) []elem {
 	v := c.given(i)
 	switch {

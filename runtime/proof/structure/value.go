@@ -7,17 +7,17 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// kind says what the elements of a tensor depend on. doc.go has the definitions that the rules keep to.
+// kind says on which inputs the elements of a tensor depend. doc.go has the definitions that the rules keep to.
 type kind int
 
 const (
 	shared kind = iota // on no row, and not on how many there are
-	counts             // on no row, but on how many there are: what shapes are computed with
+	counts             // on no row, but on how many there are: the numbers that shapes are computed with
 	rows               // slice n along an axis on row n, and on nothing else of the rows
 	mixed              // on anything
 )
 
-// value is what is known of a tensor.
+// value holds the known facts about a tensor.
 type value struct {
 	kind   kind
 	ranked bool                      // dims is known
@@ -26,10 +26,10 @@ type value struct {
 	// of rows: dims[axis] is outer·N·inner, and the element at (o, n, i) there belongs to row n
 	axis         int
 	outer, inner dim
-	own          bool         // of rows: they hold what the caller gave for each, rather than all the same
+	own          bool         // of rows: they hold each row's own values from the caller, rather than all the same
 	elems        []elem       // the elements in row-major order where they are integers worth knowing; nil: not known
 	floats       []float64    // of a constant of floats
-	loose        map[int]bool // of what a loop hands on: the dimensions that change from turn to turn
+	loose        map[int]bool // of a value that a loop hands on: the dimensions that change from turn to turn
 	why          *cause       // of mixed
 }
 
@@ -44,7 +44,7 @@ type elem struct {
 // cause is the operator that stands in the way, and why.
 type cause struct {
 	operator, reason string
-	mixes            bool // what a row holds is sure to reach another there, whatever follows
+	mixes            bool // values of a row are sure to reach another there, whatever follows
 	// the engine is sure to refuse it when it comes there, so that there is no answer that could be wrong
 	refused bool
 }
@@ -98,13 +98,14 @@ func mixedBy(operator, format string, args ...any) *value {
 	return &value{kind: mixed, why: &cause{operator: operator, reason: fmt.Sprintf(format, args...)}}
 }
 
-// plain tells that the dimension of rows has exactly one entry for each.
+// plain reports whether the dimension of rows has exactly one entry for each.
 func (v *value) plain() bool { return v.outer.is(1) && v.inner.is(1) }
 
-// dealtAs tells that two tensors of rows have as many entries for each, in the same order.
+// dealtAs reports whether two tensors of rows have as many entries for each, in the same order.
 func (v *value) dealtAs(w *value) bool { return v.outer.equal(w.outer) && v.inner.equal(w.inner) }
 
-// laidOutAs tells that neither of two tensors has rows, or both have them in the same places of as many dimensions.
+// laidOutAs reports whether neither of two tensors has rows, or both have them in the same places of as many
+// dimensions.
 func (v *value) laidOutAs(w *value) bool {
 	return v.kind != rows && w.kind != rows ||
 		v.kind == w.kind && v.axis == w.axis && v.rank() == w.rank() && v.dealtAs(w)
@@ -112,13 +113,13 @@ func (v *value) laidOutAs(w *value) bool {
 
 func (v *value) rank() int { return len(v.dims) }
 
-// holdsOwn tells that there are rows which hold what the caller gave for each.
+// holdsOwn reports whether there are rows that hold their own values from the caller.
 func (v *value) holdsOwn() bool { return v != nil && v.kind == rows && v.own }
 
-// isCounts tells that there are elements which depend on how many rows there are.
+// isCounts reports whether there are elements that depend on how many rows there are.
 func (v *value) isCounts() bool { return v != nil && v.kind == counts }
 
-// single tells that the tensor is known to have exactly one element.
+// single reports whether the tensor is known to have exactly one element.
 func (v *value) single() bool {
 	if !v.ranked {
 		return false
@@ -127,7 +128,7 @@ func (v *value) single() bool {
 	return ok && p.is(1)
 }
 
-// positive tells that the tensor is one number, known to be above 0.
+// positive reports whether the tensor is one number, known to be above 0.
 func (v *value) positive() bool {
 	if len(v.elems) != 1 {
 		return false
@@ -151,7 +152,7 @@ func (v *value) withElems(elems []elem) *value {
 	return v
 }
 
-// holds tells whether a dimension is the one of the rows.
+// holds reports whether a dimension is the one of the rows.
 func (v *value) holds(axis int) bool { return v.kind == rows && v.axis == axis }
 
 // same is the output of an operator that keeps shape and rows.

@@ -1,5 +1,5 @@
-// Package slim reads ONNX files without what takes the space in them: weights, documentation and metadata are passed
-// over unread.
+// Package slim reads ONNX files without the parts that take the space in them: weights, documentation and metadata are
+// passed over unread.
 package slim
 
 import (
@@ -36,7 +36,7 @@ const (
 	functionMessage
 )
 
-// part is what a field of a message is to the copy.
+// part is the role of a field of a message in the copy.
 type part int
 
 const (
@@ -51,8 +51,8 @@ type field struct {
 	of   message // where it is nested
 }
 
-// layouts says by field number what is not simply kept of a message. Documentation, metadata, the declared shapes of
-// intermediate values, training and sharding are dropped: no rule looks at them.
+// layouts lists, by field number, the parts of a message that are not simply kept. Documentation, metadata, the
+// declared shapes of intermediate values, training and sharding are dropped: no rule looks at them.
 var layouts = map[message]map[protowire.Number]field{
 	modelMessage: {
 		6: {part: dropped}, 7: {nested, graphMessage}, 14: {part: dropped}, 20: {part: dropped},
@@ -88,9 +88,9 @@ var layouts = map[message]map[protowire.Number]field{
 // no rule takes it for an empty one.
 const attributeType protowire.Number = 20
 
-// Copy copies a model file of so many bytes without what a proof of its structure does not need, above all without
-// its weights. Those are not even read. The error says what is wrong with the file as a message, or that what would
-// be kept of it is too large.
+// Copy copies a model file of so many bytes without the parts that a proof of its structure does not need, above all
+// without its weights. Those are not even read. The error says what is wrong with the file as a message, or that the
+// kept part of it would be too large.
 func Copy(r io.ReaderAt, size int64) ([]byte, error) {
 	s := &slimmer{r: r, size: size}
 	s.seek(0)
