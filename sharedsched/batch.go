@@ -21,8 +21,8 @@ type Span struct {
 	task        Handle
 }
 
-// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task by
-// it.
+// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task
+// with it.
 func (s *Span) Task() Handle { return s.task }
 
 // FlushReason says why a batch was formed when it was.

@@ -7,7 +7,7 @@ import "time"
 
 // size returns how many rows the next batch takes of those it could have, as the padding policy says. Where whole tasks
 // fill a smaller size the policy alone decides. Where one would have to be cut for that, or be left so that the batch
-// is not full either, it must also cost less in all: its caller waits for what is left over.
+// is not full either, it must also cost less in all: its caller waits for the rows that are left over.
 func (c *Core) size(q *queue, most int) int {
 	s := &q.version.settings
 	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
@@ -61,7 +61,7 @@ func (q *queue) piece(rows int) int {
 	return down
 }
 
-// inParts returns what rows cost in executions of so many each.
+// inParts returns the cost of rows in executions of so many each.
 func (q *queue) inParts(rows, each int) time.Duration {
 	s := &q.version.settings
 	cost := q.estimate(s.padded(each)).Cost * time.Duration(rows/each)

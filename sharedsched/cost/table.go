@@ -6,7 +6,7 @@ const (
 	// maxReach is how many times the largest known size the slope of the line is believed. Beyond, costs are
 	// proportional.
 	maxReach = 2
-	// farApart is the ratio of neighbouring sizes from which the line through all sizes tells more about what lies
+	// farApart is the ratio of neighbouring sizes from which the line through all sizes says more about the sizes in
 	// between.
 	farApart = 4
 )
@@ -46,9 +46,9 @@ func (t *table) append(p point) {
 	}
 }
 
-// levelHighs ends a table. What more rows are unlikely to exceed, fewer do not either. (The other way round a single
-// row that now and then takes long would make every batch look so.) It leaves each high above its cost, for costs do
-// not decrease.
+// levelHighs ends a table. A time that more rows are unlikely to exceed, fewer are not likely to exceed either. (The
+// other way round a single row that now and then takes long would make every batch look so.) It leaves each high above
+// its cost, for costs do not decrease.
 func (t *table) levelHighs() {
 	for i := len(t.points) - 2; i >= 0; i-- {
 		t.points[i].high = min(t.points[i].high, t.points[i+1].high)
@@ -68,7 +68,7 @@ func (t *table) search(rows int) int {
 	return lo
 }
 
-// at returns the cost of so many rows and what it is unlikely to exceed, in nanoseconds. There must be a point.
+// at returns the cost of so many rows and a time that it is unlikely to exceed, in nanoseconds. There must be a point.
 func (t *table) at(rows int) (cost, high float64, source Source) {
 	i := t.search(rows)
 	switch {

@@ -98,7 +98,7 @@ func (r *Ring) search(o Order) int {
 	return hi
 }
 
-// grow doubles the room. It never shrinks: what a queue needed once it will need again.
+// grow doubles the room. It never shrinks: room that a queue needed once it will need again.
 func (r *Ring) grow() {
 	bigger := make([]Entry, max(8, 2*len(r.buf)))
 	for i := range r.n {
