@@ -46,9 +46,9 @@ func (t *table) append(p point) {
 	}
 }
 
-// levelHighs ends a table. A time that more rows are unlikely to exceed, fewer are not likely to exceed either. (The
-// other way round a single row that now and then takes long would make every batch look so.) It leaves each high above
-// its cost, for costs do not decrease.
+// levelHighs ends a table. If more rows are unlikely to exceed a time, so are fewer rows. (The other way round a single
+// row that now and then takes long would make every batch look so.) It leaves each high above its cost, for costs do
+// not decrease.
 func (t *table) levelHighs() {
 	for i := len(t.points) - 2; i >= 0; i-- {
 		t.points[i].high = min(t.points[i].high, t.points[i+1].high)

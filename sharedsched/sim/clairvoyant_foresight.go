@@ -32,7 +32,7 @@ type foreArrival struct {
 	line   int32
 }
 
-// newForesight leaves out background requests and those that nobody can answer in time.
+// newForesight leaves out background requests and those that cannot be answered in time.
 func newForesight(models []Model, reqs []*Request) *foresight {
 	sorted := slices.Clone(reqs)
 	slices.SortStableFunc(sorted, func(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
@@ -69,7 +69,7 @@ func newForesight(models []Model, reqs []*Request) *foresight {
 	return f
 }
 
-// leastCosts returns what executions of 0, 1, ... MaxBatch rows take if padding is free to use.
+// leastCosts returns the times that executions of 0, 1, ... MaxBatch rows take if padding is free to use.
 func leastCosts(m *Model) []Time {
 	cost := make([]Time, m.MaxBatch+1)
 	for b := m.MaxBatch; b > 0; b-- {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Hindsight compares a policy with what is possible if all arrivals and true costs are known in advance: G99 on the
-// same requests of the first draw, in units of the fluid capacity.
+// Hindsight compares a policy with the best that a search finds if all arrivals and true costs are known in advance:
+// G99 on the same requests of the first draw, in units of the fluid capacity.
 type Hindsight struct {
 	Workload string
 	Ours     float64

@@ -27,7 +27,7 @@ const (
 	attained = 0.99
 	// lowest and highest bound the search for a load.
 	lowest, highest = 1.0 / 64, 64.0
-	// stride is by how much the search for a load goes at first.
+	// stride is the factor by which the search for a load goes at first.
 	stride = 1.25
 )
 
