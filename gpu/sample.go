@@ -41,7 +41,7 @@ func (s *Sample) Idle() bool {
 	return s.Has(Utilisation) && s.Utilisation == 0
 }
 
-// Age returns the time since the youngest value of the sample was read.
+// Age returns the time since At.
 func (s *Sample) Age() time.Duration { return time.Since(s.At) }
 
 // Set makes the values of the set those of from, whether known or not. A Source that keeps samples answers with it.

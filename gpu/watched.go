@@ -158,7 +158,7 @@ func (w *watched) forget() {
 	}
 }
 
-// lose publishes that the device is gone.
+// lose marks the device as gone.
 func (w *watched) lose(err error) {
 	known := w.next.Lost
 	w.next = Sample{At: time.Now(), Lost: true}

@@ -90,7 +90,7 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 	return victim
 }
 
-// charge has a flow pay for a batch. The virtual time follows the flow furthest behind.
+// charge makes a flow pay for a batch. The virtual time follows the flow furthest behind.
 func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
 		o.virtual[k] = max(o.virtual[k], o.leastTag(k))

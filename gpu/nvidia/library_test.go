@@ -36,7 +36,7 @@ func with(lines []string, changed ...string) []string {
 	return lines
 }
 
-// of returns what is said of one device, without the share of other processes, which is for another test.
+// of returns the answer about one device, without the share of other processes, which is for another test.
 func of(t *testing.T, a answer, without gpu.Quantity) {
 	t.Helper()
 	want := gpu.Sample{
@@ -98,7 +98,7 @@ func TestOldDrivers(t *testing.T) {
 			n, folder := build(t, function)
 			lines := lines
 			if function == "nvmlDeviceGetMemoryInfo_v2" {
-				lines = with(lines, "0.used 573741824") // the older function adds what is reserved
+				lines = with(lines, "0.used 573741824") // the older function adds reserved memory
 			}
 			n.Say(t, lines...)
 			of(t, start(t, folder).read()[0], optional[function])

@@ -28,8 +28,8 @@ var (
 	beyondLimit  = shortage{name: "beyond_limit", limit: "1GiB", meal: 1 << 29}
 )
 
-// memory has requests run out of memory beside others that do not: of another model, and of the same one, but in
-// executions of their own. Only those that ran out may fail.
+// memory makes requests run out of memory while others that do not are running: of another model, and of the same one,
+// but in executions of their own. Only those that ran out may fail.
 func (s *suite) memory(ctx context.Context) error {
 	cases := []shortage{beyondDevice}
 	if s.onGPU() {

@@ -22,8 +22,8 @@ const (
 	policyOutput = 12
 )
 
-// deep returns a network of square layers that all have the same weights, so that its file stays small: only time is
-// wanted of it.
+// deep returns a network of square layers that all have the same weights, so that its file stays small: only its run
+// time matters.
 func deep(width, layers int) []byte {
 	rng := rand.New(rand.NewPCG(7, 0))
 	weights := func(in, out int) []float32 {

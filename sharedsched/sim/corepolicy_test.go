@@ -84,7 +84,7 @@ func TestCoreTellsEveryDecision(t *testing.T) {
 	}
 }
 
-// TestCoreOptions: what is asked for reaches the scheduler.
+// TestCoreOptions: the options reach the scheduler.
 func TestCoreOptions(t *testing.T) {
 	core := Core("small", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.MaxBatchSize = 2 }})
 	w := steady(1, false)
@@ -97,7 +97,7 @@ func TestCoreOptions(t *testing.T) {
 	}
 }
 
-// TestCoreGivesUpInTime: what the scheduler gives up ends then, and not when the run is over.
+// TestCoreGivesUpInTime: a request that the scheduler gives up ends then, and not when the run is over.
 func TestCoreGivesUpInTime(t *testing.T) {
 	core := Core(Ours, CoreOptions{})
 	w := steady(1, false)

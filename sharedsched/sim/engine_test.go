@@ -194,7 +194,7 @@ func TestHandComputed(t *testing.T) {
 	}
 }
 
-// TestFaultsOfPolicies: what a policy must not do ends the run.
+// TestFaultsOfPolicies: a breach of a policy's contract ends the run.
 func TestFaultsOfPolicies(t *testing.T) {
 	tests := map[string]struct {
 		policy script
