@@ -18,7 +18,7 @@ type Config struct {
 	// Interval is how often clock, reasons, utilisation and memory are read. Zero: 150 ms. Too low holds up other calls
 	// of the driver, which has one lock for many of them; too high learns late of a clock that was cut. Power,
 	// temperature, the shares of processes and so on are read every second, or every interval if that is longer: a
-	// share that is known later than that does more harm than good (docs/SCHEDULER.md).
+	// share that is known later than that does more harm than good (docs/sim/README.md).
 	Interval time.Duration
 	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more. Where the driver needs longer
 	// to report on all devices, a sample lasts until the next can be there, three times as long at most.

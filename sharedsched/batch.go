@@ -42,7 +42,7 @@ const (
 	FlushFull
 	// FlushDeviceIdle: the device was free: nothing is gained by waiting.
 	FlushDeviceIdle
-	// FlushDeadline: waiting longer would miss a limit or a target that somebody named.
+	// FlushDeadline: waiting longer would miss a limit or a target that was named.
 	FlushDeadline
 	// FlushDrain: the version or the server is draining.
 	FlushDrain

@@ -27,7 +27,7 @@ import (
 //   - Every admitted task ends exactly once, by exactly one TaskEnded action.
 //   - No task of a version that was expelled waits, and none starts; the same holds for all versions of a device that
 //     was removed.
-//   - A lane is there while its device is, and for as long as a batch runs on it.
+//   - A lane is there while its device is there, and for as long as a batch runs on it.
 //   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
 //   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands
 //     service exactly if one of its queues does.
@@ -81,8 +81,8 @@ func NewCore(cfg Config) (*Core, error) {
 }
 
 // Step takes the event that happened at a time, which is not before that of the previous event, and sets the answer in
-// out. Each kind of event says what it reads, answers and fails with (EventKind). An event that failed has changed
-// nothing, except that the work of a refused task counts as asked for.
+// out. Each kind of event names the fields it reads and answers, and its errors (EventKind). An event that failed has
+// changed nothing, except that the work of a refused task counts as asked for.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	// The life of a task: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs

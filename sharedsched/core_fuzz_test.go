@@ -32,7 +32,7 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// trial is a Core, the events that it is fed, and what must be true of its answers.
+// trial is a Core, the events that it is fed, and the checks of its answers.
 type trial struct {
 	t        *testing.T
 	bytes    source

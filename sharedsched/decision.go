@@ -97,7 +97,7 @@ var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", 
 // String returns expired, hopeless, window or room.
 func (r DropReason) String() string { return dropReasons[r] }
 
-// String tells the decision and its reason in one line.
+// String returns the decision and its reason in one line.
 func (d Decision) String() string {
 	switch d.Kind {
 	case Ran:

@@ -34,7 +34,7 @@
 //     were fairness owed to queues, a model with forty shapes would get forty shares.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Where lanes share the device's
 //     time, the second is for handing over the next batch before the last one ends, not for running two (handover.go).
-//     Devices come and go; one that comes back is another one of the same name, of which nothing is known.
+//     Devices come and go; one that comes back is a new one of the same name, of which nothing is known.
 //   - There are two classes of work: foreground work, whose callers wait for it, and background work (priority
 //     Sheddable).
 //   - A batch holds spans: ranges of rows of one or more tasks.
@@ -62,9 +62,9 @@
 //	           if its first task is to meet its target; or its batch timeout has passed; or it is draining
 //
 // A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest
-// limit, or for a target that somebody named; not as long if another batch would run until then, and not again once a
-// part of a task was started. A version is open, then closing (no new tasks, no holding), then gone. A device is there,
-// or removed: its versions close at once, tasks that wait for it end, and batches that run on it end as ever. A flow
+// limit, or for a target that was named; not as long if another batch would run until then, and not again once a part
+// of a task was started. A version is open, then closing (no new tasks, no holding), then gone. A device is there, or
+// removed: its versions close at once, tasks that wait for it end, and batches that run on it end as usual. A flow
 // demands service while one of its queues does.
 //
 // Why the middle state: to serve the most urgent first means to leave queues waiting on purpose, so that nearly every
@@ -127,15 +127,15 @@
 // lo + W before the batch (as candidate it is eligible, and only a flow with a smaller tag ever takes the candidate's
 // place), so S_i ≤ lo + W + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service
 // from then on has at least that lo: those that did already, for tags do not fall, and those that begin to, for the
-// virtual time they enter at is at least every lo at which somebody was served. So S_i - S_j ≤ W + C_i/w_i at every
-// time, and by symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between
-// the two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and with W = 0
-// no scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the
-// bound is argued and tested, not proven: a tag is the measured device time of batches that ended plus the estimates of
-// those in flight, at most D of both flows together, and corrections are never lost (fairq), so that errors do not add
-// up. Of the two flows one may be D batches wrong and the other D-1: 2W + (2D-1) times the larger of C_i/w_i and
-// C_j/w_j plus the smaller, with C the largest cost there ever was. The tests drive two lanes with estimates that are a
-// hundredfold wrong half the time, and come close to it.
+// virtual time they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ W + C_i/w_i at every time,
+// and by symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between the
+// two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and with W = 0 no
+// scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the bound
+// is argued and tested, not proven: a tag is the measured device time of batches that ended plus the estimates of those
+// in flight, at most D of both flows together, and corrections are never lost (fairq), so that errors do not add up. Of
+// the two flows one may be D batches wrong and the other D-1: 2W + (2D-1) times the larger of C_i/w_i and C_j/w_j plus
+// the smaller, with C the largest cost there ever was. The tests drive two lanes with estimates that are a hundredfold
+// wrong half the time, and come close to it.
 //
 // A flow that does not demand is owed nothing, and gains nothing by it: it comes back at the virtual time. The flow
 // with the least tag waits at most until every other has had its window and a batch: W·Σw + ΣC.

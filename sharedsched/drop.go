@@ -123,7 +123,7 @@ func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose 
 }
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
-// what the head needs.
+// those that the head needs.
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never

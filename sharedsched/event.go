@@ -35,15 +35,15 @@ type Event struct {
 	Sample   *cost.Sample
 }
 
-// Answer is the result of an event. Each kind of event says which fields it sets; the others keep what they had, so
-// that one Answer serves a caller for all of its events.
+// Answer is the result of an event. Each kind of event says which fields it sets; the others keep their values, so that
+// one Answer serves a caller for all of its events.
 type Answer struct {
 	// Actions are to be carried out by the caller. Step appends to them; the caller empties them when it has carried
 	// them out.
 	Actions []Action
 	// OK is the answer of EventNext and EventCancel.
 	OK bool
-	// Flow, Version and Task name what was added.
+	// Flow, Version and Task name the one that was added.
 	Flow    FlowID
 	Version VersionID
 	Task    Handle
@@ -61,8 +61,8 @@ type EventKind uint8
 // request and neither allocate nor take more than O(log n); and shutdown.
 const (
 	// EventAddDevice adds the device Added, whose lanes are free. It answers Lane, or an error: there is one of that
-	// name, or it has no lanes. A device that was removed may come again: it is another one then, of whose flows,
-	// versions and costs nothing is known.
+	// name, or it has no lanes. A device that was removed may come again: it is a new one then, without flows and
+	// versions and with unknown costs.
 	EventAddDevice EventKind = iota + 1
 	// EventRemoveDevice takes Device out, with its versions and flows: its versions are expelled, as with EventExpel,
 	// and its flows take no more of them. Lanes that are free are gone, and may not ask for work any more; of the
@@ -90,8 +90,8 @@ const (
 	// EventExpel is EventRemoveVersion for a version whose device cannot run anything any more: tasks that have rows
 	// waiting end now, as EndRemoved.
 	EventExpel
-	// EventObserve brings what telemetry says about Device, in Sample. The expected cost of executions changes with it,
-	// and how large they may be. Nothing happens where there is no such device.
+	// EventObserve brings telemetry's latest reading of Device, in Sample. The expected cost of executions changes with
+	// it, and how large they may be. Nothing happens where there is no such device.
 	EventObserve
 
 	// EventSubmit asks for Task, of Version, to be admitted until Limit. It answers Task. The error is ErrNoRows,

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that
-// the engine then keeps for all shapes of the version, so that sizes up to that need nothing more. Telemetry knows how
-// much there is for larger ones. Where it does not, and where it was wrong, the first execution that runs out of memory
+// Device memory bounds the rows of a batch, never its cost. An execution larger than any before takes memory that the
+// engine then keeps for all shapes of the version, so that sizes up to that need nothing more. Telemetry knows how much
+// there is for larger ones. Where it does not, and where it was wrong, the first execution that runs out of memory
 // shows it.
 //
 // The memory of a row is known for the version, not for each shape. So batches of a shape that never ran, or only ever
@@ -26,7 +26,7 @@ func (m deviceMemory) room() (bytes int64, known bool) {
 	return max(0, m.free-max(memoryKept, m.total/memoryKeptPart)), m != deviceMemory{}
 }
 
-// memoryBound is how far executions of a shape are bounded for having run out of memory. The zero value bounds nothing.
+// memoryBound is the bound of a shape whose executions ran out of memory. The zero value bounds nothing.
 type memoryBound struct {
 	most   int  // the most rows, since one ran out of memory; 0: none did, or it is long ago
 	failed int  // rows of the largest one that did, meanwhile

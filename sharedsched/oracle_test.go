@@ -42,7 +42,7 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
-	named         bool // somebody named the target
+	named         bool // the target was named
 	seq           int
 	alone         bool
 }
@@ -133,7 +133,7 @@ func (o *oracle) holdEnd(q *oracleQueue) Time {
 	return min(end, q.startBy())
 }
 
-// startBy returns by when a batch that is held must start for the sake of limits, and of targets that somebody named.
+// startBy returns by when a batch that is held must start for the sake of limits, and of targets that were named.
 func (q *oracleQueue) startBy() Time {
 	by, oldest, soonest := Never, Never, Never
 	takes := q.takes(min(q.waiting(), q.most()))
@@ -263,8 +263,8 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 		return o.pickBackground(now), background
 	}
-	// Where no flow is in a hurry, the flow furthest behind. So too between flows that cannot all be in time, if the
-	// first asks for more than its share.
+	// Where no flow is in a hurry, the flow furthest behind. The same holds between flows that cannot all be in time,
+	// if the first asks for more than its share.
 	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
 	if q.latest > now.Add(o.dearest()) {
 		until = Never

@@ -68,7 +68,7 @@ const (
 )
 
 // Early drop (drop.go). A batch that limits cut short is good enough with this many tenths of the rows per device time
-// of one without those who cut it short.
+// of one without the tasks that cut it short.
 const (
 	// worth is for most flows: a burst must not cost others.
 	worth = 7
@@ -82,7 +82,7 @@ const (
 
 // The work that flows ask for, and the device cap that follows from it (recent.go, cap.go).
 const (
-	// recently is how long a flow counts after its latest arrival, and in what time the work that it asked for is
+	// recently is how long a flow counts after its latest arrival, and the time in which the work that it asked for is
 	// forgotten.
 	recently = time.Second
 	// contended is the part of the device time there is (seven tenths) from which on, if so much is asked for at full
@@ -102,7 +102,7 @@ const (
 	capStep  = time.Millisecond
 	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are so many.
 	histogramOf = 1024
-	// shortest is log2 of the shortest target, in nanoseconds, that is told apart from shorter ones: 131 µs.
+	// shortest is log2 of the target, in nanoseconds, below which targets are not told apart: 131 µs.
 	shortest = 17
 )
 
@@ -122,9 +122,9 @@ const (
 	// and engines take memory in pieces.
 	memoryKept     = 512 << 20
 	memoryKeptPart = 20
-	// memoryStep is by what the most rows are divided when memory ran out, and multiplied when they are tried again.
+	// memoryStep is the divisor of the most rows when memory ran out, and the factor when more are tried again.
 	memoryStep = 2
-	// outOfMemoryFor is how long a size stays bounded so before more is tried: others give memory back in that order of
+	// outOfMemoryFor is how long a size stays bounded so before more is tried: others give memory back in about that
 	// time.
 	outOfMemoryFor = time.Minute
 )

@@ -12,7 +12,7 @@ const (
 	Critical Priority = iota
 	// CriticalPlus: foreground work that goes before all other.
 	CriticalPlus
-	// Sheddable: background work. It fills what would be padding, and time that no foreground task wants.
+	// Sheddable: background work. It fills rows that would be padding, and time that no foreground task wants.
 	Sheddable
 	// SheddablePlus: foreground work that makes room where a queue is full.
 	SheddablePlus

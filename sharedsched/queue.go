@@ -26,7 +26,7 @@ type queue struct {
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
 	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
-	// earliest time by which a batch is to end for a target that somebody named, and whether rows of one were started
+	// earliest time by which a batch is to end for a target that was named, and whether rows of one were started
 	// already.
 	oldest, soonest, wanted Time
 	begun                   bool

@@ -17,8 +17,8 @@ type recent struct {
 	beyond  bool          // it asks for more than its share while all together ask for more than there is
 }
 
-// arrived notes that device time for work was asked for. target is how long after the arrival an answer is wanted, 0
-// for none that counts; row is the cost of a single row.
+// arrived notes that device time for work was asked for. target is the time from the arrival until an answer is wanted,
+// 0 for none that counts; row is the cost of a single row.
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
 	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it is worth
 		r.asked = r.left(now)

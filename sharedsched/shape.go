@@ -27,7 +27,7 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if len(v.shapes) >= maxQueues {
 		victim := ""
 		var oldest *shape
-		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same
+		// There are fewer than maxQueues queues now, so that some shape has none. No two were asked for by the same
 		// task, so that the order of iteration does not matter.
 		for k, s := range v.shapes {
 			if len(s.queues) == 0 && (oldest == nil || s.used < oldest.used) {

@@ -24,7 +24,7 @@ func (q *queue) isUnreal(t *Task) bool {
 }
 
 // hear notes the demand of a task, admitted or not: an answer within target, and so much device time for work. Proof
-// and warm-up want no answer by any time, and background work must not affect others.
+// and warm-up want their answers by no particular time, and background work must not affect others.
 func (q *queue) hear(now Time, t *Task, target, work time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// processes tells our use of a device from that of others.
+// processes distinguishes our use of a device from that of others.
 //
 // In a container the driver may number processes as the machine does, and our own number is another one there. Then our
 // process cannot be told from others, and nothing is reported of the others (which costs some accuracy after they come

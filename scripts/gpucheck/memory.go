@@ -77,7 +77,7 @@ func (s *suite) runOut(ctx context.Context, c shortage) (err error) {
 
 	modest := rowsOf("glutton", inputName, 1, 4, randomFloats(4))
 	modest.Inputs[sizeName] = &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_INT64, Int64Values: []int64{notMuch}}
-	// Of several rows, so that the server tries it in halves as well.
+	// The request has several rows, so that the server tries it in halves as well.
 	greedy := rowsOf("glutton", inputName, 4, 4, randomFloats(4*4))
 	greedy.Inputs[sizeName] = proto.CloneOf(modest.GetInputs()[sizeName])
 	greedy.Inputs[sizeName].Int64Values[0] = hungry

@@ -28,8 +28,7 @@ const (
 	// ColdRows is the most rows an execution may have while the curve is cold.
 	ColdRows = 4
 
-	// longest is the longest time that is told apart from longer ones, so that no sum or product here overflows. It is
-	// a day.
+	// longest is the bound above which times are not told apart, so that no sum or product here overflows. It is a day.
 	longest = 24 * time.Hour
 )
 

@@ -59,7 +59,7 @@ const (
 	maxCoTenancy = 0.05       // below, the device counts as ours alone
 )
 
-// surprise is by how much an execution took longer than estimated, as a logarithm.
+// surprise is the ratio of an execution's time to its estimate, as a logarithm.
 type surprise struct {
 	model int32
 	error float64
@@ -167,7 +167,7 @@ func (d *Device) settle(model int32, e float64) float64 {
 }
 
 // common returns the median surprise of the latest executions, or 0 where they are of one model or do not agree on a
-// direction. Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however
+// direction. If 8 differ by chance alone, 7 of them agree in one case of 14: noise hardly moves the device, however
 // strong.
 func (d *Device) common() float64 {
 	if d.n < recent {

@@ -7,7 +7,7 @@ const (
 	caution      = 1.15 // of High while the hardware holds the clock down
 )
 
-// link is how a curve's costs go with the state of its device.
+// link relates a curve's costs to the state of its device.
 type link struct {
 	device   *Device // nil: it never changes
 	model    int32   // which the curve is of, to the device

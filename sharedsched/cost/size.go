@@ -57,8 +57,8 @@ func (s *size) isOutlier(sample time.Duration) bool {
 // take learns from a sample. It reports whether the window was restarted.
 //
 // An outlier is set aside. Several in a row on the same side are no outliers: the cost has changed, and the window
-// restarts with them. So it does, with the latest samples, when the drift test finds a change that is too small for
-// that. Samples that keep coming among others are not outliers either: such is the spread of the size.
+// restarts with them. It also restarts, with the latest samples, when the drift test finds a change that is too small
+// for that. Samples that keep coming among others are not outliers either: such is the spread of the size.
 func (s *size) take(sample time.Duration) (restarted bool) {
 	if s.isOutlier(sample) {
 		if s.nAside > 0 && (s.aside[0] > s.median) != (sample > s.median) {

@@ -95,8 +95,8 @@ func (t *table) at(rows int) (cost, high float64, source Source) {
 }
 
 // above extrapolates from the largest size by the slope of the line: the line itself need not meet that size's median.
-// Of a single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate wherever
-// batching pays at all.
+// With a single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate
+// wherever batching pays at all.
 func (t *table) above(rows int) (cost, high float64) {
 	last := &t.points[len(t.points)-1]
 	known := min(rows, maxReach*last.rows)
@@ -107,8 +107,8 @@ func (t *table) above(rows int) (cost, high float64) {
 	return cost, last.widened(cost)
 }
 
-// below extrapolates from the smallest size by the slope of the line. Of a single size the slope is unknown, and fewer
-// rows are said to cost the same.
+// below extrapolates from the smallest size by the slope of the line. With a single size the slope is unknown, and
+// fewer rows are said to cost the same.
 func (t *table) below(rows int) (cost, high float64) {
 	first := &t.points[0]
 	cost = float64(first.cost) - float64(t.slope(first, 0)*float64(first.rows-max(rows, 1)))

@@ -1,4 +1,4 @@
-// Package schedtest has stand-ins for what surrounds a scheduler, for tests.
+// Package schedtest has stand-ins for the surroundings of a scheduler, for tests.
 package schedtest
 
 import (

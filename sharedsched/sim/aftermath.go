@@ -38,7 +38,7 @@ const (
 	shiftRuns = 5
 )
 
-// settling is how the predictions of a run recovered from a change.
+// settling describes how the predictions of a run recovered from a change.
 type settling struct {
 	error   float64       // the median of the first batches
 	back    time.Duration // from the change to the beginning of the first batch after them

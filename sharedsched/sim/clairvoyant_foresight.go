@@ -17,7 +17,7 @@ type foresight struct {
 // foreLine is all requests of a model and key, in order of arrival.
 type foreLine struct {
 	arrival, deadline []Time
-	alone             []Time // what each takes by itself
+	alone             []Time // time that each takes by itself
 	before            []int  // rows of all requests before the i-th; one more at the end
 	cost              []Time // by rows, at least; padded up where that is cheaper
 	max               int    // rows in a batch

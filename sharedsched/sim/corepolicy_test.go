@@ -19,8 +19,8 @@ func steady(factor float64, cold bool) Workload {
 	return w
 }
 
-// TestCoreIsTaughtTheProfiles: a warm model's batches take what the scheduler expects, a cold one's are unknown at
-// first, and a wrong profile is unlearned.
+// TestCoreIsTaughtTheProfiles: a warm model's batches take as long as the scheduler expects, a cold one's are unknown
+// at first, and a wrong profile is unlearned.
 func TestCoreIsTaughtTheProfiles(t *testing.T) {
 	core := Core(Ours, CoreOptions{})
 	play := func(w Workload) *Result {

@@ -49,8 +49,8 @@ func fluidDemand(m *Model, rate float64) float64 {
 }
 
 // toCapacity scales the rates of models, of which only the proportions matter before, to the fluid capacity: the
-// demands of all models sum to 1. That is what load 1 means. It is a yardstick and no bound: requests that come in
-// bursts batch better than ones that come evenly.
+// demands of all models sum to 1. That is load 1. It is a yardstick and no bound: requests that come in bursts batch
+// better than ones that come evenly.
 func toCapacity(models []Model) {
 	demand := func(scale float64) float64 {
 		sum := 0.0

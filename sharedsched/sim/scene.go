@@ -23,7 +23,7 @@ type Scene struct {
 	Name, About string
 	Workload    Workload
 	Load        float64
-	Isolation   bool              // it shows what protects flows from each other
+	Isolation   bool              // it shows how flows are protected from each other
 	Watched     func(*Model) bool // whose share on time is of interest; nil: of all
 	// From limits that share to the requests that arrive from then on. Nil: all of them.
 	From func(span time.Duration) time.Duration

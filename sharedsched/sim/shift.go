@@ -56,7 +56,7 @@ func Shifts() []Shift {
 	}
 }
 
-// told is the server's scheduler with some telemetry.
+// told returns the server's scheduler with some telemetry.
 func told(name string, t Telemetry) Maker {
 	m := Core(name, CoreOptions{})
 	m.Telemetry = t

@@ -1,4 +1,4 @@
-// Package trace puts what happens to a scheduler into lines of JSON, and has another one decide it all again.
+// Package trace writes the events of a scheduler as lines of JSON, and lets another one decide them all again.
 package trace
 
 import (
