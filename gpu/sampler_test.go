@@ -297,7 +297,7 @@ func TestBlackout(t *testing.T) {
 	})
 }
 
-// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not told of each
+// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not logged each
 // time, and is left alone ever longer all the same.
 func TestAnswersNowAndThen(t *testing.T) {
 	const perInterval = gpu.Clock | gpu.EventReasons | gpu.Utilisation | gpu.Memory
@@ -341,7 +341,7 @@ func TestNothingToSay(t *testing.T) {
 		b.source.Hush(0, gpu.CoTenants)
 		after(2 * time.Second)
 		if s, _ := b.Latest("cuda:0"); s.Has(gpu.CoTenants) || s.Clock != 1400 {
-			t.Errorf("beside other values: %+v", s)
+			t.Errorf("next to other values: %+v", s)
 		}
 		b.source.Fail(0, gpu.AllQuantities&^gpu.CoTenants, errors.New("driver trouble"))
 		after(3 * time.Second)

@@ -20,7 +20,7 @@ type Event struct {
 	Limit Time
 	// Handle is the task that is cancelled.
 	Handle Handle
-	// Batch is filled by EventNext and read by EventSettle, for which Report gives the time and the memory it took.
+	// Batch is filled by EventNext and read by EventSettle, for which Report says what the batch cost.
 	Batch  *Batch
 	Report *Report
 

@@ -5,8 +5,7 @@ import "time"
 // A background batch may run only for as long as the next arrival can well wait: a caller who wants an answer soon must
 // not notice that background work exists.
 
-// guard knows the smallest target seen on a device in the last second: background work must not delay answers beyond
-// it.
+// guard knows the smallest target seen on a device in the last second: a background batch may take a small part of it.
 type guard struct {
 	least [guardSteps]time.Duration // by step; 0: none
 	step  int64                     // the latest

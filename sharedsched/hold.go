@@ -16,7 +16,7 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 		return false, Never
 	}
 	s := &q.version.settings
-	// Where no task can join, or none will arrive any more, holding would gain nothing. A batch whose first task has
+	// Where no task can join, or none will arrive any more, holding would gain nothing. A queue with a task that has
 	// begun is not held a second time.
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld ||
 		c.tasks[q.ring.At(0).Task].alone {

@@ -47,7 +47,7 @@ type Settings struct {
 	MaxLatency time.Duration
 }
 
-// validate returns an error that names a setting out of its bounds, its value and the bound.
+// validate returns an error that says which setting is out of its bounds.
 func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:

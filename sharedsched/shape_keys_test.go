@@ -11,11 +11,11 @@ import (
 func TestShapeKeysDoNotMoveShares(t *testing.T) {
 	want := othersShare(t, 1, 1)
 	if got := othersShare(t, 1, 200); got < 0.99*want || got > 1.01*want {
-		t.Errorf("the others get %.4f of the device beside 200 keys, %.4f beside one", got, want)
+		t.Errorf("the others get %.4f of the device next to 200 keys, %.4f next to one", got, want)
 	}
 	// The check must be able to fail: were fairness owed to keys, each would have a share of its own.
 	if got := othersShare(t, 200, 1); got > 0.99*want {
-		t.Errorf("beside 200 flows of one key the others get %.4f of the device as well: this test proves nothing", got)
+		t.Errorf("next to 200 flows of one key the others get %.4f of the device as well: this test proves nothing", got)
 	}
 }
 

@@ -76,7 +76,7 @@ func TestEverythingIsRead(t *testing.T) {
 }
 
 // TestOldDrivers: whatever function a library lacks, the process goes on, and all else is read. A library that lacks a
-// library without a function that every reading needs is not used.
+// function without which nothing can be read is not used.
 func TestOldDrivers(t *testing.T) {
 	optional := map[string]gpu.Quantity{
 		"nvmlErrorString": 0, "nvmlDeviceGetName": 0, "nvmlDeviceGetPciInfo_v3": 0, "nvmlDeviceGetMigMode": 0,

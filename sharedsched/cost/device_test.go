@@ -104,7 +104,7 @@ func TestFactorsArePublishedInSteps(t *testing.T) {
 func TestCoTenantsTakeTurnsAtWorst(t *testing.T) {
 	for share, want := range map[float64]float64{0.2: 1.25, 0.5: 2, 1: 5} {
 		if got := (&state{coTenant: share}).coTenantFactor(4); got < 0.999*want || got > 1.001*want {
-			t.Errorf("beside others with %v of the device everything takes %v times as long, want %v", share, got, want)
+			t.Errorf("next to others with %v of the device everything takes %v times as long, want %v", share, got, want)
 		}
 	}
 }

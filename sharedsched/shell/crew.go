@@ -69,8 +69,8 @@ func (s *Scheduler) AddDevice(d sharedsched.Device) error {
 	return nil
 }
 
-// RenewDevice removes a device and adds it again at once: the lanes, flows, versions and costs of the old one are not
-// carried over. The error is that there is no such device, or ErrClosed.
+// RenewDevice removes a device and adds it again at once: the lanes, flows, versions and costs of the old one are left
+// behind. The error is that there is no such device, or ErrClosed.
 func (s *Scheduler) RenewDevice(name string) error {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })

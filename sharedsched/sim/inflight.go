@@ -9,8 +9,8 @@ import (
 const handover = 2 * time.Millisecond
 
 // InFlight returns the server's scheduler with one batch in flight and with two, on devices on which two gain nothing,
-// some work, or the time in which one of them copies. With two the other lane takes a batch at once, or when a GPU of
-// the server would let it.
+// some work, or the time in which one of them copies. With two the other lane takes a batch at once, or by the handover
+// of the server's GPUs.
 func InFlight() []Maker {
 	one := Core("one at a time", CoreOptions{})
 	one.Copying = 0.1 // changes nothing there: a batch takes as long
