@@ -98,8 +98,8 @@ func (s *Sampler) Run(ctx context.Context) {
 	}
 }
 
-// pace returns how long the poller rests after a round that took so long: a slow driver is asked less often, but not so
-// much less that samples become too old before the next. Where asking alone takes too long for that, they last for
+// pace returns how long the poller rests after a round that took that long: a slow driver is asked less often, but not
+// so much less that samples become too old before the next. Where asking alone takes too long for that, they last for
 // longer, by half more than the time until the next: samples that come and go would make estimates come and go.
 func (s *Sampler) pace(took time.Duration) (rest time.Duration) {
 	rest = max(s.interval, min(share*took, s.expiry/2))

@@ -174,8 +174,8 @@ func (d *device) freeIn(now Time) time.Duration {
 	return max(0, least)
 }
 
-// serviceTime returns the least time that a task of so many rows takes if it has all lanes of the device to itself. It
-// reports false where that was never measured.
+// serviceTime returns the least time that a task of that many rows takes if it has all lanes of the device to itself.
+// It reports false where that was never measured.
 func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool) {
 	s := &q.version.settings
 	if alone || !s.Batched {

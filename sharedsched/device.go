@@ -134,7 +134,7 @@ func (d *device) hasWork() bool {
 }
 
 // block returns the cost of the dearest batch that may start next on the device: a queue that is not served now may
-// have to wait so long.
+// have to wait that long.
 func (d *device) block() time.Duration {
 	_, key, _ := d.blocks.Min()
 	return -time.Duration(key)

@@ -35,8 +35,8 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	return q.most, q.full.Cost, q.fullHigh
 }
 
-// estimate returns the cost of an execution of so many rows; for a full batch, which is asked for most often, as of the
-// last fullBatch.
+// estimate returns the cost of an execution of that many rows; for a full batch, which is asked for most often, as of
+// the last fullBatch.
 func (q *queue) estimate(rows int) cost.Estimate {
 	if rows == q.full.Rows {
 		return q.full
@@ -44,7 +44,7 @@ func (q *queue) estimate(rows int) cost.Estimate {
 	return q.shape.Estimate(rows)
 }
 
-// high returns a cost that an execution of so many rows will hardly exceed; 0 where nothing was measured, for an
+// high returns a cost that an execution of that many rows will hardly exceed; 0 where nothing was measured, for an
 // unknown cost must not turn any task away.
 func (q *queue) high(rows int) time.Duration {
 	e := q.estimate(q.version.settings.padded(rows))
@@ -54,7 +54,7 @@ func (q *queue) high(rows int) time.Duration {
 	return max(e.High, e.Cost+e.Cost/margin)
 }
 
-// part returns the cost of so many rows as a part of a full batch.
+// part returns the cost of that many rows as a part of a full batch.
 func (q *queue) part(rows int) time.Duration {
 	if q.most == 1 {
 		return q.full.Cost * time.Duration(rows)

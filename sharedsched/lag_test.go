@@ -154,7 +154,7 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	}
 }
 
-// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged so many times the cost of its
+// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged that many times the cost of its
 // batches, and the watch counts one charge.
 func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (float64, error) {
 	rng := rand.New(rand.NewPCG(5, 6))

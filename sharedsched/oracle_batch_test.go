@@ -129,7 +129,7 @@ func (q *oracleQueue) fit(now Time) (rows int) {
 	return rows
 }
 
-// form takes the rows of the next batch from the queue, at most so many.
+// form takes at most that many rows from the queue for the next batch.
 func (o *oracle) form(q *oracleQueue, most int) (spans []oracleSpan) {
 	if q.whole() {
 		return q.take(1<<30, spans)
@@ -194,7 +194,7 @@ func (q *oracleQueue) policy(most int) int {
 	return most
 }
 
-// below returns the largest allowed size of at most so many rows, 0 for none.
+// below returns the largest allowed size of at most that many rows, 0 for none.
 func (q *oracleQueue) below(rows int) (down int) {
 	for _, n := range q.version.AllowedBatchSizes {
 		if n <= rows {
@@ -204,7 +204,7 @@ func (q *oracleQueue) below(rows int) (down int) {
 	return down
 }
 
-// inParts returns the time of rows in executions of at most so many.
+// inParts returns the time of rows in executions of at most that many.
 func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
 	for ; rows > 0; rows -= each {
 		cost += q.takes(min(rows, each))
@@ -212,7 +212,7 @@ func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
 	return cost
 }
 
-// alone returns the time of a task of so many rows that shares no execution.
+// alone returns the time of a task of that many rows that shares no execution.
 func (q *oracleQueue) alone(rows int) time.Duration {
 	down := q.below(rows)
 	if down == 0 || q.version.Padding == PadUp {

@@ -76,7 +76,7 @@ func (q *oracleQueue) padded(rows int) int {
 
 func (q *oracleQueue) takes(rows int) time.Duration { return q.shape.Estimate(q.padded(rows)).Cost }
 
-// high returns a time that so many rows hardly exceed: at least 5 % more than they take.
+// high returns a time that an execution of rows hardly exceeds: at least 5 % more than it takes.
 func (q *oracleQueue) high(rows int) time.Duration {
 	e := q.shape.Estimate(q.padded(rows))
 	return max(e.High, e.Cost+e.Cost/20)

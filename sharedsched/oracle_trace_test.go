@@ -131,7 +131,7 @@ func (m *match) setUp(variant Variant) error {
 		if err != nil {
 			return err
 		}
-		// As if it had asked for so much already.
+		// As if it had asked for that much already.
 		m.core.flows[f].recent.asked = time.Duration(m.bytes.next(3)) * time.Second
 		for range 1 + m.bytes.next(2) {
 			s := m.settings()

@@ -85,7 +85,7 @@ const (
 	// recently is how long a flow counts after its latest arrival, and the time in which the work that it asked for is
 	// forgotten.
 	recently = time.Second
-	// contended is the part of the device time there is (seven tenths) from which on, if so much is asked for at full
+	// contended is the part of the device time there is (seven tenths) from which on, if that much is asked for at full
 	// batches' cost, not all can be served in time: batches are not always full.
 	contendedNum, contendedDen = 7, 10
 	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
@@ -100,7 +100,7 @@ const (
 	// cost.
 	capSteps = 16
 	capStep  = time.Millisecond
-	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are so many.
+	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are that many.
 	histogramOf = 1024
 	// shortest is log2 of the target, in nanoseconds, below which targets are not told apart: 131 µs.
 	shortest = 17

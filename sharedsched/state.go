@@ -77,7 +77,7 @@ type QueueState struct {
 	Running     int    // batches in flight
 	MaxRows     int    // of one batch, now
 	MemoryRows  int    // of one batch, as far as device memory goes; 0: it sets no limit
-	// OutOfMemory: an execution ran out of memory, and for so long MemoryRows is not raised without telemetry's word.
+	// OutOfMemory: an execution ran out of memory, and for that long MemoryRows is not raised without telemetry's word.
 	OutOfMemory time.Duration
 	Stage       string        // resting, pending or demanding
 	NextCost    time.Duration // of the next batch, unless resting

@@ -23,8 +23,8 @@ func (q *queue) isUnreal(t *Task) bool {
 	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
-// hear notes the demand of a task, admitted or not: an answer within target, and so much device time for work. Proof
-// and warm-up want their answers by no particular time, and background work must not affect others.
+// hear notes the demand of a task, admitted or not: an answer within target, and the device time of its work. Proof and
+// warm-up want their answers by no particular time, and background work must not affect others.
 func (q *queue) hear(now Time, t *Task, target, work time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return

@@ -20,7 +20,7 @@ import (
 type rollout struct {
 	admin               string // host:port of the server's admin address
 	baseline, candidate int64
-	stage               time.Duration // each lasts so long at least
+	stage               time.Duration // each lasts at least that long
 }
 
 // parseRollout reads BASELINE:CANDIDATE.

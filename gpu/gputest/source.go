@@ -70,7 +70,7 @@ func (s *Source) Hush(device int, set gpu.Quantity) {
 	s.of(device).quiet = set
 }
 
-// Delay makes each reading take so long.
+// Delay makes each reading take that long.
 func (s *Source) Delay(each time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

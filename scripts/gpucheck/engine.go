@@ -58,8 +58,8 @@ type pace struct {
 	least     time.Duration // of all runs
 }
 
-// loop runs a model again and again, at least three times, for a time, on batches of so many random rows, in several
-// loops side by side.
+// loop runs a model again and again, at least three times, for a time, on batches of the given number of random rows,
+// in several loops side by side.
 func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, err error) {
 	session, err := ort.Open(path, e.options)
 	if err != nil {

@@ -70,7 +70,7 @@ func start(ctx context.Context, conns []*grpc.ClientConn, loads ...*load) (stop 
 	}
 }
 
-// rowsOf asks a model for so many rows of numbers.
+// rowsOf asks a model for that many rows of numbers.
 func rowsOf(name, input string, rows, width int, numbers []byte) *weftv1.PredictRequest {
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: name},

@@ -102,7 +102,7 @@ func (s *suite) policy(ctx context.Context) (err error) {
 	return errors.Join(append(errs, err)...)
 }
 
-// compareGraphs compares batches of so many rows with CUDA graphs and without.
+// compareGraphs compares batches of that many rows with CUDA graphs and without.
 func (s *suite) compareGraphs(ctx context.Context, v *server, c *contest, rows int) error {
 	times, far, err := s.compareVariants(ctx, v, s.variants(c), rows, c.width)
 	if err != nil {

@@ -43,8 +43,8 @@ func smiReasons(value string) (gpu.Reasons, bool) {
 	return gpu.Reasons(bits) & gpu.AllReasons, err == nil
 }
 
-// compareReasons asks both so many times, each after a pause. At a power limit the reasons come and go between the two:
-// so a reason that one of them reports every time, the other must report once.
+// compareReasons asks both a number of times, each after a pause. At a power limit the reasons come and go between the
+// two: so a reason that one of them reports every time, the other must report once.
 func (s *suite) compareReasons(ctx context.Context, v *server, id string, times int, pause func() error) error {
 	const name = "telemetry: clock_event"
 	fields, err := knownToSMI(ctx, id, reasonFields)

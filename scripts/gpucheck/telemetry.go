@@ -71,7 +71,7 @@ type observed struct {
 	missing string // which of them does not report the value
 }
 
-// compareTelemetry reads both so many times, each after a pause. A value that one of them lacks does not affect the
+// compareTelemetry reads both a number of times, each after a pause. A value that one of them lacks does not affect the
 // others.
 func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, pause time.Duration) error {
 	first, err := v.metrics(ctx)

@@ -49,7 +49,7 @@ type Curve struct {
 	link     link    // to the device
 }
 
-// Estimate predicts the device time of an execution of so many rows. Neither Cost nor High ever decreases with rows.
+// Estimate predicts the device time of an execution of that many rows. Neither Cost nor High ever decreases with rows.
 func (c *Curve) Estimate(rows int) Estimate {
 	t := &c.own
 	if len(t.points) == 0 {
@@ -70,7 +70,7 @@ func (c *Curve) Estimate(rows int) Estimate {
 	return Estimate{Rows: rows, Cost: duration(cost), High: duration(high), Source: source}
 }
 
-// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured
+// AtLeast returns a cost that an execution of that many rows is not expected to undercut: that of the largest measured
 // size that is no larger. It reports false where there is none; inherited estimates do not count.
 func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
 	i := c.own.search(rows + 1)

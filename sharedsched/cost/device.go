@@ -50,7 +50,7 @@ type Sample struct {
 
 const (
 	step      = 0.01 // of the published state
-	clockStep = 0.05 // by so much a clock changes, not only its reading: it counts at once, less is smoothed
+	clockStep = 0.05 // a change of the clock, not only of its reading: it counts at once, less is smoothed
 
 	recent       = 8
 	deviceGain   = 0.10

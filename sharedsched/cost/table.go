@@ -55,7 +55,7 @@ func (t *table) levelHighs() {
 	}
 }
 
-// search returns the index of the first point with at least so many rows.
+// search returns the index of the first point with at least that many rows.
 func (t *table) search(rows int) int {
 	lo, hi := 0, len(t.points)
 	for lo < hi {
@@ -68,7 +68,8 @@ func (t *table) search(rows int) int {
 	return lo
 }
 
-// at returns the cost of so many rows and a time that it is unlikely to exceed, in nanoseconds. There must be a point.
+// at returns the cost of that many rows and a time that it is unlikely to exceed, in nanoseconds. There must be a
+// point.
 func (t *table) at(rows int) (cost, high float64, source Source) {
 	i := t.search(rows)
 	switch {

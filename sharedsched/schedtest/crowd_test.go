@@ -54,7 +54,7 @@ func newCrowd(t *testing.T, executor shell.Executor, settings sharedsched.Settin
 	return c
 }
 
-// ask lets so many callers ask for a row each and returns the rows of the batches that answered them. The first finds
+// ask lets that many callers ask for a row each and returns the rows of the batches that answered them. The first finds
 // the device idle and runs alone; the others arrive while it runs.
 func (c *crowd) ask(t *testing.T, callers int) []int {
 	t.Helper()

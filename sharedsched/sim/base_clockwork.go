@@ -115,7 +115,7 @@ func (p *clockwork) drain(now Time, line int) {
 	}
 }
 
-// advance prepares for the removal of so many requests from the front of a line.
+// advance prepares for the removal of that many requests from the front of a line.
 func (p *clockwork) advance(line, by int) {
 	rows := 0
 	q, fifos := &p.all[line], p.fifos[line]

@@ -53,7 +53,7 @@ func (l *lines) Done(_ Time, b *Batch, _ time.Duration) { l.spare = append(l.spa
 // Wake is for policies that wait for events only.
 func (l *lines) Wake() Time { return Never }
 
-// needs returns the time to allow for a batch of so many rows.
+// needs returns the time to allow for a batch of that many rows.
 func (l *lines) needs(model, rows int) Time {
 	if need := l.need[model]; rows < len(need) {
 		return need[rows]
@@ -78,8 +78,8 @@ func (l *lines) expire(now Time, q *line) {
 	}
 }
 
-// take gives up the first skip requests of q and makes a batch of those behind them: at most so many rows, at least one
-// request.
+// take gives up the first skip requests of q and makes a batch of those behind them: at most that many rows, at least
+// one request.
 func (l *lines) take(now Time, q *line, skip, rows int) *Batch {
 	for range skip {
 		l.env.Drop(now, q.pop(), Dropped)

@@ -89,7 +89,7 @@ func (l *foreLine) arrived(now Time, before int) int {
 	return before
 }
 
-// takes returns how many requests from the i-th of n on a batch of at most so many rows takes, at least one, and its
+// takes returns how many requests from the i-th of n on a batch of at most that many rows takes, at least one, and its
 // cost.
 func (l *foreLine) takes(i, n, rows int) (count int, cost Time) {
 	if l.narrow {

@@ -43,7 +43,7 @@ func (p *script) Wake() Time {
 	return Never
 }
 
-// inOrder runs up to so many requests at a time in order of arrival.
+// inOrder runs up to that many requests at a time in order of arrival.
 func inOrder(most int) func(p *script, now Time, lane int) *Batch {
 	return func(p *script, _ Time, _ int) *Batch {
 		n := min(most, len(p.queue))

@@ -10,7 +10,7 @@ import (
 type Hindsight struct {
 	Workload string
 	Ours     float64
-	Search   float64 // a search that knows the future: so much can be carried at least
+	Search   float64 // a search that knows the future: at least that much can be carried
 }
 
 // hindsightEffort is less than a study's: the search takes far longer than any policy.

@@ -16,7 +16,7 @@ func newMemory(s *Setup) memory {
 // free returns the memory that is not held.
 func (m *memory) free(now *Pace) int64 { return max(0, m.total-now.Taken-m.held) }
 
-// take lets a model hold the memory for an execution of so many rows. It reports false where there is not so much.
+// take lets a model hold the memory for an execution of that many rows. It reports false where there is not that much.
 func (m *memory) take(of *Model, model, rows int, now *Pace) bool {
 	more := (int64(rows) - m.rows[model]) * of.RowMemory
 	if more <= 0 {

@@ -9,7 +9,7 @@ type Maker struct {
 	// policy counts that does best on a training seed. Empty: the policy is alone in it.
 	Family string
 	New    func(*Env) Policy
-	// Lanes is how many batches may be in flight for so many models. Nil: one.
+	// Lanes is how many batches may be in flight for a number of models. Nil: one.
 	Lanes func(models int) int
 	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1.
 	Overlap float64

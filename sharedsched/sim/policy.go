@@ -56,7 +56,7 @@ type Policy interface {
 	// Next returns the batch that a free lane starts now, or nil to leave the lane free. The batch and its slice belong
 	// to the policy again once Done was called with it. Requests that are given up are ended with Env.Drop(r, Dropped).
 	Next(now Time, lane int) *Batch
-	// Done reports that a batch ended, which took so much device time. The engine has settled the fates of its
+	// Done reports that a batch ended, and the device time that it took. The engine has settled the fates of its
 	// requests.
 	Done(now Time, b *Batch, took time.Duration)
 	// Wake returns when Next is to be asked again though nothing else happens, Never if that is not needed. It is asked
@@ -89,7 +89,7 @@ type Env struct {
 	drop  func(now Time, r *Request, f Fate)
 }
 
-// Profile returns the time that a policy expects of an execution of so many rows of a model: the true cost without
+// Profile returns the time that a policy expects of an execution of that many rows of a model: the true cost without
 // noise, times the model's Error.
 func (e *Env) Profile(model, rows int) time.Duration {
 	d := e.Models[model].Cost(rows)
@@ -128,7 +128,7 @@ type Model struct {
 	RowMemory int64
 }
 
-// Cost returns the true device time of an execution of so many rows, without noise.
+// Cost returns the true device time of an execution of that many rows, without noise.
 func (m *Model) Cost(rows int) time.Duration {
 	if n := len(m.Steps); n > 0 {
 		if rows <= n {

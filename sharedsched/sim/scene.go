@@ -64,7 +64,7 @@ func aggressor(name, about string, modest, flood float64) Scene {
 	return s
 }
 
-// keys has a model that asks for as much as the whole device, its requests of so many shapes, and five modest ones.
+// keys has a model that asks for as much as the whole device, its requests of n shapes, and five modest ones.
 func keys(n int) Scene {
 	models := equal(6, 2, 0.2, 100)
 	demands(models, 0.12)

@@ -51,7 +51,7 @@ func (t *trial) onTime(p *Maker, load float64) (float64, error) {
 // carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not.
 func (t *trial) carries(p *Maker, load float64) (bool, error) {
 	t.prepare(load)
-	lost := int(float64(t.offered) * (1 - attained)) // so many may be
+	lost := int(float64(t.offered) * (1 - attained)) // that many may be lost
 	for i := range t.runs {
 		r, err := t.play(p, i, &lost)
 		if err != nil {
