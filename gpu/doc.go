@@ -1,5 +1,5 @@
 // Package gpu describes GPUs and their state, on any machine: how fast a GPU runs, which causes hold it back, how much
-// memory is left, and how much of it other processes use.
+// of its memory is left, and the share of its time that other processes use.
 //
 // A [Sampler] asks a [Source] in one goroutine of its own, since a driver may be slow, and publishes the answers
 // through an atomic pointer: a dispatcher of work reads the latest [Sample] and never waits. Every reading may fail. A

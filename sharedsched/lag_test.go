@@ -154,8 +154,8 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	}
 }
 
-// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged that many times the cost of its
-// batches, and the watch counts one charge.
+// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged the cost of its batches charge
+// times, and the watch counts it once.
 func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (float64, error) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	d.Name = "d"

@@ -50,7 +50,7 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 
 	failed := r.Failure != NotFailed
 	q.running--
-	var part time.Duration // of used, of a span of that many rows: most have as many, and a division takes long
+	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
 		s := &b.Spans[i]
 		if s.Rows != rows {

@@ -146,10 +146,10 @@ func (c *Curve) Abandon(e Estimate) {
 
 // Settle ends an execution with its measured device time. A measurement that is not positive is ignored.
 //
-// A change of cost is divided between the size, the curve and the device: residuals follow within a few executions and
-// carry the change over to sizes and models that have not run since, medians take over later. Both learn from the part
-// that the other left unexplained, for a sample is divided by all factors before it enters its window; learning both
-// from the raw time would count every change twice.
+// The deviation from the estimate is divided between the size, the curve and the device: residuals follow within a few
+// executions and carry the change over to sizes and models that have not run since, medians take over later. Both learn
+// from the part that the other left unexplained, for a sample is divided by all factors before it enters its window;
+// learning both from the raw time would count every change twice.
 func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	c.Abandon(e)
 	if measured <= 0 {

@@ -1,6 +1,6 @@
 package sim
 
-// window is a batch that a line could start now: requests behind the first skip ones, which it would give up.
+// window is a batch that a line could start now: requests behind the first skip requests, which it would give up.
 type window struct {
 	skip int
 	rows int
