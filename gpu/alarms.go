@@ -5,13 +5,13 @@ import "time"
 // calm is for how long a reason must have been gone to be over: they come and go many times a minute.
 const calm = time.Minute
 
-// alarms knows which of the reasons in Throttled the log was told of. The zero value has been told of none.
+// alarms knows which of the reasons in Throttled the log mentioned. In the zero value it mentioned none.
 type alarms struct {
 	told Reasons                     // and not that they are over
 	seen [len(reasonNames)]time.Time // when each was last there
 }
 
-// hear takes in the reasons of now, and returns those that begin and those that are over. Each begins once a minute at
+// hear takes in the present reasons, and returns those that begin and those that are over. Each begins once a minute at
 // most.
 func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	for i := range reasonNames {
@@ -28,8 +28,8 @@ func (a *alarms) hear(now Reasons) (begun, over Reasons) {
 	return begun, over
 }
 
-// tellAlarms logs the reasons in Throttled that begin, and those that are over, with what else is known of the device.
-// What the driver does about power and heat is in the metrics alone.
+// tellAlarms logs the reasons in Throttled that begin, and those that are over, with the other known values of the
+// device. The driver's own measures against power and heat are in the metrics alone.
 func (w *watched) tellAlarms() {
 	if !w.next.Has(EventReasons) {
 		return
@@ -47,7 +47,7 @@ func (w *watched) tellAlarms() {
 	}
 }
 
-// values lists for the log what is known of clock, power and temperature.
+// values lists for the log the known values of clock, power and temperature.
 func (s *Sample) values() []any {
 	var values []any
 	for _, v := range []struct {

@@ -8,7 +8,7 @@ import (
 // Quantity is something that a GPU can be asked for, or a set of such: each is one bit.
 type Quantity uint16
 
-// Each quantity, with what it fills in of a Sample; together AllQuantities.
+// Each quantity, with the fields of a Sample that it fills in; together AllQuantities.
 const (
 	Clock        Quantity = 1 << iota // Clock
 	EventReasons                      // Reasons

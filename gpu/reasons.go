@@ -8,7 +8,7 @@ type Reasons uint32
 // Each reason; together AllReasons.
 const (
 	GPUIdle            Reasons = 1 << iota // nothing runs, so that the clock means nothing
-	ApplicationsClocks                     // somebody set a lower clock
+	ApplicationsClocks                     // a user set a lower clock
 	SWPowerCap                             // the power limit
 	HWSlowdown                             // the hardware cuts the clock by half or more: heat, power or a fault
 	SyncBoost                              // other GPUs of the group are slower

@@ -2,30 +2,30 @@ package gpu
 
 import "time"
 
-// Sample is what is known of a GPU at one moment. A value that is not Known is zero.
+// Sample holds the known values of a GPU at one moment. A value that is not Known is zero.
 type Sample struct {
 	At    time.Time // when the youngest of the values was read
 	Known Quantity
 
 	Clock, MaxClock int // of the multiprocessors, now and at most, in MHz
 	Reasons         Reasons
-	Utilisation     int // part of the time in which anything ran, whoever ran it, in per mille
+	Utilisation     int // part of the time in which anything ran, of any process, in per mille
 	// CoTenant is the share of the multiprocessors that other processes use, in per mille.
 	CoTenant int
-	// MemoryTotal, MemoryUsed and MemoryFree are in bytes. What the driver keeps for itself is in neither used nor
-	// free, unless an old driver does not tell it apart: there it is in used.
+	// MemoryTotal, MemoryUsed and MemoryFree are in bytes. Memory that the driver keeps for itself is in neither used
+	// nor free; with an old driver, which does not list it apart, it is in used.
 	MemoryTotal, MemoryUsed, MemoryFree int64
 	Power, PowerLimit                   float64 // in W
 	Temperature                         int     // in °C
 	// memory errors that could not be corrected, since the driver was loaded
 	ECC int64
-	// XIDs counts the errors that the driver reported of the device since the program began to listen, whoever caused
-	// them; LastXID is the number of the latest, which the driver's documentation explains.
+	// XIDs counts the errors that the driver reported of the device since the program began to listen, whatever their
+	// cause; LastXID is the number of the latest, which the driver's documentation explains.
 	XIDs    int64
 	LastXID int
 
 	Lost bool // the device was gone when it was last asked; nothing else is known then
-	// there is no recent sample: nothing is known but when the last one was taken, and whether the device was lost
+	// there is no recent sample: only the time of the last one is known, and whether the device was lost
 	Expired bool
 }
 
@@ -41,7 +41,7 @@ func (s *Sample) Idle() bool {
 	return s.Has(Utilisation) && s.Utilisation == 0
 }
 
-// Age is for how long the sample has been the latest.
+// Age returns the time since At.
 func (s *Sample) Age() time.Duration { return time.Since(s.At) }
 
 // Set makes the values of the set those of from, whether known or not. A Source that keeps samples answers with it.

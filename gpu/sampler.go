@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Config is what a Sampler is made with.
+// Config holds the settings of a Sampler.
 type Config struct {
 	Source Source
 	// Devices are those to watch, as the Source numbers them. Names must differ.
@@ -18,16 +18,17 @@ type Config struct {
 	// Interval is how often clock, reasons, utilisation and memory are read. Zero: 150 ms. Too low holds up other calls
 	// of the driver, which has one lock for many of them; too high learns late of a clock that was cut. Power,
 	// temperature, the shares of processes and so on are read every second, or every interval if that is longer: a
-	// share that is known later than that does more harm than good (docs/SCHEDULER.md).
+	// share that is known later than that does more harm than good (docs/sim/README.md).
 	Interval time.Duration
 	// Expiry is how old a sample may become. Zero: 3 s, or 3 intervals if that is more. Where the driver needs longer
-	// to tell of all devices, a sample lasts until the next can be there, three times as long at most.
+	// to report on all devices, a sample lasts until the next can be there, three times as long at most.
 	Expiry time.Duration
-	// OnLost hears, each time that a device is lost, once of it and of what the Source said. It is called in Run, which
-	// waits for it. May be nil.
+	// OnLost is called once each time that a device is lost, with the device and the Source's error. It is called in
+	// Run, which waits for it. May be nil.
 	OnLost func(d Device, cause error)
-	// Logger hears once of what a device does not tell, of a device that fails or is lost, and when it is back; and of
-	// reasons that somebody should look at, when they begin and when they are over. Nil: slog.Default().
+	// Logger gets, once each, the quantities that a device does not report, a device that fails or is lost, and its
+	// return; and the reasons that an operator should look at, when they begin and when they are over. Nil:
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -97,20 +98,19 @@ func (s *Sampler) Run(ctx context.Context) {
 	}
 }
 
-// pace returns for how long the poller rests after a round that took so long: a slow driver is asked less often, but
-// not so much less that samples become too old before the next. Where asking alone takes too long for that, samples
-// last for longer, by half more than the time until the next: to have them come and go would make estimates come and
-// go.
+// pace returns how long the poller rests after a round that took that long: a slow driver is asked less often, but not
+// so much less that samples become too old before the next. Where asking alone takes too long for that, they last for
+// longer, by half more than the time until the next: samples that come and go would make estimates come and go.
 func (s *Sampler) pace(took time.Duration) (rest time.Duration) {
 	rest = max(s.interval, min(share*took, s.expiry/2))
 	s.lasts.Store(int64(max(s.expiry, min((took+rest)*3/2, hanging*s.expiry))))
 	return rest
 }
 
-// isOld reports whether what was heard so long ago is too old.
+// isOld reports whether a sample of that age is too old.
 func (s *Sampler) isOld(age time.Duration) bool { return age > time.Duration(s.lasts.Load()) }
 
-// every is how often a quantity is read.
+// every returns how often a quantity is read.
 func (s *Sampler) every(q Quantity) time.Duration {
 	switch q {
 	case Clock, EventReasons, Utilisation, Memory: // each a matter of microseconds
@@ -141,7 +141,7 @@ func (s *Sampler) Latest(name string) (Sample, uint64) {
 }
 
 // FallBacks returns how often something less than a fresh and whole sample of the named device had to do, by a word for
-// why; nil if it is not watched. The map is the caller's.
+// the reason; nil if it is not watched. The map is the caller's.
 func (s *Sampler) FallBacks(name string) map[string]int64 {
 	w := s.byName[name]
 	if w == nil {
@@ -150,7 +150,7 @@ func (s *Sampler) FallBacks(name string) map[string]int64 {
 	return w.byReason()
 }
 
-// ErrStopped is what is asked of a Sampler that does not run any more.
+// ErrStopped is returned by a Sampler that does not run any more.
 var ErrStopped = errors.New("GPU telemetry has stopped")
 
 type memoryRequest struct {
@@ -163,8 +163,8 @@ type memoryReply struct {
 	err         error
 }
 
-// ReadMemory has the poller read the memory of the named device right now, for who is about to need much of it. It
-// waits for the driver, or until ctx ends. The figures are in bytes.
+// ReadMemory makes the poller read the memory of the named device right now, for a caller that is about to need much of
+// it. It waits for the driver, or until ctx ends. The figures are in bytes.
 func (s *Sampler) ReadMemory(ctx context.Context, name string) (total, free int64, err error) {
 	w := s.byName[name]
 	if w == nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 )
 
-// bench is a running Sampler of one device, and what it asks.
+// bench is a running Sampler of one device, and the Source that it asks.
 type bench struct {
 	*gpu.Sampler
 	source *gputest.Source
 	log    weftest.Log
-	lost   []string // what OnLost heard
+	lost   []string // the calls of OnLost
 	stop   func()
 }
 
-// most is what the device of a bench tells at first: everything but ECC errors.
+// most is the set of quantities that the device of a bench reports at first: everything but ECC errors.
 var most = gpu.Sample{
 	Clock: 1400, MaxClock: 2000, Reasons: gpu.SWPowerCap, Utilisation: 900, CoTenant: 120,
 	MemoryTotal: 80 << 30, MemoryUsed: 20 << 30, MemoryFree: 60 << 30,
@@ -125,8 +125,8 @@ func TestSlowDriver(t *testing.T) {
 	})
 }
 
-// TestSlowRounds: however slow a driver is to tell of all devices, what is known neither expires from one round to the
-// next nor becomes much older than it must.
+// TestSlowRounds: however slow a driver is to report on all devices, known values neither expire from one round to the
+// next nor become much older than they must.
 func TestSlowRounds(t *testing.T) {
 	for _, tt := range []struct{ reading, age time.Duration }{
 		{20 * time.Millisecond, 2 * time.Second},          // 80 to 200 ms a round
@@ -158,7 +158,7 @@ func TestSlowRounds(t *testing.T) {
 	}
 }
 
-// TestAlarms: an operator is told of what cuts the clock once, not each time that it comes and goes.
+// TestAlarms: an operator is notified of a reason that cuts the clock once, not each time that it comes and goes.
 func TestAlarms(t *testing.T) {
 	run(t, func(t *testing.T, b *bench) {
 		set := func(r gpu.Reasons) {
@@ -201,7 +201,7 @@ func TestAlarms(t *testing.T) {
 	})
 }
 
-// TestExpiry: while the driver hangs, nobody can say that a sample is old but who looks at it.
+// TestExpiry: while the driver hangs, only a reader can find that a sample is old.
 func TestExpiry(t *testing.T) {
 	run(t, func(t *testing.T, b *bench) {
 		release := b.source.Hold(0)
@@ -297,7 +297,7 @@ func TestBlackout(t *testing.T) {
 	})
 }
 
-// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not told of each
+// TestAnswersNowAndThen: a device of which little can be read, or that can be read for moments, is not logged each
 // time, and is left alone ever longer all the same.
 func TestAnswersNowAndThen(t *testing.T) {
 	const perInterval = gpu.Clock | gpu.EventReasons | gpu.Utilisation | gpu.Memory
@@ -341,7 +341,7 @@ func TestNothingToSay(t *testing.T) {
 		b.source.Hush(0, gpu.CoTenants)
 		after(2 * time.Second)
 		if s, _ := b.Latest("cuda:0"); s.Has(gpu.CoTenants) || s.Clock != 1400 {
-			t.Errorf("beside other values: %+v", s)
+			t.Errorf("next to other values: %+v", s)
 		}
 		b.source.Fail(0, gpu.AllQuantities&^gpu.CoTenants, errors.New("driver trouble"))
 		after(3 * time.Second)

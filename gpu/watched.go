@@ -13,8 +13,8 @@ const (
 	patience = 3
 	// Blackouts grow from the first to the last of these by doubling.
 	firstBlackout, lastBlackout = time.Second, 5 * time.Minute
-	// steady is for how long a device must answer to be back. What answers now and then is left alone ever longer, and
-	// told of once.
+	// steady is for how long a device must answer to be back. A device that answers now and then is left alone ever
+	// longer, and logged once.
 	steady = time.Minute
 )
 
@@ -27,10 +27,10 @@ type watched struct {
 	latest atomic.Pointer[published] // nil before the first sample
 
 	// Everything below is the poller's alone.
-	next     Sample        // what is known, to be published
+	next     Sample        // the known values, to be published
 	number   uint64        // of the latest
 	left     Quantity      // not supported, and asked for no more
-	told     Quantity      // of left, what the log was told
+	told     Quantity      // of left, the quantities that were logged
 	asked    [16]time.Time // by the place of a quantity: when it was last asked for
 	answered [16]time.Time // and last answered
 	failures int           // sweeps without an answer since the last with one
@@ -67,7 +67,7 @@ func (w *watched) publish(s *Sample) {
 	w.latest.Store(&published{sample: *s, number: w.number})
 }
 
-// sweep asks for everything that is due, unless the device is left alone, and publishes what is known then.
+// sweep asks for everything that is due, unless the device is left alone, and publishes the values known then.
 func (w *watched) sweep() {
 	if time.Now().Before(w.until) {
 		return
@@ -135,11 +135,11 @@ func (w *watched) ask(q Quantity) error {
 	return err
 }
 
-// tells reports whether an answer about q says that the device can be read. That there is nothing to say does not, nor
-// does a count of errors, which are counted as they come.
+// tells reports whether an answer about q says that the device can be read. An answer without a value does not, and a
+// count of errors does not either: they are counted as they come.
 func (w *watched) tells(q Quantity) bool { return q != XIDs && w.next.Has(q) }
 
-// tellLeft logs what the device does not tell, once.
+// tellLeft logs the quantities that the device does not report, once.
 func (w *watched) tellLeft() {
 	if w.left != w.told {
 		w.sampler.log.Info("GPU metrics missing", "event", "gpu_metrics_missing", "device", w.Name,
@@ -158,7 +158,7 @@ func (w *watched) forget() {
 	}
 }
 
-// lose says that the device is gone.
+// lose marks the device as gone.
 func (w *watched) lose(err error) {
 	known := w.next.Lost
 	w.next = Sample{At: time.Now(), Lost: true}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Account counts what became of the tasks and executions of one version on one device since the start. It outlives the
-// version, and one that comes again under that name goes on with it. At every moment Accepted is the sum of Ended and
-// Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
+// Account counts the tasks and executions of one version on one device since the start, by how they ended. It outlives
+// the version; a version that is added again under that name goes on with it. At every moment Accepted is the sum of
+// Ended and Live, Started the sum of Executions and InFlight, and Waits the sum of WaitsEnded and Waiting.
 type Account struct {
 	Name, Device string
 
@@ -20,7 +20,7 @@ type Account struct {
 	InFlight   int                    // that run
 	Reruns     uint64                 // runs of parts of failed ones
 
-	// Callers are no business of Core: whoever has them wait for room in a full queue counts the waits.
+	// Core knows nothing of callers: the program that makes them wait for room in a full queue counts the waits.
 	Waits      uint64                    // callers that waited
 	WaitsEnded [WaitCancelled + 1]uint64 // by WaitEnd
 	Waiting    int                       // that wait

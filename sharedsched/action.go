@@ -17,7 +17,7 @@ type Action struct {
 	RetryAfter time.Duration
 }
 
-// Refusal tells the caller of a task that ended as EndDropped why it did.
+// Refusal returns the error for the caller of a task that ended as EndDropped, with the reason.
 func (a *Action) Refusal() *Refusal {
 	r := &Refusal{Reason: RefusedForGoodput, Predicted: a.Needs, Limit: a.Had, RetryAfter: a.RetryAfter}
 	if a.Drop == DropHopeless {
@@ -26,7 +26,7 @@ func (a *Action) Refusal() *Refusal {
 	return r
 }
 
-// ActionKind tells what an Action asks for.
+// ActionKind says what an Action asks for.
 type ActionKind uint8
 
 // The kinds of action.

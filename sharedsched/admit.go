@@ -7,12 +7,12 @@ import (
 	"github.com/weftserve/weft/sharedsched/ring"
 )
 
-// Admission refuses at once what cannot be answered, for three reasons: bounds keep memory finite, a limit that cannot
-// be met saves its caller the wait, and what is beyond a flow's share of a contended device is kept in front of the
-// door, where it delays nobody. A refusal is final and early, so it rests only on what was measured.
+// Admission refuses at once tasks that cannot be answered, for three reasons: bounds keep memory finite; the caller of
+// a task whose limit cannot be met is saved the wait; and work beyond a flow's share of a contended device stays
+// outside, where it delays no other task. A refusal is final and early, so it rests only on measurements.
 
-// submit carries out EventSubmit. The checks stand in the order of what they cost; the first that refuses is the one
-// that is told.
+// submit carries out EventSubmit. The checks stand in the order of their cost; the caller learns of the first that
+// refuses.
 func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	v, t, limit := c.version(ev.Version), ev.Task, ev.Limit
 	out.Task = 0
@@ -47,9 +47,9 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 	if q == nil {
 		return c.refuse(now, v, t, Refusal{Keys: maxQueues})
 	}
-	c.fullBatch(q) // what follows looks at the queue for what it says
+	c.fullBatch(q) // the checks below read its results from the queue
 	target, named := q.target(t)
-	// Refused or not: what is asked for decides who asks for more than a share, and how large batches may be.
+	// Refused or not: the work asked for decides which flows ask for more than a share, and how large batches may be.
 	work := q.part(t.Rows)
 	q.hear(now, t, min(target, limit.Sub(now)), work)
 	// An answer is never wanted later than it is worth something.
@@ -60,7 +60,7 @@ func (c *Core) submit(now Time, ev *Event, out *Answer) error {
 		c.refreshTouched(now)
 		return refusal
 	}
-	// Only now: nobody is given up for a task that is then refused.
+	// Only now: no task is given up for one that is then refused.
 	if victim >= 0 {
 		c.drop(now, q, victim, DropRoom, 0, out)
 	}
@@ -94,10 +94,10 @@ func (v *version) lesser(t *Task) int32 {
 	return e.Task
 }
 
-// unattainable refuses a task that misses its limit even if the device served nothing but what goes before it in its
-// queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never measured
-// refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong estimate would
-// keep itself alive by refusing everything that would correct it.
+// unattainable refuses a task that misses its limit even if the device served nothing but the work that goes before it
+// in its queue, or that its flow's share of a contended device cannot serve in time. An estimate that was never
+// measured refuses nothing, and one that nothing has confirmed for probeAfter lets a single task through: a wrong
+// estimate would keep itself alive by refusing every task that would correct it.
 func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.Order) (probe bool, _ *Refusal) {
 	if limit == Never || t.Priority == Sheddable || c.variant.NoAdmission {
 		return false, nil
@@ -117,7 +117,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	first := q.ring.Len() > 0 && place.Before(q.ring.At(q.ring.Len()-1).Order)
 	switch rows := q.waiting + t.Rows; {
 	case first:
-		before = 0 // not all that waits goes before it
+		before = 0 // not all waiting tasks go before it
 	case !t.Alone && v.settings.Batched && rows <= q.most: // all of it fits one batch
 		before = 0
 		own, _ = c.serviceTime(q, false, rows)
@@ -125,7 +125,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	reason := RefusedDeadline
 	predicted := wait + before + own
 	if predicted <= left && !first && d.work > left {
-		// The device cannot serve all that waits by then, so that the flow may count on its share only.
+		// The device cannot serve all waiting work by then, so that the flow may count on its share only.
 		fair := &d.fair[foreground]
 		asked := time.Duration(float64(f.work+own) / fair.ShareWith(fairq.Flow(f.id)) / shareSlack)
 		if wait+asked > left {
@@ -136,7 +136,7 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 		return false, nil
 	}
 	switch since := &q.shape.refusing; {
-	case q.running > 0 || q.foreground > 0: // what runs or waits checks the estimate
+	case q.running > 0 || q.foreground > 0: // running or waiting tasks check the estimate
 		*since = Never
 	case *since == Never:
 		*since = now
@@ -155,7 +155,8 @@ func (c *Core) unattainable(now Time, q *queue, t *Task, limit Time, place ring.
 	return false, r
 }
 
-// freeIn returns in what time a lane of the device is expected to be free, or the device where lanes share its time.
+// freeIn returns the time until a lane of the device is expected to be free, or, where lanes share its time, the
+// device.
 func (d *device) freeIn(now Time) time.Duration {
 	if d.shared() {
 		return d.freeAt(now).Sub(now)
@@ -166,15 +167,15 @@ func (d *device) freeIn(now Time) time.Duration {
 	least := time.Duration(Never)
 	for _, l := range d.lanes {
 		if !l.est.Known() {
-			return 0 // nobody knows, and a guess must refuse nothing
+			return 0 // unknown, and a guess must refuse nothing
 		}
 		least = min(least, l.est.Cost-now.Sub(l.started))
 	}
 	return max(0, least)
 }
 
-// serviceTime is the least time that a task of so many rows takes which has all lanes of the device to itself. It
-// reports false where that was never measured.
+// serviceTime returns the least time that a task of that many rows takes if it has all lanes of the device to itself.
+// It reports false where that was never measured.
 func (c *Core) serviceTime(q *queue, alone bool, rows int) (time.Duration, bool) {
 	s := &q.version.settings
 	if alone || !s.Batched {

@@ -2,7 +2,7 @@ package sharedsched
 
 // advance carries out EventAdvance.
 func (c *Core) advance(now Time, out *Answer) {
-	// Limits first: whether a queue is held on depends on who is left in it.
+	// Limits first: whether a queue is held on depends on the tasks that are left in it.
 	for {
 		id, at, ok := c.limits.Min()
 		if !ok || Time(at) > now {

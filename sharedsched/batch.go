@@ -21,8 +21,8 @@ type Span struct {
 	task        Handle
 }
 
-// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task by
-// it.
+// Task names the task whose rows the span holds. A program that drives Core itself finds its own record of the task
+// with it.
 func (s *Span) Task() Handle { return s.task }
 
 // FlushReason says why a batch was formed when it was.
@@ -42,7 +42,7 @@ const (
 	FlushFull
 	// FlushDeviceIdle: the device was free: nothing is gained by waiting.
 	FlushDeviceIdle
-	// FlushDeadline: waiting longer would miss a limit or a target that somebody named.
+	// FlushDeadline: waiting longer would miss a limit or a target that was named.
 	FlushDeadline
 	// FlushDrain: the version or the server is draining.
 	FlushDrain

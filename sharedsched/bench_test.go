@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BenchmarkCore measures a task's whole way through Core: admitted, picked in a batch, settled.
+// BenchmarkCore measures the whole life of a task in Core: admitted, picked in a batch, settled.
 func BenchmarkCore(b *testing.B) {
 	for _, batch := range []int{1, 16} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) { throughCore(b, batch) })

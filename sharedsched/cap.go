@@ -2,11 +2,11 @@ package sharedsched
 
 import "time"
 
-// The device cap bounds the device time of one batch by what the most impatient flow can wait for: a batch that runs
-// cannot be taken back, so everybody who comes meanwhile waits for its end. It is capShare of the least, over the flows
-// that ask for no more than their share, of each one's tenth percentile of targets. One impatient caller among many
-// does not move that percentile, an aggressor is beyond its share, and what could not be met even if every batch were
-// one row is left out, so that none of them can make everybody run at batch size 1.
+// The device cap bounds the device time of one batch by how long the most impatient flow can wait: a running batch
+// cannot be taken back, so every task that arrives meanwhile waits for its end. It is capShare of the least, over the
+// flows that ask for no more than their share, of each one's tenth percentile of targets. One impatient caller among
+// many does not move that percentile, an aggressor is beyond its share, and a target that could not be met even if
+// every batch were one row is left out, so that none of them can make all flows run at batch size 1.
 
 // batchCap is the device cap of one device.
 type batchCap struct {
@@ -15,11 +15,11 @@ type batchCap struct {
 
 	next int  // flow to look at next
 	at   Time // when flows were looked at last
-	// What the round has found so far, and what the one before it found.
+	// The findings of the present round so far, and those of the one before it.
 	round, last capRound
 }
 
-// capRound is what a round over all flows finds.
+// capRound holds the findings of a round over all flows.
 type capRound struct {
 	least   time.Duration // target; 0: none
 	weights float64       // of the flows that were active

@@ -1,7 +1,7 @@
 package sharedsched
 
-// A server stops in three steps: it takes its last requests and holds nothing (hurry), takes no more and runs what it
-// has (drain), and gives up what is still there (close).
+// A server stops in three steps: it takes its last requests and holds no batch (hurry), takes no more and runs the
+// tasks it has (drain), and gives up the tasks that are left (close).
 
 // hurry carries out EventHurry.
 func (c *Core) hurry(now Time) {

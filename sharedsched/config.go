@@ -2,11 +2,11 @@ package sharedsched
 
 import "time"
 
-// Config is what a Core is made with. All of it is fixed for its life, but devices may come and go (EventAddDevice).
+// Config holds the settings of a Core. They are fixed for its life, but devices may come and go (EventAddDevice).
 type Config struct {
 	Devices []Device
 	// FairnessWindow is how much device time, per unit of weight, a flow may be ahead of another that wants the device
-	// as well, so that urgent work goes first. Zero: whoever is furthest behind goes first. Too low costs batches and
+	// as well, so that urgent work goes first. Zero: the flow furthest behind goes first. Too low costs batches and
 	// deadlines, too high lets a burst of one model delay the others for that long.
 	FairnessWindow time.Duration
 	// MaxQueuedBytes bounds the payload bytes that wait in all queues together. Zero: 1 GiB. Too low refuses bursts
@@ -30,12 +30,12 @@ type Device struct {
 	Handover time.Duration `json:",omitempty"`
 }
 
-// Variant switches parts of the algorithm off, so that the simulator can tell what each of them is worth. The zero
+// Variant switches parts of the algorithm off, so that the simulator can measure the worth of each of them. The zero
 // value is the algorithm.
 type Variant struct {
 	LeastSlack     bool // order by latest start instead of target
 	NoConflictRule bool // the earliest target goes first even if others are late for it
 	AllDemand      bool // fairness is owed to every queue with work, urgent or not
-	NoWindowDrop   bool // only what is hopeless is given up
+	NoWindowDrop   bool // only hopeless tasks are given up
 	NoAdmission    bool // only full queues refuse
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends what must
-// be done about it to the caller's actions. It owns no goroutine, reads no clock, draws no random number, and no
+// Core is the scheduler as a value: Step takes the present time and an event, changes the state, and appends the
+// actions to carry out to those of the caller. It owns no goroutine, reads no clock, draws no random number, and no
 // decision iterates a map, so the same events at the same times always lead to the same decisions. It is not safe for
 // concurrent use: package shell guards it with a mutex.
 //
-// Step is the only way in. HasWork, Live, Names, NextWake, Room, Settings and State are questions, which change nothing
-// that anybody could notice. What Step calls is in the file of the rule or the type that is named after it: admit,
-// pick, form, drop, settle and so on; policy.go has every number.
+// Step is the only way in. HasWork, Live, Names, NextWake, Room, Settings and State only read: they change nothing that
+// a caller could notice. The functions that Step calls are in files named after a rule or a type: admit, pick, form,
+// drop, settle and so on; policy.go has every number.
 //
 // # Invariants
 //
@@ -25,9 +25,9 @@ import (
 // brought up to date with all others at the end of the event, or before the next pick at the latest (refreshTouched).
 //
 //   - Every admitted task ends exactly once, by exactly one TaskEnded action.
-//   - Of a version that was expelled, and of all versions of a device that was removed, nothing waits, and nothing
-//     starts.
-//   - A lane is there while its device is, and for as long as a batch runs on it.
+//   - No task of a version that was expelled waits, and none starts; the same holds for all versions of a device that
+//     was removed.
+//   - A lane is there while its device is there, and for as long as a batch runs on it.
 //   - A task is in its queue's ring exactly if it has rows that were not started and is to start them.
 //   - A queue is among the pending, or among its flow's demanding ones, exactly if its stage says so; a flow demands
 //     service exactly if one of its queues does.
@@ -80,12 +80,13 @@ func NewCore(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Step takes the event that happened at a time, not before that of the event before, and sets in out what it comes to.
-// Each kind of event says what it reads, answers and fails with (EventKind); an event that failed has changed nothing,
-// but that a refused task is remembered among what was asked for.
+// Step takes the event that happened at a time, which is not before that of the previous event, and sets the answer in
+// out. Each kind of event names the fields it reads and answers, and its errors (EventKind). An event that failed has
+// changed nothing, except that the work of a refused task counts as asked for.
 func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
-	// A task's way: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs out.
+	// The life of a task: it is admitted, its rows are put into batches, these end; or it is cancelled, or time runs
+	// out.
 	case EventSubmit:
 		err = c.submit(now, ev, out)
 	case EventCancel:
@@ -102,8 +103,8 @@ func (c *Core) Step(now Time, ev *Event, out *Answer) (err error) {
 	return err
 }
 
-// rearrange takes the events that come now and then: of devices, flows and versions, and of the end of it all. Names
-// are copied, so that an event need not outlive the call.
+// rearrange takes the events that are rare: of devices, flows and versions, and of shutdown. Names are copied, so that
+// an event need not outlive the call.
 func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 	switch ev.Kind {
 	case EventAddDevice:
@@ -141,8 +142,8 @@ func (c *Core) rearrange(now Time, ev *Event, out *Answer) (err error) {
 // Live returns the number of tasks that have not ended.
 func (c *Core) Live() int { return c.live }
 
-// Room returns how many more foreground tasks of a version may wait; as many as one likes where none is admitted any
-// more, for then none needs to wait to hear so.
+// Room returns how many more foreground tasks of a version may wait. There is no bound where none is admitted any more,
+// for then no caller needs to wait to learn so.
 func (c *Core) Room(id VersionID) int {
 	v := c.version(id)
 	if v == nil || v.closing || c.draining {
@@ -151,7 +152,7 @@ func (c *Core) Room(id VersionID) int {
 	return v.settings.MaxQueue - v.queued[foreground]
 }
 
-// Settings returns what a version's tasks are queued and batched by, which must not be changed; nil if it is gone.
+// Settings returns the settings of a version, which the caller must not change; nil if the version is gone.
 func (c *Core) Settings(id VersionID) *Settings {
 	if v := c.version(id); v != nil {
 		return &v.settings
@@ -159,7 +160,7 @@ func (c *Core) Settings(id VersionID) *Settings {
 	return nil
 }
 
-// Names returns what a version and its device are called; nothing if it is gone.
+// Names returns the names of a version and its device; both are empty if the version is gone.
 func (c *Core) Names(id VersionID) (name, device string) {
 	if v := c.version(id); v != nil {
 		return v.name, v.flow.device.Name
@@ -167,14 +168,14 @@ func (c *Core) Names(id VersionID) (name, device string) {
 	return "", ""
 }
 
-// HasWork reports whether Next would find a batch for the device of the lane, or a task to give up. It is asked after
-// every event, and so looks at nothing but a time and lengths; batch threads are woken by it.
+// HasWork reports whether EventNext would find a batch for the device of the lane, or a task to give up. It is asked
+// after every event, and so looks at nothing but a time and lengths; batch threads are woken by it.
 func (c *Core) HasWork(now Time, id LaneID) bool {
 	d := c.lanes[id].device
 	return d.turn <= now && d.hasWork()
 }
 
-// NextWake returns a time before which Advance will have nothing to do if nothing else happens, or Never.
+// NextWake returns a time before which EventAdvance will have nothing to do if nothing else happens, or Never.
 func (c *Core) NextWake() Time {
 	wake := Never
 	if _, at, ok := c.limits.Min(); ok {

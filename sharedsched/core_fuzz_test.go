@@ -32,7 +32,7 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// trial is a Core, the events that it is fed, and what must be true of its answers.
+// trial is a Core, the events that it is fed, and the checks of its answers.
 type trial struct {
 	t        *testing.T
 	bytes    source
@@ -245,7 +245,7 @@ func (x *trial) step() {
 	}
 }
 
-// changeDevices has a device go or come. With it its versions go, as if each were expelled, and nothing else ends.
+// changeDevices removes or adds a device. Its versions go with it, as if each were expelled, and nothing else ends.
 func (x *trial) changeDevices(name string) {
 	if x.core.device(name) == nil {
 		if _, err := x.core.AddDevice(Device{Name: name, Lanes: 1 + x.bytes.next(3), Handover: x.ms(3)}); err != nil {
@@ -289,7 +289,7 @@ func (x *trial) changeDevices(name string) {
 	}
 }
 
-// expel takes a version out. What waits of it ends at once, unless rows of it are running; nothing else ends.
+// expel takes a version out. Its waiting tasks end at once, unless rows of them are running; nothing else ends.
 func (x *trial) expel(v VersionID) {
 	acts := x.core.Expel(x.now, v, nil)
 	x.note(acts)
@@ -339,7 +339,7 @@ func (x *trial) next(lane int) {
 	}
 	b := &Batch{}
 	had := true
-	if x.bytes.next(2) == 0 { // else what Next does first may make work
+	if x.bytes.next(2) == 0 { // else the first steps of EventNext may make work
 		x.note(x.core.Advance(x.now, nil))
 		had = x.core.HasWork(x.now, LaneID(lane))
 	}

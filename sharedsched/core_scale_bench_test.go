@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// BenchmarkScale measures what a task, a pick and the end of a batch cost with many queues that all have work: one
+// BenchmarkScale measures the cost of a task, a pick and the end of a batch with many queues that all have work: one
 // queue for each flow, or 256 keys for each version. Queues are demanding, since each task is a full batch, or pending,
-// since their targets are far away. Costs are known and stay as they are: what the cost model takes to learn is
-// measured in its own package.
+// since their targets are far away. Costs are known and stay as they are: the time that the cost model takes to learn
+// is measured in its own package.
 func BenchmarkScale(b *testing.B) {
 	for _, queues := range []int{10, 1000, 10_000, 100_000} {
 		for _, keys := range []int{1, 256} {

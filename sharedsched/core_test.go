@@ -137,7 +137,7 @@ func TestFarTargetsAreLast(t *testing.T) {
 	}
 }
 
-// TestSteadyStateDoesNotAllocate covers a task's way through Core; BenchmarkHandOff shows the same of the shell.
+// TestSteadyStateDoesNotAllocate covers the life of a task in Core; BenchmarkHandOff shows the same of the shell.
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	c, v := oneVersion(t, Settings{
 		Batched: true, MaxBatchSize: 4, MaxQueue: 100, MaxLatency: time.Second,

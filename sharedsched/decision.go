@@ -9,7 +9,7 @@ import (
 )
 
 // Decision is one thing that Core decided, with the numbers that it decided by. It is kept as numbers and put into
-// words only when somebody asks.
+// words only when it is printed.
 type Decision struct {
 	At      Time
 	Version VersionID
@@ -33,7 +33,7 @@ type Decision struct {
 	Waited, Had, Needs time.Duration
 }
 
-// DecisionKind tells what was decided.
+// DecisionKind says what was decided.
 type DecisionKind uint8
 
 // The kinds of decision.
@@ -58,11 +58,11 @@ type PickRule uint8
 const (
 	// PickEarliest: its target is the earliest among the flows within the fairness window.
 	PickEarliest PickRule = iota
-	// PickBehind: of those that could not all be in time its flow is furthest behind.
+	// PickBehind: of the flows that could not all be in time, its flow is furthest behind.
 	PickBehind
-	// PickFull: nobody is in a hurry: of the flows with full batches its is furthest behind.
+	// PickFull: no flow is in a hurry: of the flows with full batches, its flow is furthest behind.
 	PickFull
-	// PickIdle: nobody demands service: its slack is the least.
+	// PickIdle: no flow demands service: its slack is the least.
 	PickIdle
 	// PickBackground: no foreground task waits.
 	PickBackground
@@ -97,7 +97,7 @@ var dropReasons = [...]string{DropExpired: "expired", DropHopeless: "hopeless", 
 // String returns expired, hopeless, window or room.
 func (r DropReason) String() string { return dropReasons[r] }
 
-// String tells the decision and its reason in one line.
+// String returns the decision and its reason in one line.
 func (d Decision) String() string {
 	switch d.Kind {
 	case Ran:

@@ -37,7 +37,7 @@ func (l *decisionLog) refusal(now Time, v *version, r *Refusal, rows int) {
 	d.Refused, d.Rows = *r, rows
 }
 
-// drop remembers a task that is given up, before it is. needs is what an execution would have taken.
+// drop remembers a task that is given up, before it is. needs is the time that an execution would have taken.
 func (l *decisionLog) drop(now Time, v *version, t *task, why DropReason, needs time.Duration) {
 	d := l.next()
 	d.At, d.Version, d.Name, d.Kind = now, v.id, v.name, Dropped

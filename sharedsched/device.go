@@ -10,8 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// device is what Core knows of a Device. It is there from EventAddDevice to EventRemoveDevice. What runs there then
-// still ends on it, and its flows point to it until they are removed; nothing else does.
+// device is the state of a Device. It is there from EventAddDevice to EventRemoveDevice. Batches that run then still
+// end on it, and its flows point to it until they are removed; nothing else does.
 type device struct {
 	Device
 	lanes      []*lane
@@ -20,16 +20,16 @@ type device struct {
 	pending    iheap.Heap     // ready foreground queues that demand nothing yet, by latest start
 	held       iheap.Heap     // queues held for a batch timeout that limits or named targets end, by latest start
 	blocks     iheap.Heap     // ready foreground queues, the one with the dearest next batch first
-	state      cost.Device    // as far as it changes what executions cost
+	state      cost.Device    // as far as it changes the cost of executions
 	memory     deviceMemory
 	cap        batchCap
 	guard      guard
-	work       time.Duration // that the waiting foreground tasks are expected to cost
+	work       time.Duration // expected cost of the waiting foreground tasks
 	foreground int           // tasks of class foreground that wait
 	inFlight   int           // lanes with a batch
 	since      Time          // when the in-flight set last changed
-	turn       Time          // before it no batch is started beside those in flight; see setTurn
-	free       Time          // as of the last pick, when what is started has the device to itself
+	turn       Time          // before it no batch is started while others are in flight; see setTurn
+	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time with at least one batch in flight
 	looked     uint64        // revision of cap and state as of which held queues were last looked at
 }
@@ -83,7 +83,7 @@ func (c *Core) removeDevice(now Time, name string, out *Answer) error {
 	if d == nil {
 		return fmt.Errorf("sharedsched: there is no device %q to remove", name)
 	}
-	// Whoever looks for devices finds it no longer. Lanes with a batch, versions with a task, and flows still do.
+	// A search for devices finds it no longer. Lanes with a batch, versions with a task, and flows still point to it.
 	d.removed = true
 	c.devices = slices.DeleteFunc(c.devices, func(other *device) bool { return other == d })
 	for _, l := range d.lanes {
@@ -97,7 +97,7 @@ func (c *Core) removeDevice(now Time, name string, out *Answer) error {
 		}
 	}
 	c.stopAll(now, EndRemoved, func(q *queue) bool { return q.device == d }, out)
-	// Those of which nothing waited and nothing runs; of the others the end of their last task tells.
+	// Versions of which no task waited and none runs are gone now; the others are with the end of their last task.
 	for _, v := range c.versions {
 		if v != nil && v.flow.device == d {
 			c.retire(v, out)
@@ -133,8 +133,8 @@ func (d *device) hasWork() bool {
 	return d.fair[foreground].Len() > 0 || d.pending.Len() > 0 || d.foreground == 0 && d.fair[background].Len() > 0
 }
 
-// block returns what the dearest batch that may start next on the device costs: so long may whoever is not served now
-// have to wait.
+// block returns the cost of the dearest batch that may start next on the device: a queue that is not served now may
+// have to wait that long.
 func (d *device) block() time.Duration {
 	_, key, _ := d.blocks.Min()
 	return -time.Duration(key)

@@ -3,10 +3,10 @@
 // # Goals
 //
 //   - Meet the targets and limits of as many tasks as the device can serve, in batches as large as that allows.
-//   - When not everybody can be served in time, share each device fairly among flows, in device time, by weight.
+//   - When not every task can be served in time, share each device fairly among flows, in device time, by weight.
 //   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it.
-//   - Refuse or give up at once what would miss its limit anyway, with the numbers that decided it; start no row after
-//     its limit.
+//   - Refuse or give up at once every task that would miss its limit anyway, with the numbers that decided it; start no
+//     row after its limit.
 //   - Be explainable (every decision is kept with its reason), bounded (every queue states its limit) and
 //     deterministic.
 //
@@ -18,24 +18,25 @@
 // form, settle, ...).
 //
 // Package shell surrounds it with a mutex, a timer, and one batch thread per lane of each device. The same Core runs in
-// production, in tests and in the simulator (package sim). Package trace records what Core is told, and has another
-// Core decide it all again, bit for bit. Four small packages hold the mathematics: fairq (who is due, and who is
-// behind its share), cost (what an execution will take), iheap (priority queues), ring (what waits, in order).
+// production, in tests and in the simulator (package sim). Package trace records the events that Core is given, and
+// lets another Core decide them all again, bit for bit. Four small packages hold the mathematics: fairq (which flow is
+// due, and which is behind its share), cost (how long an execution will take), iheap (priority queues), ring (waiting
+// tasks, in order).
 //
 // # Words
 //
 //   - A task is the work of one request: rows, a key, a limit, a target, a priority. Its payload stays in the shell.
 //   - A queue holds the tasks that may share an execution: those of one version with equal keys.
-//   - A shape is the part of a key that decides what an execution costs, besides its rows. Queues whose keys differ
+//   - A shape is the part of a key that, besides the rows, decides the cost of an execution. Queues whose keys differ
 //     only in values share one.
 //   - A version is one version of a model: its settings, its queues, its bound on waiting tasks.
-//   - A flow is what fairness is owed to: a version, or all versions of a model. Flows and queues are different things:
+//   - A flow is the unit of fairness: a version, or all versions of a model. Flows and queues are different things:
 //     were fairness owed to queues, a model with forty shapes would get forty shares.
 //   - A device has lanes; each lane runs one batch at a time on its own batch thread. Where lanes share the device's
 //     time, the second is for handing over the next batch before the last one ends, not for running two (handover.go).
-//     Devices come and go; one that comes back is another one of the same name, of which nothing is known.
-//   - There are two classes of work: what somebody waits for is foreground, and the rest (priority Sheddable)
-//     background.
+//     Devices come and go; one that comes back is a new one of the same name, of which nothing is known.
+//   - There are two classes of work: foreground work, whose callers wait for it, and background work (priority
+//     Sheddable).
 //   - A batch holds spans: ranges of rows of one or more tasks.
 //   - The limit of a task is when its answer stops being worth anything; only it refuses and drops. The target is when
 //     the answer is wanted; it orders, and ends batch timeouts. Clients set safety deadlines of half a minute, which
@@ -61,15 +62,15 @@
 //	           if its first task is to meet its target; or its batch timeout has passed; or it is draining
 //
 // A partial batch is held until its oldest task has waited the timeout, or until the latest start for its soonest
-// limit, or for a target that somebody named; not as long if another batch would run until then, and not again once a
-// part of a task was started. A version is open, then closing (no new tasks, no holding), then gone. A device is there,
-// or removed: its versions close at once, what waits for it ends, and what runs on it ends as ever. A flow demands
-// service while one of its queues does.
+// limit, or for a target that was named; not as long if another batch would run until then, and not again once a part
+// of a task was started. A version is open, then closing (no new tasks, no holding), then gone. A device is there, or
+// removed: its versions close at once, tasks that wait for it end, and batches that run on it end as usual. A flow
+// demands service while one of its queues does.
 //
 // Why the middle state: to serve the most urgent first means to leave queues waiting on purpose, so that nearly every
 // queue has work nearly always. Fair queueing over queues that merely have work would then serve them in turn, in small
-// batches, whatever their urgency; in the simulator that carries three quarters of the load. Fairness is owed to those
-// who demand.
+// batches, whatever their urgency; in the simulator that carries three quarters of the load. Fairness is owed to the
+// flows that demand service.
 //
 // # The pick
 //
@@ -88,7 +89,7 @@
 //     fairness costs nothing.
 //  5. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
 //     task waits at all, background work gets the device, for batches of at most a tenth of the smallest target seen in
-//     the last second, so that whoever comes next is hardly delayed.
+//     the last second, so that the next arrival is hardly delayed.
 //  6. Of the chosen queue, a prefix in order of priority, target and arrival: as many rows as MaxBatchSize,
 //     MaxBatchCost, the device cap and the device's memory allow. A task that fits no batch is split over several; one
 //     that would fit the next batch whole waits for it. Behind foreground tasks, background ones only take the place of
@@ -100,22 +101,23 @@
 // device time, they are given up too: in overload every task would else be served at its last moment, in batches of
 // two, and the device be spent on fixed costs.
 //
-// The device cap: a batch cannot be taken back, so its device time is also bounded by what others can wait for: two
+// The device cap: a batch cannot be taken back, so its device time is also bounded by how long others can wait: two
 // thirds of the least, over the flows that ask for no more than their share, of each one's tenth percentile of targets
 // (cap.go).
 //
-// Memory: what ran well of a version fits, whatever its shape; larger executions may take what telemetry says is free,
-// less a reserve; after one ran out of memory half of it is the most for its shape, and twice as much again each minute
-// (memory.go).
+// Memory: a size at which a version ran well fits, whatever its shape; larger executions may take the memory that
+// telemetry says is free, less a reserve; after one ran out of memory half of it is the most for its shape, and twice
+// as much again each minute (memory.go).
 //
-// Admission: a task is refused when the device, serving nothing but what goes before it in its queue, would miss its
-// limit; and where more waits than the device can do by then, when one and a half times its flow's share would. An
-// estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms lets a task
-// through.
+// Admission: a task is refused when the device, serving nothing but the work that goes before it in its queue, would
+// miss its limit; and where more work waits than the device can do by then, when one and a half times its flow's share
+// would. An estimate that was never measured refuses and drops nothing, and one that nothing has confirmed for 100 ms
+// lets a task through.
 //
 // This is scheduling by deadline with bounded lag, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) and MQFQ (ATC 2019) for
-// fairness. docs/SCHEDULER.md derives it, shows what each part is worth, and compares it with those systems.
+// fairness. docs/SCHEDULER.md derives it and compares it with those systems; docs/sim/README.md has the figures: the
+// worth of each part, and the load that each system carries.
 //
 // # Bounds
 //
@@ -125,11 +127,11 @@
 // lo + W before the batch (as candidate it is eligible, and only a flow with a smaller tag ever takes the candidate's
 // place), so S_i ≤ lo + W + C_i/w_i after it, and S_i stays until i is served again. Every flow that demands service
 // from then on has at least that lo: those that did already, for tags do not fall, and those that begin to, for the
-// virtual time they enter at is at least every lo at which somebody was served. So S_i - S_j ≤ W + C_i/w_i at every
-// time, and by symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between
-// the two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and with W = 0
-// no scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong what
-// holds is argued and tested, not proven: a tag is what was measured of batches that ended plus the estimates of those
+// virtual time they enter at is at least every lo at which a flow was served. So S_i - S_j ≤ W + C_i/w_i at every time,
+// and by symmetry for j. Service received in an interval is w times the growth of S, and S_i - S_j moves between the
+// two bounds: the sum is the claim. From a common start it is W + the larger of C_i/w_i and C_j/w_j, and with W = 0 no
+// scheduler that does not preempt can do better than one batch. With D lanes and estimates that may be wrong the bound
+// is argued and tested, not proven: a tag is the measured device time of batches that ended plus the estimates of those
 // in flight, at most D of both flows together, and corrections are never lost (fairq), so that errors do not add up. Of
 // the two flows one may be D batches wrong and the other D-1: 2W + (2D-1) times the larger of C_i/w_i and C_j/w_j plus
 // the smaller, with C the largest cost there ever was. The tests drive two lanes with estimates that are a hundredfold

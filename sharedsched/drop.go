@@ -2,9 +2,10 @@ package sharedsched
 
 import "time"
 
-// In overload somebody must lose. Served strictly in order, every task would be served at its last moment, in batches
-// of the few that still make it, and the device would be wasted on their fixed costs. Instead those whose limits would
-// cut the next batch short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP 2019).
+// In overload some tasks must lose. Served strictly in order, every task would be served at its last moment, in batches
+// of the few that still meet their limits, and the device would be wasted on fixed costs. Instead the tasks whose
+// limits would cut the next batch short are given up, if the batch is worth it (early drop: Nexus, Shen et al., SOSP
+// 2019).
 
 // dropHopeless gives up tasks at the head of the queue that are expected to miss their limits even if they ran alone
 // now.
@@ -39,7 +40,7 @@ func (c *Core) hopeless(q *queue, t *task) (needs time.Duration, hopeless bool) 
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the most
-// rows that the batch may have so that all who stay in it meet their limits. The head is not hopeless.
+// rows that the batch may have so that all tasks that stay in it meet their limits. The head is not hopeless.
 func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.At(0).Task]; high == 0 || first.alone || !q.version.settings.Batched {
@@ -50,8 +51,8 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) int {
 		return most
 	}
 	end, loose := c.sift(now, q, most, out)
-	few := c.fit(q, most)    // rows of the batch if nobody is given up
-	many := min(loose, most) // rows of the batch if those are whose limits are before its end
+	few := c.fit(q, most)    // rows of the batch if no task is given up
+	many := min(loose, most) // rows of the batch if the tasks with limits before its end are given up
 	tenths := int64(worth)
 	if q.flow.recent.beyond {
 		tenths = worthBeyond
@@ -90,8 +91,8 @@ func (c *Core) tight(q *queue, rows int, end Time) bool {
 	return false
 }
 
-// sift gives up hopeless tasks wherever they stand among the next, limits being in no order, and returns when a batch
-// of what is left would end and how many rows there are, up to two batches, whose limits are not before that.
+// sift gives up hopeless tasks wherever they stand among the next, limits being in no order. It returns when a batch of
+// the remaining tasks would end, and how many rows, up to two batches, have limits that are not before that.
 func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose int) {
 	seen := 0
 	rank := q.ring.At(0).Rank
@@ -122,7 +123,7 @@ func (c *Core) sift(now Time, q *queue, most int, out *Answer) (end Time, loose 
 }
 
 // fit returns the most rows from the head on that a batch may have so that all of its tasks meet their limits: at least
-// what the head needs.
+// those that the head needs.
 func (c *Core) fit(q *queue, most int) int {
 	rows := 0
 	soonest := Never

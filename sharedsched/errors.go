@@ -51,8 +51,9 @@ func (r RefusalReason) String() string {
 // Refusal is the error of a task that was not admitted, or sacrificed, with the numbers that decided it.
 type Refusal struct {
 	Reason RefusalReason
-	// Queued and MaxQueue are tasks of the version. What follows is set when that was not the limit: the bytes of this
-	// task, of all that wait, and the most there may be; or the most keys that may wait, where this one was one more.
+	// Queued and MaxQueue are tasks of the version. The next fields are set when that was not the limit: the bytes of
+	// this task, of all waiting tasks, and the most there may be; or the most keys that may wait, where this one was
+	// one more.
 	Queued, MaxQueue                   int
 	Bytes, QueuedBytes, MaxQueuedBytes int64
 	Keys                               int
@@ -63,7 +64,7 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// Error tells the reason and the numbers in one sentence, durations with their unit.
+// Error returns the reason and the numbers in one sentence, durations with their unit.
 func (r *Refusal) Error() string {
 	switch {
 	case r.Reason == RefusedDeadline:

@@ -6,14 +6,14 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Everything else asks here what executions of a queue cost. The cost model (package cost) answers for a shape; the
+// All other rules ask here for the cost of a queue's executions. The cost model (package cost) answers for a shape; the
 // queue keeps the answers that are needed for every task.
 
-// fullBatch returns the most rows that one batch of the queue may have now, what such a batch is expected to cost, and
-// what it will hardly exceed. They change only with the curve, the settings and the device, far less often than they
-// are asked for, and are kept in the queue: who changes a curve, settings or memory says so by touchShape or
-// touchVersion, so that nothing but the device's revisions is looked at each time. Admission asks once and then looks
-// at the queue.
+// fullBatch returns the most rows that one batch of the queue may have now, the expected cost of such a batch, and a
+// cost that it will hardly exceed. They change only with the curve, the settings and the device, far less often than
+// they are asked for, and are kept in the queue: code that changes a curve, settings or memory calls touchShape or
+// touchVersion, so that only the device's revisions are looked at each time. Admission asks once and then looks at the
+// queue.
 func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	d := q.device
 	if now := 1 + d.state.Revision() + d.cap.revision; now != q.asOf { // neither ever decreases
@@ -35,8 +35,8 @@ func (c *Core) fullBatch(q *queue) (rows int, cost, high time.Duration) {
 	return q.most, q.full.Cost, q.fullHigh
 }
 
-// estimate returns what an execution of so many rows costs, as of the last fullBatch for what is asked most often: a
-// full batch.
+// estimate returns the cost of an execution of that many rows; for a full batch, which is asked for most often, as of
+// the last fullBatch.
 func (q *queue) estimate(rows int) cost.Estimate {
 	if rows == q.full.Rows {
 		return q.full
@@ -44,8 +44,8 @@ func (q *queue) estimate(rows int) cost.Estimate {
 	return q.shape.Estimate(rows)
 }
 
-// high returns what an execution of so many rows will hardly exceed; 0 where nothing was measured, for what is not
-// known must not turn anything away.
+// high returns a cost that an execution of that many rows will hardly exceed; 0 where nothing was measured, for an
+// unknown cost must not turn any task away.
 func (q *queue) high(rows int) time.Duration {
 	e := q.estimate(q.version.settings.padded(rows))
 	if !e.Known() {
@@ -54,7 +54,7 @@ func (q *queue) high(rows int) time.Duration {
 	return max(e.High, e.Cost+e.Cost/margin)
 }
 
-// part returns what rows cost as a part of a full batch.
+// part returns the cost of that many rows as a part of a full batch.
 func (q *queue) part(rows int) time.Duration {
 	if q.most == 1 {
 		return q.full.Cost * time.Duration(rows)

@@ -2,7 +2,7 @@ package sharedsched
 
 import "github.com/weftserve/weft/sharedsched/cost"
 
-// What follows puts each kind of event as a call, for tests that are easier to read so. All of them go through Step.
+// These methods put each kind of event as a call, for tests that are easier to read so. All of them go through Step.
 
 func (c *Core) AddFlow(name, device string, weight float64) (FlowID, error) {
 	var out Answer
@@ -71,7 +71,7 @@ func (c *Core) Settle(now Time, lane LaneID, b *Batch, r Report, acts []Action) 
 	return out.Batch, out.Actions
 }
 
-// happened has the core take an event that has no error.
+// happened passes an event that has no error to the core.
 func (c *Core) happened(now Time, ev *Event, acts []Action) Answer {
 	out := Answer{Actions: acts}
 	if err := c.Step(now, ev, &out); err != nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/weftserve/weft/sharedsched/iheap"
 )
 
-// FlowID names a flow: what fairness is owed to.
+// FlowID names a flow: the unit of fairness.
 type FlowID int32
 
-// flow is what fairness is owed to. It demands service in a class while one of its queues demands it there: the fair
-// queue of its device then knows by when, which is when the first of them is due (tell).
+// flow is the unit of fairness. It demands service in a class while one of its queues demands it there. The fair queue
+// of its device then knows when the flow is due, which is when the first of these queues is (tell).
 type flow struct {
 	id     FlowID
 	name   string
 	device *device
 	weight float64
 	served time.Duration // device time, ever
-	work   time.Duration // that its waiting foreground tasks are expected to cost
+	work   time.Duration // expected cost of its waiting foreground tasks
 	demand [2]iheap.Heap // local ids of its demanding queues, by when they are due
 	first  [2]*queue     // the one that is due first, nil if there is none
 	locals []*queue      // by local id, nil when free
@@ -72,7 +72,7 @@ func (f *flow) take(q *queue) int32 {
 	return int32(i)
 }
 
-// tell tells the fair queue whether the flow demands service, and by when.
+// tell notifies the fair queue whether the flow demands service, and by when.
 func (c *Core) tell(f *flow, k class) {
 	if local, due, ok := f.demand[k].Min(); ok {
 		f.first[k] = f.locals[local]

@@ -1,11 +1,12 @@
 package sharedsched
 
-// A batch is a prefix of its queue. How many rows it takes is decided by the least of what its limits, the sizes that
-// are allowed, memory and the device cap, and those who may come meanwhile leave room for.
+// A batch is a prefix of its queue. Its rows are the least that its limits, the allowed sizes, memory, the device cap
+// and the tasks that may arrive meanwhile leave room for.
 
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
 // that one batch may have. A task that fits no batch whole is split, one that would fit the next batch whole is left
-// for it. Behind foreground tasks, background ones only take the place of padding: nobody waits longer for them.
+// for it. Behind foreground tasks, background ones only take the place of padding: no task waits longer because of
+// them.
 func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	v := q.version
 	s := &v.settings
@@ -22,7 +23,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	most := c.size(q, min(room, c.mayBlock(now, q)))
 	hurried := room < min(largest, q.waiting) // limits, not sizes, made the batch as small as it is
 	head := q.ring.At(0).Order
-	full := false // nothing that waits could still join
+	full := false // no waiting task could still join
 	for q.ring.Len() > 0 && !full {
 		t := &c.tasks[q.ring.At(0).Task]
 		if t.alone {
@@ -49,7 +50,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 }
 
 // flushReason says why the batch is as it is: the first reason that would have been enough by itself. full: it has as
-// many rows as it may; most: so many.
+// many rows as it may have, which is most.
 func (c *Core) flushReason(now Time, q *queue, full bool, most int) FlushReason {
 	s := &q.version.settings
 	switch {

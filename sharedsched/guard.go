@@ -2,11 +2,10 @@ package sharedsched
 
 import "time"
 
-// Background work may run only as long as whoever comes next can well wait: nobody who wants an answer soon is to
-// notice that it exists.
+// A background batch may run only for as long as the next arrival can well wait: a caller who wants an answer soon must
+// not notice that background work exists.
 
-// guard knows the smallest target seen on a device in the last second: what background work must not stand in the way
-// of.
+// guard knows the smallest target seen on a device in the last second: a background batch may take a small part of it.
 type guard struct {
 	least [guardSteps]time.Duration // by step; 0: none
 	step  int64                     // the latest
@@ -44,8 +43,8 @@ func (g *guard) most(now Time) time.Duration {
 	return least / guardShare
 }
 
-// mayBlock returns the most rows that a batch of the queue may have for the sake of those who may come while it runs; 0
-// if not even one. Only background work is bounded so, unless it is draining.
+// mayBlock returns the most rows that a batch of the queue may have for the sake of tasks that may arrive while it
+// runs; 0 if not even one. Only background work is bounded so, unless it is draining.
 func (c *Core) mayBlock(now Time, q *queue) int {
 	most, _, _ := c.fullBatch(q)
 	if q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == foreground || q.version.closing || c.draining {

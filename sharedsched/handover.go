@@ -2,16 +2,16 @@ package sharedsched
 
 import "time"
 
-// Lanes that share a device's time (Device.Handover) are there so that the device never waits for a batch, not to have
-// it compute two at once. Side by side, two batches of equal cost end when the second would have ended alone: the first
-// is late for nothing, what both hold the device for is twice what the device cap allows, and the second was formed a
-// batch too early. So the next batch is started when those in flight are about to end: early enough for what comes
-// before computing, such as copies, and for estimates that are a little wrong.
+// Lanes that share a device's time (Device.Handover) are there so that the device never waits for a batch, not so that
+// it computes two at once. Side by side, two batches of equal cost end when the second would have ended alone: the
+// first is late for nothing, both together hold the device for twice the device cap, and the second was formed a batch
+// too early. So the next batch is started when those in flight are about to end: early enough for the steps before
+// computing, such as copies, and for estimates that are a little wrong.
 
 // shared reports whether batches in flight on the device slow each other.
 func (d *device) shared() bool { return d.Handover > 0 && d.Lanes > 1 }
 
-// parallel is how many batches the device does in the time of one: a divisor for the time that work takes on it.
+// parallel returns how many batches the device does in the time of one: a divisor for the time that work takes on it.
 func (d *device) parallel() time.Duration {
 	if d.shared() {
 		return 1
@@ -32,15 +32,15 @@ func (d *device) freeAt(now Time) Time {
 			continue
 		}
 		if !l.est.Known() {
-			return now // nobody knows, and a guess must refuse nothing
+			return now // unknown, and a guess must refuse nothing
 		}
 		left += max(0, l.est.Cost-l.share-passed)
 	}
 	return now.Add(left)
 }
 
-// setTurn follows a change of the set in flight: it sets when the next batch may be started beside it. What nobody
-// knows the cost of holds nothing back.
+// setTurn follows a change of the set in flight: it sets when the next batch may be started while that set runs.
+// Batches of unknown cost hold nothing back.
 func (d *device) setTurn(now Time) {
 	d.turn = 0
 	if !d.shared() || d.inFlight == 0 {

@@ -11,12 +11,13 @@ func (c *Core) readiness(now Time, q *queue) (ready bool, until Time) {
 	}
 	most, _, _ := c.fullBatch(q)
 	if q.learning {
-		// Its first measurements are being taken; more of the unknown would only hold the device for longer.
+		// Its first measurements are being taken; more executions of unknown cost would only hold the device for
+		// longer.
 		return false, Never
 	}
 	s := &q.version.settings
-	// Where nothing can join, or nobody will come any more, holding would gain nothing. What has begun is not held a
-	// second time.
+	// Where no task can join, or none will arrive any more, holding would gain nothing. A queue with a task that has
+	// begun is not held a second time.
 	if s.BatchTimeout == 0 || !s.Batched || q.version.closing || c.draining || c.hurrying || q.begun || q.unheld ||
 		c.tasks[q.ring.At(0).Task].alone {
 		return true, Never
@@ -36,8 +37,8 @@ func (c *Core) holdEnd(q *queue) Time {
 }
 
 // startBy returns by when a held batch must start for all of its tasks to meet their limits, and the targets that were
-// named: who asks for batches to be held accepts that answers come later than by the target that each task is given;
-// Never if there are none.
+// named; Never if there are none. Default targets do not count: an operator who asks for batches to be held accepts
+// that answers come later than these.
 func (c *Core) startBy(q *queue) Time {
 	most, full, high := c.fullBatch(q)
 	latest := Never
@@ -52,7 +53,8 @@ func (c *Core) startBy(q *queue) Time {
 	return latest
 }
 
-// rescan finds again what is kept of the tasks of the queue where there is a batch timeout, after some of them left.
+// rescan recomputes the times that the queue keeps of its tasks where there is a batch timeout, after some of them
+// left.
 func (c *Core) rescan(q *queue) {
 	if q.version.settings.BatchTimeout == 0 {
 		return

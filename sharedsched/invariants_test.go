@@ -17,7 +17,7 @@ type checker struct {
 	broken  error
 }
 
-// virtualClock is what one class of a device has its virtual time from.
+// virtualClock identifies the fair queue that a virtual time is of.
 type virtualClock struct {
 	*device
 	class int
@@ -128,7 +128,7 @@ func (k *checker) invariants(c *Core) error {
 	return errors.Join(k.devices(c, foregroundTasks), c.checkGone(), k.accounts(c))
 }
 
-// accounts adds up what is counted of tasks and executions.
+// accounts adds up the counts of tasks and executions.
 func (k *checker) accounts(c *Core) error {
 	var ends [EndRemoved + 1]uint64
 	for _, a := range c.accountStates() {
@@ -144,7 +144,7 @@ func (k *checker) accounts(c *Core) error {
 			return fmt.Errorf("the account does not add up to %d tasks and %d executions: %+v", tasks, executions, a)
 		}
 	}
-	if len(k.ended) > 0 && ends != k.ends { // else nobody noted them
+	if len(k.ended) > 0 && ends != k.ends { // else they were not noted
 		return fmt.Errorf("the accounts count ends %v, there were %v", ends, k.ends)
 	}
 	return nil
@@ -181,7 +181,7 @@ func (c *Core) checkStage(q *queue) error {
 	if q.stage == resting && c.holds.Has(q.id) && q.ring.Len() > 0 && classOf(q.ring.At(0).Order) == background {
 		return nil // it might block others for too long
 	}
-	// Time that passes without an event makes queues ready only in Advance, so what is held may be due.
+	// Time that passes without an event makes queues ready only in EventAdvance, so a held queue may be due.
 	if ready, until := c.readiness(0, q); ready != (q.stage != resting) && until == Never {
 		return fmt.Errorf("queue %d: stage %d, ready %v", q.id, q.stage, ready)
 	} else if until != Never && (q.stage != resting) == c.holds.Has(q.id) {
@@ -240,7 +240,7 @@ func (k *checker) devices(c *Core, foregroundTasks map[*device]int) error {
 	return nil
 }
 
-// checkGone looks at what is left of devices that were removed: batches in flight, and nothing that waits.
+// checkGone checks that removed devices have batches in flight at most, and no waiting task.
 func (c *Core) checkGone() error {
 	places := 0
 	for i, l := range c.lanes {

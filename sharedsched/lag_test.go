@@ -10,8 +10,8 @@ import (
 )
 
 // lagWatch follows the foreground service of flows, and checks the bound of the package comment for every pair of them
-// over every interval throughout which both demand service. It keeps accounts of its own: what batches that ended took,
-// and what those in flight are expected to take, by weight.
+// over every interval throughout which both demand service. It keeps accounts of its own: the measured time of batches
+// that ended, and the estimates of those in flight, by weight.
 type lagWatch struct {
 	exact bool // estimates are; tags then never fall, and the bound is that of one lane for any number
 	flows []lagFlow
@@ -26,10 +26,10 @@ type lagFlow struct {
 	charged int64 // since the latest check
 	demands bool
 	epoch   int   // counts the times it began to demand
-	largest int64 // of its batches: what one took or was expected to take, weighted
+	largest int64 // of its batches: the time or the estimate of one, weighted
 }
 
-// lagPair is what was seen of served(i)-served(j) since both demand service.
+// lagPair has the extremes of served(i)-served(j) since both demand service.
 type lagPair struct {
 	epochs    [2]int
 	low, high int64
@@ -60,7 +60,7 @@ func (w *lagWatch) started(c *Core, f FlowID, est time.Duration) {
 	fl.largest = max(fl.largest, cost)
 }
 
-// settled counts what such a batch took more than expected.
+// settled counts by how much such a batch took longer than estimated.
 func (w *lagWatch) settled(c *Core, f FlowID, est, used time.Duration) {
 	fl, more := w.flow(c, f), c.weighted(f, used-est)
 	fl.served += more
@@ -114,7 +114,7 @@ func (w *lagWatch) follow(c *Core, i, j int) error {
 	p.low, p.high = min(p.low, lead), max(p.high, lead)
 	d := c.flows[i].device
 	// Estimates that are wrong are corrected while others are in flight, so that a flow may lead by all of its lanes,
-	// and the other by one and what all others give back.
+	// and the other by one and the refunds of all others.
 	spread := min(a.largest, b.largest) + max(a.largest, b.largest)*int64(2*d.Lanes-1)
 	if w.exact {
 		spread = a.largest + b.largest
@@ -154,8 +154,8 @@ func TestLagBoundHoldsAfterEveryDecision(t *testing.T) {
 	}
 }
 
-// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged so many times what its batches
-// take, and the watch is told that it was charged once.
+// lag returns which part of the bound was used, or how it was broken. Flow 1 is charged the cost of its batches charge
+// times, and the watch counts it once.
 func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (float64, error) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	d.Name = "d"
@@ -172,7 +172,7 @@ func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (
 			t.Fatal(err)
 		}
 		ids = append(ids, v)
-		for range 3 { // measured beforehand, lest being cold make the flow wait
+		for range 3 { // measured beforehand, so that the flow need not wait for being cold
 			curve := c.version(v).shape("", 0, &c.devices[0].state)
 			curve.Settle(curve.Begin(1), usual[i]/2)
 			curve.Settle(curve.Begin(4), usual[i])
@@ -210,7 +210,7 @@ func lag(t *testing.T, d Device, window time.Duration, exact bool, charge int) (
 			if !exact {
 				used = max(1, now.Sub(l.started))
 				if rng.IntN(11) > 4 {
-					used = used/100 + 1 // far less than expected, while the lane was held as long as ever
+					used = used/100 + 1 // far less than estimated, while the lane was held as long as before
 				}
 			}
 			c.Settle(now, LaneID(lane), b, Report{DeviceTime: used, Unusable: exact}, nil)

@@ -22,7 +22,7 @@ type lane struct {
 	due     Time // when its first task wants to be answered
 	est     cost.Estimate
 	share   time.Duration // of the device's busy time
-	batch   BatchEvent    // what the observer will be told
+	batch   BatchEvent    // for the observer, when the batch ends
 }
 
 // start puts the batch in flight: the flow is charged its estimate.
@@ -37,7 +37,7 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	b.Device = d.Name
 	l.running, l.queue, l.class, l.started, l.share = true, q, k, now, 0
 	l.due = Time(c.get(b.Spans[0].task).Target)
-	// By what is executed, not by what was asked for: padding costs as much as rows do.
+	// By the rows executed, not by those asked for: padding costs as much as rows do.
 	if l.est = q.estimate(b.Padded); l.est.Source == cost.Unmeasured {
 		l.est = q.shape.Begin(b.Padded)
 		c.touchShape(q.shape) // its other queues wait for the measurement

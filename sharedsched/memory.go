@@ -5,19 +5,20 @@ import (
 	"slices"
 )
 
-// Device memory bounds the rows of a batch, never what it costs. An execution larger than any before takes memory that
-// the engine then keeps for all shapes of the version, so that sizes up to that need nothing more; how much there is
-// for larger ones, telemetry knows. Where it does not, and where it was wrong, the first execution that runs out of
-// memory tells.
+// Device memory bounds the rows of a batch, never its cost. An execution larger than any before takes memory that the
+// engine then keeps for all shapes of the version, so that sizes up to that need nothing more. Telemetry knows how much
+// there is for larger ones. Where it does not, and where it was wrong, the first execution that runs out of memory
+// shows it.
 //
-// What a row takes is known for the version, not for each shape. So a shape that never ran, or only ever in small
-// batches, may be as large as the largest of any shape. Were it bounded by what it did itself, it would stay at one row
-// for as long as no memory is free, beside an engine that has plenty. Where its rows take more than those that showed
-// it, a batch of it runs out of memory, and it alone is bounded for that. What the whole version never did is not tried
-// while nothing is free, however long that is: there is no memory for it, until telemetry says that somebody gave some
-// back.
+// The memory of a row is known for the version, not for each shape. So batches of a shape that never ran, or only ever
+// in small ones, may be as large as the largest of any shape. Were a shape bounded by its own executions, it would stay
+// at one row for as long as no memory is free, although the engine has plenty. Where its rows take more memory than
+// those of the largest execution, a batch of it runs out of memory, and it alone is bounded for that. A size that the
+// whole version never ran is not tried while no memory is free, however long that is: there is no memory for it until
+// telemetry says that some was given back.
 
-// deviceMemory is what telemetry said last, less what executions have taken since. In bytes; both 0: nothing is known.
+// deviceMemory is the memory that telemetry reported last, less that taken by executions since. In bytes; both 0:
+// nothing is known.
 type deviceMemory struct{ free, total int64 }
 
 // room returns the bytes that executions may still take. It reports false if that is not known.
@@ -25,7 +26,7 @@ func (m deviceMemory) room() (bytes int64, known bool) {
 	return max(0, m.free-max(memoryKept, m.total/memoryKeptPart)), m != deviceMemory{}
 }
 
-// memoryBound is how far executions of a shape are bounded for having run out of memory. The zero value bounds nothing.
+// memoryBound is the bound of a shape whose executions ran out of memory. The zero value bounds nothing.
 type memoryBound struct {
 	most   int  // the most rows, since one ran out of memory; 0: none did, or it is long ago
 	failed int  // rows of the largest one that did, meanwhile
@@ -56,7 +57,7 @@ func (q *queue) mayTake() int {
 	return min(rows, s.MaxBatchSize)
 }
 
-// setMemory changes what is known of a device's memory.
+// setMemory sets the known memory of a device.
 func (c *Core) setMemory(d *device, m deviceMemory) {
 	before := d.memory
 	d.memory = m
@@ -104,7 +105,7 @@ func (c *Core) ranOut(now Time, s *shape, rows int) {
 	c.touchShape(s)
 }
 
-// raiseBounds has shapes try more rows again whose executions ran out of memory long enough ago.
+// raiseBounds lets shapes whose executions ran out of memory long enough ago try more rows again.
 func (c *Core) raiseBounds(now Time) {
 	c.bounded = slices.DeleteFunc(c.bounded, func(s *shape) bool {
 		u := &s.memory

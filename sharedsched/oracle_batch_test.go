@@ -11,8 +11,8 @@ type oracleSpan struct {
 	first, rows int
 }
 
-// next decides what a free lane does: which tasks are given up, in which order, and which rows it takes of which queue.
-// The batch is empty if there is none.
+// next decides for a free lane which tasks are given up, in which order, and which rows it takes of which queue. The
+// batch is empty if there is none.
 func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, spans []oracleSpan) {
 	gone = o.advance(now)
 	for {
@@ -20,8 +20,8 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 		if q == nil {
 			return gone, nil, k, nil
 		}
-		// What would miss its limit even if it ran alone now is given up, and without it another queue may be more
-		// urgent.
+		// A task that would miss its limit even if it ran alone now is given up, and without it another queue may be
+		// more urgent.
 		hopeless := 0
 		for len(q.tasks) > 0 && q.hopeless(now, q.tasks[0]) {
 			gone = append(gone, q.remove(0))
@@ -38,7 +38,7 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 	}
 }
 
-// hopeless tells that a task would miss its limit even if it ran alone now.
+// hopeless reports whether a task would miss its limit even if it ran alone now.
 func (q *oracleQueue) hopeless(now Time, t *oracleTask) bool {
 	takes := q.takes(t.rows - t.next)
 	if !t.alone && q.version.Batched {
@@ -94,8 +94,8 @@ func (q *oracleQueue) giveUp(now Time, beyond bool) (gone []Handle, rows int) {
 	return gone, many
 }
 
-// together returns how many tasks at the head of the queue may be weighed against each other: nobody is given up for
-// what matters less, nor for what runs alone.
+// together returns how many tasks at the head of the queue may be weighed against each other: no task is given up for
+// one that matters less, nor for one that runs alone.
 func (q *oracleQueue) together() (n int) {
 	for n < len(q.tasks) && q.tasks[n].rank == q.tasks[0].rank && !q.tasks[n].alone {
 		n++
@@ -103,7 +103,7 @@ func (q *oracleQueue) together() (n int) {
 	return n
 }
 
-// tight tells that a task of the next full batch has its limit before its end.
+// tight reports whether a task of the next full batch has its limit before the end of that.
 func (q *oracleQueue) tight(end Time) bool {
 	rows := 0
 	for _, t := range q.tasks {
@@ -129,7 +129,7 @@ func (q *oracleQueue) fit(now Time) (rows int) {
 	return rows
 }
 
-// form takes the rows of the next batch from the queue, at most so many.
+// form takes at most that many rows from the queue for the next batch.
 func (o *oracle) form(q *oracleQueue, most int) (spans []oracleSpan) {
 	if q.whole() {
 		return q.take(1<<30, spans)
@@ -167,7 +167,8 @@ func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {
 }
 
 // policy returns how many rows the batch takes of those it could have, as the padding policy says. Whole tasks may fill
-// the smaller size; if they do not, so that one is cut or the size not filled, all that waits must cost less that way.
+// the smaller size; if they do not, so that one is cut or the size not filled, all waiting tasks must cost less that
+// way.
 func (q *oracleQueue) policy(most int) int {
 	rows := min(most, q.waiting())
 	down := q.below(rows)
@@ -193,7 +194,7 @@ func (q *oracleQueue) policy(most int) int {
 	return most
 }
 
-// below returns the largest allowed size of at most so many rows, 0 for none.
+// below returns the largest allowed size of at most that many rows, 0 for none.
 func (q *oracleQueue) below(rows int) (down int) {
 	for _, n := range q.version.AllowedBatchSizes {
 		if n <= rows {
@@ -203,7 +204,7 @@ func (q *oracleQueue) below(rows int) (down int) {
 	return down
 }
 
-// inParts is what rows take in executions of at most so many.
+// inParts returns the time of rows in executions of at most that many.
 func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
 	for ; rows > 0; rows -= each {
 		cost += q.takes(min(rows, each))
@@ -211,7 +212,7 @@ func (q *oracleQueue) inParts(rows, each int) (cost time.Duration) {
 	return cost
 }
 
-// alone is what a task of so many rows takes that shares no execution.
+// alone returns the time of a task of that many rows that shares no execution.
 func (q *oracleQueue) alone(rows int) time.Duration {
 	down := q.below(rows)
 	if down == 0 || q.version.Padding == PadUp {

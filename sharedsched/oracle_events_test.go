@@ -72,7 +72,7 @@ func (t *oracleTask) order() ring.Order {
 	return ring.Order{Rank: t.rank, Target: int64(t.target), Seq: uint64(t.seq)}
 }
 
-// room returns the task of q that is given up for one of a priority that finds so many of its class waiting; nil for
+// room returns the task of q that is given up for one of a priority that finds that many of its class waiting; nil for
 // none.
 func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 	var victim *oracleTask
@@ -90,7 +90,7 @@ func (o *oracle) room(q *oracleQueue, p Priority, queued int) *oracleTask {
 	return victim
 }
 
-// charge has a flow pay for a batch. The virtual time follows the flow furthest behind.
+// charge makes a flow pay for a batch. The virtual time follows the flow furthest behind.
 func (o *oracle) charge(q *oracleQueue, k class, est time.Duration) {
 	if slices.ContainsFunc(o.flows, func(f *oracleFlow) bool { return f.demands[k] }) {
 		o.virtual[k] = max(o.virtual[k], o.leastTag(k))

@@ -2,7 +2,7 @@ package sharedsched
 
 import "slices"
 
-// oracleMemory is the free memory of the device, as far as it may be used. What is not known never runs out.
+// oracleMemory is the free memory of the device, as far as it may be used. Unknown memory never runs out.
 type oracleMemory struct {
 	known bool
 	room  int64
@@ -40,7 +40,7 @@ func (o *oracle) ranWell(now Time, q *oracleQueue, rows int) {
 	}
 }
 
-// ranOut halves what the queue may have.
+// ranOut halves the rows that the queue may have.
 func (o *oracle) ranOut(now Time, q *oracleQueue, rows int) {
 	half := max(1, rows/2)
 	if q.cap == 0 || half < q.cap {

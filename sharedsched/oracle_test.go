@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// oracle decides what Core decides on one device: which queue is served, which tasks are dropped, which rows a batch
+// oracle makes the decisions of Core on one device: which queue is served, which tasks are dropped, which rows a batch
 // takes. It knows the rules of the package comment and nothing of how Core keeps them: it scans plain slices and keeps
-// nothing sorted but the tasks of a queue. Only what executions cost it looks up in Core's curves, and who asks for
-// more than its share in Core's sums.
+// nothing sorted but the tasks of a queue. It only looks up the cost of executions in Core's curves, and which flows
+// ask for more than their share in Core's sums.
 type oracle struct {
 	window   int64
 	flows    []*oracleFlow
@@ -42,7 +42,7 @@ type oracleTask struct {
 	rank          uint8
 	arrival       Time
 	target, limit Time
-	named         bool // somebody named the target
+	named         bool // the target was named
 	seq           int
 	alone         bool
 }
@@ -76,7 +76,7 @@ func (q *oracleQueue) padded(rows int) int {
 
 func (q *oracleQueue) takes(rows int) time.Duration { return q.shape.Estimate(q.padded(rows)).Cost }
 
-// high is what so many rows hardly exceed: never less than 5 % more than what they take.
+// high returns a time that an execution of rows hardly exceeds: at least 5 % more than it takes.
 func (q *oracleQueue) high(rows int) time.Duration {
 	e := q.shape.Estimate(q.padded(rows))
 	return max(e.High, e.Cost+e.Cost/20)
@@ -103,7 +103,7 @@ func (q *oracleQueue) waiting() (rows int) {
 	return rows
 }
 
-// mayBlock is for how many rows background work may hold the device.
+// mayBlock returns for how many rows background work may hold the device.
 func (o *oracle) mayBlock(q *oracleQueue) int {
 	if o.draining || q.tasks[0].rank != backgroundRank || o.least == 0 {
 		return q.most()
@@ -118,7 +118,7 @@ func (o *oracle) mayBlock(q *oracleQueue) int {
 	return min(q.most(), q.within(o.least/10))
 }
 
-// holdEnd is when the queue stops waiting for its batch to fill.
+// holdEnd returns when the queue stops waiting for its batch to fill.
 func (o *oracle) holdEnd(q *oracleQueue) Time {
 	if q.version.BatchTimeout == 0 || o.draining || q.whole() || q.waiting() >= q.most() || q.unheld {
 		return 0
@@ -126,14 +126,14 @@ func (o *oracle) holdEnd(q *oracleQueue) Time {
 	end := Never
 	for _, t := range q.tasks {
 		if t.next > 0 {
-			return 0 // what has begun goes on
+			return 0 // a task that has begun goes on
 		}
 		end = min(end, t.arrival.Add(q.version.BatchTimeout))
 	}
 	return min(end, q.startBy())
 }
 
-// startBy is by when a batch that is held must start for the sake of limits, and of targets that somebody named.
+// startBy returns by when a batch that is held must start for the sake of limits, and of targets that were named.
 func (q *oracleQueue) startBy() Time {
 	by, oldest, soonest := Never, Never, Never
 	takes := q.takes(min(q.waiting(), q.most()))
@@ -151,14 +151,14 @@ func (q *oracleQueue) startBy() Time {
 	return min(by, soonest-Time(max(q.takes(q.most()), q.high(q.most()))+kept))
 }
 
-// latest is when an execution must start that answers the task by its target. A part of the time to that is kept for
-// batches that grow and for the way of the answer.
+// latest returns when an execution must start that answers the task by its target. A part of the time to that is kept
+// for batches that grow and for the way of the answer.
 func (t *oracleTask) latest(takes time.Duration) Time {
 	spare := (t.target - t.arrival) / 20
 	return t.target - Time(takes) - Time(takes)/20 - spare - min(spare, Time(time.Millisecond))
 }
 
-// dearest is what the dearest batch takes that may start next.
+// dearest returns the cost of the dearest batch that may start next.
 func (o *oracle) dearest() (cost time.Duration) {
 	for _, q := range o.queues {
 		if q.stage != resting && q.class == foreground {
@@ -168,7 +168,7 @@ func (o *oracle) dearest() (cost time.Duration) {
 	return cost
 }
 
-// look notices what has become of a queue.
+// look brings the stage of a queue up to date.
 func (o *oracle) look(now Time, q *oracleQueue) {
 	insist := q.stage == demanding && !q.served
 	q.unheld = q.unheld && !q.served && len(q.tasks) > 0
@@ -204,7 +204,7 @@ func (o *oracle) stand(now Time, q *oracleQueue, insist bool) {
 	}
 }
 
-// update has a flow demand service while one of its queues does. When it begins to, it is lifted to the virtual time.
+// update makes a flow demand service while one of its queues does. When it begins to, it is lifted to the virtual time.
 func (o *oracle) update(f *oracleFlow) {
 	for k := range f.demands {
 		demands := slices.ContainsFunc(o.queues, func(q *oracleQueue) bool {
@@ -237,7 +237,7 @@ func (o *oracle) leastTag(k class) int64 {
 	return least
 }
 
-// pick chooses the queue to serve, nil for none, and tells the class that pays for it.
+// pick returns the queue to serve, nil for none, and the class that pays for it.
 func (o *oracle) pick(now Time) (*oracleQueue, class) {
 	soon := now.Add(o.dearest() + o.dearest()/20)
 	for _, q := range o.queues {
@@ -263,8 +263,8 @@ func (o *oracle) pick(now Time) (*oracleQueue, class) {
 		}
 		return o.pickBackground(now), background
 	}
-	// Where nobody is in a hurry, the flow furthest behind. So too between flows that cannot all be in time, if the
-	// first asks for more than its share.
+	// Where no flow is in a hurry, the flow furthest behind. The same holds between flows that cannot all be in time,
+	// if the first asks for more than its share.
 	until := now.Add(2*q.cost + time.Duration(q.flow.tag[foreground]-o.leastTag(foreground)))
 	if q.latest > now.Add(o.dearest()) {
 		until = Never

@@ -82,7 +82,7 @@ type inFlight struct {
 
 // compare decodes a trace from bytes and returns the first difference.
 func compare(data []byte, v Variant) error {
-	v.NoAdmission = true // the oracle admits what Core admits
+	v.NoAdmission = true // the oracle admits the tasks that Core admits
 	m := &match{bytes: source(data), queues: map[string]*oracleQueue{}, tasks: map[Handle]*oracleTask{}}
 	if err := m.setUp(v); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (m *match) setUp(variant Variant) error {
 		if err != nil {
 			return err
 		}
-		// As if it had asked for so much already.
+		// As if it had asked for that much already.
 		m.core.flows[f].recent.asked = time.Duration(m.bytes.next(3)) * time.Second
 		for range 1 + m.bytes.next(2) {
 			s := m.settings()
@@ -224,7 +224,7 @@ func (m *match) ended(want []Handle, acts []Action) error {
 			got = append(got, a.Task)
 		}
 	}
-	want = slices.DeleteFunc(want, m.isRunning) // they end with what runs of them
+	want = slices.DeleteFunc(want, m.isRunning) // they end with their running rows
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("Core gave up %x, the oracle %x", got, want)
 	}
@@ -238,8 +238,8 @@ func (m *match) isRunning(h Handle) bool {
 }
 
 func (m *match) submit() error {
-	// What has expired leaves first: with it the newcomer might make a batch full, which the oracle would see and Core,
-	// who looks at the end of an event, would not.
+	// Expired tasks leave first: with them the newcomer might make a batch full, which the oracle would see and Core,
+	// which looks at the end of an event, would not.
 	if err := m.advance(); err != nil {
 		return err
 	}
@@ -287,7 +287,7 @@ func (m *match) submit() error {
 		m.order = append(m.order, h)
 		m.oracle.arrive(m.now, q, t, task.Target)
 	}
-	return m.advance() // Core notices at the next event what joined behind others
+	return m.advance() // Core notices tasks that joined behind others at the next event
 }
 
 func (m *match) cancel(h Handle) {

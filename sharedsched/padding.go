@@ -7,7 +7,7 @@ import "time"
 
 // size returns how many rows the next batch takes of those it could have, as the padding policy says. Where whole tasks
 // fill a smaller size the policy alone decides. Where one would have to be cut for that, or be left so that the batch
-// is not full either, it must also cost less in all: its caller waits for what is left over.
+// is not full either, it must also cost less in all: its caller waits for the rows that are left over.
 func (c *Core) size(q *queue, most int) int {
 	s := &q.version.settings
 	if s.Padding == PadUp || len(s.AllowedBatchSizes) == 0 {
@@ -33,8 +33,8 @@ func (c *Core) size(q *queue, most int) int {
 	return down
 }
 
-// fill returns how many rows of the first tasks an execution of so many takes, and whether it cuts one: the first that
-// by itself has more than that.
+// fill returns how many rows of the first tasks an execution of that many takes, and whether it cuts one: the first
+// that by itself has more than that.
 func (c *Core) fill(q *queue, rows int) (taken int, cut bool) {
 	for i := 0; i < q.ring.Len() && taken < rows; i++ {
 		t := &c.tasks[q.ring.At(i).Task]
@@ -50,8 +50,8 @@ func (c *Core) fill(q *queue, rows int) (taken int, cut bool) {
 	return taken, false
 }
 
-// piece returns how many rows are executed at a time of a task that has so many and no company: all, unless the policy
-// cuts it.
+// piece returns how many rows are executed at a time of a task of that many rows without company: all, unless the
+// policy cuts it.
 func (q *queue) piece(rows int) int {
 	s := &q.version.settings
 	down := s.trimmed(rows)
@@ -61,7 +61,7 @@ func (q *queue) piece(rows int) int {
 	return down
 }
 
-// inParts returns what rows cost in executions of so many each.
+// inParts returns the cost of rows in executions of that many each.
 func (q *queue) inParts(rows, each int) time.Duration {
 	s := &q.version.settings
 	cost := q.estimate(s.padded(each)).Cost * time.Duration(rows/each)

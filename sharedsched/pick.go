@@ -2,8 +2,8 @@ package sharedsched
 
 import "time"
 
-// The pick decides between queues in the order of the package comment: urgency among those whom fairness allows to go
-// first, fairness where not all can be in time, the least slack where nobody is owed anything, and background work
+// The pick decides between queues in the order of the package comment: urgency among those that fairness allows to go
+// first, fairness where not all can be in time, the least slack where no flow demands service, and background work
 // last. A device that has foreground work never idles, unless the work is held for a batch timeout or waits for its
 // first measurements.
 
@@ -40,7 +40,7 @@ func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
 	}
 }
 
-// pick is the choice of a queue, and why.
+// pick is the choice of a queue, and the reason.
 type pick struct {
 	queue     *queue
 	rule      PickRule
@@ -55,7 +55,7 @@ func (c *Core) pick(now Time, d *device) pick {
 	fair := &d.fair[foreground]
 	f, ok := fair.First()
 	if !ok {
-		// Nobody is owed anything yet: rather than idle, serve the queue with the least slack.
+		// No flow demands service yet: rather than idle, serve the queue with the least slack.
 		if id, _, ok := d.pending.Min(); ok {
 			return pick{queue: c.queues[id], rule: PickIdle}
 		}
@@ -63,7 +63,7 @@ func (c *Core) pick(now Time, d *device) pick {
 	}
 	q := c.flows[f].first[foreground]
 	if q.latest > now.Add(d.block()) {
-		// Nobody is in a hurry: these demand service because their batches are full. The one furthest behind goes
+		// No flow is in a hurry: these demand service because their batches are full. The one furthest behind goes
 		// first.
 		f, _ = fair.Behind(int64(Never))
 		return pick{queue: c.flows[f].first[foreground], rule: PickFull}

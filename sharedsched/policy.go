@@ -3,11 +3,11 @@ package sharedsched
 import "time"
 
 // Every number that tunes the scheduler is here, with its unit and its reason; the files of the rules name these only.
-// They are constants and no settings: each was chosen in the simulator (docs/SCHEDULER.md), and whoever runs a server
-// has no better way to choose. Parts of a whole are given as their divisor, or as a fraction in whole numbers, so that
-// results do not depend on rounding.
+// They are constants and no settings: each was chosen in the simulator (docs/sim/README.md), and an operator has no
+// better way to choose. Parts of a whole are given as their divisor, or as a fraction in whole numbers, so that results
+// do not depend on rounding.
 
-// Bounds on what is kept.
+// Bounds on memory that is kept.
 const (
 	// maxQueues is the most live queues (distinct keys), and the most shapes, of one version. Idle ones make room for
 	// new ones.
@@ -31,7 +31,8 @@ const (
 	// margin is the part (one twentieth) by which a batch should start earlier than its estimate says, and of the time
 	// to its target that is kept for batches that grow meanwhile and others that are due with it.
 	margin = 20
-	// delivery is the most that is kept besides, as much again as the margin, for timers and the answer's way.
+	// delivery is the most that is kept in addition, as much again as the margin, for timers and for delivering the
+	// answer.
 	delivery = Time(time.Millisecond)
 )
 
@@ -67,24 +68,24 @@ const (
 )
 
 // Early drop (drop.go). A batch that limits cut short is good enough with this many tenths of the rows per device time
-// of one without those who cut it short.
+// of one without the tasks that cut it short.
 const (
-	// worth is for most flows: a burst is to cost nobody.
+	// worth is for most flows: a burst must not cost others.
 	worth = 7
-	// worthBeyond is for a flow that asks for more than its share: there somebody must lose in any case.
+	// worthBeyond is for a flow that asks for more than its share: there some tasks must lose in any case.
 	worthBeyond = 10
-	// worthUnit is what both are parts of.
+	// worthUnit is the whole that both are parts of.
 	worthUnit = 10
 	// windowBatches is how many of the next batches are looked at for rows whose limits are not pressing.
 	windowBatches = 2
 )
 
-// What flows ask for, and the device cap that follows from it (recent.go, cap.go).
+// The work that flows ask for, and the device cap that follows from it (recent.go, cap.go).
 const (
-	// recently is how long a flow counts after its latest arrival, and in what time the work that it asked for is
+	// recently is how long a flow counts after its latest arrival, and the time in which the work that it asked for is
 	// forgotten.
 	recently = time.Second
-	// contended is the part of the device time there is (seven tenths) from which on, if so much is asked for at full
+	// contended is the part of the device time there is (seven tenths) from which on, if that much is asked for at full
 	// batches' cost, not all can be served in time: batches are not always full.
 	contendedNum, contendedDen = 7, 10
 	// capShare is the part of the least target (two thirds) that one batch may take: a target leaves room for the batch
@@ -99,16 +100,16 @@ const (
 	// cost.
 	capSteps = 16
 	capStep  = time.Millisecond
-	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are so many.
+	// histogramOf is how many targets of a flow are remembered: their counts are halved when there are that many.
 	histogramOf = 1024
-	// shortest is log2 of the shortest target, in nanoseconds, that is told apart from shorter ones: 131 µs.
+	// shortest is log2 of the target, in nanoseconds, below which targets are not told apart: 131 µs.
 	shortest = 17
 )
 
 // Background work (guard.go).
 const (
-	// guardShare is the part (one tenth) of the smallest target for which a background batch may hold the device:
-	// whoever comes next is hardly delayed.
+	// guardShare is the part (one tenth) of the smallest target for which a background batch may hold the device: the
+	// next arrival is hardly delayed.
 	guardShare = 10
 	// guardSteps is in how many steps the smallest target is forgotten, each of them guardStep long: recently in all.
 	guardSteps = 4
@@ -121,9 +122,9 @@ const (
 	// and engines take memory in pieces.
 	memoryKept     = 512 << 20
 	memoryKeptPart = 20
-	// memoryStep is by what the most rows are divided when memory ran out, and multiplied when they are tried again.
+	// memoryStep is the divisor of the most rows when memory ran out, and the factor when more are tried again.
 	memoryStep = 2
-	// outOfMemoryFor is how long a size stays bounded so before more is tried: others give memory back in that order of
+	// outOfMemoryFor is how long a size stays bounded so before more is tried: others give memory back in about that
 	// time.
 	outOfMemoryFor = time.Minute
 )

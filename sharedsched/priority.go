@@ -2,8 +2,8 @@ package sharedsched
 
 import "github.com/weftserve/weft/sharedsched/ring"
 
-// Priority orders tasks inside a queue and decides who gives way. The zero value is Critical. The names follow Google's
-// criticality classes (Site Reliability Engineering, chapter 21).
+// Priority orders tasks inside a queue and decides which gives way. The zero value is Critical. The names follow
+// Google's criticality classes (Site Reliability Engineering, chapter 21).
 type Priority uint8
 
 // The priorities. In a queue CriticalPlus goes before Critical before SheddablePlus before Sheddable.
@@ -12,7 +12,7 @@ const (
 	Critical Priority = iota
 	// CriticalPlus: foreground work that goes before all other.
 	CriticalPlus
-	// Sheddable: background work. It fills what would be padding, and time that no foreground task wants.
+	// Sheddable: background work. It fills rows that would be padding, and time that no foreground task wants.
 	Sheddable
 	// SheddablePlus: foreground work that makes room where a queue is full.
 	SheddablePlus
@@ -23,7 +23,7 @@ var ranks = [...]uint8{Critical: 1, CriticalPlus: 0, Sheddable: backgroundRank, 
 
 const backgroundRank = 3
 
-// class separates work that someone waits for from work that uses what is left.
+// class separates work that a caller waits for from work that uses the time left over.
 type class uint8
 
 const (

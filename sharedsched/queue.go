@@ -9,10 +9,10 @@ import (
 
 // queue holds the waiting tasks of one key. It is made when a task brings a key that has none, and dropped when its
 // version is gone, when it has been idle for longest and another one needs its place, or at once where its key is long.
-// It is idle while nothing of it waits or runs; stage.go has what it is otherwise.
+// It is idle while nothing of it waits or runs; stage.go has its other stages.
 //
-// What is kept of the waiting tasks follows the ring: expect and forget count what enters and leaves it, rescan looks
-// at all of it. What is kept of costs is as of the last refresh or fullBatch; touch says that it has changed.
+// The figures of the waiting tasks follow the ring: expect and forget count the tasks that enter and leave it, rescan
+// looks at all of them. The costs are as of the last refresh or fullBatch; touch marks them as changed.
 type queue struct {
 	id         int32
 	local      int32 // its id within the flow
@@ -26,13 +26,13 @@ type queue struct {
 	waiting    int // rows in the ring that were not started
 	running    int // batches in flight
 	// Of the tasks in the ring, kept only where there is a batch timeout: the earliest arrival, the earliest limit, the
-	// earliest time by which a batch is to end for a target that somebody named, and whether rows of one were started
+	// earliest time by which a batch is to end for a target that was named, and whether rows of one were started
 	// already.
 	oldest, soonest, wanted Time
 	begun                   bool
 	// by a pick that could not wait for the end of the batch timeout; until a batch is started
 	unheld  bool
-	idleAt  Time // when it last became empty, to choose what to evict
+	idleAt  Time // when it last became empty, to choose the queue to evict
 	touched bool // in Core.touched
 
 	stage  stage
@@ -41,10 +41,10 @@ type queue struct {
 	cost   time.Duration // of the next batch, as of the last refresh
 	due    Time          // when its first task wants to be answered, as of the last refresh
 	latest Time          // by when the batch must start for that, as of the last refresh
-	work   time.Duration // that its waiting foreground tasks are expected to cost
+	work   time.Duration // expected cost of its waiting foreground tasks
 
-	// What a full batch is, as of this sum of the device's revisions. See fullBatch.
-	asOf     uint64 // 0: what is known of the costs, or the settings, have changed since
+	// The size and the cost of a full batch, as of this sum of the device's revisions. See fullBatch.
+	asOf     uint64 // 0: the known costs, or the settings, have changed since
 	most     int
 	full     cost.Estimate // of most rows
 	fullHigh time.Duration
@@ -101,7 +101,7 @@ func (c *Core) evictQueue(v *version) bool {
 	return true
 }
 
-// dropQueue forgets an idle queue. What is known of its shape's cost stays with the version.
+// dropQueue forgets an idle queue. The known cost of its shape stays with the version.
 func (c *Core) dropQueue(q *queue) {
 	v := q.version
 	delete(v.queues, q.key)
@@ -127,7 +127,7 @@ func (q *queue) expect(k *task, work time.Duration) {
 	}
 }
 
-// forget takes back what expect counted.
+// forget uncounts a task that expect counted.
 func (q *queue) forget(k *task) {
 	d, f := q.device, q.flow
 	if classOf(k.Order) == foreground {

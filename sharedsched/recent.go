@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// What a flow asked for in the last second decides whether it is within its share, and its targets how long a batch may
-// take (cap.go).
+// The work that a flow asked for in the last second decides whether it is within its share, and its targets how long a
+// batch may take (cap.go).
 
-// recent is what a flow asked for lately.
+// recent holds the work and the targets that a flow asked for lately.
 type recent struct {
 	seen    Time // when it arrived last, to within capStep
 	targets histogram
 	asked   time.Duration // device time asked for, forgotten over recently
-	row     time.Duration // what an execution of a single row costs
+	row     time.Duration // cost of an execution of a single row
 	beyond  bool          // it asks for more than its share while all together ask for more than there is
 }
 
-// arrived notes that device time for work was asked for. target is how long after the arrival an answer is wanted, 0
-// for none that counts; row is what a single row costs.
+// arrived notes that device time for work was asked for. target is the time from the arrival until an answer is wanted,
+// 0 for none that counts; row is the cost of a single row.
 func (r *recent) arrived(now Time, target, work, row time.Duration) {
-	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it tells
+	if now.Sub(r.seen) >= capStep { // forgetting each nanosecond's part at once would cost more than it is worth
 		r.asked = r.left(now)
 		r.seen = now
 	}
@@ -31,7 +31,7 @@ func (r *recent) arrived(now Time, target, work, row time.Duration) {
 	}
 }
 
-// left returns what of asked is not forgotten yet, in proportion to the time since.
+// left returns the part of asked that is not forgotten yet, in proportion to the time since.
 func (r *recent) left(now Time) time.Duration {
 	kept := recently - min(now.Sub(r.seen), recently)
 	return time.Duration(float64(r.asked) * (float64(kept) / float64(recently)))
@@ -45,7 +45,7 @@ type histogram struct {
 	below  int // counts in the buckets before that
 }
 
-// add counts a duration. What was counted before fades as more comes: half of it is forgotten each histogramOf.
+// add counts a duration. Older counts fade as more come: they are halved every histogramOf.
 func (h *histogram) add(d time.Duration) {
 	i := 0
 	if log := bits.Len64(uint64(d)) - 1; log >= shortest {

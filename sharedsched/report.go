@@ -2,7 +2,7 @@ package sharedsched
 
 import "time"
 
-// Report tells what an execution cost.
+// Report says what an execution cost.
 type Report struct {
 	// DeviceTime is the measured use of the device, or 0 where only the elapsed time is known; the scheduler then
 	// divides the time that several batches overlap equally among them.
@@ -13,8 +13,8 @@ type Report struct {
 	// runs of parts of it that followed.
 	Failure Failure `json:",omitempty"`
 	Reruns  int     `json:",omitempty"`
-	// OutOfMemory tells that memory did not suffice for the execution as a whole: for a while the next ones have at
-	// most half of its size. It teaches no costs, either.
+	// OutOfMemory says that memory did not suffice for the execution as a whole: for a while the next ones have at most
+	// half of its size. It teaches no costs, either.
 	OutOfMemory bool `json:",omitempty"`
 }
 
@@ -24,7 +24,7 @@ type BatchEvent struct {
 	Device              string
 	Tasks, Rows, Padded int
 	Reason              FlushReason
-	Estimated           time.Duration // what the cost model predicted; 0 if it had never measured it
+	Estimated           time.Duration // the cost model's prediction; 0 if it had no measurement
 	Elapsed, DeviceTime time.Duration
 	Failed              bool // as a whole, or on some of its tasks
 }

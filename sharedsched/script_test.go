@@ -12,12 +12,12 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// TestScenarios runs the text scripts of testdata, which specify what Core does. Each script stands alone; "run"
+// TestScenarios runs the text scripts of testdata, which specify Core's behaviour. Each script stands alone; "run"
 // executes its lines one by one and prints what happened. Regenerate with -rewrite, and commit only differences that
 // you can explain.
 //
 //	terse                               print no tasks that are done; print why a queue was served, a task dropped
-//	new                                 begins anew: no device, no version, time zero
+//	new                                 begins again: no device, no version, time zero
 //	device NAME lanes=N                 these three before anything else
 //	max_queued_bytes N
 //	window DURATION                     the fairness window
@@ -26,9 +26,9 @@ import (
 //	              padding=pad_up|batch_down|minimize_cost adaptive=yes row_memory=MIB
 //	configure NAME SETTING=VALUE ...
 //	cost NAME rows=N [shape=S] DURATION teaches the cost model: three measurements
-//	inherit NAME FROM [moved]           NAME begins with what is known of FROM's costs
+//	inherit NAME FROM [moved]           NAME begins with the known costs of FROM
 //	observe DEVICE [clock=MHZ max=MHZ] [cotenant=PERMILLE] [free=MIB total=MIB] [idle] [throttled] [expired]
-//	estimate NAME rows=N [shape=S]      what an execution is expected to take, and on what that rests
+//	estimate NAME rows=N [shape=S]      expected time of an execution, and the source of the estimate
 //	speed NAME base=1ms row=100us       how long executions take under "go"
 //	submit NAME TASK rows=N [key=K] [shape=S] [limit=50ms] [target=20ms] [prio=critical_plus|...]
 //	       [bytes=N] [alone] [unmeasured]
@@ -39,15 +39,15 @@ import (
 //	wait DURATION                       time passes; limits and timeouts are looked at
 //	go DURATION [quiet]                 lanes take and finish batches by themselves until then
 //	served                              device time by flow
-//	queues                              what waits
-//	stages                              what waits, and whether it is resting, pending or demanding
-//	memory                              what is known of device memory, and the queues whose batches it bounds
-//	cap                                 the most device time of one batch for the sake of those who wait
+//	queues                              waiting tasks by queue
+//	stages                              waiting tasks by queue, and whether it is resting, pending or demanding
+//	memory                              known device memory, and the queues whose batches it bounds
+//	cap                                 the most device time of one batch for the sake of waiting tasks
 //	remove NAME | drain | hurry | close
 //	add DEVICE lanes=N [handover=1ms]   a device comes
 //	lose DEVICE                         a device is removed
 //	forget FLOW                         a flow is removed
-//	lanes                               whose lanes are free or run something
+//	lanes                               the lanes of each device, free or running
 //	decisions N                         the latest N decisions in words
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -217,7 +217,7 @@ func (s *script) event(words []string, kv map[string]string) {
 	}
 }
 
-// shape returns what is known of the costs of a version's shape.
+// shape returns a shape of a version.
 func (s *script) shape(id VersionID, kv map[string]string) *shape {
 	v := s.core.version(id)
 	return v.shape(kv["shape"], 0, &v.flow.device.state)
@@ -294,7 +294,7 @@ func (s *script) show(words []string, kv map[string]string) {
 	}
 }
 
-// reasons tells why tasks were dropped since the last time.
+// reasons prints why tasks were dropped since the last time.
 func (s *script) reasons() {
 	latest := s.core.log.latest()
 	n := min(int(s.core.log.n-s.told), len(latest))

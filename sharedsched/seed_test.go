@@ -8,7 +8,7 @@ import (
 // These are behaviours of other systems that docs/MIGRATING.md maps to ours and that neither a scenario nor another
 // test states.
 
-// TestPaddingPolicies: what the first batch holds, and as how many rows it runs. The costs are those that TensorFlow's
+// TestPaddingPolicies: the rows of the first batch, and as how many it runs. The costs are those that TensorFlow's
 // batching library states the policies with.
 func TestPaddingPolicies(t *testing.T) {
 	costs := map[int]time.Duration{2: 2 * time.Second, 4: 3100 * time.Millisecond}

@@ -18,10 +18,10 @@ type Settings struct {
 	// MaxBatchCost is the most device time of one execution. A single row that costs more runs alone. Zero: no bound.
 	MaxBatchCost time.Duration
 	// BatchTimeout holds a partial batch until its oldest task has waited this long, or a limit or named target
-	// presses. Zero, the default: a free device takes what there is, which wins unless arrivals are about to fill the
-	// batch anyway.
+	// presses. Zero, the default: a free device takes the waiting tasks, which wins unless arrivals are about to fill
+	// the batch anyway.
 	BatchTimeout time.Duration
-	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of those who wait.
+	// Adaptive bounds batches, besides by MaxBatchCost, by the device cap, which follows the targets of waiting tasks.
 	Adaptive bool
 	// MaxQueue is how many tasks may wait, over all keys. Beyond it they are refused. At least 1.
 	MaxQueue int
@@ -35,9 +35,9 @@ type Settings struct {
 	// knows how much is free, it keeps executions from becoming larger than fits. Zero: unknown; only executions that
 	// ran out of memory bound the next.
 	RowMemory int64 `json:",omitempty"`
-	// Padding says what a batch does whose rows are between two of AllowedBatchSizes.
+	// Padding says how a batch whose rows are between two of AllowedBatchSizes is executed.
 	Padding PaddingPolicy
-	// WaitWhenFull has callers wait for room (package shell), until the limit, instead of being refused when MaxQueue
+	// WaitWhenFull makes callers wait for room (package shell), until the limit, instead of being refused when MaxQueue
 	// tasks wait.
 	WaitWhenFull bool
 	// TargetLatency is the target of tasks that bring none. Zero: five times the cost of a full batch, within 20 ms and
@@ -47,7 +47,7 @@ type Settings struct {
 	MaxLatency time.Duration
 }
 
-// validate returns an error that says which setting is out of its bounds, and by what.
+// validate returns an error that says which setting is out of its bounds.
 func (s *Settings) validate() error {
 	switch {
 	case s.MaxBatchSize < 1:

@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// What was estimated when a batch started is put right when it ends: the flow's charge, the cost model, and what is
-// known of memory.
+// The estimates made when a batch started are corrected when it ends: the flow's charge, the cost model, and the known
+// memory.
 
 // settle carries out EventSettle.
 func (c *Core) settle(now Time, ev *Event, out *Answer) {
@@ -24,13 +24,13 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 	}
 	d.setTurn(now)
 
-	// What was measured counts; where only time passed, batches that ran side by side share it.
+	// The measured device time counts; where only the elapsed time is known, batches that ran side by side share it.
 	used := l.share
 	if r.DeviceTime > 0 {
 		used = r.DeviceTime
 	}
 	revision := q.shape.Revision() // to find out whether anything was learnt
-	// What it tells about memory counts also where it teaches no cost, such as the first run of a shape.
+	// Its outcome counts for memory also where it teaches no cost, such as the first run of a shape.
 	switch {
 	case r.OutOfMemory:
 		c.ranOut(now, q.shape, b.Padded)
@@ -43,14 +43,14 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		q.shape.Settle(l.est, used)
 		q.shape.refusing = Never
 	}
-	// What failed took the device as well, and is paid for: else a flow of failing requests would be served for
+	// Failed executions took the device as well, and are charged: else a flow of failing requests would be served for
 	// nothing.
 	v.flow.served += used
 	d.fair[l.class].Correct(fairq.Flow(v.flow.id), used-l.est.Cost)
 
 	failed := r.Failure != NotFailed
 	q.running--
-	var part time.Duration // of used, of a span of so many rows: most have as many, and a division takes long
+	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
 		s := &b.Spans[i]
 		if s.Rows != rows {

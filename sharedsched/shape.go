@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// shape is what is known of the cost of one shape of a version. Its queues share it.
+// shape holds the known costs of one shape of a version. Its queues share it.
 type shape struct {
 	cost.Curve
 	memory memoryBound
@@ -17,8 +17,8 @@ type shape struct {
 	refusing Time
 }
 
-// shape returns what is known of the cost of a shape. It outlives the shape's queues, for it is dear to learn; past
-// maxQueues of them the one that was not asked for longest and has no queue is forgotten.
+// shape returns the shape of a key, a new one if need be. It outlives its queues, for costs are dear to learn; past
+// maxQueues of them the shape that has no queue and was asked for longest ago is forgotten.
 func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if s, ok := v.shapes[key]; ok {
 		s.used = now
@@ -27,7 +27,7 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	if len(v.shapes) >= maxQueues {
 		victim := ""
 		var oldest *shape
-		// Of queues there are fewer than maxQueues now, so that some shape has none. No two were asked for by the same
+		// There are fewer than maxQueues queues now, so that some shape has none. No two were asked for by the same
 		// task, so that the order of iteration does not matter.
 		for k, s := range v.shapes {
 			if len(s.queues) == 0 && (oldest == nil || s.used < oldest.used) {
@@ -46,8 +46,8 @@ func (v *version) shape(key string, now uint64, state *cost.Device) *shape {
 	return s
 }
 
-// place returns where the queue stands, or would stand, among those of the shape: they are kept in order, so that what
-// follows a change of cost does not depend on which of them came first.
+// place returns where the queue stands, or would stand, among those of the shape: they are kept in order, so that the
+// effects of a change of cost do not depend on which of them came first.
 func (s *shape) place(q *queue) int {
 	i, _ := slices.BinarySearchFunc(s.queues, q.id, func(other *queue, id int32) int { return int(other.id - id) })
 	return i
@@ -56,5 +56,5 @@ func (s *shape) place(q *queue) int {
 // join adds a queue that is new.
 func (s *shape) join(q *queue) { s.queues = slices.Insert(s.queues, s.place(q), q) }
 
-// leave takes a queue out that is dropped.
+// leave takes out a queue that is dropped.
 func (s *shape) leave(q *queue) { i := s.place(q); s.queues = slices.Delete(s.queues, i, i+1) }

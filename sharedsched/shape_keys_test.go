@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// TestShapeKeysDoNotMoveShares splits the work of one of three saturated flows over 200 shape keys: what the others get
-// of the device changes by less than 1 %.
+// TestShapeKeysDoNotMoveShares splits the work of one of three saturated flows over 200 shape keys: the others' part of
+// the device changes by less than 1 %.
 func TestShapeKeysDoNotMoveShares(t *testing.T) {
 	want := othersShare(t, 1, 1)
 	if got := othersShare(t, 1, 200); got < 0.99*want || got > 1.01*want {
-		t.Errorf("the others get %.4f of the device beside 200 keys, %.4f beside one", got, want)
+		t.Errorf("the others get %.4f of the device next to 200 keys, %.4f next to one", got, want)
 	}
 	// The check must be able to fail: were fairness owed to keys, each would have a share of its own.
 	if got := othersShare(t, 200, 1); got > 0.99*want {
-		t.Errorf("beside 200 flows of one key the others get %.4f of the device as well: this test proves nothing", got)
+		t.Errorf("next to 200 flows of one key the others get %.4f of the device as well: this test proves nothing", got)
 	}
 }
 
-// othersShare returns which part of a saturated device two flows get beside a model that is split over some flows of
+// othersShare returns which part of a saturated device two flows get next to a model that is split over some flows of
 // some keys.
 func othersShare(t *testing.T, flows, keys int) float64 {
 	t.Helper()
@@ -74,7 +74,7 @@ func othersShare(t *testing.T, flows, keys int) float64 {
 	return float64(served[0]) / float64(served[0]+served[1])
 }
 
-// TestShapesOfAVersionAreNotTheDevice: what all shapes of one version show alike is not held for the device's doing,
+// TestShapesOfAVersionAreNotTheDevice: a change that all shapes of one version show is not attributed to the device
 // until another version shows it, too.
 func TestShapesOfAVersionAreNotTheDevice(t *testing.T) {
 	for _, versions := range []int{1, 2} {

@@ -32,11 +32,11 @@ func (c *Core) refresh(now Time, q *queue) {
 		q.device.held.Remove(q.id)
 	}
 	if ready && c.classNow(q) == background && c.mayBlock(now, q) == 0 {
-		ready = false // until the guard opens, or what comes meanwhile has been forgotten
+		ready = false // until the guard opens, or the targets seen meanwhile are forgotten
 		c.holds.Set(q.id, int64(now.Add(guardStep)))
 	}
 	// A queue that demands goes on demanding until it is served, also when its batch is not full any more because tasks
-	// left: what is owed must not be lost by going back and forth.
+	// left: service that is owed must not be lost by going back and forth.
 	served := q.served
 	q.served = false
 	if !ready {
@@ -66,7 +66,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	}
 }
 
-// plan works out what the queue's next batch costs and by when it must start so that its first task meets its target.
+// plan works out the cost of the queue's next batch and by when it must start so that its first task meets its target.
 // It reports whether waiting would not make the batch larger.
 func (c *Core) plan(q *queue) (full bool) {
 	head := q.ring.At(0)
@@ -81,7 +81,7 @@ func (c *Core) plan(q *queue) (full bool) {
 			q.cost = q.estimate(s.padded(q.waiting)).Cost
 		}
 	}
-	q.due = Time(head.Target) // of its priority nobody is due before it: tasks stand in the order of targets
+	q.due = Time(head.Target) // no task of its priority is due before it: tasks stand in the order of targets
 	q.latest = endBy(q.due, c.tasks[head.Task].arrival) - Time(q.cost) - Time(q.cost)/margin
 	if c.variant.LeastSlack {
 		q.due = q.latest
@@ -89,7 +89,8 @@ func (c *Core) plan(q *queue) (full bool) {
 	return full
 }
 
-// classNow returns the class in which the queue is served: that of its head, but what is draining is waited for.
+// classNow returns the class in which the queue is served: that of its head, but foreground if it is draining, which is
+// waited for.
 func (c *Core) classNow(q *queue) class {
 	if q.ring.Len() == 0 || q.version.closing || c.draining {
 		return foreground

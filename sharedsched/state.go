@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// State is a copy of what a scheduler knows at one moment, for people and their tools.
+// State is a copy of a scheduler's state at one moment, for people and their tools.
 type State struct {
 	Now         Time
 	Draining    bool
@@ -31,12 +31,12 @@ type DeviceState struct {
 	Lag         fairq.Tag     // of the flow furthest behind after the one furthest ahead, among those
 	Window      fairq.Tag     // how far a flow may be ahead and still go first
 	Work        time.Duration // device time that the waiting foreground tasks are expected to take
-	Cap         time.Duration // most device time of one batch for the sake of those who wait; 0: none
-	// By how much longer executions take than in the device's reference state: for its clock, for others who use it,
-	// and for what neither explains.
+	Cap         time.Duration // most device time of one batch for the sake of waiting tasks; 0: none
+	// The factors by which executions take longer than in the device's reference state: for its clock, for other
+	// processes that use it, and the residual, which neither explains.
 	Clock, CoTenant, Residual float64
 	Throttled                 bool // the hardware holds the clock down
-	// What telemetry says of its memory, less what executions have taken since, in bytes; both 0: nothing is known.
+	// The device's memory as telemetry reported it, less that taken by executions since, in bytes; both 0: unknown.
 	MemoryFree, MemoryTotal int64
 }
 
@@ -48,7 +48,7 @@ type FlowState struct {
 	Weight float64
 	Start  fairq.Tag     // start tag of its foreground work
 	Served time.Duration // device time, ever
-	// Demanding tells that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest
+	// Demanding says that a batch of it is full or must start soon, and Lead how far it is ahead of the flow furthest
 	// behind.
 	Demanding bool
 	Lead      fairq.Tag
@@ -77,22 +77,22 @@ type QueueState struct {
 	Running     int    // batches in flight
 	MaxRows     int    // of one batch, now
 	MemoryRows  int    // of one batch, as far as device memory goes; 0: it sets no limit
-	// OutOfMemory: an execution ran out of memory, and for so long MemoryRows is not raised without telemetry's word.
+	// OutOfMemory: an execution ran out of memory, and for that long MemoryRows is not raised without telemetry's word.
 	OutOfMemory time.Duration
 	Stage       string        // resting, pending or demanding
 	NextCost    time.Duration // of the next batch, unless resting
 	Slack       time.Duration // until it must start to meet its first target, unless resting
 }
 
-// CostState is what is known of the cost of one shape.
+// CostState is the known cost of one shape.
 type CostState struct {
 	ShapeKey string // not printable in general
 	Entries  []cost.Entry
 	cost.Explanation
 }
 
-// State returns a copy of the state. Of a device that was removed it tells nothing but the versions that have tasks
-// running there.
+// State returns a copy of the state. Of a device that was removed it has only the versions that have tasks running
+// there.
 func (c *Core) State(now Time) State {
 	s := State{
 		Now: now, Draining: c.draining, QueuedBytes: c.queuedBytes, Decisions: c.log.latest(),
@@ -136,7 +136,7 @@ func (c *Core) State(now Time) State {
 	return s
 }
 
-// versionState returns a copy of what is known of a version, its queues and shapes in the order of their keys.
+// versionState returns a copy of the state of a version, its queues and shapes in the order of their keys.
 func (c *Core) versionState(now Time, v *version) VersionState {
 	s := VersionState{
 		ID: v.id, Name: v.name, Flow: v.flow.id, Settings: v.settings, Queued: v.queued[foreground],

@@ -23,14 +23,14 @@ func (q *queue) isUnreal(t *Task) bool {
 	return q.fullHigh > 0 && t.Target > 0 && t.Target < q.rowCost
 }
 
-// hear notes what is asked for, admitted or not: an answer within target, and so much device time for work. Proof and
-// warm-up want no answer by any time, and background work must not be noticed.
+// hear notes the demand of a task, admitted or not: an answer within target, and the device time of its work. Proof and
+// warm-up want their answers by no particular time, and background work must not affect others.
 func (q *queue) hear(now Time, t *Task, target, work time.Duration) {
 	if t.Alone || t.Priority == Sheddable {
 		return
 	}
 	if q.isUnreal(t) {
-		target = 0 // what cannot be met must not make others' batches small
+		target = 0 // a target that cannot be met must not make others' batches small
 	}
 	q.flow.recent.arrived(now, target, work, q.rowCost)
 	q.device.guard.saw(now, target)

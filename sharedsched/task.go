@@ -31,8 +31,8 @@ type Task struct {
 	Payload any
 }
 
-// Outcome tells what happened to a task that was executed. Of a task split over several executions it tells the times
-// of the whole and the batch of the last one.
+// Outcome says what happened to a task that was executed. Of a task split over several executions it has the times of
+// the whole and the batch of the last one.
 type Outcome struct {
 	Queue      time.Duration // from arrival to the start of the first execution
 	Compute    time.Duration // from the start of the first execution to the end of the last
@@ -59,8 +59,8 @@ const (
 	taskEnding            // how it ends is decided; started rows have not ended
 )
 
-// task is what Core knows of an admitted task. Its rows start in order, a batch's part at a time; it ends when the last
-// of those that were started has ended, for an executor reads its payload until then.
+// task is the state of an admitted task. Its rows start in order, a batch's part at a time; it ends when the last of
+// those that were started has ended, for an executor reads its payload until then.
 type task struct {
 	gen   uint32
 	state taskState
@@ -78,7 +78,7 @@ type task struct {
 	work    time.Duration // it is expected to cost
 	arrival Time
 	limit   Time // Never for none
-	wanted  Time // by when its batch is to end for a target that somebody named; Never if nobody did
+	wanted  Time // by when its batch is to end for a target that was named; Never if none was
 
 	started Time // of the first execution
 	outcome Outcome
@@ -129,8 +129,8 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, limit, wanted Time, place ri
 	return h
 }
 
-// unqueue takes a task off everything that waits: it has no rows left to start, or will start none. Every way out of a
-// queue leads through it, so that the counts of what waits are kept in one place.
+// unqueue takes a task out of its queue and all counts of waiting tasks: it has no rows left to start, or will start
+// none. Every way out of a queue leads through it, so that these counts are kept in one place.
 func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 	t.state = next
 	q.ring.Remove(t.Order)
@@ -146,8 +146,8 @@ func (c *Core) unqueue(now Time, q *queue, t *task, next taskState) {
 }
 
 // stop ends a task before all of its rows were executed: rows that wait are never started. The task ends now, or with
-// the last of its running rows. The first reason to stop is the one that counts, but for a failure, which tells the
-// caller more.
+// the last of its running rows. The first reason to stop is the one that counts, but for a failure, which says more to
+// the caller.
 func (c *Core) stop(now Time, slot int32, end End, out *Answer) {
 	t := &c.tasks[slot]
 	if t.state != taskEnding || end == EndFailed {

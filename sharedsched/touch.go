@@ -2,12 +2,12 @@ package sharedsched
 
 import "slices"
 
-// What changed is noted, and looked at once at the end of the event. A change of a task touches its queue; a change of
-// what is known of costs, memory or settings touches all queues that it concerns, and marks what they keep of it as
+// Changes are noted, and looked at once at the end of the event. A change of a task touches its queue; a change of
+// known costs, memory or settings touches all queues that it concerns, and marks the figures that they keep of it as
 // old.
 
-// touch has the queue refreshed at the end of the event. Where many tasks leave at once, looking at their queues once
-// is enough.
+// touch makes the end of the event refresh the queue. Where many tasks leave at once, looking at their queues once is
+// enough.
 func (c *Core) touch(q *queue) {
 	if !q.touched {
 		q.touched = true
@@ -28,7 +28,7 @@ func (c *Core) refreshTouched(now Time) {
 	c.touched = c.touched[:0]
 }
 
-// touchShape follows a change of what is known of a shape's costs.
+// touchShape follows a change of a shape's known costs.
 func (c *Core) touchShape(s *shape) {
 	for _, q := range s.queues {
 		q.asOf = 0
@@ -38,7 +38,7 @@ func (c *Core) touchShape(s *shape) {
 
 // touchVersion follows a change of the version's settings or costs.
 func (c *Core) touchVersion(v *version) {
-	// In order of their ids, for what one demands may depend on what another's batch costs.
+	// In the order of their ids, for the stage of one queue may depend on the cost of another's batch.
 	first := len(c.touched)
 	for _, q := range v.queues {
 		q.asOf = 0
@@ -47,7 +47,8 @@ func (c *Core) touchVersion(v *version) {
 	slices.SortFunc(c.touched[first:], func(a, b *queue) int { return int(a.id - b.id) })
 }
 
-// touchHeld has queues refreshed that may be held for a batch timeout, when what batches cost or may cost has changed.
+// touchHeld makes the end of the event refresh queues that may be held for a batch timeout, after batches' costs or the
+// bounds on them have changed.
 func (c *Core) touchHeld(d *device) {
 	if now := d.cap.revision + d.state.Revision(); now != d.looked {
 		d.looked = now

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// knownFaults keeps out of random events, and unchecked, what Core is known to decide wrongly:
-//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer what matters
-//     less, or what will not be in the batch.
+// knownFaults keeps out of random events, and unchecked, the decisions that Core is known to get wrong:
+//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer tasks that
+//     matter less, or that will not be in the batch.
 //   - Tasks with limits that run whole and have more rows than a full batch: hopeless ones are started.
 //   - Batches held for a timeout whose costs, or whose device's cap, change: they may become full unnoticed.
 //   - Many queues of a version that change at once: the order of a map may decide which of them demand service.
 const knownFaults = false
 
-// trialRecord is what a trial remembers of tasks, to tell what may not happen to them.
+// trialRecord is a trial's memory of tasks, to find events that must not happen to them.
 type trialRecord struct {
 	tasks    map[Handle]*trialTask
 	targets  []trialTarget
@@ -68,7 +68,7 @@ func (r *trialRecord) end(h Handle, how End) error {
 	return nil
 }
 
-// expel notes what came of a version that was just expelled.
+// expel notes the actions of a version that was just expelled.
 func (r *trialRecord) expel(c *Core, v VersionID, acts []Action) error {
 	r.expelled[v] = true
 	for _, a := range acts {
@@ -177,7 +177,7 @@ func (c *Core) checkSize(l *lane, b *Batch) error {
 	return nil
 }
 
-// background checks that background work delays nobody.
+// background checks that background work delays no other task.
 func (r *trialRecord) background(c *Core, now Time, l *lane) error {
 	for slot := range c.tasks {
 		t := &c.tasks[slot]

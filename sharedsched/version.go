@@ -6,8 +6,8 @@ import "fmt"
 type VersionID int32
 
 // version is one version of a model on one device. It is open until it is removed or expelled, or its device is
-// removed; then closing: it takes no tasks, and what waits is not held for a batch timeout. It is gone, with an action
-// that says so, once none of its tasks is left.
+// removed; then closing: it takes no tasks, and waiting ones are not held for a batch timeout. It is gone, with an
+// action that says so, once none of its tasks is left.
 type version struct {
 	id       VersionID
 	name     string
@@ -17,7 +17,7 @@ type version struct {
 	queues   map[string]*queue // by Task.Key
 	latest   *queue            // the one asked for last, which is the likeliest to be asked for next; may be nil
 	shapes   map[string]*shape // by Task.ShapeKey
-	previous map[string]*shape // what is known of another version's costs, to begin with
+	previous map[string]*shape // the known costs of another version, to begin with
 	queued   [2]int            // tasks with rows that were not started, by class
 	live     int               // tasks that have not ended
 	account  *Account

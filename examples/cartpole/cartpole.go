@@ -12,7 +12,7 @@ import (
 	"math/rand/v2"
 )
 
-// What a policy must know of the task.
+// The parameters of the task that a policy must know.
 const (
 	ObservationSize = 4                  // x [m], dx/dt [m/s], theta [rad], dtheta/dt [rad/s]
 	ActionSize      = 1                  // force as a fraction of MaxForce, clamped to [-1, 1]
@@ -30,7 +30,7 @@ const (
 	halfLength = 0.5 // m, half the pole
 
 	gustChance = 0.04 // per step
-	gustSpeed  = 0.4  // rad/s, standard deviation of what a gust adds to the pole's speed
+	gustSpeed  = 0.4  // rad/s, standard deviation of the speed that a gust adds to the pole
 )
 
 // sensorNoise is the standard deviation of each observation, in its unit.

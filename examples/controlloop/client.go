@@ -39,7 +39,7 @@ type observation struct {
 	values  []float32
 }
 
-// answer is what became of an observation: either an error, or the fields below it.
+// answer is the outcome of an observation: either an error, or the fields below it.
 type answer struct {
 	outcome outcome
 	err     error         // nil if and only if answered
@@ -61,7 +61,7 @@ func newClient(conn *grpc.ClientConn, model string, kind plant.Kind) *client {
 	return &client{conn: conn, rpc: weftv1.NewPredictionServiceClient(conn), model: model, kind: kind}
 }
 
-// check finds out whether the server can steer the machines with that version, and if not says what to do.
+// check finds out whether the server can steer the machines with that version. If not, the error says what to do.
 func (c *client) check(ctx context.Context, v version) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -99,7 +99,7 @@ func fits(s *weftv1.TensorSpec, name string, width int) bool {
 		len(shape) == 2 && (shape[1] == int64(width) || shape[1] == -1)
 }
 
-// report tells the server how an episode went. One that is lost is one less to compare.
+// report sends the result of an episode to the server. One that is lost is one less to compare.
 func (c *client) report(ctx context.Context, e *episode) {
 	if e.served == 0 || e.mixed {
 		return

@@ -35,7 +35,7 @@ func (e *episode) record(a answer) {
 		if e.firstErr == nil {
 			e.firstErr = a.err
 		}
-	case late: // counted, and nothing more is known of it
+	case late: // counted; nothing more is known of it
 	}
 }
 

@@ -15,7 +15,7 @@ type fleet struct {
 	options
 	kind plant.Kind
 	act  func(context.Context, observation) answer
-	over func(context.Context, *episode) // hears of finished episodes; may be nil
+	over func(context.Context, *episode) // called with each finished episode; may be nil
 	// differs from run to run, so that no server mistakes an episode for one of an earlier run
 	name string
 }
@@ -58,7 +58,7 @@ func (f *fleet) run(ctx context.Context) []*episode {
 	return episodes
 }
 
-// phase is when in the period machine i is observed.
+// phase returns when in the period machine i is observed.
 func (f *fleet) phase(i int) time.Duration {
 	if f.lockstep {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/examples/internal/plant"
 )
 
-// recorder is a machine that never fails and remembers what was done to it.
+// recorder is a machine that never fails and remembers its seeds and actions.
 type recorder struct {
 	seeds   []uint64
 	actions []float32

@@ -1,5 +1,5 @@
-// Command controlloop steers many simulated machines at a fixed rate with policies that a Weft server runs, and
-// tells how well each version did: as a controller and as a service.
+// Command controlloop steers many simulated machines at a fixed rate with policies that a Weft server runs, and reports
+// how well each version did: as a controller and as a service.
 //
 // Each control period a machine is observed, the server is asked for an action with the rest of the period as
 // deadline, and the machine moves on by one step. A call that is late or fails cannot stop the world: the machine
@@ -72,5 +72,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, writeReport(stdout, episodes))
 }
 
-// forever is longer than anybody watches.
+// forever is longer than any run.
 const forever = 1000 * time.Hour

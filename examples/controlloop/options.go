@@ -25,7 +25,7 @@ type options struct {
 	deadline time.Duration
 	seed     uint64
 	lockstep bool
-	report   bool     // tell the server how each episode went
+	report   bool     // send the result of each episode to the server
 	rollout  *rollout // nil: none
 }
 
@@ -43,7 +43,7 @@ func (v version) spec(model string) *weftv1.ModelSpec {
 	return spec
 }
 
-// period is the time between two actions.
+// period returns the time between two actions.
 func (o options) period() time.Duration { return time.Duration(float64(time.Second) / o.hz) }
 
 // parse reads the command line. Usage goes to stderr; -help is [flag.ErrHelp].

@@ -142,7 +142,7 @@ func milliseconds(d time.Duration) float64 {
 	return float64(d) / float64(time.Millisecond)
 }
 
-// number writes what cannot be known as a dash.
+// number writes a number; a dash stands for one that cannot be known.
 func number(v float64, decimals int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"

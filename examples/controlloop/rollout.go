@@ -20,7 +20,7 @@ import (
 type rollout struct {
 	admin               string // host:port of the server's admin address
 	baseline, candidate int64
-	stage               time.Duration // each lasts so long at least
+	stage               time.Duration // each lasts at least that long
 }
 
 // parseRollout reads BASELINE:CANDIDATE.
@@ -34,10 +34,10 @@ func parseRollout(s string) (r rollout, err error) {
 	return r, nil
 }
 
-// reportPeriod is how often the rollout is looked at.
+// reportPeriod is the time between two looks at the rollout.
 const reportPeriod = 500 * time.Millisecond
 
-// lead starts the rollout, tells each of its steps with the evidence, and returns when it has ended. play must keep
+// lead starts the rollout, prints each of its steps with the evidence, and returns when it has ended. play must keep
 // episodes going until its context ends.
 func (r rollout) lead(ctx context.Context, model string, stdout io.Writer, show weftv1.ModelServiceClient,
 	play func(context.Context),

@@ -12,7 +12,7 @@ import (
 	"math/rand/v2"
 )
 
-// What a policy must know of the task.
+// The parameters of the task that a policy must know.
 const (
 	// height [m], forward and upward speed [m/s], leg angle [rad], extension and compression of the leg [m], commanded
 	// speed [m/s]
@@ -38,7 +38,7 @@ const (
 	tick       = 1e-3   // s, integration step
 
 	shoveChance   = 0.02 // per control step
-	shoveSpeed    = 0.3  // m/s, standard deviation of what a shove adds to the forward speed
+	shoveSpeed    = 0.3  // m/s, standard deviation of the forward speed that a shove adds
 	commandChance = 0.01 // per control step, that another speed is commanded
 )
 

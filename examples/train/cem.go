@@ -19,7 +19,7 @@ import (
 type search struct {
 	kind  plant.Kind
 	sizes []int
-	scale []float64 // what one unit of the search means for each weight
+	scale []float64 // one unit of the search, in each weight
 
 	mean, deviation []float64
 	iteration       int

@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/examples/internal/policy"
 )
 
-// iterations says how long each version was trained: version 1 after the first of them, and so on.
+// iterations lists how long each version was trained: version 1 after the first of them, and so on.
 var iterations = []int{1, 5, 60}
 
 const (
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// train writes one version of a machine's policy under out for each number of iterations, which ascend, and reports
-// what it is worth.
+// train writes one version of a machine's policy under out for each number of iterations, which ascend, and reports its
+// worth.
 func train(report io.Writer, kind plant.Kind, seed uint64, iterations []int, out string) error {
 	s := newSearch(kind, seed, hidden)
 	for i, target := range iterations {

@@ -15,8 +15,8 @@ import (
 //go:embed testdata/nvml.c
 var nvmlSource []byte
 
-// NVML is a stand-in for the driver's library, libnvidia-ml.so.1. The comment of testdata/nvml.c tells what it can be
-// made to say. A process can load one.
+// NVML is a stand-in for the driver's library, libnvidia-ml.so.1. The comment of testdata/nvml.c lists its possible
+// answers. A process can load one.
 type NVML struct {
 	Path  string // of the library
 	state string // the file that it reads
@@ -64,7 +64,7 @@ var compiled = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(library)
 })
 
-// Say makes the library say what these lines hold, and nothing else.
+// Say makes the library answer with these lines, and nothing else.
 func (n *NVML) Say(tb testing.TB, lines ...string) {
 	tb.Helper()
 	next := n.state + ".next"

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// Source is a gpu.Source that says what it was told. What it was told nothing of is not supported. The zero value knows
-// nothing. Its methods are safe for concurrent use.
+// Source is a gpu.Source that answers with the values it was given. Other quantities are not supported. The zero value
+// knows nothing. Its methods are safe for concurrent use.
 type Source struct {
 	mu      sync.Mutex
 	devices map[int]*device // guarded by mu
@@ -25,7 +25,7 @@ type device struct {
 	hold  chan struct{}
 }
 
-// of returns what is known of a device. The caller holds the lock.
+// of returns the state of a device. The caller holds the lock.
 func (s *Source) of(number int) *device {
 	if s.devices == nil {
 		s.devices = map[int]*device{}
@@ -63,21 +63,21 @@ func (s *Source) Fail(device int, set gpu.Quantity, err error) {
 	}
 }
 
-// Hush makes the source have nothing to say of the set, from now on, though asking does not fail.
+// Hush makes the source answer nothing about the set, from now on, though asking does not fail.
 func (s *Source) Hush(device int, set gpu.Quantity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(device).quiet = set
 }
 
-// Delay makes each reading take so long.
+// Delay makes each reading take that long.
 func (s *Source) Delay(each time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = each
 }
 
-// Hold makes everything that is asked of the device wait, as a driver does that hangs, until release is called.
+// Hold makes every question about the device wait, as a driver that hangs does, until release is called.
 func (s *Source) Hold(device int) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opened is what a child says first.
+// opened is a child's first message.
 type opened struct {
 	Reason, Error    string // why there is no Source
 	Devices, Missing []gpu.Device
 }
 
-// answer is what a child says of one device.
+// answer is a child's message about one device.
 type answer struct {
 	gpu.Sample
 	Errors map[string]string // by quantity
@@ -87,7 +87,7 @@ func beChild() int {
 	return status
 }
 
-// say tells the parent; it returns the status to end with.
+// say sends a message to the parent; it returns the status to end with.
 func say(what any) int {
 	if err := json.NewEncoder(os.Stdout).Encode(what); err != nil {
 		fmt.Fprintln(os.Stderr, err)

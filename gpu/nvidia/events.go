@@ -9,9 +9,9 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// events hears of the errors that the driver reports, in a goroutine of its own: the driver makes whoever asks wait.
+// events receives the errors that the driver reports, in a goroutine of its own: the driver makes its caller wait.
 type events struct {
-	set     nvml.EventSet // nil: nobody listens
+	set     nvml.EventSet // nil: events are not listened to
 	devices []*device
 	log     *slog.Logger
 	stop    chan struct{}
@@ -21,7 +21,7 @@ type events struct {
 const (
 	// listenFor is how long the driver is made to wait for an event, and so how long a stop takes.
 	listenFor = 200 * time.Millisecond
-	// longestPause is how long nobody listens after failing again and again.
+	// longestPause is the longest time without listening, after failing again and again.
 	longestPause = time.Minute
 )
 
@@ -77,13 +77,13 @@ func (e *events) run() {
 			e.deliver(data, told)
 		case nvml.ERROR_TIMEOUT:
 			pause = 0
-		default: // such as a device that is lost, of which the poller tells
+		default: // such as a device that is lost, which the poller reports
 			pause = min(max(2*pause, time.Second), longestPause)
 		}
 	}
 }
 
-// deliver counts an error, and tells of each kind once. told has the numbers that were told of each device.
+// deliver counts an error, and logs each kind once. told has the numbers that were logged for each device.
 func (e *events) deliver(data nvml.EventData, told map[*device]map[uint64]bool) {
 	if data.EventType != nvml.EventTypeXidCriticalError {
 		return

@@ -20,7 +20,7 @@ var loaded struct {
 	path string
 }
 
-// needed are the functions without which nothing can be told. Where there are several names, one is enough.
+// needed are the functions without which nothing can be read. Where there are several names, one is enough.
 var needed = [][]string{
 	{"nvmlInit_v2", "nvmlInit"},
 	{"nvmlShutdown"},
@@ -37,8 +37,8 @@ func load(path string) (nvml.Interface, error) {
 	if loaded.path != "" && loaded.path != path {
 		return nil, fmt.Errorf("cannot load %s as well: %s is loaded already", path, loaded.path)
 	}
-	// This handle is never closed, so that the library stays where it is. It tells what the library has before anything
-	// is called.
+	// This handle is never closed, so that the library stays where it is. It shows which functions the library has
+	// before any is called.
 	library := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := library.Open(); err != nil {
 		return nil, &UnavailableError{"no_library", fmt.Sprintf("no NVIDIA driver library (NVML): %v", err)}
@@ -59,8 +59,8 @@ func load(path string) (nvml.Interface, error) {
 	return lib, nil
 }
 
-// describe says what a Return means. Its own methods must not be used: they ask the library, which may not have the
-// function.
+// describe returns the meaning of a Return. The methods of Return must not be used: they ask the library, which may not
+// have the function.
 func describe(ret nvml.Return) string {
 	if text, ok := returns[ret]; ok {
 		return text

@@ -36,7 +36,7 @@ func with(lines []string, changed ...string) []string {
 	return lines
 }
 
-// of returns what is said of one device, without the share of other processes, which is for another test.
+// of returns the answer about one device, without the share of other processes, which is for another test.
 func of(t *testing.T, a answer, without gpu.Quantity) {
 	t.Helper()
 	want := gpu.Sample{
@@ -75,8 +75,8 @@ func TestEverythingIsRead(t *testing.T) {
 	}
 }
 
-// TestOldDrivers: whatever function a library lacks, the process goes on, and all else is read. A library that lacks
-// what nothing can be read without is not used.
+// TestOldDrivers: whatever function a library lacks, the process goes on, and all else is read. A library that lacks a
+// function without which nothing can be read is not used.
 func TestOldDrivers(t *testing.T) {
 	optional := map[string]gpu.Quantity{
 		"nvmlErrorString": 0, "nvmlDeviceGetName": 0, "nvmlDeviceGetPciInfo_v3": 0, "nvmlDeviceGetMigMode": 0,
@@ -98,7 +98,7 @@ func TestOldDrivers(t *testing.T) {
 			n, folder := build(t, function)
 			lines := lines
 			if function == "nvmlDeviceGetMemoryInfo_v2" {
-				lines = with(lines, "0.used 573741824") // the older function adds what is reserved
+				lines = with(lines, "0.used 573741824") // the older function adds reserved memory
 			}
 			n.Say(t, lines...)
 			of(t, start(t, folder).read()[0], optional[function])

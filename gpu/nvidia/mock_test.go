@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// mocked is a driver of which every function is there, with one device. What a test does not define ends it.
+// mocked is a driver of which every function is there, with one device. A function that a test does not define ends it.
 func mocked(d *mock.Device) *mock.Interface {
 	d.GetUUIDFunc = func() (string, nvml.Return) { return "GPU-mock", nvml.SUCCESS }
 	d.GetNameFunc = func() (string, nvml.Return) { return "Mock", nvml.SUCCESS }
@@ -47,7 +47,7 @@ func openMock(t *testing.T, lib *mock.Interface, log *slog.Logger) *Source {
 	return s
 }
 
-// TestLateAnswer: a driver that answers when nobody waits for it any more is let go of.
+// TestLateAnswer: a driver that answers when it is not waited for any more is let go of.
 func TestLateAnswer(t *testing.T) {
 	for took, late := range map[time.Duration]bool{time.Second: false, time.Minute: true} {
 		synctest.Test(t, func(t *testing.T) {

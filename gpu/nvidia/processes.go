@@ -11,12 +11,12 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// processes tells our use of a device from that of others.
+// processes distinguishes our use of a device from that of others.
 //
-// In a container the driver may number processes as the machine does, and our own number is another one there. Then
-// nobody can be told apart, and nothing is said of the others (which costs some accuracy after they come or go, see the
-// residual in sharedsched/cost), until our own number was among those that the driver lists: then it numbers them as we
-// do.
+// In a container the driver may number processes as the machine does, and our own number is another one there. Then our
+// process cannot be told from others, and nothing is reported of the others (which costs some accuracy after they come
+// or go, see the residual in sharedsched/cost), until our own number was among those that the driver lists: then it
+// numbers them as we do.
 type processes struct {
 	own       uint32
 	sameCount bool   // the driver numbers processes as we do
@@ -45,7 +45,7 @@ func (d *device) processUtilization(since uint64) (samples []nvml.ProcessUtiliza
 	return d.own.GetProcessUtilization(since)
 }
 
-// coTenant reads the share of other processes: of each the latest sample since the last time, added up. A process that
+// coTenant reads the share of other processes: the sum of the latest sample of each since the last time. A process that
 // used nothing has none.
 func (d *device) coTenant(s *gpu.Sample) nvml.Return {
 	p := &d.processes

@@ -121,7 +121,7 @@ func (s *Source) Read(number int, q gpu.Quantity, into *gpu.Sample) error {
 	return nil
 }
 
-// isUnsupported reports whether asking again would lead to the same.
+// isUnsupported reports whether asking again would get the same answer.
 func isUnsupported(ret nvml.Return) bool {
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_NO_PERMISSION, nvml.ERROR_INVALID_ARGUMENT,

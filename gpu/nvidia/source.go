@@ -18,7 +18,7 @@ import (
 // Source is a gpu.Source that asks NVML. It numbers devices as Devices lists them.
 type Source struct {
 	lib     nvml.Interface
-	symbols map[string]bool // what was looked up in the library, of the goroutine that asks alone
+	symbols map[string]bool // symbols looked up in the library; only the goroutine that asks uses it
 	devices []*device
 	missing []gpu.Device
 	events  *events
@@ -37,14 +37,14 @@ type device struct {
 	xids, lastXID atomic.Int64 // counted by events
 }
 
-// noInstance is NVML's word for what is not about a MIG instance.
+// noInstance is NVML's number for data that is not about a MIG instance.
 const noInstance = 0xFFFFFFFF
 
 const defaultPatience = 10 * time.Second
 
 // Open loads NVML and finds the devices. The error is an *UnavailableError where there is no driver, an answer does not
-// come in time, or there are none of the devices; then nothing can be asked. The Source must be closed, after the last
-// Read.
+// come in time, or there are none of the devices; then there is nothing to ask. The Source must be closed, after the
+// last Read.
 func Open(cfg Config) (*Source, error) {
 	return inTime(cmp.Or(cfg.Patience, defaultPatience), func() (*Source, error) {
 		lib, err := load(cfg.Library)
@@ -60,8 +60,8 @@ func Open(cfg Config) (*Source, error) {
 	})
 }
 
-// inTime returns what find does. Where it does not within patience, it is left behind; a Source that it finds later is
-// closed.
+// inTime returns the result of find. Where find does not return within patience, it is left behind; a Source that it
+// finds later is closed.
 func inTime(patience time.Duration, find func() (*Source, error)) (*Source, error) {
 	type found struct {
 		source *Source
@@ -74,7 +74,7 @@ func inTime(patience time.Duration, find func() (*Source, error)) (*Source, erro
 		case answer <- found{s, err}:
 		case <-gaveUp:
 			if err == nil {
-				_ = s.Close() // there is nobody to tell if that fails
+				_ = s.Close() // there is no caller to report a failure to
 			}
 		}
 	}()

@@ -18,10 +18,10 @@ type place struct{ whole, part int }
 
 const undivided = -1
 
-// visible lists what CUDA sees, in the order in which it counts: everything if named is nil, else what the list names,
-// up to the first entry that names nothing, names something twice, or could mean several.
+// visible lists the devices that CUDA sees, in the order in which it counts them: all if named is nil, else those in
+// the list, up to the first entry that names no device, names one again, or could mean several.
 //
-// CUDA uses one MIG instance at most, the first, and no undivided GPU beside it (NVIDIA Multi-Instance GPU User Guide,
+// CUDA uses one MIG instance at most, the first, and no undivided GPU besides (NVIDIA Multi-Instance GPU User Guide,
 // "CUDA Device Enumeration", which says that this may be relaxed): so if there are instances in the list, it has
 // nothing else.
 func visible(wholes []whole, named *string) []place {
@@ -61,7 +61,7 @@ func visible(wholes []whole, named *string) []place {
 
 func (p place) isPart() bool { return p.part != undivided }
 
-// find returns what one entry names: a number, or a UUID of which the beginning is enough.
+// find returns the device that one entry names: by a number, or by a UUID of which the beginning is enough.
 func find(wholes []whole, entry string) (found place, ok bool) {
 	if n, err := strconv.Atoi(entry); err == nil {
 		return place{n, undivided}, n >= 0 && n < len(wholes)

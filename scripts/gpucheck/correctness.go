@@ -19,9 +19,9 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// correctness asks every version of every model the same on the device and on the CPU, alone and in a crowd, and
-// compares the answers with each other and with recorded ones. fp32 is not rounded to tf32, which is onnx.tf32's
-// default.
+// correctness asks every version of every model the same questions on the device and on the CPU, one at a time and many
+// at once, and compares the answers with each other and with recorded ones. fp32 is not rounded to tf32, which is
+// onnx.tf32's default.
 func (s *suite) correctness(ctx context.Context) error {
 	var errs []error
 	for i, repository := range s.repositories() {
@@ -32,7 +32,7 @@ func (s *suite) correctness(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// agreement is what was found of the models of a repository.
+// agreement holds the findings on the models of a repository.
 type agreement struct {
 	name            string // of the rows
 	agreed, skipped int
@@ -47,8 +47,8 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 		return err
 	}
 	a := &agreement{name: "correctness: " + from}
-	// A model that takes the device or the server along must not hide what the others do: they are asked again without
-	// it.
+	// A model that takes the device or the server down must not hide the results of the others: they are asked again
+	// without it.
 	left, servers := twins, 0
 	for most := 4; len(left) > 0 && servers < most && err == nil; servers++ {
 		if servers > 0 {
@@ -66,7 +66,7 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 	return errors.Join(err, write(filepath.Join(s.folder(folder), "differences.txt"), []byte(a.log.String())))
 }
 
-// compareUntilGone serves models and compares them, until all are done or one took the device or the server along. It
+// compareUntilGone serves models and compares them, until all are done or one took the device or the server down. It
 // returns those that were not asked, and removes that one.
 func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, twins []twin,
 	a *agreement,
@@ -92,7 +92,7 @@ func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, tw
 		}
 		if err != nil && (status.Code(err) == codes.DeadlineExceeded || v.isGone(ctx, s.Device)) {
 			stopped = true
-			_ = v.stop() // it did not end well, which the row says already
+			_ = v.stop() // it failed, which the row says already
 			left = slices.DeleteFunc(slices.Clone(twins[i+1:]), func(o twin) bool {
 				if o.model == t.model {
 					s.report.judge(a.name+": "+o.String(), "", "not asked: "+t.String()+" took the server along", false)
@@ -131,7 +131,7 @@ func (s *suite) tolerances() string {
 		s.bounds.bf16)
 }
 
-// difference is the largest that was seen between two answers of which the second should be the first.
+// difference is the largest difference seen between two answers of which the second should equal the first.
 type difference struct {
 	far    float64 // as a part of the output's largest magnitude
 	where  string

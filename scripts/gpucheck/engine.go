@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// engine runs models in this process, without a server: what the server is compared with.
+// engine runs models in this process, without a server: the server is compared with it.
 type engine struct{ options ort.Options }
 
 func newEngine(library, device string) (engine, error) {
@@ -41,7 +41,7 @@ func newEngine(library, device string) (engine, error) {
 
 const deviceOrder = "CUDA_DEVICE_ORDER"
 
-// probe says what is wrong if the device does not run a small model that it writes to a folder.
+// probe writes a small model to a folder and returns an error if the device does not run it.
 func (e engine) probe(dir string) error {
 	path := filepath.Join(dir, "model.onnx")
 	if err := write(path, onnxgraph.MLP("probe", []int{4, 2}, 1, "Tanh", "")); err != nil {
@@ -51,15 +51,15 @@ func (e engine) probe(dir string) error {
 	return err
 }
 
-// pace is how fast a model runs.
+// pace is the speed of a model.
 type pace struct {
 	perSecond float64       // rows
 	perRun    time.Duration // of one loop, on average
 	least     time.Duration // of all runs
 }
 
-// loop runs a model again and again, at least three times, for a time, on batches of so many random rows, in several
-// loops side by side.
+// loop runs a model again and again, at least three times, for a time, on batches of the given number of random rows,
+// in several loops side by side.
 func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, err error) {
 	session, err := ort.Open(path, e.options)
 	if err != nil {
@@ -80,7 +80,7 @@ func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, 
 		running.Go(func() {
 			b := randomBatch(session.Signature(), rows)
 			defer b.Free()
-			// the first pays for what is set up once
+			// the first run pays for one-time setup
 			faults[i] = errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b))
 			ready.Done()
 			<-begin
@@ -120,8 +120,7 @@ func randomBatch(s *tensor.Signature, rows int) *tensor.Batch {
 	return b
 }
 
-// randomFloats returns n fp32 numbers. Zeros would be easier on a GPU than what models are given: it runs faster on
-// them.
+// randomFloats returns n fp32 numbers. Zeros would be easier on a GPU than real inputs: it runs faster on them.
 func randomFloats(n int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	raw := make([]byte, 0, 4*n)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// environment writes down what the checks are made with, and says so in the report.
+// environment records the environment of the checks in the report.
 func (s *suite) environment(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // a driver that hangs must not hold up the rest
 	defer cancel()
@@ -26,7 +26,7 @@ func (s *suite) environment(ctx context.Context) error {
 		return fmt.Errorf("%s version: %w", s.Weft, err)
 	}
 	fmt.Fprintf(&b, "server: %s", version)
-	// Where there is no nvidia-smi its absence is what there is to say.
+	// Where there is no nvidia-smi, its absence is reported.
 	said, err := exec.CommandContext(ctx, "nvidia-smi").CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(&b, "nvidia-smi: %v\n", err)
@@ -36,7 +36,7 @@ func (s *suite) environment(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(s.Out, "environment.txt"), b.Bytes(), 0o644)
 }
 
-// deviceProduct names what is checked as nvidia-smi does.
+// deviceProduct returns nvidia-smi's name of the device that is checked.
 func (s *suite) deviceProduct(ctx context.Context) string {
 	if !s.onGPU() {
 		return fmt.Sprintf("%s, %d processors", s.Device, runtime.NumCPU())

@@ -16,10 +16,10 @@ type heavy struct {
 	layers      int           // that it takes for that
 }
 
-// requestRows is how many rows a request brings, so that the callers are not what is measured.
+// requestRows returns how many rows a request brings: so many that the callers do not bound the load.
 func (h *heavy) requestRows() int { return max(h.rows/8, 1) }
 
-// callersOf so many full batches.
+// callersOf returns how many callers fill that many full batches.
 func (h *heavy) callersOf(batches int) int { return batches * h.rows / h.requestRows() }
 
 func (h *heavy) request(name string) *weftv1.PredictRequest {

@@ -10,7 +10,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// load is callers of one model, each of whom asks again as soon as the answer is there.
+// load is a number of callers of one model; each asks again as soon as its answer is there.
 type load struct {
 	request *weftv1.PredictRequest
 	callers int
@@ -20,7 +20,7 @@ type load struct {
 	fault           error // guarded by mu; the first
 }
 
-// run asks until ctx ends. Calls that its end breaks off count as nothing.
+// run asks until ctx ends. Calls that are broken off by this end do not count.
 func (l *load) run(ctx context.Context, conns []*grpc.ClientConn) {
 	var callers sync.WaitGroup
 	for i := range l.callers {
@@ -70,7 +70,7 @@ func start(ctx context.Context, conns []*grpc.ClientConn, loads ...*load) (stop 
 	}
 }
 
-// rowsOf asks a model for so many rows of numbers.
+// rowsOf asks a model for that many rows of numbers.
 func rowsOf(name, input string, rows, width int, numbers []byte) *weftv1.PredictRequest {
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: name},

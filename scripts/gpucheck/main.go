@@ -1,7 +1,7 @@
-// Command gpucheck serves models with Weft on one device and checks what the server promises there: that its answers
-// are right, that it keeps the device busy and shares it by weight, what CUDA graphs gain, that a batch which runs out
-// of memory harms nobody else, and that its telemetry is true. It ends with a table, and with status 1 if a check
-// failed.
+// Command gpucheck serves models with Weft on one device and checks the server's promises there: that its answers are
+// right, that it keeps the device busy and shares it by weight, that a batch which runs out of memory harms no other,
+// and that its telemetry is true. It measures the gain of CUDA graphs, too. It ends with a table, and with status 1 if
+// a check failed.
 package main
 
 import (

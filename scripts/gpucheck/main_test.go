@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	} else {
 		status = m.Run()
 	}
-	_ = os.RemoveAll(dir) // what is left there harms nobody
+	_ = os.RemoveAll(dir) // files left there do no harm
 	os.Exit(status)
 }
 
@@ -78,7 +78,7 @@ func repository(t *testing.T, adjust func(answer []byte)) string {
 	return dir
 }
 
-// answerOf is what a model without a server answers to one row.
+// answerOf returns the answer of a model without a server to one row.
 func answerOf(t *testing.T, path string, question []byte) []byte {
 	t.Helper()
 	library, err := ortlib.Find()
@@ -183,7 +183,7 @@ func TestWrongAnswerFails(t *testing.T) {
 	}
 }
 
-// TestMissedBoundFails asks for what nothing can reach.
+// TestMissedBoundFails sets a bound that cannot be reached.
 func TestMissedBoundFails(t *testing.T) {
 	needsServer(t)
 	o := options{
@@ -214,7 +214,7 @@ func TestMissedBoundFails(t *testing.T) {
 	}
 }
 
-// TestEnoughMemoryShowsNothing: what runs out of memory nowhere says nothing of what happens then.
+// TestEnoughMemoryShowsNothing: a request that does not run out of memory shows nothing of the effects of running out.
 func TestEnoughMemoryShowsNothing(t *testing.T) {
 	needsServer(t)
 	s, err := newSuite(&options{Weft: weft, Out: t.TempDir(), Device: cpu, Span: 100 * time.Millisecond},

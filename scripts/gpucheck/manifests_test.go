@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// TestModelsForGPUsAreServable: what is served on a GPU only has manifests without a fault.
+// TestModelsForGPUsAreServable: models that are served on GPUs only have manifests without a fault.
 func TestModelsForGPUsAreServable(t *testing.T) {
 	s := &suite{options: &options{Device: "cuda:0", Out: t.TempDir()}}
 	h := &heavy{width: 8, rows: 16}

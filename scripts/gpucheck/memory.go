@@ -28,8 +28,8 @@ var (
 	beyondLimit  = shortage{name: "beyond_limit", limit: "1GiB", meal: 1 << 29}
 )
 
-// memory has requests run out of memory beside others that do not: of another model, and of the same one, but in
-// executions of their own. Only those that ran out may fail.
+// memory makes requests run out of memory while others that do not are running: of another model, and of the same one,
+// but in executions of their own. Only those that ran out may fail.
 func (s *suite) memory(ctx context.Context) error {
 	cases := []shortage{beyondDevice}
 	if s.onGPU() {
@@ -77,7 +77,7 @@ func (s *suite) runOut(ctx context.Context, c shortage) (err error) {
 
 	modest := rowsOf("glutton", inputName, 1, 4, randomFloats(4))
 	modest.Inputs[sizeName] = &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_INT64, Int64Values: []int64{notMuch}}
-	// Of several rows, so that the server tries it in halves as well.
+	// The request has several rows, so that the server tries it in halves as well.
 	greedy := rowsOf("glutton", inputName, 4, 4, randomFloats(4*4))
 	greedy.Inputs[sizeName] = proto.CloneOf(modest.GetInputs()[sizeName])
 	greedy.Inputs[sizeName].Int64Values[0] = hungry

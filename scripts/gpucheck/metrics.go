@@ -17,7 +17,7 @@ import (
 // page is a server's metrics by name.
 type page map[string]*dto.MetricFamily
 
-// metrics reads the page of metrics and keeps it beside the log.
+// metrics reads the page of metrics and keeps it next to the log.
 func (v *server) metrics(ctx context.Context) (page, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+v.http+"/metrics", http.NoBody)
 	if err != nil {
@@ -43,7 +43,7 @@ func (p page) value(name, label, value string) (float64, error) {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue(), err // one of them is there
 }
 
-// label returns what else a metric of a device says in a label.
+// label returns the value of another label of a device's metric.
 func (p page) label(name, device, label string) (string, error) {
 	m, err := p.find(name, "device", device)
 	return labelOf(m, label), err

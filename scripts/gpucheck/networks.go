@@ -22,8 +22,8 @@ const (
 	policyOutput = 12
 )
 
-// deep returns a network of square layers that all have the same weights, so that its file stays small: only time is
-// wanted of it.
+// deep returns a network of square layers that all have the same weights, so that its file stays small: only its run
+// time matters.
 func deep(width, layers int) []byte {
 	rng := rand.New(rand.NewPCG(7, 0))
 	weights := func(in, out int) []float32 {
@@ -50,8 +50,8 @@ func deep(width, layers int) []byte {
 	return g.Output(outputName, onnxgraph.Float, rowsDim, outputWidth).Marshal()
 }
 
-// glutton returns a model that answers its input x, and needs memory for so many floats where its input size is
-// "hungry", for a few otherwise. Size has no rows, so that requests of different size never share an execution.
+// glutton returns a model that answers its input x, and needs memory for the given number of floats where its input
+// size is "hungry", for a few otherwise. Size has no rows, so that requests of different size never share an execution.
 func glutton(floats int64) []byte {
 	g := onnxgraph.New("glutton").Input(inputName, onnxgraph.Float, rowsDim, 4).Input(sizeName, onnxgraph.Int64)
 	g.InitInt64s("hungry", nil, hungry).InitInt64s("much", nil, floats).InitInt64s("little", nil,

@@ -25,7 +25,7 @@ type options struct {
 
 var deviceName = regexp.MustCompile(`^(cpu|cuda(:[0-9]{1,3})?)$`)
 
-// check completes the options and returns what is wrong with them.
+// check completes the options; the error says what is wrong with them.
 func (o *options) check() error {
 	if !deviceName.MatchString(o.Device) {
 		return fmt.Errorf("--device %s: expected cuda, cuda:N or cpu", o.Device)
@@ -58,15 +58,15 @@ func (o *options) check() error {
 	return nil
 }
 
-// repositories are all that models are taken from.
+// repositories returns all repositories that models are taken from.
 func (o *options) repositories() []string { return slices.Concat(o.Models, o.TestModels) }
 
-// onGPU reports whether it is a GPU that is checked.
+// onGPU reports whether a GPU is checked.
 func (o *options) onGPU() bool { return o.Device != cpu }
 
 const cpu = "cpu"
 
-// provider is the execution provider of the device, as manifests and runtime/ort call it.
+// provider returns the execution provider of the device, as manifests and runtime/ort call it.
 func (o *options) provider() string {
 	name, _, _ := strings.Cut(o.Device, ":")
 	return name

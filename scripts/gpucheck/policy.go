@@ -28,8 +28,8 @@ type contest struct {
 	width      int // of its input
 }
 
-// contests are what is compared: a small policy and a deeper one with CUDA graphs and without, and a model with a large
-// input with page-locked buffers and without.
+// contests returns the networks to compare: a small policy and a deeper one with CUDA graphs and without, and a model
+// with a large input with page-locked buffers and without.
 func contests() (graphs []contest, pinned contest) {
 	const frame = 3 * 224 * 224 // numbers of a camera's picture
 	deep := []int{policyInput}
@@ -55,7 +55,7 @@ func contests() (graphs []contest, pinned contest) {
 	}
 }
 
-// variants are those that the device allows, the plain one first.
+// variants returns the variants that the device allows, the plain one first.
 func (s *suite) variants(c *contest) []variant {
 	if s.onGPU() {
 		return []variant{c.plain, c.set}
@@ -63,8 +63,8 @@ func (s *suite) variants(c *contest) []variant {
 	return []variant{c.plain}
 }
 
-// policy times single batches, and what settings change about them. A lone caller asks the variants in turn, with other
-// numbers each time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
+// policy times single batches, with settings and without. A lone caller asks the variants in turn, with other numbers
+// each time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
 func (s *suite) policy(ctx context.Context) (err error) {
 	repository := s.repository("policy")
 	graphs, pinned := contests()
@@ -102,7 +102,7 @@ func (s *suite) policy(ctx context.Context) (err error) {
 	return errors.Join(append(errs, err)...)
 }
 
-// compareGraphs compares batches of so many rows with CUDA graphs and without.
+// compareGraphs compares batches of that many rows with CUDA graphs and without.
 func (s *suite) compareGraphs(ctx context.Context, v *server, c *contest, rows int) error {
 	times, far, err := s.compareVariants(ctx, v, s.variants(c), rows, c.width)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *suite) reportHits(ctx context.Context, v *server, variants []variant) e
 
 func tell(d time.Duration) string { return fmt.Sprintf("%d µs", d.Microseconds()) }
 
-// change tells what became of a time.
+// change describes the change of a time.
 func change(with, without time.Duration) string {
 	return fmt.Sprintf("%s: %+.0f %% of %s", tell(with), 100*(float64(with)/float64(max(without, 1))-1), tell(without))
 }

@@ -22,7 +22,7 @@ type question struct {
 	want   []shadow.Output
 }
 
-// references is the file beside a model that has recorded questions and answers.
+// references is the file next to a model that has recorded questions and answers.
 const references = "ref.json"
 
 // recorded is such a file. Types have the names of the Open Inference Protocol, data are as Tensor.raw.
@@ -53,7 +53,7 @@ func (r *recordedTensor) message() (*weftv1.Tensor, error) {
 	return m, nil
 }
 
-// questions are what a model is asked: what is recorded beside it, else what its signature lets one make up.
+// questions returns the questions to ask a model: those recorded next to it, else ones made up from its signature.
 func questions(t twin, s *weftv1.Signature) ([]question, error) {
 	path := filepath.Join(t.dir, references)
 	data, err := os.ReadFile(path)

@@ -8,10 +8,10 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// reasonFields are what nvidia-smi calls the reasons for a lower clock; older drivers know the second.
+// reasonFields are nvidia-smi's names of the reasons for a lower clock; older drivers know the second.
 var reasonFields = []string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}
 
-// seenReasons are the reasons for a lower clock that somebody told, in several moments.
+// seenReasons are the reasons for a lower clock that the server or nvidia-smi reported, in several moments.
 type seenReasons struct{ ever, always gpu.Reasons }
 
 func (s *seenReasons) add(now gpu.Reasons, first bool) {
@@ -21,7 +21,7 @@ func (s *seenReasons) add(now gpu.Reasons, first bool) {
 	}
 }
 
-// reasonsOf reads those that are a device's now.
+// reasonsOf reads the present reasons of a device.
 func (p page) reasonsOf(device string) gpu.Reasons {
 	var now gpu.Reasons
 	for _, m := range p["weft_gpu_clock_event"].GetMetric() {
@@ -37,14 +37,14 @@ func (p page) reasonsOf(device string) gpu.Reasons {
 	return now
 }
 
-// smiReasons reads what nvidia-smi says of a set of reasons, such as 0x0000000000000004.
+// smiReasons reads a set of reasons as nvidia-smi writes it, such as 0x0000000000000004.
 func smiReasons(value string) (gpu.Reasons, bool) {
 	bits, err := strconv.ParseUint(value, 0, 64)
 	return gpu.Reasons(bits) & gpu.AllReasons, err == nil
 }
 
-// compareReasons asks both so many times, each after a pause. At a power limit the reasons come and go between the two:
-// so what one of them tells every time, the other must tell once.
+// compareReasons asks both a number of times, each after a pause. At a power limit the reasons come and go between the
+// two: so a reason that one of them reports every time, the other must report once.
 func (s *suite) compareReasons(ctx context.Context, v *server, id string, times int, pause func() error) error {
 	const name = "telemetry: clock_event"
 	fields, err := knownToSMI(ctx, id, reasonFields)

@@ -16,7 +16,7 @@ const (
 	passed  = "ok"
 	failed  = "FAILED"
 	skipped = "skipped"
-	told    = "info" // a figure that nothing is asked of
+	told    = "info" // a figure without a bound
 )
 
 // row is one thing that was checked.
@@ -27,11 +27,11 @@ type row struct {
 	Verdict  string `json:"verdict"`
 }
 
-// report is what all checks found. It is written anew with each row, so that whoever ends the program loses nothing
-// that it found.
+// report holds the findings of all checks. It is written again with each row, so that no finding is lost when the
+// program is ended.
 type report struct {
 	dir      string
-	progress io.Writer // hears of each row
+	progress io.Writer // each row is written to it
 	soft     bool      // bounds of time are information: they were set for another device
 	rows     []row
 }
@@ -44,7 +44,7 @@ func (r *report) add(row row) {
 		fmt.Fprintf(r.progress, " (%s)", row.Expected)
 	}
 	fmt.Fprintln(r.progress)
-	_ = r.write() // what keeps it from being written does so at the end, too, and is told then
+	_ = r.write() // an error comes again at the end, and is reported then
 }
 
 // judge adds a row that is met or failed.
@@ -89,7 +89,7 @@ func (r *report) verdict() error {
 	return nil
 }
 
-// publish writes the table to w as well. The error is the verdict, or what kept the results from being written.
+// publish writes the table to w as well. The error is the verdict, or the reason why the results could not be written.
 func (r *report) publish(w io.Writer) error {
 	_, printed := fmt.Fprintf(w, "%s\nEverything is in %s\n", r.table(), r.dir)
 	return errors.Join(r.verdict(), printed, r.write())
@@ -103,7 +103,7 @@ func (r *report) write() error {
 		os.WriteFile(filepath.Join(r.dir, "report.json"), append(rows, '\n'), 0o644))
 }
 
-// table is Markdown that is aligned for terminals.
+// table returns Markdown that is aligned for terminals.
 func (r *report) table() string {
 	lines := [][4]string{{"check", "expected", "measured", ""}}
 	for _, row := range r.rows {
@@ -131,7 +131,7 @@ func (r *report) table() string {
 	return b.String()
 }
 
-// short cuts a text to what fits a table; report.json has all of it.
+// short cuts a text to the width of a table; report.json has all of it.
 func short(text string) string {
 	const most = 120
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "|", "/")), " ")

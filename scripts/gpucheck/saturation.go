@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// saturation gives the server more of one model than the device can do. What it must reach is what a loop in this
-// process does with the same model and batches; the pauses are those of the scheduler's trace, in which the device has
-// no batch.
+// saturation gives the server more of one model than the device can do. It must come close to the throughput of a loop
+// in this process with the same model and batches; the pauses are those of the scheduler's trace, in which the device
+// has no batch.
 func (s *suite) saturation(ctx context.Context) error {
 	dir := s.folder("saturation")
 	h, err := s.heavyModel()
@@ -52,22 +52,22 @@ func (s *suite) saturation(ctx context.Context) error {
 	return nil
 }
 
-// served is what the server did for its callers.
+// served holds the server's results for its callers.
 type served struct {
 	perSecond float64 // rows
-	busy      float64 // part of the time, as GetSchedulerState tells it
+	busy      float64 // part of the time, according to GetSchedulerState
 	looks     int
 	fed       int // of the looks at its queue: those that found a full batch waiting
 	smi       []smiLook
 	smiFault  error // why nvidia-smi said nothing
 }
 
-// smiLook is what nvidia-smi said in one moment.
+// smiLook is nvidia-smi's answer in one moment.
 type smiLook struct{ utilisation, clock, power float64 }
 
 const (
 	looks    = 10 // at the server while it is measured
-	smiLooks = 5  // at the device, before that: who asks the driver may be in the way
+	smiLooks = 5  // at the device, before that: asking the driver may slow the server
 )
 
 // saturate loads the server for a time.
@@ -113,7 +113,7 @@ func (s *suite) saturate(ctx context.Context, h *heavy, dir, repository, trace s
 	return out, l.err()
 }
 
-// busy is how long a device had at least one batch since the server started.
+// busy returns how long a device had at least one batch since the server started.
 func (v *server) busy(ctx context.Context, device string) (time.Duration, error) {
 	state, err := v.state(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *suite) look(ctx context.Context, v *server, h *heavy, out *served) erro
 	return nil
 }
 
-// smiName is what nvidia-smi calls the device: its UUID, or where the server does not know that, its number.
+// smiName returns nvidia-smi's name of the device: its UUID, or where the server does not know that, its number.
 func (s *suite) smiName(ctx context.Context, v *server) string {
 	told, err := v.metrics(ctx)
 	if err != nil {
@@ -187,14 +187,14 @@ func (s *suite) reportSaturation(u *usage, out *served, h *heavy, before, after 
 		fmt.Sprintf("%v alone; %d batches of %.1f rows", perBatch.Round(10*time.Microsecond), u.executions,
 			u.batchRows()),
 		perBatch >= b.batch && u.batchRows() >= b.full*float64(h.rows))
-	// Where this fails, the callers are what is measured below, not the server.
+	// Where this fails, the rows below measure the callers, not the server.
 	r.timed("saturation: a full batch was waiting", "each time", fmt.Sprintf("%d of %d times", out.fed, out.looks),
 		out.fed == out.looks)
 	r.timed("saturation: device busy", fmt.Sprintf("≥ %g %%", 100*b.busy),
 		fmt.Sprintf("%.2f %% by the trace, %.2f %% by GetSchedulerState", 100*u.busy, 100*out.busy), u.busy >= b.busy &&
 			out.busy >= b.busy)
 	s.reportSMI(out)
-	// What a batch takes beyond the slower of the loops is time of the device that nobody used.
+	// The time of a batch beyond that of the slower loop is unused time of the device.
 	perServed := time.Duration(u.batchRows() / out.perSecond * float64(time.Second))
 	beyond := perServed - max(before.perRun, after.perRun)
 	r.timed("saturation: time per batch beyond the loop's", fmt.Sprintf("< %v", b.gap),
@@ -210,7 +210,7 @@ func (s *suite) reportSaturation(u *usage, out *served, h *heavy, before, after 
 		out.perSecond >= b.throughput*best)
 }
 
-// reportSMI tells how busy the device was by the driver's own account, which knows of no batches.
+// reportSMI reports how busy the device was by the driver's own account, which knows of no batches.
 func (s *suite) reportSMI(out *served) {
 	const name = "saturation: device busy by nvidia-smi"
 	if !s.onGPU() || out.smiFault != nil {

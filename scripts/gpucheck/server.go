@@ -103,7 +103,7 @@ func (s *suite) serve(ctx context.Context, dir, repository string, flags ...stri
 	}
 }
 
-// devices are those that the server may use: the CPU too, for it answers what the device is compared with.
+// devices returns the devices that the server may use: the CPU too, for the device is compared with its answers.
 func (s *suite) devices() string {
 	if s.onGPU() {
 		return s.Device + "," + cpu
@@ -111,7 +111,7 @@ func (s *suite) devices() string {
 	return cpu
 }
 
-// follow copies the server's log until its end, and tells the addresses when it is ready. It closes ready.
+// follow copies the server's log until its end, and sends the addresses when it is ready. It closes ready.
 func (v *server) follow(output io.Reader, ready chan<- announcement) {
 	defer close(ready)
 	var all announcement
@@ -140,7 +140,7 @@ func (v *server) end() error {
 	for _, conn := range v.conns {
 		_ = conn.Close() // fails only if it was closed before
 	}
-	_ = v.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which Wait tells
+	_ = v.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which Wait reports
 	kill := time.AfterFunc(stopTime, func() { _ = v.cmd.Process.Kill() })
 	defer kill.Stop()
 	v.reader.Wait()
@@ -157,7 +157,7 @@ func (v *server) predictions() weftv1.PredictionServiceClient {
 
 func (v *server) models() weftv1.ModelServiceClient { return weftv1.NewModelServiceClient(v.conns[0]) }
 
-// state is what the scheduler tells of itself.
+// state returns the state that the scheduler reports.
 func (v *server) state(ctx context.Context) (*weftv1.SchedulerState, error) {
 	answer, err := v.models().GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{})
 	return answer.GetState(), err

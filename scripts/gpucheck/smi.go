@@ -14,7 +14,7 @@ import (
 var (
 	// errNoSMI says that there is no nvidia-smi to ask.
 	errNoSMI = errors.New("nvidia-smi is not there")
-	// errSMIHasNoParts says that nvidia-smi does not tell what is asked here of a part of a GPU.
+	// errSMIHasNoParts says that nvidia-smi does not have the values asked here for a part of a GPU.
 	errSMIHasNoParts = errors.New("nvidia-smi cannot be queried for a MIG instance")
 )
 
@@ -25,8 +25,8 @@ const (
 	partPrefix = "MIG-"
 )
 
-// querySMI returns what nvidia-smi says of a device, by field of its --query-gpu, without units. The device is its
-// UUID, or its name such as cuda:0, which is true where CUDA sees all GPUs in the order of their buses.
+// querySMI returns nvidia-smi's values of a device, by field of its --query-gpu, without units. The device is its UUID,
+// or its name such as cuda:0, which is true where CUDA sees all GPUs in the order of their buses.
 func querySMI(ctx context.Context, device string, fields ...string) (map[string]string, error) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -74,7 +74,8 @@ func knownToSMI(ctx context.Context, device string, fields []string) (known []st
 	return known, err
 }
 
-// smiNumber reads a value of nvidia-smi; false where the device does not have it, of which it says "[N/A]" or the like.
+// smiNumber reads a value of nvidia-smi; false where the device does not have it, for which it says "[N/A]" or the
+// like.
 func smiNumber(value string) (float64, bool) {
 	n, err := strconv.ParseFloat(value, 64)
 	return n, err == nil

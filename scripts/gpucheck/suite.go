@@ -23,7 +23,7 @@ type suite struct {
 	progress io.Writer
 }
 
-// bounds are what is asked of a GPU.
+// bounds are the figures that a GPU must reach.
 type bounds struct {
 	difference float64 // of an answer from the CPU's, as a part of the output's largest magnitude
 	// the same of these, whose neighbours are farther apart, and which the CPU computes in fp32
@@ -32,7 +32,7 @@ type bounds struct {
 	full       float64       // least part of its rows that such a batch has on average
 	busy       float64       // least part of the time in which the device has a batch
 	gap        time.Duration // 99 of 100 pauses before a batch are shorter
-	throughput float64       // least part of what a loop in one process does
+	throughput float64       // least part of the throughput of a loop in one process
 	share      float64       // greatest deviation from the ratio of the weights
 	graphHits  float64       // least part of the executions that replay a captured graph
 }
@@ -138,8 +138,8 @@ func (s *suite) attempt(ctx context.Context, c check) error {
 	return err
 }
 
-// folder is where the results of a check go. It is made when something is written there.
+// folder returns where the results of a check go. It is made when something is written there.
 func (s *suite) folder(name string) string { return filepath.Join(s.Out, name) }
 
-// repository is where a check puts models. They are gone when all checks are done.
+// repository returns where a check puts models. They are gone when all checks are done.
 func (s *suite) repository(name string) string { return filepath.Join(s.Out, "models", name) }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// reading is a value that both the server and nvidia-smi tell of a GPU.
+// reading is a value that both the server and nvidia-smi report of a GPU.
 type reading struct {
 	metric, field string
 	unit          float64 // of the field, in the metric's
@@ -37,7 +37,7 @@ var readings = []reading{
 	{"weft_gpu_ecc_errors_total", "ecc.errors.uncorrected.volatile.total", 1, 0, 0},
 }
 
-// telemetry compares what the server tells of the GPU under load with what nvidia-smi tells at about the same time: the
+// telemetry compares the server's values of the GPU under load with nvidia-smi's values at about the same time: the
 // medians of several pairs, half a second apart.
 func (s *suite) telemetry(ctx context.Context) (err error) {
 	if !s.onGPU() {
@@ -62,17 +62,17 @@ func (s *suite) telemetry(ctx context.Context) (err error) {
 	return s.compareTelemetry(ctx, v, 10, time.Second/2)
 }
 
-// pair is what the server and nvidia-smi told at about the same time, in the field's unit.
+// pair holds the values of the server and of nvidia-smi at about the same time, in the field's unit.
 type pair struct{ server, smi float64 }
 
-// observed is what was told of a reading.
+// observed holds the reported values of a reading.
 type observed struct {
 	pairs   []pair
-	missing string // who does not tell the value
+	missing string // which of them does not report the value
 }
 
-// compareTelemetry reads both so many times, each after a pause. A value that one of them lacks is in the way of no
-// other.
+// compareTelemetry reads both a number of times, each after a pause. A value that one of them lacks does not affect the
+// others.
 func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, pause time.Duration) error {
 	first, err := v.metrics(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 	return s.compareReasons(ctx, v, id, times, func() error { return wait(ctx, pause) })
 }
 
-// add adds what was told in one moment.
+// add adds the values of one moment.
 func (o *observed) add(r *reading, told page, device string, values map[string]string) {
 	server, err := told.value(r.metric, "device", device)
 	value, asked := values[r.field]
@@ -158,7 +158,7 @@ func (s *suite) reportReading(r *reading, o *observed) {
 		math.Abs(server-smi) <= within)
 }
 
-// median of what there is at least one of.
+// median returns the median of at least one element.
 func median[T any](all []T, of func(T) float64) float64 {
 	var values []float64
 	for _, one := range all {

@@ -73,7 +73,7 @@ func newReport(t *testing.T) *report {
 	return &report{dir: t.TempDir(), progress: t.Output()}
 }
 
-// smiSays is what a stand-in for nvidia-smi says. It agrees with the server but for the power; the device counts no
+// smiSays is the answer of a stand-in for nvidia-smi. It agrees with the server but for the power; the device counts no
 // memory errors, and the program is too old to know of the highest clock.
 func smiSays() map[string]string {
 	return map[string]string{
@@ -109,7 +109,8 @@ func TestTelemetryIsComparedWithSMI(t *testing.T) {
 	}
 }
 
-// TestWhatTheServerDoesNotTellFails: nvidia-smi tells what the server lacks, and a reason that it does not know of.
+// TestWhatTheServerDoesNotTellFails: nvidia-smi reports a value that the server lacks, and a reason that the server
+// does not know.
 func TestWhatTheServerDoesNotTellFails(t *testing.T) {
 	values := smiSays()
 	values["clocks_throttle_reasons.active"] = "0x0000000000000024" // sw_thermal as well

@@ -20,7 +20,7 @@ type execution struct {
 	deviceTime   time.Duration
 }
 
-// settled is the line of a trace that tells of an execution when it ends.
+// settled is the line of a trace that is written when an execution ends.
 type settled struct {
 	At  int64 `json:"at"`
 	Out struct {
@@ -70,7 +70,7 @@ func readTrace(path, device string) ([]execution, error) {
 	return all, nil
 }
 
-// usage is how a device was used for a time.
+// usage says how a device was used for a time.
 type usage struct {
 	span       time.Duration
 	busy       float64         // part of the time with at least one batch
@@ -108,7 +108,7 @@ func usageBetween(executions []execution, from, to time.Duration) usage {
 	return u
 }
 
-// batchRows is how many rows a batch has on average.
+// batchRows returns how many rows a batch has on average.
 func (u *usage) batchRows() float64 { return float64(u.rows) / float64(max(u.executions, 1)) }
 
 // pause returns the time without a batch that a part of the batches began after at most: 0 for one that began while

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// TestRowsAreWrittenAsTheyCome: who ends the program loses nothing that it found.
+// TestRowsAreWrittenAsTheyCome: when the program is ended, no finding is lost.
 func TestRowsAreWrittenAsTheyCome(t *testing.T) {
 	r := newReport(t)
 	r.tell("one", "a figure")
@@ -32,7 +32,7 @@ func TestRowsAreWrittenAsTheyCome(t *testing.T) {
 	}
 }
 
-// TestTimeIsUp: what was not checked within the limit has failed, and the table says so.
+// TestTimeIsUp: a check that was not made within the limit has failed, and the table says so.
 func TestTimeIsUp(t *testing.T) {
 	status, _, rows := checked(t, "--models", repository(t, nil), "--limit", "1ns")
 	if status != statusFailed {

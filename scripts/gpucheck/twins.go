@@ -18,11 +18,11 @@ type twin struct {
 
 func (t twin) String() string { return fmt.Sprintf("%s/%d", t.model, t.version) }
 
-// onCPU is the name under which a model is served on the CPU.
+// onCPU returns the name under which a model is served on the CPU.
 func onCPU(model string) string { return model + ".on-cpu" }
 
 // placeTwins copies every model of a repository into another, once for the device and once for the CPU, with all its
-// versions and its own settings but those of where and how it is executed and of who is answered by which version.
+// versions and its own settings but those of where and how it is executed and of which version answers which callers.
 func placeTwins(from, to, provider string) ([]twin, error) {
 	repository, err := modelrepo.Open(from)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. What
-// each gets is what GetSchedulerState says its flow was charged.
+// weights loads two models, of which one has twice the weight and other batches, with more than the device can do. The
+// part of each is the device time that its flow was charged, according to GetSchedulerState.
 func (s *suite) weights(ctx context.Context) (err error) {
 	h, err := s.heavyModel()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *suite) weights(ctx context.Context) (err error) {
 		return err
 	}
 	doubleCalls, singleCalls := double.calls.Load(), single.calls.Load()
-	// Within a fairness window either may be ahead when the time ends: it is to be long beside that.
+	// Within a fairness window either may be ahead when the time ends: the time must be long compared with the window.
 	if err := wait(ctx, 2*s.Span); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *suite) weights(ctx context.Context) (err error) {
 			once)
 	}
 	ratio := twofold / once
-	// The same by what they were answered: what the flows are charged is the scheduler's own measure.
+	// The same by the rows answered: the charge of the flows is the scheduler's own measure.
 	worth := float64(doubleCalls) / doubleAlone.perSecond / (float64(singleCalls) / singleAlone.perSecond)
 	s.report.timed("weights 2:1: device time", fmt.Sprintf("2 ± %g %%", 100*s.bounds.share),
 		fmt.Sprintf("%.3f (%.0f and %.0f ms)", ratio, twofold, once), math.Abs(ratio/2-1) <= s.bounds.share)
@@ -69,7 +69,7 @@ func (s *suite) weights(ctx context.Context) (err error) {
 	return nil
 }
 
-// charged is how much device time, in milliseconds, each model got since the server started.
+// charged returns how much device time, in milliseconds, each model got since the server started.
 func (v *server) charged(ctx context.Context) (map[string]float64, error) {
 	state, err := v.state(ctx)
 	if err != nil {

@@ -27,7 +27,7 @@ const content = "the library"
 // a count of its downloads.
 func newInstaller(t *testing.T) (in *installer, downloads *int) {
 	t.Helper()
-	// What follows the library does not compress, so that reading the library stops short of the file's end.
+	// The data behind the library does not compress, so that reading the library stops short of the file's end.
 	trailing := make([]byte, 1<<16)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(trailing)
 	var packed bytes.Buffer
@@ -200,7 +200,7 @@ func TestNPMReason(t *testing.T) {
 	}
 }
 
-// wantOnly checks that the library has the content and that nothing else was left beside it.
+// wantOnly checks that the library has the content and that nothing else was left next to it.
 func wantOnly(t *testing.T, path string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

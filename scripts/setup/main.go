@@ -25,7 +25,7 @@ func main() {
 	fmt.Println(said)
 }
 
-// run returns the line that tells the user which library is in place.
+// run returns the line for the user that says which library is in place.
 func run(ctx context.Context) (string, error) {
 	if named := os.Getenv(ortlib.EnvVar); named != "" {
 		path, err := ortlib.Named(named)

@@ -10,9 +10,9 @@ const (
 		"b79c0309c115d6f31537355733136f5503d96894b3987a9a03f1f8d318e7c8ab"
 )
 
-// pinned names, by GOOS/GOARCH, the library's member in the package and its digest.
-// To move to another release: change ortlib.Version, then put in what `sha512sum` says of the package
-// (`npm pack`) and `sha256sum` of the three members.
+// pinned names, by GOOS/GOARCH, the library's member in the package and its digest. To move to another release: change
+// ortlib.Version, then put in the digests that `sha512sum` gives of the package (`npm pack`) and `sha256sum` of the
+// three members.
 var pinned = map[string]library{
 	"linux/amd64": {
 		member: "package/bin/napi-v6/linux/x64/libonnxruntime.so.1",

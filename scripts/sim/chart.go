@@ -55,7 +55,7 @@ func lines(w io.Writer, title, unit, xUnit string, x []float64, all []series) er
 	return c.end(w)
 }
 
-// colours are told apart by most eyes; the first is for what the chart is about.
+// colours are told apart by most eyes; the first is for the subject of the chart.
 var colours = []string{
 	"#d62728", "#1f77b4", "#17becf", "#7f7f7f", "#2ca02c", "#9467bd", "#ff7f0e", "#c49c94", "#8c564b", "#bcbd22",
 	"#e377c2", "#aec7e8",

@@ -86,7 +86,7 @@ func (o *options) study() (*sim.Study, error) {
 			sim.Ours)
 	}
 	if s.Families[0].Name != sim.Ours {
-		s.Shifts, s.InFlight = nil, nil // they are of no other policy
+		s.Shifts, s.InFlight = nil, nil // they play the server's scheduler only
 	}
 	if o.Quick {
 		s.Effort = sim.Quick
@@ -100,10 +100,10 @@ func (o *options) study() (*sim.Study, error) {
 	return s, nil
 }
 
-// chooser keeps what was asked for by name.
+// chooser keeps the parts of names that were asked for.
 type chooser struct {
 	parts []string
-	found map[string]bool // parts that something has in its name
+	found map[string]bool // parts that occur in a name
 }
 
 // choose returns those of all that have one of the parts in a name, or all if none were asked for.
@@ -129,7 +129,7 @@ func choose[T any](c *chooser, all []T, names func(*T) []string) []T {
 	return some
 }
 
-// unknown returns the parts that nothing has in its name.
+// unknown returns the parts that occur in no name.
 func (c *chooser) unknown() []string {
 	return slices.DeleteFunc(slices.Clone(c.parts), func(part string) bool { return c.found[part] })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/sim"
 )
 
-// write puts the tables and plots of what was found by a command into a folder.
+// write puts the tables and plots of a command's findings into a folder.
 func write(found *sim.Findings, folder, by string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

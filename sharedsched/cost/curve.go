@@ -1,7 +1,7 @@
 // Package cost predicts the device time of an execution from measurements of earlier ones.
 //
-// What was measured is kept per size as if the device had been in its reference state, and a prediction scales it to
-// the state that the device is in:
+// Measurements are kept per size as if the device had been in its reference state, and a prediction scales them to the
+// present state of the device:
 //
 //	estimate = reference(rows) × clock × cotenant × residual of the device × residual of the curve
 //
@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	// Cold is the estimate for a model and shape of which nothing is known.
+	// Cold is the estimate for a model and shape without any measurement.
 	Cold = 50 * time.Millisecond
 	// MinSamples is how many measurements of a size make its median worth trusting.
 	MinSamples = 3
 	// ColdRows is the most rows an execution may have while the curve is cold.
 	ColdRows = 4
 
-	// longest is the longest time that is told apart from longer ones, so that no sum or product here overflows. It is
-	// a day.
+	// longest is the bound above which times are not told apart, so that no sum or product here overflows. It is a day.
 	longest = 24 * time.Hour
 )
 
@@ -38,7 +37,7 @@ const (
 // mates' economies. The zero value is a cold curve on a device that never changes.
 //
 // Each execution calls Begin once, then exactly one of Settle and Abandon. Curves that share a device share the lock,
-// too: not even estimates may be asked for concurrently, for they keep what they derived.
+// too: not even estimates may be asked for concurrently, for curves keep the results.
 type Curve struct {
 	sizes    []*size // ascending by rows
 	own      table   // of the sizes with MinSamples
@@ -50,7 +49,7 @@ type Curve struct {
 	link     link    // to the device
 }
 
-// Estimate predicts the device time of an execution of so many rows. Neither Cost nor High ever decreases with rows.
+// Estimate predicts the device time of an execution of that many rows. Neither Cost nor High ever decreases with rows.
 func (c *Curve) Estimate(rows int) Estimate {
 	t := &c.own
 	if len(t.points) == 0 {
@@ -71,8 +70,8 @@ func (c *Curve) Estimate(rows int) Estimate {
 	return Estimate{Rows: rows, Cost: duration(cost), High: duration(high), Source: source}
 }
 
-// AtLeast returns a cost that an execution of so many rows is not expected to undercut: that of the largest measured
-// size that is no larger. It reports false where there is none; what was inherited does not count.
+// AtLeast returns a cost that an execution of that many rows is not expected to undercut: that of the largest measured
+// size that is no larger. It reports false where there is none; inherited estimates do not count.
 func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
 	i := c.own.search(rows + 1)
 	if i == 0 {
@@ -86,8 +85,8 @@ func (c *Curve) AtLeast(rows int) (time.Duration, bool) {
 	return duration(least), true
 }
 
-// Revision changes whenever an estimate may have changed, be it that something was measured or that the device's
-// published state is another.
+// Revision changes whenever an estimate may have changed, by a measurement or by a change of the device's published
+// state.
 func (c *Curve) Revision() uint64 {
 	if c.link.device == nil {
 		return c.revision
@@ -95,7 +94,7 @@ func (c *Curve) Revision() uint64 {
 	return c.revision + c.link.device.revision
 }
 
-// IsCold reports whether nothing is known: no size was measured often enough and nothing was inherited.
+// IsCold reports whether the curve knows nothing: no size was measured often enough and nothing was inherited.
 func (c *Curve) IsCold() bool { return c.largest() == 0 }
 
 // largest returns the largest size that the estimates rest on, 0 if there is none.
@@ -138,7 +137,7 @@ func (c *Curve) Begin(rows int) Estimate {
 	return e
 }
 
-// Abandon ends an execution that taught nothing: it failed, or was not representative.
+// Abandon ends an execution that teaches nothing: it failed, or was not representative.
 func (c *Curve) Abandon(e Estimate) {
 	if e.Source == Unmeasured {
 		c.inFlight--
@@ -147,10 +146,10 @@ func (c *Curve) Abandon(e Estimate) {
 
 // Settle ends an execution with its measured device time. A measurement that is not positive is ignored.
 //
-// What it teaches is divided between the size, the curve and the device: residuals follow within a few executions and
-// carry the change over to sizes and models that have not run since, medians take over later. Both learn from what the
-// other left unexplained, for a sample is divided by all factors before it enters its window; learning both from the
-// raw time would count every change twice.
+// The deviation from the estimate is divided between the size, the curve and the device: residuals follow within a few
+// executions and carry the change over to sizes and models that have not run since, medians take over later. Both learn
+// from the part that the other left unexplained, for a sample is divided by all factors before it enters its window;
+// learning both from the raw time would count every change twice.
 func (c *Curve) Settle(e Estimate, measured time.Duration) {
 	c.Abandon(e)
 	if measured <= 0 {
@@ -175,8 +174,8 @@ func (c *Curve) Settle(e Estimate, measured time.Duration) {
 }
 
 // observe teaches the device and the link to it with an execution, and returns the time that it would have taken on the
-// device in its reference state. It reports false where the device was not in a state to learn that from, unless the
-// size is so new that a doubtful sample is better than none.
+// device in its reference state. It reports false where the device was not in a state that reference costs can be
+// learnt in, unless the size is so new that a doubtful sample is better than none.
 func (c *Curve) observe(s *size, measured time.Duration) (reference time.Duration, learn bool) {
 	scale := c.link.exact()
 	if i := c.own.search(s.rows); i < len(c.own.points) && c.own.points[i].rows == s.rows {

@@ -9,11 +9,12 @@ import (
 // is: at the reference clock, with no one else on the device. All curves of a device share it. The zero value is in the
 // reference state, and stays there as far as telemetry is concerned if Observe is never called.
 //
-// Telemetry tells of a change at once but only of the causes it knows, and not how much each model suffers. The
-// residual is what is left of the measurements: it needs no telemetry, and a score of executions. That time goes with
-// the inverse of the clock is Clockwork's observation (Gujarati et al., OSDI 2020), where it is the whole model.
+// Telemetry reports a change at once, but only the causes it knows, and not how much each model suffers. The residual
+// is the part of the measurements that these leave unexplained: it needs no telemetry, but some twenty executions. That
+// time goes with the inverse of the clock is Clockwork's observation (Gujarati et al., OSDI 2020), where it is the
+// whole model.
 //
-// Estimates follow in steps of 1 %, so that callers can keep what they derived from them until Revision changes.
+// Estimates follow in steps of 1 %, so that callers can keep figures derived from them until Revision changes.
 type Device struct {
 	now, shown state // as known, and as published
 	revision   uint64
@@ -26,7 +27,7 @@ type Device struct {
 	n      int              // executions ever
 }
 
-// Sample is what telemetry says of a device at one moment.
+// Sample is telemetry's reading of a device at one moment.
 type Sample struct {
 	Clock    int // of the multiprocessors, in MHz; 0 if unknown: taken to be the reference
 	MaxClock int // the clock that Clock is compared with, the same in every sample, in MHz; 0 if unknown
@@ -34,13 +35,13 @@ type Sample struct {
 	Idle bool
 	// Throttled: the hardware holds the clock down, because of heat, power or a fault. That is a time to be careful.
 	Throttled bool
-	// Cooling: the driver holds the clock down because of heat. All that this means for now is in the clock, but it is
-	// no time to learn from either.
+	// Cooling: the driver holds the clock down because of heat. Its whole effect for now is in the clock, but it is no
+	// time to learn in either.
 	Cooling bool `json:",omitempty"`
 	// CoTenant is the share of the device that other processes use, in per mille.
 	CoTenant int
-	// MemoryFree is how much of the device's memory, MemoryTotal, nobody uses. In bytes; both 0 if unknown. It changes
-	// no estimate.
+	// MemoryFree is how much of the device's memory, MemoryTotal, is free. In bytes; both 0 if unknown. It changes no
+	// estimate.
 	MemoryFree, MemoryTotal int64 `json:",omitempty"`
 	// Expired: there is no recent sample. The others do not count, and the device is taken to be in the reference
 	// state.
@@ -49,7 +50,7 @@ type Sample struct {
 
 const (
 	step      = 0.01 // of the published state
-	clockStep = 0.05 // by so much a clock changes, not only its reading: it counts at once, what is less is smoothed
+	clockStep = 0.05 // a change of the clock, not only of its reading: it counts at once, less is smoothed
 
 	recent       = 8
 	deviceGain   = 0.10
@@ -58,7 +59,7 @@ const (
 	maxCoTenancy = 0.05       // below, the device counts as ours alone
 )
 
-// surprise is by how much an execution took longer than estimated, as a logarithm.
+// surprise is the ratio of an execution's time to its estimate, as a logarithm.
 type surprise struct {
 	model int32
 	error float64
@@ -68,7 +69,7 @@ type surprise struct {
 type state struct {
 	slow      float64 // 1/clock - 1, the clock as a share of the reference
 	coTenant  float64 // the share of the device that others use
-	residual  float64 // what clock and co-tenants do not explain, as a logarithm
+	residual  float64 // the part that clock and co-tenants do not explain, as a logarithm
 	throttled bool
 	cooling   bool
 }
@@ -76,11 +77,12 @@ type state struct {
 // isClean reports whether the state is good for learning reference costs.
 func (s *state) isClean() bool { return !s.throttled && !s.cooling && s.coTenant < maxCoTenancy }
 
-// clockFactor is by how much work takes longer for the clock. share is that part of it which goes with the clock.
+// clockFactor returns by how much work takes longer for the clock. share is the part of its time that goes with the
+// clock.
 func (s *state) clockFactor(share float64) float64 { return 1 + float64(share*s.slow) }
 
-// coTenantFactor is by how much work takes longer for the others on the device, at most as much as if they took turns
-// with us.
+// coTenantFactor returns by how much work takes longer for the others on the device, at most as much as if they took
+// turns with us.
 func (s *state) coTenantFactor(gain float64) float64 {
 	if s.coTenant == 0 {
 		return 1
@@ -88,7 +90,7 @@ func (s *state) coTenantFactor(gain float64) float64 {
 	return min(1+float64(gain*s.coTenant), 1/(1-min(s.coTenant, 0.8)))
 }
 
-// known is by how much telemetry has work take longer of which nothing more is known.
+// known returns by how much, according to telemetry, the work of an unknown model takes longer.
 func (s *state) known() float64 {
 	return float64(s.clockFactor(clockShare) * s.coTenantFactor(coTenantGain))
 }
@@ -107,7 +109,7 @@ func (d *Device) Observe(s Sample) {
 		d.take(s)
 	}
 	now, shown := &d.now, &d.shown
-	// Executions since the last sample may have shown already what this one explains.
+	// Executions since the last sample may have shown already the change that this one explains.
 	now.residual -= overlap(ln(now.known()/before.known()), now.residual-d.sampled)
 	d.sampled = now.residual
 	if now.throttled != shown.throttled ||
@@ -117,7 +119,7 @@ func (d *Device) Observe(s Sample) {
 	}
 }
 
-// overlap returns what two changes have in common: the smaller of them, if they are in the same direction.
+// overlap returns the part that two changes have in common: the smaller of them, if they are in the same direction.
 func overlap(a, b float64) float64 {
 	if a < 0 {
 		return -max(0, min(-a, -b))
@@ -150,9 +152,9 @@ func (d *Device) publish() {
 // stepped reports whether a differs enough from b to be published in its place.
 func stepped(a, b float64) bool { return max(a-b, b-a) >= step*b }
 
-// settle learns from an execution that took longer than estimated by e, a logarithm, and returns which part of that is
-// the device's doing: the median of the latest executions, provided that they are of at least two models. One alone may
-// have changed for reasons of its own.
+// settle learns from an execution that took longer than estimated by e, a logarithm, and returns the part of e that the
+// device caused: the median of the latest executions, provided that they are of at least two models. One alone may have
+// changed for reasons of its own.
 func (d *Device) settle(model int32, e float64) float64 {
 	d.recent[d.n%recent] = surprise{model, e}
 	d.n++
@@ -165,7 +167,7 @@ func (d *Device) settle(model int32, e float64) float64 {
 }
 
 // common returns the median surprise of the latest executions, or 0 where they are of one model or do not agree on a
-// direction. Of 8 that differ by chance alone, 7 agree in one case of 14: noise hardly moves the device, however
+// direction. If 8 differ by chance alone, 7 of them agree in one case of 14: noise hardly moves the device, however
 // strong.
 func (d *Device) common() float64 {
 	if d.n < recent {
@@ -192,8 +194,8 @@ func (d *Device) common() float64 {
 	return (errors[recent/2-1].error + errors[recent/2].error) / 2
 }
 
-// follow moves a residual by a part of an error. It forgets a little every time: medians learn what lasts, and without
-// forgetting, residual and medians would drift apart, in opposite directions, for good.
+// follow moves a residual by a part of an error. It forgets a little every time: medians learn lasting changes, and
+// without forgetting, residual and medians would drift apart, in opposite directions, for good.
 func follow(residual, gain, e float64) float64 {
 	return min(max(float64((residual+float64(gain*e))*keep), -maxResidual), maxResidual)
 }
@@ -205,7 +207,7 @@ func (d *Device) Revision() uint64 { return d.revision }
 func (d *Device) Throttled() bool { return d.shown.throttled }
 
 // Factors returns by how much a model that is not known better takes longer than in the reference state: for the clock,
-// for other processes on the device, and for what neither explains.
+// for other processes on the device, and the residual, which neither explains.
 func (d *Device) Factors() (clock, coTenant, residual float64) {
 	return d.shown.clockFactor(clockShare), d.shown.coTenantFactor(coTenantGain), exp(d.shown.residual)
 }

@@ -104,7 +104,7 @@ func TestFactorsArePublishedInSteps(t *testing.T) {
 func TestCoTenantsTakeTurnsAtWorst(t *testing.T) {
 	for share, want := range map[float64]float64{0.2: 1.25, 0.5: 2, 1: 5} {
 		if got := (&state{coTenant: share}).coTenantFactor(4); got < 0.999*want || got > 1.001*want {
-			t.Errorf("beside others with %v of the device everything takes %v times as long, want %v", share, got, want)
+			t.Errorf("next to others with %v of the device everything takes %v times as long, want %v", share, got, want)
 		}
 	}
 }
@@ -125,9 +125,9 @@ func TestRevisionsNeverRepeat(t *testing.T) {
 	}
 }
 
-// TestLateSamplesAreNotCountedTwice: executions show a lower clock before the next sample tells of it. What they have
-// shown by then is not left over once the sample explains it; what they had shown before the last sample, it does not
-// explain.
+// TestLateSamplesAreNotCountedTwice: executions show a lower clock before the next sample reports it. The part that
+// they have shown by then is not left over once the sample explains it; the sample does not explain the part that they
+// had shown before the last sample.
 func TestLateSamplesAreNotCountedTwice(t *testing.T) {
 	reference, slow := Sample{Clock: 1000, MaxClock: 1000}, Sample{Clock: 700, MaxClock: 1000}
 	for _, tc := range []struct {

@@ -5,9 +5,10 @@ import "time"
 // Estimate is a prediction, and the token that ends with Settle or Abandon.
 type Estimate struct {
 	Rows int
-	// Cost is what the execution is expected to take: the median. Charge it and choose sizes by it.
+	// Cost is the time that the execution is expected to take: the median. Charge it and choose sizes by it.
 	Cost time.Duration
-	// High is what it is unlikely to exceed, about the 95th percentile. Judge by it whether a deadline can be met.
+	// High is a time that it is unlikely to exceed, about the 95th percentile. Judge by it whether a deadline can be
+	// met.
 	High   time.Duration
 	Source Source
 }
@@ -16,7 +17,7 @@ type Estimate struct {
 // must refuse nothing.
 func (e Estimate) Known() bool { return e.Source < Inherited }
 
-// Source tells what an estimate rests on.
+// Source says what an estimate rests on.
 type Source uint8
 
 // The sources, from best to worst.

@@ -14,7 +14,7 @@ type Entry struct {
 	Trusted  bool          // measured often enough for estimates to rest on it
 }
 
-// Entries returns what was measured, ascending by rows.
+// Entries returns the measured sizes, ascending by rows.
 func (c *Curve) Entries() []Entry {
 	entries := make([]Entry, len(c.sizes))
 	for i, s := range c.sizes {
@@ -23,7 +23,7 @@ func (c *Curve) Entries() []Entry {
 	return entries
 }
 
-// Explanation is what a curve's estimates are made of besides its entries.
+// Explanation has the parts of a curve's estimates besides its entries.
 type Explanation struct {
 	// Alpha + Beta × rows is the line through the known sizes, for the device's reference state. Zero with less than
 	// two.
@@ -31,15 +31,14 @@ type Explanation struct {
 	// Inherited: the line and all estimates are another curve's.
 	Inherited bool
 	Drifts    int
-	// Factor is what estimates are multiplied with for the state of the device. Residual is its part that is this
-	// curve's own.
+	// Factor multiplies estimates, for the state of the device. Residual is its part that is this curve's own.
 	Factor, Residual float64
 	// ClockShare is the part of the time that goes with the inverse of the clock, and CoTenantGain by how much it grows
 	// with the share of the device that others use.
 	ClockShare, CoTenantGain float64
 }
 
-// Explain returns what the estimates are made of.
+// Explain returns the parts of the estimates.
 func (c *Curve) Explain() Explanation {
 	x := Explanation{
 		Inherited: len(c.own.points) == 0 && len(c.given.points) > 0,

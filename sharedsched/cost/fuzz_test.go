@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// FuzzCurve feeds histories to two curves and a device, and checks after each event what callers rely on.
+// FuzzCurve feeds histories to two curves and a device, and checks after each event the properties that callers rely
+// on.
 func FuzzCurve(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {

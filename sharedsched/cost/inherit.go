@@ -1,10 +1,10 @@
 package cost
 
-// stranger is by how much what another curve measured is overestimated, to be on the safe side.
+// stranger is the factor by which another curve's measurements are overestimated, to be on the safe side.
 const stranger = 1.1
 
-// Inherit has a curve that is cold answer with a snapshot of another's estimates, raised by a tenth, until it has
-// measurements of its own: those of the version before, say. A curve that has them is left alone.
+// Inherit makes a curve that is cold answer with a snapshot of another's estimates, such as those of the previous
+// version, raised by a tenth, until it has measurements of its own. A curve that has them is left alone.
 func (c *Curve) Inherit(from *Curve) { c.InheritScaled(from, 1) }
 
 // InheritScaled is Inherit from a curve whose executions take another multiple of time, for instance of another shape:

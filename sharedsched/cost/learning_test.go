@@ -58,7 +58,7 @@ func TestBadTimesDoNotPoisonTheMedians(t *testing.T) {
 	}
 }
 
-// TestNewSizesLearnInBadTimes lest a curve stay cold beside a neighbour that never leaves.
+// TestNewSizesLearnInBadTimes: a curve must not stay cold because a neighbour never leaves.
 func TestNewSizesLearnInBadTimes(t *testing.T) {
 	w := newWorld(1, 0, 4)
 	w.Observe(Sample{Clock: 1000, MaxClock: 1000, CoTenant: 300})
@@ -68,7 +68,8 @@ func TestNewSizesLearnInBadTimes(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfAModelGoesAlong with inheritance, and to another device except for what may be the device's doing.
+// TestWhatIsKnownOfAModelGoesAlong with inheritance, and to another device except for the part that the device may have
+// caused.
 func TestWhatIsKnownOfAModelGoesAlong(t *testing.T) {
 	w := newWorld(1, 0, 1)
 	w.models[0].share = 1
@@ -165,7 +166,7 @@ func TestSensitivityIsLearnt(t *testing.T) {
 	}
 }
 
-// TestOneModelIsNotTheDevice has a single model become slower, with others beside it and without.
+// TestOneModelIsNotTheDevice makes a single model slower, with others on the device and without.
 func TestOneModelIsNotTheDevice(t *testing.T) {
 	for _, models := range []int{1, 4} {
 		w := newWorld(models, 0.01, 1, 4)
@@ -182,8 +183,8 @@ func TestOneModelIsNotTheDevice(t *testing.T) {
 	}
 }
 
-// TestShapesOfOneModelAreNotTheDevice: that all become slower at once may be the model's own doing, until another model
-// agrees.
+// TestShapesOfOneModelAreNotTheDevice: that all become slower at once may be caused by the model itself, until another
+// model agrees.
 func TestShapesOfOneModelAreNotTheDevice(t *testing.T) {
 	for _, models := range []int32{1, 2} {
 		w := newWorld(2, 0.01, 4)

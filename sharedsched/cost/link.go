@@ -7,11 +7,11 @@ const (
 	caution      = 1.15 // of High while the hardware holds the clock down
 )
 
-// link is how a curve's costs go with the state of its device.
+// link relates a curve's costs to the state of its device.
 type link struct {
 	device   *Device // nil: it never changes
 	model    int32   // which the curve is of, to the device
-	residual float64 // what is left of the curve's own executions, as a logarithm
+	residual float64 // the unexplained part of the curve's own executions, as a logarithm
 	clock    slope   // of the costs over state.slow
 	coTenant slope   // of the costs over state.coTenant
 	scale    float64 // published, as of revision seen of the device
@@ -30,25 +30,25 @@ func (c *Curve) On(d *Device) {
 	}
 }
 
-// Of says which model the curve is of, by a number that is not negative: what all curves of one model show may be its
-// own doing, and not that of the device, which it has been put on before.
+// Of says which model the curve is of, by a number that is not negative: a change that all curves of one model show may
+// be caused by the model and not by the device. On must have been called before.
 func (c *Curve) Of(model int32) { c.link.model = -1 - model } // below all that On gives
 
-// factor is by how much the curve's executions take longer in a state of the device than in the reference state.
+// factor returns by how much the curve's executions take longer in a state of the device than in the reference state.
 func (l *link) factor(s *state) float64 {
 	return s.factor(l.clockShare(), l.coTenantGain(), l.residual)
 }
 
-// clockShare is the part of the time that goes with the inverse of the clock.
+// clockShare returns the part of the time that goes with the inverse of the clock.
 func (l *link) clockShare() float64 { return l.clock.of(clockShare, 1) }
 
-// coTenantGain is by how much the time grows with the share of the device that others use.
+// coTenantGain returns by how much the time grows with the share of the device that others use.
 func (l *link) coTenantGain() float64 { return l.coTenant.of(coTenantGain, 4) }
 
-// exact is the factor of now, to learn with.
+// exact returns the present factor, to learn with.
 func (l *link) exact() float64 { return l.factor(&l.device.now) }
 
-// published is the factor to predict with, and that of High besides.
+// published returns the factor to predict with, and the further one of High.
 func (l *link) published() (scale, high float64) {
 	if l.seen != l.device.revision {
 		l.show()
@@ -67,8 +67,8 @@ func (l *link) settle(ratio, exact float64) bool {
 	now := &l.device.now
 	e := ln(ratio / exact)
 	ratio = exact * limited(ratio/exact) // a stall says nothing of clocks and neighbours
-	// A slope learns from the whole of the ratio, not from what residuals leave of it: they are to explain what it
-	// cannot.
+	// A slope learns from the whole of the ratio, not from the part that residuals leave of it: they are to explain the
+	// part that it cannot.
 	if now.slow > clockStep || now.slow < -clockStep {
 		l.clock.learn(now.slow, ratio/now.coTenantFactor(l.coTenantGain())-1, clockShare)
 	}
@@ -86,14 +86,14 @@ func (l *link) settle(ratio, exact float64) bool {
 	return true
 }
 
-// slope is that of a line through the origin, by least squares over the latest samples and what it was said to be
-// beforehand. The zero value is the latter.
+// slope is the slope of a line through the origin, by least squares over the latest samples and a prior. The zero value
+// is the prior.
 type slope struct {
-	product, square float64 // of the samples' deviations from what was said beforehand
+	product, square float64 // of the samples' deviations from the prior
 	change          float64 // of the slope from that
 }
 
-// prior is what the slope said beforehand weighs: as much as some samples with x = 0.4.
+// prior is the weight of the prior slope: as much as some samples with x = 0.4.
 const prior = 0.5
 
 func (s *slope) learn(x, y, beforehand float64) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReplayIsExact runs a fixed history and compares a hash of all that was estimated with the one it had elsewhere.
-// It fails where a compiler fuses a product and a sum, as it may for arm64 or GOAMD64=v3.
+// TestReplayIsExact runs a fixed history and compares a hash of all estimates with the one it had elsewhere. It fails
+// where a compiler fuses a product and a sum, as it may for arm64 or GOAMD64=v3.
 func TestReplayIsExact(t *testing.T) {
 	const want uint64 = 0x2bf7968dc7b4ecda
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -46,7 +46,7 @@ func TestReplayIsExact(t *testing.T) {
 		}
 		put(uint64(e.Cost))
 		put(uint64(e.High))
-		// Nanoseconds would hide most of what is rounded differently.
+		// Nanoseconds would hide most differences in rounding.
 		if len(c.own.points) > 2 {
 			cost, high, _ := c.own.at(1 + rng.IntN(300))
 			for _, v := range []float64{

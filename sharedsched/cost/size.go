@@ -20,7 +20,7 @@ const (
 	driftLimit = 0.5
 )
 
-// size is what was measured of executions of one size, in the device's reference state.
+// size holds the measurements of executions of one size, in the device's reference state.
 type size struct {
 	rows   int
 	ring   [window]time.Duration // samples by age
@@ -40,8 +40,8 @@ type size struct {
 	up, down float64 // the sums of the drift test
 }
 
-// isNews reports whether the size has become known, or has moved away from what estimates have for it: its median by 1
-// %, its high by 4 %. They need not follow every nanosecond, for callers keep what they derive from them.
+// isNews reports whether the size has become known, or has moved away from the values in the estimates: its median by 1
+// %, its high by 4 %. Estimates need not follow every nanosecond, for callers keep figures derived from them.
 func (s *size) isNews() bool {
 	median, high := s.median-s.shownMedian, s.high-s.shownHigh
 	return s.n >= MinSamples &&
@@ -57,8 +57,8 @@ func (s *size) isOutlier(sample time.Duration) bool {
 // take learns from a sample. It reports whether the window was restarted.
 //
 // An outlier is set aside. Several in a row on the same side are no outliers: the cost has changed, and the window
-// restarts with them. So it does, with the latest samples, when the drift test finds a change that is too small for
-// that. Nor are they outliers that keep coming among others: that is how the size is.
+// restarts with them. It also restarts, with the latest samples, when the drift test finds a change that is too small
+// for that. Samples that keep coming among others are not outliers either: such is the spread of the size.
 func (s *size) take(sample time.Duration) (restarted bool) {
 	if s.isOutlier(sample) {
 		if s.nAside > 0 && (s.aside[0] > s.median) != (sample > s.median) {
@@ -107,8 +107,8 @@ func (s *size) restart(samples [MinSamples]time.Duration) {
 }
 
 // add puts a sample into the window, in the place of the oldest if it is full, and brings the median up to date: the
-// lower of two middles. The values stay sorted, for sorting them anew each time cost more than all the rest of a
-// settlement.
+// lower of two middles. The values stay sorted, for sorting them from scratch each time cost more than all the rest of
+// a settlement.
 func (s *size) add(sample time.Duration) {
 	n := min(s.n, window)
 	out := n // where a value leaves the sorted ones

@@ -78,7 +78,7 @@ func TestOutliersAreSetAside(t *testing.T) {
 	}
 }
 
-// TestAWideSpreadHasNoOutliers has samples that are apart as a rule: what is usual is no outlier.
+// TestAWideSpreadHasNoOutliers has samples that are apart as a rule: a usual sample is no outlier.
 func TestAWideSpreadHasNoOutliers(t *testing.T) {
 	var c Curve
 	for range 20 {

@@ -6,7 +6,7 @@ const (
 	// maxReach is how many times the largest known size the slope of the line is believed. Beyond, costs are
 	// proportional.
 	maxReach = 2
-	// farApart is the ratio of neighbouring sizes from which the line through all sizes tells more about what lies
+	// farApart is the ratio of neighbouring sizes from which the line through all sizes says more about the sizes in
 	// between.
 	farApart = 4
 )
@@ -46,7 +46,7 @@ func (t *table) append(p point) {
 	}
 }
 
-// levelHighs ends a table. What more rows are unlikely to exceed, fewer do not either. (The other way round a single
+// levelHighs ends a table. If more rows are unlikely to exceed a time, so are fewer rows. (The other way round a single
 // row that now and then takes long would make every batch look so.) It leaves each high above its cost, for costs do
 // not decrease.
 func (t *table) levelHighs() {
@@ -55,7 +55,7 @@ func (t *table) levelHighs() {
 	}
 }
 
-// search returns the index of the first point with at least so many rows.
+// search returns the index of the first point with at least that many rows.
 func (t *table) search(rows int) int {
 	lo, hi := 0, len(t.points)
 	for lo < hi {
@@ -68,7 +68,8 @@ func (t *table) search(rows int) int {
 	return lo
 }
 
-// at returns the cost of so many rows and what it is unlikely to exceed, in nanoseconds. There must be a point.
+// at returns the cost of that many rows and a time that it is unlikely to exceed, in nanoseconds. There must be a
+// point.
 func (t *table) at(rows int) (cost, high float64, source Source) {
 	i := t.search(rows)
 	switch {
@@ -95,8 +96,8 @@ func (t *table) at(rows int) (cost, high float64, source Source) {
 }
 
 // above extrapolates from the largest size by the slope of the line: the line itself need not meet that size's median.
-// Of a single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate wherever
-// batching pays at all.
+// With a single size the slope is unknown. Then, as beyond maxReach, the cost is in proportion: an overestimate
+// wherever batching pays at all.
 func (t *table) above(rows int) (cost, high float64) {
 	last := &t.points[len(t.points)-1]
 	known := min(rows, maxReach*last.rows)
@@ -107,8 +108,8 @@ func (t *table) above(rows int) (cost, high float64) {
 	return cost, last.widened(cost)
 }
 
-// below extrapolates from the smallest size by the slope of the line. Of a single size the slope is unknown, and fewer
-// rows are said to cost the same.
+// below extrapolates from the smallest size by the slope of the line. With a single size the slope is unknown, and
+// fewer rows are said to cost the same.
 func (t *table) below(rows int) (cost, high float64) {
 	first := &t.points[0]
 	cost = float64(first.cost) - float64(t.slope(first, 0)*float64(first.rows-max(rows, 1)))

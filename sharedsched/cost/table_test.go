@@ -112,7 +112,7 @@ func TestHighOfUnseenSizesIsWider(t *testing.T) {
 	}
 }
 
-// TestASpreadDoesNotReachLargerSizes has a single row that jitters: high is not to say that 64 rows may take as long as
+// TestASpreadDoesNotReachLargerSizes has a single row that jitters: high must not say that 64 rows may take as long as
 // it rarely does.
 func TestASpreadDoesNotReachLargerSizes(t *testing.T) {
 	var c Curve
@@ -130,7 +130,7 @@ func TestTheLineIsTheLeastSquaresLine(t *testing.T) {
 	if x := c.Explain(); x.Alpha.Round(time.Microsecond) != 4*ms || x.Beta.Round(time.Microsecond) != ms {
 		t.Errorf("%+v, want 4ms and 1ms a row", x)
 	}
-	points := []point{{rows: 1, cost: ms}, {rows: 2, cost: 3 * ms}} // through (0, -1ms) if it were let
+	points := []point{{rows: 1, cost: ms}, {rows: 2, cost: 3 * ms}} // a free line would go through (0, -1ms)
 	if l := regress(points, 0); l.alpha != 0 || l.beta != 1.4e6 {
 		t.Errorf("%+v, want the best line through the origin, 1.4ms a row", l)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// model is a curve that is measured, and what executions on a device really take.
+// model is a curve that is measured, and the true cost of its executions on a device.
 type model struct {
 	*Curve
 	base, row, share float64 // of the time, share goes with the clock
@@ -59,7 +59,7 @@ func (w *world) worst() float64 {
 	return worst
 }
 
-// TestNothingDriftsOnAConstantDevice has medians and residuals learn from each other for long.
+// TestNothingDriftsOnAConstantDevice lets medians and residuals learn from each other for long.
 func TestNothingDriftsOnAConstantDevice(t *testing.T) {
 	for _, models := range []int{1, 2, 10} {
 		w := newWorld(models, 0.015, 1, 2, 4, 8)
@@ -93,7 +93,7 @@ func TestAClockStepIsFollowed(t *testing.T) {
 			for _, telemetry := range []bool{false, true} {
 				for _, noise := range []float64{0, 0.015} {
 					if models == 1 && len(sizes) == 4 && !telemetry {
-						continue // nobody agrees with it: see TestAStepOfOneModelAlone
+						continue // no other model agrees: see TestAStepOfOneModelAlone
 					}
 					w := newWorld(models, noise, sizes...)
 					within := 20
@@ -130,7 +130,7 @@ func TestAClockStepIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAStepOfOneModelAlone has no other model that agrees: what remains is the slower residual of the curve, and the
+// TestAStepOfOneModelAlone has no other model that agrees: only the slower residual of the curve follows, and the
 // medians of its sizes.
 func TestAStepOfOneModelAlone(t *testing.T) {
 	for _, rest := range []float64{0.7, 1.2, 1.3, 1.4, 2} {

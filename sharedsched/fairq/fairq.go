@@ -12,7 +12,7 @@
 // differs by at most 2W + C_i/w_i + C_j/w_j, where W is the window, w the weight, and C the largest cost of a single
 // piece of work: when i is served its tag is at most W above the least, so never more than W + C_i/w_i above that of j,
 // and the same holds for j. That is with one piece in flight and exact estimates; the documentation of package
-// sharedsched tells what holds otherwise.
+// sharedsched has the bound for other cases.
 package fairq
 
 import (
@@ -46,7 +46,7 @@ type flow struct {
 
 const weightUnit = 1000
 
-// MinWeight and MaxWeight bound what a weight may be.
+// MinWeight and MaxWeight are the bounds of a weight.
 const (
 	MinWeight = 0.001
 	MaxWeight = 1e6
@@ -118,7 +118,7 @@ func (q *Queue) Charge(f Flow, cost time.Duration) {
 	if q.demand.size > 0 {
 		q.now = max(q.now, q.demand.least())
 	} else {
-		q.now = max(q.now, q.flows[f].start) // served although nobody demanded it
+		q.now = max(q.now, q.flows[f].start) // served although it did not demand it
 	}
 	if !q.demand.has(int32(f)) {
 		// Its tag would be lifted when it begins to demand, and with it the charge wiped out, but not a refund of it.
@@ -143,8 +143,8 @@ func (q *Queue) advance(f Flow, cost int64) {
 // Start returns the start tag of f.
 func (q *Queue) Start(f Flow) Tag { return q.flows[f].start }
 
-// ShareWith returns the part of the device that f gets beside the flows that demand service now: more than 0, at most
-// 1.
+// ShareWith returns the part of the device that f gets while the flows that demand service now do so: more than 0, at
+// most 1.
 func (q *Queue) ShareWith(f Flow) float64 {
 	all := q.weight
 	if !q.demand.has(int32(f)) {

@@ -71,8 +71,7 @@ func TestIdlingEarnsNoCredit(t *testing.T) {
 	}
 }
 
-// TestRefundsAreNotLost charges one flow too much while another is served: what it was charged too much comes back to
-// it.
+// TestRefundsAreNotLost charges one flow too much while another is served: the excess comes back to it.
 func TestRefundsAreNotLost(t *testing.T) {
 	var q Queue
 	for f := range Flow(2) {

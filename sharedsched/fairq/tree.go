@@ -1,9 +1,9 @@
 package fairq
 
 // tree holds demanding flows in the order in which they are due, and knows the least start tag of every subtree. That
-// answers in O(log n) what the pick asks: which flow is due first among those not too far ahead, and which is furthest
-// behind among those that are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab 1995,
-// answers the same kind of question with the keys the other way round.)
+// answers the questions of the pick in O(log n): which flow is due first among those not too far ahead, and which is
+// furthest behind among those that are due before some time. (The eligible-first tree of EEVDF, Stoica and Abdel-Wahab
+// 1995, answers the same kind of question with the keys the other way round.)
 //
 // It is a treap (Seidel and Aragon 1996) whose priorities are a fixed function of the flow, so that equal histories
 // give equal trees. Nodes live in a slice by flow: nothing is allocated once the highest flow was seen. They know their
@@ -52,7 +52,7 @@ func (t *tree) retag(id int32, tag Tag) {
 	t.update(id)
 }
 
-// insert puts a node where its order wants it, as a leaf, and lifts it to where its priority does.
+// insert puts a node, as a leaf, where its order wants it, and lifts it to where its priority wants it.
 func (t *tree) insert(id int32) {
 	t.size++
 	if t.size == 1 {

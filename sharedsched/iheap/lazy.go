@@ -2,15 +2,15 @@ package iheap
 
 import "iter"
 
-// Lazy is a 4-ary heap that members leave lazily: one that leaves, as nearly all do long before their key is the least,
-// stays until it comes to the top or until half of the heap are such, when all of them are swept out at once. That
-// makes leaving O(1). The zero value is an empty heap.
+// Lazy is a 4-ary heap that members leave lazily. Nearly all leave long before their key is the least. A member that
+// has left stays in the heap until it comes to the top, or until half of the members have left, when all of those are
+// swept out at once. That makes leaving O(1). The zero value is an empty heap.
 type Lazy struct {
 	members []member
 	gone    int // of them that have left
 }
 
-// member is an id and its key. Whether it has left only the owner knows.
+// member is an id and its key. Only the owner knows whether it has left.
 type member struct {
 	key int64
 	id  uint64
@@ -38,7 +38,7 @@ func (h *Lazy) Left() bool {
 	return h.gone >= 64 && 2*h.gone >= len(h.members)
 }
 
-// Sweep takes out all members that have left; stays tells which have not.
+// Sweep takes out all members that have left; stays reports which have not.
 func (h *Lazy) Sweep(stays func(id uint64) bool) {
 	kept := h.members[:0]
 	for _, m := range h.members {

@@ -1,4 +1,5 @@
-// Package ring keeps what waits in a queue in order: what nearly always arrives in order, and leaves from the front.
+// Package ring keeps the waiting tasks of a queue in order: they nearly always arrive in order, and leave from the
+// front.
 package ring
 
 // Order says where a task stands in its queue: by rank (priority), then by target, then by sequence (arrival).
@@ -98,7 +99,7 @@ func (r *Ring) search(o Order) int {
 	return hi
 }
 
-// grow doubles the room. It never shrinks: what a queue needed once it will need again.
+// grow doubles the room. It never shrinks: room that a queue needed once it will need again.
 func (r *Ring) grow() {
 	bigger := make([]Entry, max(8, 2*len(r.buf)))
 	for i := range r.n {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/trace"
 )
 
-// crowd is a scheduler with one model on a device, that many ask for one row each at once.
+// crowd is a scheduler with one model on a device, which many callers ask for one row each at once.
 type crowd struct {
 	*shell.Scheduler
 	version   sharedsched.VersionID
@@ -54,8 +54,8 @@ func newCrowd(t *testing.T, executor shell.Executor, settings sharedsched.Settin
 	return c
 }
 
-// ask has so many callers ask for a row each and returns the rows of the batches that answered them. The first finds
-// the device idle and runs alone, while it does the others come.
+// ask lets that many callers ask for a row each and returns the rows of the batches that answered them. The first finds
+// the device idle and runs alone; the others arrive while it runs.
 func (c *crowd) ask(t *testing.T, callers int) []int {
 	t.Helper()
 	before := len(c.observer.Batches())
@@ -86,8 +86,8 @@ func (c *crowd) replays(t *testing.T) {
 	}
 }
 
-// TestClockStepMakesBatchesSmaller: what half of the clock makes dearer, a budget holds fewer rows of, from the first
-// sample on.
+// TestClockStepMakesBatchesSmaller: a budget holds fewer rows at half the clock, which makes them dearer, from the
+// first sample on.
 func TestClockStepMakesBatchesSmaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slower := 1.0
@@ -128,8 +128,8 @@ func (e *tooLarge) Execute(b *sharedsched.Batch) sharedsched.Report {
 	return r
 }
 
-// TestMemoryBoundsBatches: what telemetry knows of memory keeps larger executions than ever from being tried; what it
-// did not know is learnt from the first that fails.
+// TestMemoryBoundsBatches: telemetry's reading of memory keeps executions larger than ever from being tried; where the
+// reading is wrong, the first execution that fails shows it.
 func TestMemoryBoundsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mib = 1 << 20

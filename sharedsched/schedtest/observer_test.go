@@ -38,7 +38,7 @@ func scheduler(t *testing.T, took time.Duration,
 	return s, v
 }
 
-// TestSacrificesAreRefused: the caller of what is given up for others hears that, and why.
+// TestSacrificesAreRefused: the caller of a task that is given up for others learns that, and why.
 func TestSacrificesAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, v := scheduler(t, 10*time.Millisecond, nil)

@@ -1,4 +1,4 @@
-// Package schedtest has stand-ins for what surrounds a scheduler, for tests.
+// Package schedtest has stand-ins for the surroundings of a scheduler, for tests.
 package schedtest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Telemetry is a shell.Telemetry that says what it was told. The zero value knows of no device. Its methods are
-// safe for concurrent use.
+// Telemetry is a shell.Telemetry that returns the samples it was given. The zero value knows of no device. Its methods
+// are safe for concurrent use.
 type Telemetry struct {
 	mu      sync.Mutex
 	devices map[string]said // guarded by mu

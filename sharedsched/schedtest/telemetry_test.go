@@ -26,8 +26,8 @@ type device struct {
 
 const fullClock = 1500 // MHz
 
-// halfClock is by how much executions take longer at half the clock where seven tenths of the time go with it, which is
-// what a cost model that has seen no such change expects.
+// halfClock is by how much executions take longer at half the clock where seven tenths of the time go with it, as a
+// cost model that has seen no such change expects.
 const halfClock = 1.7
 
 // newDevice must be called inside a synctest bubble. telemetry may be nil.
@@ -69,18 +69,18 @@ func newDevice(t *testing.T, telemetry shell.Telemetry) *device {
 	return d
 }
 
-// run executes one row of a model and returns what that was estimated to take when it began.
+// run executes one row of a model and returns its estimate when it began.
 func (d *device) run(t *testing.T, v sharedsched.VersionID) time.Duration {
 	t.Helper()
 	if _, err := d.scheduler.Do(t.Context(), v, &sharedsched.Task{Rows: 1}); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait() // the observer hears of it after the caller
+	synctest.Wait() // the observer is called after the caller is answered
 	batches := d.observer.Batches()
 	return batches[len(batches)-1].Estimated
 }
 
-// wrong returns by how much, relative to it, the estimate differs from what a model takes now.
+// wrong returns by how much, relative to it, the estimate differs from the present cost of a model.
 func (d *device) wrong(v sharedsched.VersionID, estimate time.Duration) float64 {
 	ratio := float64(estimate) / (float64(d.took[v]) * d.slower)
 	return max(ratio-1, 1-ratio)
@@ -144,7 +144,7 @@ func TestTelemetryRaisesEstimatesAtOnce(t *testing.T) {
 	})
 }
 
-// TestEstimatesFollowWithoutTelemetry: what executions take is enough to find out, within a score of them.
+// TestEstimatesFollowWithoutTelemetry: the measured times are enough, within twenty executions.
 func TestEstimatesFollowWithoutTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDevice(t, nil)
@@ -186,7 +186,7 @@ func TestOlderSamplesAreIgnored(t *testing.T) {
 	})
 }
 
-// turning says its samples in the order of numbers, again and again.
+// turning returns its samples in the order of numbers, again and again.
 type turning struct {
 	say     []cost.Sample // by number
 	numbers []uint64
@@ -199,7 +199,7 @@ func (t *turning) Sample(string) (cost.Sample, uint64) {
 	return t.say[n], n
 }
 
-// TestTelemetryDoesNotAllocate: neither asking nor a sample that is new each time.
+// TestTelemetryDoesNotAllocate: neither asking nor a sample that is new each time allocates.
 func TestTelemetryDoesNotAllocate(t *testing.T) {
 	telemetry := &schedtest.Telemetry{}
 	s, v := scheduler(t, 0, telemetry)

@@ -22,7 +22,8 @@ func (s *Scheduler) afterEventLocked(now sharedsched.Time, sc *scratch) {
 	}
 }
 
-// settleLocked carries out what needs the lock: it finds the callers of ended tasks before their slots are used again.
+// settleLocked carries out the actions that need the lock: it finds the callers of ended tasks before their slots are
+// used again.
 func (s *Scheduler) settleLocked(sc *scratch) {
 	for i := range sc.Actions {
 		switch a := &sc.Actions[i]; a.Kind {
@@ -44,7 +45,7 @@ func (s *Scheduler) settleLocked(sc *scratch) {
 	sc.Actions = sc.Actions[:0]
 }
 
-// checkEmptyLocked tells those who wait for a drain when no task is left.
+// checkEmptyLocked wakes the callers of Drain when no task is left.
 func (s *Scheduler) checkEmptyLocked() {
 	if s.core.Live() > 0 {
 		return
@@ -56,8 +57,8 @@ func (s *Scheduler) checkEmptyLocked() {
 	}
 }
 
-// rearmLocked sets the timer for Core's next wish. A timer that fires early finds nothing to do and is set again, which
-// is cheaper than moving it whenever the earliest task ends.
+// rearmLocked sets the timer to the time that Core asked for. A timer that fires early finds nothing to do and is set
+// again, which is cheaper than moving it whenever the earliest task ends.
 func (s *Scheduler) rearmLocked(now, wake sharedsched.Time) {
 	if !s.closed {
 		s.armed = wake

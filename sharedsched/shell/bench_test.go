@@ -24,7 +24,7 @@ func (n *nothing) Execute(*sharedsched.Batch) sharedsched.Report {
 
 // BenchmarkHandOff compares a call through the shell with the least that any such shell must do: hand a value to
 // another goroutine through a mutex-guarded queue, in batches of up to 16, and get the answer through a channel unless
-// a context ends. What the shell itself costs is the call less Core's part of it, BenchmarkCore of sharedsched with
+// a context ends. The cost of the shell itself is the call less Core's part of it, BenchmarkCore of sharedsched with
 // batches of 1 and of 16.
 func BenchmarkHandOff(b *testing.B) {
 	for _, callers := range []int{1, 64} {
@@ -33,7 +33,7 @@ func BenchmarkHandOff(b *testing.B) {
 	}
 }
 
-// share has b.N calls made by some callers, each with a context that it may end.
+// share makes b.N calls from some callers, each with a context that it may end.
 func share(b *testing.B, callers int, call func(context.Context)) {
 	b.Helper()
 	var left atomic.Int64

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// crew is the batch threads of one device.
+// crew holds the batch threads of one device.
 type crew struct {
 	device  sharedsched.Device
 	threads []*batchThread
@@ -45,7 +45,7 @@ func (s *Scheduler) leave(c *crew) {
 	}
 }
 
-// wakeAll wakes the threads so that they look whether they are to end.
+// wakeAll wakes the threads so that they check whether they must end.
 func (c *crew) wakeAll() {
 	for _, t := range c.threads {
 		signal(t.wake)
@@ -70,7 +70,7 @@ func (s *Scheduler) AddDevice(d sharedsched.Device) error {
 }
 
 // RenewDevice removes a device and adds it again at once: the lanes, flows, versions and costs of the old one are left
-// to themselves. The error is that there is no such device, or ErrClosed.
+// behind. The error is that there is no such device, or ErrClosed.
 func (s *Scheduler) RenewDevice(name string) error {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })
@@ -80,7 +80,7 @@ func (s *Scheduler) RenewDevice(name string) error {
 	}
 	s.mu.Unlock()
 	now, cancel := context.WithCancel(context.Background())
-	cancel() // what runs there is not waited for
+	cancel() // running batches are not waited for
 	if err := s.RemoveDevice(now, name); i < 0 {
 		return err
 	}
@@ -88,10 +88,10 @@ func (s *Scheduler) RenewDevice(name string) error {
 }
 
 // RemoveDevice takes a device out, such as one that was lost: tasks that wait for it end with ErrRemoved, and so do
-// those that come for its versions. It returns when the batches in flight there have ended, or with the context's
-// error; a lane that hangs is left behind then, and its callers with it, but nobody else waits for it. The device may
-// be added again at once, as another one. The error is otherwise that there is no such device. Its flows still have to
-// be removed.
+// later tasks of its versions. It returns when the batches in flight there have ended, or with the context's error; a
+// lane that hangs is left behind then, and its callers with it, but no other caller waits for it. The device may be
+// added again at once, as another one. The error is otherwise that there is no such device. Its flows still have to be
+// removed.
 func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.crews, func(c *crew) bool { return c.device.Name == name })
@@ -103,7 +103,7 @@ func (s *Scheduler) RemoveDevice(ctx context.Context, name string) error {
 	c.removed = true
 	s.crews = slices.Delete(s.crews, i, i+1)
 	for _, t := range c.threads {
-		s.setIdleLocked(t, false) // nobody wakes them for work any more
+		s.setIdleLocked(t, false) // they are not woken for work any more
 	}
 	c.wakeAll()
 	var sc scratch

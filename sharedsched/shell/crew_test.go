@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/trace"
 )
 
-// hangs is an Executor whose batches on a device hang until they are let go, once it is told so. The others take 10 ms.
+// hangs is an Executor whose batches on a device hang until they are let go, once device is set. The others take 10 ms.
 type hangs struct {
 	mu     sync.Mutex
 	device string // guarded by mu; "" for none
@@ -61,8 +61,8 @@ func versionOn(t *testing.T, s *Scheduler, device string) sharedsched.VersionID 
 	return v
 }
 
-// TestDevicesComeAndGo: what runs on a device that is removed is answered, what waits is told, another device goes on,
-// the device comes back as another one, and a replay decides all of it again.
+// TestDevicesComeAndGo: running tasks of a device that is removed are answered, waiting ones end, another device goes
+// on, the device comes back as another one, and a replay decides all of it again.
 func TestDevicesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var recorded bytes.Buffer

@@ -19,16 +19,16 @@ type op struct {
 	scratch scratch
 }
 
-// scratch is memory for what events come to: Core's answer, and the callers whose tasks have ended.
+// scratch is memory for the results of events: Core's answer, and the callers whose tasks have ended.
 type scratch struct {
 	sharedsched.Answer
 	ended []*op
 }
 
-// Do submits a task and waits until it ends. It returns only when nothing will read the task's payload any more: when
+// Do submits a task and waits until it ends. It returns only when the task's payload will not be read any more: when
 // ctx ends, a task that still has rows waiting is taken out at once and the error is the context's cause; a task all of
 // whose rows are running is waited for, and answered. Other errors: those of EventSubmit, ErrExpired, ErrClosed,
-// ErrRemoved, and what the Executor set on a span.
+// ErrRemoved, and those that the Executor set on a span.
 func (s *Scheduler) Do(ctx context.Context, v sharedsched.VersionID, t *sharedsched.Task) (sharedsched.Outcome, error) {
 	if ctx.Err() != nil {
 		return sharedsched.Outcome{}, context.Cause(ctx)
@@ -124,13 +124,13 @@ func (s *Scheduler) admit(
 	}
 }
 
-// recycle gives an op back, without what it would keep alive.
+// recycle gives an op back, without the references that it would keep alive.
 func (s *Scheduler) recycle(o *op) {
 	o.err, o.payload, o.dropped = nil, nil, nil
 	s.ops.Put(o)
 }
 
-// wait notes who waits for an admitted task.
+// wait notes the caller that waits for an admitted task.
 func (s *Scheduler) wait(h sharedsched.Handle, o *op, payload any) {
 	o.payload = payload
 	for int(h.Slot()) >= len(s.waiting) {
@@ -139,7 +139,7 @@ func (s *Scheduler) wait(h sharedsched.Handle, o *op, payload any) {
 	s.waiting[h.Slot()] = o
 }
 
-// cancel takes a task out whose caller has gone. If it ran already, o hears of its end as ever.
+// cancel takes a task out whose caller has gone. If it ran already, o is notified of its end as usual.
 func (s *Scheduler) cancel(h sharedsched.Handle, o *op) {
 	s.mu.Lock()
 	o.scratch.reset()

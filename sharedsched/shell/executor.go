@@ -14,7 +14,7 @@ type Executor interface {
 	Execute(b *sharedsched.Batch) sharedsched.Report
 }
 
-// Telemetry tells in what state devices are, so that estimates follow before many executions have shown it. Batch
+// Telemetry reports the state of devices, so that estimates follow a change before many executions have shown it. Batch
 // threads ask after each execution and when they are woken for work, never with a lock held.
 type Telemetry interface {
 	// Sample returns the latest sample of the named device, and a number that grows whenever the sample changes; 0
@@ -22,8 +22,8 @@ type Telemetry interface {
 	Sample(device string) (cost.Sample, uint64)
 }
 
-// Observer hears of executions, for metrics. What becomes of a task its caller hears from Do, and only that one knows
-// what it means: whether it was a request, and whether it is tried elsewhere.
+// Observer is notified of executions, for metrics. It is not notified of tasks: Do returns the outcome of a task to its
+// caller, and only the caller knows whether the task was a request, and whether it is tried elsewhere.
 type Observer interface {
 	// BatchDone follows every execution, before the callers of the batch are answered. It is called from any goroutine,
 	// never with a lock held, and must not block.

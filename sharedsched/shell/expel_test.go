@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/trace"
 )
 
-// TestExpel: what waits ends at once, what runs is finished, another version of the device goes on, and a replay
+// TestExpel: waiting tasks end at once, running ones are finished, another version of the device goes on, and a replay
 // decides the same.
 func TestExpel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

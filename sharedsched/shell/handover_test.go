@@ -43,7 +43,7 @@ func TestNextBatchIsHandedOverBeforeTheLastEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			do(t.Context(), s, v, 1, nil) // what a batch costs is measured
+			do(t.Context(), s, v, 1, nil) // the cost of a batch is measured
 		}
 		first := len(exec.ran)
 		do(t.Context(), s, v, 20, nil)

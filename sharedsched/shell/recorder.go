@@ -7,10 +7,10 @@ import (
 	"github.com/weftserve/weft/sharedsched/trace"
 )
 
-// recorder writes a trace of every event of a Scheduler, and of what came of it. Under the Scheduler's lock lines are
-// only appended to memory; a goroutine writes them outside of it. Where the writer does not keep up the trace is cut,
-// rather than that the scheduler waits for it or memory grows: what has been recorded until then is still written, then
-// a line that says so.
+// recorder writes a trace of every event of a Scheduler with its result. Under the Scheduler's lock lines are only
+// appended to memory; a goroutine writes them outside of it. Where the writer does not keep up the trace is cut, so
+// that the scheduler need not wait and memory does not grow: the lines recorded until then are still written, then a
+// line that says so.
 type recorder struct {
 	wake chan struct{} // capacity 1: there is something to write, or the end
 	done chan struct{} // closed when all is written
@@ -93,7 +93,7 @@ func (s *Scheduler) record(w io.Writer) {
 	}
 }
 
-// closeTrace writes what is left and ends the trace.
+// closeTrace writes the remaining lines and ends the trace.
 func (s *Scheduler) closeTrace() {
 	if s.recorder == nil {
 		return
@@ -105,7 +105,8 @@ func (s *Scheduler) closeTrace() {
 	<-s.recorder.done
 }
 
-// signal wakes whoever waits for c, which has capacity 1: a wake-up while awake is remembered once, which is enough.
+// signal wakes the goroutine that waits for c, which has capacity 1: a wake-up while awake is remembered once, which is
+// enough.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -41,8 +41,8 @@ func traced(t *testing.T, given Options) (*Scheduler, sharedsched.VersionID) {
 	return s, v
 }
 
-// TestSlowWriterCutsTheTrace: a writer that is stuck holds up nobody, and what waits for it is bounded; when it goes
-// on, the trace is good until it was cut, and says that it was.
+// TestSlowWriterCutsTheTrace: a writer that is stuck holds up no caller, and the lines that wait for it are bounded;
+// when it goes on, the trace is good until it was cut, and says that it was.
 func TestSlowWriterCutsTheTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &stuck{let: make(chan struct{})}

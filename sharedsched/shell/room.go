@@ -9,8 +9,8 @@ import (
 )
 
 // room is the line of callers that wait for a full queue to have room, where the settings ask for waiting
-// (WaitWhenFull). Nobody overtakes: a newcomer waits behind those who wait, and behind those who were called and have
-// not come yet.
+// (WaitWhenFull). No caller overtakes: a newcomer waits behind the callers that wait, and behind those that were called
+// and have not come yet.
 type room struct {
 	line   []chan struct{} // first come first; closed to call
 	called int             // callers that were called and have not come yet
@@ -20,7 +20,7 @@ type room struct {
 // waiting returns how many callers have no answer yet.
 func (r *room) waiting() int { return len(r.line) + r.called }
 
-// mustWaitLocked reports whether a caller is to wait for room. called says that it was told there is some.
+// mustWaitLocked reports whether a caller is to wait for room. called says that it was called because there is some.
 func (s *Scheduler) mustWaitLocked(v sharedsched.VersionID, t *sharedsched.Task, called bool) bool {
 	if r := s.rooms[v]; !called && r != nil && r.waiting() > 0 {
 		return true
@@ -49,8 +49,8 @@ func (s *Scheduler) lineUpLocked(v sharedsched.VersionID, first bool) chan struc
 	return c
 }
 
-// callLocked calls as many callers as there is room for; all of them when nobody will be admitted any more, so that
-// they hear why.
+// callLocked calls as many callers as there is room for; all of them when none will be admitted any more, so that they
+// learn the reason.
 func (s *Scheduler) callLocked() {
 	for v, r := range s.rooms { // the lines are independent of each other
 		for len(r.line) > 0 && r.called < s.core.Room(v) {
@@ -101,8 +101,8 @@ func (s *Scheduler) awaitRoom(
 	return false, err
 }
 
-// answeredLocked accounts for a caller that was called and then heard err from the scheduler. r is nil if it had not to
-// wait.
+// answeredLocked accounts for a caller that was called and then got err from the scheduler. r is nil if it did not have
+// to wait.
 func (r *room) answeredLocked(err error) {
 	switch {
 	case r == nil:
@@ -141,7 +141,7 @@ type waits struct {
 // named is a version on a device, as an Account names it.
 type named struct{ version, device string }
 
-// waitsLocked returns the counts of a version, new ones if nobody has waited for it yet.
+// waitsLocked returns the counts of a version, new ones if no caller has waited for it yet.
 func (s *Scheduler) waitsLocked(v sharedsched.VersionID) *waits {
 	var key named
 	key.version, key.device = s.core.Names(v)
@@ -151,7 +151,7 @@ func (s *Scheduler) waitsLocked(v sharedsched.VersionID) *waits {
 	return s.waits[key]
 }
 
-// tellOfRoomsLocked completes a state by what Core does not know: who waits for room.
+// tellOfRoomsLocked completes a state with the callers that wait for room, which Core does not know.
 func (s *Scheduler) tellOfRoomsLocked(state *sharedsched.State) {
 	for i := range state.Versions {
 		if r := s.rooms[state.Versions[i].ID]; r != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// order notes in which order payloads are executed, each for a millisecond.
+// orderOf notes in which order payloads are executed, each for a millisecond.
 type orderOf struct {
 	mu   sync.Mutex
 	seen []string
@@ -67,7 +67,7 @@ func TestCallersWaitForRoomInOrder(t *testing.T) {
 	})
 }
 
-// TestWaitingForRoomEnds: by the limit, by the caller, and when nobody is admitted any more.
+// TestWaitingForRoomEnds: by the limit, by the caller, and when no task is admitted any more.
 func TestWaitingForRoomEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, v := waitingShell(t, &orderOf{}, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})
@@ -112,7 +112,8 @@ func TestWaitingForRoomEnds(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWaitingForRoom: who waits for room when the scheduler is closed hears so, and is accounted for.
+// TestCloseEndsWaitingForRoom: a caller that waits for room when the scheduler is closed learns so, and is accounted
+// for.
 func TestCloseEndsWaitingForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, v := waitingShell(t, &orderOf{}, sharedsched.Settings{MaxBatchSize: 1, MaxQueue: 1, MaxLatency: time.Minute})

@@ -20,7 +20,7 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	core    *sharedsched.Core                       // guarded by mu
-	waiting []*op                                   // guarded by mu; by task slot: who waits for the task
+	waiting []*op                                   // guarded by mu; by task slot: the caller that waits for the task
 	gone    map[sharedsched.VersionID]chan struct{} // guarded by mu; closed when the version's last task has ended
 	rooms   map[sharedsched.VersionID]*room         // guarded by mu; where callers wait for room
 	waits   map[named]*waits                        // guarded by mu; of callers for room, ever
@@ -61,8 +61,8 @@ func New(cfg sharedsched.Config, exec Executor, given Options) (*Scheduler, erro
 	return s, nil
 }
 
-// AddFlow adds what fairness is owed to: one version, or all versions of a model. Its versions share weight's part of
-// the named device whenever that is contended. The errors are those of EventAddFlow.
+// AddFlow adds a unit of fairness: one version, or all versions of a model. Its versions share weight's part of the
+// named device whenever that is contended. The errors are those of EventAddFlow.
 func (s *Scheduler) AddFlow(name, device string, weight float64) (sharedsched.FlowID, error) {
 	out, err := s.tell(&sharedsched.Event{Kind: sharedsched.EventAddFlow, Name: name, Device: device, Weight: weight})
 	return out.Flow, err
@@ -82,9 +82,9 @@ func (s *Scheduler) AddVersion(
 	return out.Version, err
 }
 
-// Inherit has a version begin with what is known of the costs of another on the same device, such as the version before
-// it, until its own are measured. moved: it is the other one under a new id, with the same engine and the memory that
-// this has taken.
+// Inherit lets a version begin with the known costs of another on the same device, such as the previous version, until
+// its own are measured. moved: it is the other one under a new id, with the same engine and the memory that this has
+// taken.
 func (s *Scheduler) Inherit(v, from sharedsched.VersionID, moved bool) {
 	ev := sharedsched.Event{Kind: sharedsched.EventInherit, Version: v, From: from, Moved: moved}
 	_, _ = s.tell(&ev) // it has no error
@@ -125,7 +125,7 @@ func (s *Scheduler) Expel(v sharedsched.VersionID) {
 	_, _ = s.tell(&sharedsched.Event{Kind: sharedsched.EventExpel, Version: v}) // it has no error
 }
 
-// State returns a copy of what the scheduler knows.
+// State returns a copy of the scheduler's state.
 func (s *Scheduler) State() sharedsched.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +151,8 @@ func (s *Scheduler) nowLocked(read sharedsched.Time) sharedsched.Time {
 	return s.latest
 }
 
-// tell has Core take an event and carries out what it comes to. For events that come with every request there are
-// cheaper ways.
+// tell passes an event to Core and carries out the actions that result. For events that come with every request there
+// are cheaper ways.
 func (s *Scheduler) tell(ev *sharedsched.Event) (sharedsched.Answer, error) {
 	var sc scratch
 	s.mu.Lock()
@@ -164,7 +164,7 @@ func (s *Scheduler) tell(ev *sharedsched.Event) (sharedsched.Answer, error) {
 	return sc.Answer, err
 }
 
-// stepLocked has Core take an event, and records it. Core hears of nothing in any other way.
+// stepLocked passes an event to Core, and records it. There is no other way to Core.
 func (s *Scheduler) stepLocked(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answer) error {
 	first := len(out.Actions)
 	err := s.core.Step(now, ev, out)

@@ -220,7 +220,7 @@ func TestBatchTimeoutHoldsAPartialBatch(t *testing.T) {
 	})
 }
 
-// TestConfigureCutsAHoldShort: new settings apply to what is held already.
+// TestConfigureCutsAHoldShort: new settings apply to a batch that is held already.
 func TestConfigureCutsAHoldShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := batched()

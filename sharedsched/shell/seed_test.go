@@ -23,9 +23,9 @@ func (l *line) Execute(b *sharedsched.Batch) sharedsched.Report {
 	return sharedsched.Report{DeviceTime: took}
 }
 
-// TestBatchSizeFollowsTraffic: nothing but the traffic and what executions take decides how large batches are and how
-// long requests wait. An execution of n rows takes base + n ms; where r requests come in a millisecond, the batch that
-// serves what came during the one before has n = r·(base + n) rows.
+// TestBatchSizeFollowsTraffic: only the traffic and the cost of executions decide how large batches are and how long
+// requests wait. An execution of n rows takes base + n ms; where r requests come in a millisecond, the batch that
+// serves the arrivals during the one before has n = r·(base + n) rows.
 func TestBatchSizeFollowsTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exec := &line{}

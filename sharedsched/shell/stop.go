@@ -32,8 +32,8 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	}
 }
 
-// Close abandons what waits, waits for the batches in flight, ends the batch threads, and writes what is left of the
-// trace. It does not wait for what is left behind of devices that were removed. It may be called more than once.
+// Close abandons the waiting tasks, waits for the batches in flight, ends the batch threads, and writes the rest of the
+// trace. It does not wait for hanging lanes of devices that were removed. It may be called more than once.
 func (s *Scheduler) Close() {
 	s.Abandon()
 	s.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// sample is what telemetry said of a device, with its number; 0: nothing.
+// sample is telemetry's latest sample of a device, with its number; 0: none.
 type sample struct {
 	cost.Sample
 	number uint64
@@ -20,8 +20,8 @@ func (s *Scheduler) sample(device string) sample {
 	return sample{said, number}
 }
 
-// observeLocked tells Core of a sample of the device, unless it knows that one, or a newer one that another lane
-// brought. Of a device that was removed nothing is told: another one may have its name by now.
+// observeLocked passes a sample of the device to Core, unless Core knows that one, or a newer one that another lane
+// brought. Samples of a removed device are left out: another device may have its name by now.
 func (s *Scheduler) observeLocked(now sharedsched.Time, c *crew, said sample) {
 	if said.number > c.sample && !c.removed {
 		c.sample = said.number

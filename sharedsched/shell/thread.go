@@ -29,7 +29,7 @@ func (s *Scheduler) run(t *batchThread) {
 		now := s.nowLocked(read)
 		sc.reset()
 		settled := running
-		s.observeLocked(now, t.crew, said) // first: it may explain what the batch took
+		s.observeLocked(now, t.crew, said) // first: it may explain the time that the batch took
 		if running {
 			s.keepErrorsLocked(&batch)
 			_ = s.stepLocked(now, &settle, &sc.Answer) // it has no error
@@ -43,7 +43,7 @@ func (s *Scheduler) run(t *batchThread) {
 			running = sc.OK
 		}
 		s.setIdleLocked(t, !running && !over)
-		// What this thread settled may have made room for another lane of its device.
+		// The batch that this thread settled may have made room for another lane of its device.
 		s.afterEventLocked(now, &sc)
 		if running {
 			for i := range batch.Spans {
@@ -53,7 +53,7 @@ func (s *Scheduler) run(t *batchThread) {
 		s.mu.Unlock()
 
 		if settled && s.obs != nil {
-			s.obs.BatchDone(sc.Batch) // first: who has an answer finds its batch counted
+			s.obs.BatchDone(sc.Batch) // first: a caller that has its answer finds its batch counted
 		}
 		sc.answer()
 		switch {
@@ -65,7 +65,7 @@ func (s *Scheduler) run(t *batchThread) {
 	}
 }
 
-// setIdleLocked notes whether a thread waits for work. With none idle, events need to look for nobody to wake.
+// setIdleLocked notes whether a thread waits for work. With none idle, events need not look for a thread to wake.
 func (s *Scheduler) setIdleLocked(t *batchThread, idle bool) {
 	if t.idle != idle {
 		t.idle = idle

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Aftermath is what followed a change of the device, over several runs.
+// Aftermath holds the effects of a change of the device, over several runs.
 type Aftermath struct {
 	Error float64 // of the first batches after it: the median over the runs of settling.error
 	// Back is how long after it the first batch began from which on predictions were good again, and Batches how many
@@ -15,7 +15,7 @@ type Aftermath struct {
 	Missed                float64 // share of the requests of the second after it that were not on time
 }
 
-// Told is what came of a scene of change played in one of its ways.
+// Told holds the results of a scene of change played in one of its ways.
 type Told struct {
 	After       []Aftermath // by change
 	Missed      float64     // share of all requests that were not on time
@@ -27,18 +27,18 @@ type Told struct {
 const (
 	// backUnder is the prediction error that is good enough.
 	backUnder = 0.1
-	// judged is of how many batches since the change, up to and with one whose error is not good enough, more than half
-	// must be like it for that one to count: a stall, or a model of which little is known, is no sign that the change
-	// is not understood.
+	// judged is a number of batches since the change, up to and with one whose error is not good enough. That one
+	// counts only if more than half of them are like it: a stall, or a model of which little is known, is no sign that
+	// the change is not understood.
 	judged = 9
-	// atOnce is the number of batches of which the error at once is the median.
+	// atOnce is the number of batches whose median error is the error at once.
 	atOnce    = 3
 	aftermath = time.Second
 	// shiftRuns is how many runs there are for each one of another scene.
 	shiftRuns = 5
 )
 
-// settling is how the predictions of a run recovered from a change.
+// settling describes how the predictions of a run recovered from a change.
 type settling struct {
 	error   float64       // the median of the first batches
 	back    time.Duration // from the change to the beginning of the first batch after them

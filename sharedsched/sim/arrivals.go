@@ -63,8 +63,8 @@ func Course(course ...Stretch) func(*rand.Rand, time.Duration) []Stretch {
 }
 
 // times appends the arrivals within the span to out. A constant rate is bent into the course afterwards: an arrival
-// comes when the expected number of arrivals until then is what the constant process needs, so that the variation of
-// the gaps is kept.
+// comes when the expected number of arrivals until then is the one that the constant process needs, so that the
+// variation of the gaps is kept.
 func (p *Process) times(rate float64, span time.Duration, gaps *rand.Rand, course []Stretch, out []Time) []Time {
 	if rate <= 0 {
 		return out

@@ -95,7 +95,8 @@ func (p *clockwork) deadline(line, i int) Time {
 	return q.at(i).Deadline - p.models[q.model].buffer
 }
 
-// drain drops from each FIFO of a line what it cannot answer in time, and gives up what no FIFO holds any more.
+// drain drops from each FIFO of a line the requests that it cannot answer in time, and gives up requests that no FIFO
+// holds any more.
 func (p *clockwork) drain(now Time, line int) {
 	q, fifos := &p.all[line], p.fifos[line]
 	keep := q.n
@@ -114,7 +115,7 @@ func (p *clockwork) drain(now Time, line int) {
 	}
 }
 
-// advance prepares for the removal of so many requests from the front of a line.
+// advance prepares for the removal of that many requests from the front of a line.
 func (p *clockwork) advance(line, by int) {
 	rows := 0
 	q, fifos := &p.all[line], p.fifos[line]

@@ -69,7 +69,7 @@ func TestBaselinesDoNotAllocate(t *testing.T) {
 					policy.Done(now, b, time.Millisecond)
 				}
 			}
-			now += Time(time.Second) // what is left expires
+			now += Time(time.Second) // the rest expires
 			for i := range 1000 {
 				b := policy.Next(now, i%env.Lanes)
 				if b != nil {

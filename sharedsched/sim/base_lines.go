@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// margin is what the baselines that predict when a batch ends add to its profile, as a share of it. It covers the
+// margin is the share of a batch's profile that baselines which predict its end add to the profile. It covers the
 // simulated device's noise.
 const margin = 0.05
 
-// lines is what the baselines have in common: a line for each model and key, profiles, and batches to use again. It is
-// the part of a Policy that does not decide.
+// lines has the parts that the baselines have in common: a line for each model and key, profiles, and batches to use
+// again. It is the part of a Policy that does not decide.
 type lines struct {
 	env   *Env
 	all   []line
@@ -50,10 +50,10 @@ func (l *lines) Arrive(_ Time, r *Request) { l.all[l.index(r)].insert(r) }
 // Done takes the batch back.
 func (l *lines) Done(_ Time, b *Batch, _ time.Duration) { l.spare = append(l.spare, b) }
 
-// Wake is for policies that wait for nothing but events.
+// Wake is for policies that wait for events only.
 func (l *lines) Wake() Time { return Never }
 
-// needs returns the time to allow for a batch of so many rows.
+// needs returns the time to allow for a batch of that many rows.
 func (l *lines) needs(model, rows int) Time {
 	if need := l.need[model]; rows < len(need) {
 		return need[rows]
@@ -78,8 +78,8 @@ func (l *lines) expire(now Time, q *line) {
 	}
 }
 
-// take gives up the first skip requests of q and makes a batch of those behind them: at most so many rows, at least one
-// request.
+// take gives up the first skip requests of q and makes a batch of those behind them: at most that many rows, at least
+// one request.
 func (l *lines) take(now Time, q *line, skip, rows int) *Batch {
 	for range skip {
 		l.env.Drop(now, q.pop(), Dropped)

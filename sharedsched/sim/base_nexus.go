@@ -11,7 +11,7 @@ import "time"
 // Simplified: there is no other device to which sessions could be moved when the plan does not fit, so all stay, and
 // the plan follows the rate of the last ten seconds, their averaging interval, at once instead of by epochs. Favoured:
 // the device does not idle when no session is due. As an option the plan supposes that every session saturates the
-// device and is always due, as theirs does when it is told no rate: bursts fare better with it.
+// device and is always due, as theirs does when it is given no rate: bursts fare better with it.
 //
 // Source: Shen et al., "Nexus: A GPU Cluster Engine for Accelerating DNN-Based Video Analysis", SOSP 2019; its rules as
 // implemented by tools/nexus_scheduler in github.com/abcdabcd987/nexuslb.

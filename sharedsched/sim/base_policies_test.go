@@ -231,7 +231,7 @@ func TestTarget(t *testing.T) {
 	}
 }
 
-// TestClockworkFIFOs compares what each FIFO knows of itself with its content.
+// TestClockworkFIFOs compares the counts of each FIFO with its content.
 func TestClockworkFIFOs(t *testing.T) {
 	models := flat(8)
 	env := &Env{Models: models, Lanes: 1, drop: func(Time, *Request, Fate) {}}
@@ -261,7 +261,7 @@ func TestClockworkFIFOs(t *testing.T) {
 	}
 }
 
-// TestMeasured shows that the policies that measure use what was measured.
+// TestMeasured shows that the policies that measure use their measurements.
 func TestMeasured(t *testing.T) {
 	env := &Env{Models: flat(2), Lanes: 1}
 	clock := newClockwork(env)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// rates estimates how many rows a second arrive at each line, forgetting what is longer ago than about tau. They start
-// from the models' rates, so that a policy is not judged by how it warms up.
+// rates estimates how many rows a second arrive at each line, forgetting arrivals longer ago than about tau. The
+// estimates start from the models' rates, so that a policy is not judged by how it warms up.
 type rates struct {
 	tau   float64   // seconds
-	rows  []float64 // by line: with what is long ago forgotten
+	rows  []float64 // by line: with old ones forgotten
 	since []Time    // by line: when rows was up to date
 }
 

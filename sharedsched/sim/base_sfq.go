@@ -3,10 +3,10 @@ package sim
 import "time"
 
 // sfq is start-time fair queueing in device time over the models that have requests waiting, weighted: the least start
-// tag is served next, a model is charged what its batch is expected to take divided by its weight, corrected when it
-// ended, and one that comes back starts at the tag last served, so that resting earns no credit. Of a model's shape
-// keys the one that has to start soonest is served. Batches are formed as by edf with drop, so that only the order
-// between models is what is compared.
+// tag is served next, a model is charged the expected time of its batch divided by its weight, corrected when it ended,
+// and one that comes back starts at the tag last served, so that resting earns no credit. Within a model the shape key
+// that has to start soonest is served. Batches are formed as by edf with drop, so that only the order between models is
+// compared.
 //
 // Source: Goyal, Vin and Cheng, "Start-time Fair Queueing", SIGCOMM 1996.
 type sfq struct {

@@ -3,7 +3,7 @@ package sim
 import "time"
 
 // symphony models Symphony's batch rule on one device. Each model keeps the best batch it could start: it aims at the
-// size that its rate calls for, drops heads that stand in the way of it, and takes what comes along for free
+// size that its rate calls for, drops heads that stand in the way of it, and takes further requests that cost nothing
 // (lines.sliding, lines.target). A free device takes the candidate that becomes invalid first. It is eager: a batch is
 // a candidate at once, so that the device never idles while requests wait. Deferred, as in the paper, a batch is one
 // only when one more request could no longer be added without missing the first deadline, which pays on many devices,

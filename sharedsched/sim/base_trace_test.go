@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// traced notes what a policy starts.
+// traced notes the batches that a policy starts.
 type traced struct {
 	Policy
 	requests []Request
@@ -42,9 +42,9 @@ func (p traced) id(r *Request) int {
 
 func ms(t Time) string { return strconv.FormatFloat(float64(t)/1e6, 'g', 4, 64) }
 
-// play runs requests under a policy without noise and returns what was started when, in milliseconds, what was not on
-// time, and the fates. Requests are words such as b7x3#1/40: model b, at 7 ms, 3 rows, key 1, due 40 ms later; only
-// model and time must be.
+// play runs requests under a policy without noise and returns which batches were started when, in milliseconds, which
+// requests were not on time, and the fates. Requests are words such as b7x3#1/40: model b, at 7 ms, 3 rows, key 1, due
+// 40 ms later; only model and time must be.
 func play(t *testing.T, models []Model, policy func(*Env) Policy, lanes int, script string) string {
 	t.Helper()
 	requests := scripted(t, models, script)

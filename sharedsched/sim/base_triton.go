@@ -5,12 +5,12 @@ import "time"
 // triton models the dynamic batchers of Triton Inference Server with one instance per model: each model has a batcher
 // of its own that knows of no other, so lane i is model i's, and all their batches share the device. A batch starts
 // when it is full or its oldest request has waited for the queue delay. As shipped there is no queue timeout, so that
-// what is late runs all the same. With reject, requests that are past their deadline when a batch is formed are
+// late requests run all the same. With reject, requests that are past their deadline when a batch is formed are
 // rejected, as with a default queue timeout equal to the objective and the action REJECT, which has to be asked for.
 //
 // Without a queue policy the original hands over up to two batches ahead of execution. That is left out, since it
-// changes nothing here: a batch handed over still takes in what arrives until it is full or starts, so that those
-// frozen early are full, and the order is that of arrival.
+// changes nothing here: a batch handed over still takes in arrivals until it is full or starts, so that those frozen
+// early are full, and the order is that of arrival.
 //
 // Simplified: no preferred sizes (their documentation advises against them), no bound on queued requests. Favoured: a
 // timeout is noticed at once, and requests of different shapes wait in lines of their own, whereas the original ends a

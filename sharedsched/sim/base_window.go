@@ -1,6 +1,6 @@
 package sim
 
-// window is a batch that a line could start now: what lies behind the first skip requests, which it would give up.
+// window is a batch that a line could start now: requests behind the first skip requests, which it would give up.
 type window struct {
 	skip int
 	rows int
@@ -19,10 +19,10 @@ func (l *lines) fromHead(now Time, q *line) window {
 	return l.window(q, 0, l.largest(q.model, q.rows, q.head().Deadline-now))
 }
 
-// sliding gives up heads that stand in the way of a batch of target rows: it drops from the front until what remains,
-// up to the target, can be done in time (suffix); takes back dropped ones that are in time with that many rows
-// (prefix); and goes on beyond the target as long as its first request stays in time (free lunch). q has to be
-// non-empty, and its head not hopeless.
+// sliding gives up heads that stand in the way of a batch of target rows: it drops from the front until the rest, up to
+// the target, can be done in time (suffix); takes back dropped ones that are in time with that many rows (prefix); and
+// goes on beyond the target as long as its first request stays in time (free lunch). q has to be non-empty, and its
+// head not hopeless.
 //
 // Where requests have several rows, the rows that would be taken are counted as if requests could be cut to fit the
 // target.
@@ -40,8 +40,8 @@ func (l *lines) sliding(now Time, q *line, target int) window {
 	return l.window(q, skip, max(rows, l.largest(q.model, left, q.at(skip).Deadline-now)))
 }
 
-// suffix returns how many requests to drop from the front of q so that what remains, but at most target rows, is in
-// time, and how many rows those are. The last request is never dropped.
+// suffix returns how many requests to drop from the front of q so that the rest, but at most target rows, is in time,
+// and how many rows those are. The last request is never dropped.
 func (l *lines) suffix(now Time, q *line, target int) (skip, rows int) {
 	left := q.rows
 	for {

@@ -1,8 +1,8 @@
 package sim
 
-// Clairvoyant returns how many of the requests a scheduler could answer on time on one device that knew all arrivals
-// and the true costs: what a beam search over batches achieves (see beam), so at most the optimum, and at least what
-// the best of a few simple rules would with the same knowledge. Background requests are left out. The more states the
+// Clairvoyant returns how many of the requests a scheduler that knew all arrivals and the true costs could answer on
+// time on one device. The number is that of a beam search over batches (see beam), so at most the optimum, and at least
+// that of the best of a few simple rules with the same knowledge. Background requests are left out. The more states the
 // search keeps, width, the better and slower it is; 0 means 64.
 //
 // Within a model and key it serves in order of arrival, which loses nothing as long as deadlines are in that order and

@@ -29,9 +29,9 @@ const (
 	// beamHorizon is in mean times from arrival to deadline. Half of it is as good in overload and worse where little
 	// is lost.
 	beamHorizon = 2
-	// beamPlayed is how many batches the rule plays at most on average: it is what judging a state costs.
+	// beamPlayed is how many batches the rule plays at most on average: it is the cost of judging a state.
 	beamPlayed = 100
-	// beamAlive is what a request is worth that still waits at the horizon.
+	// beamAlive is the worth of a request that still waits at the horizon.
 	beamAlive = 0.8
 )
 

@@ -17,7 +17,7 @@ type foresight struct {
 // foreLine is all requests of a model and key, in order of arrival.
 type foreLine struct {
 	arrival, deadline []Time
-	alone             []Time // what each takes by itself
+	alone             []Time // time that each takes by itself
 	before            []int  // rows of all requests before the i-th; one more at the end
 	cost              []Time // by rows, at least; padded up where that is cheaper
 	max               int    // rows in a batch
@@ -32,7 +32,7 @@ type foreArrival struct {
 	line   int32
 }
 
-// newForesight leaves out background requests and those that nobody can answer in time.
+// newForesight leaves out background requests and those that cannot be answered in time.
 func newForesight(models []Model, reqs []*Request) *foresight {
 	sorted := slices.Clone(reqs)
 	slices.SortStableFunc(sorted, func(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
@@ -69,7 +69,7 @@ func newForesight(models []Model, reqs []*Request) *foresight {
 	return f
 }
 
-// leastCosts returns what executions of 0, 1, ... MaxBatch rows take if padding is free to use.
+// leastCosts returns the times that executions of 0, 1, ... MaxBatch rows take if padding is free to use.
 func leastCosts(m *Model) []Time {
 	cost := make([]Time, m.MaxBatch+1)
 	for b := m.MaxBatch; b > 0; b-- {
@@ -89,7 +89,7 @@ func (l *foreLine) arrived(now Time, before int) int {
 	return before
 }
 
-// takes returns how many requests from the i-th of n on a batch of at most so many rows takes, at least one, and its
+// takes returns how many requests from the i-th of n on a batch of at most that many rows takes, at least one, and its
 // cost.
 func (l *foreLine) takes(i, n, rows int) (count int, cost Time) {
 	if l.narrow {

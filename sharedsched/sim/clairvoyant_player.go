@@ -25,9 +25,9 @@ func newPlayer(f *foresight, rule foreRule) *player {
 	return &player{f, rule, make([]int32, n), make([]int32, n), slices.Repeat([]Time{Never}, 2*leaves)}
 }
 
-// play goes on by the rule from now until a time. It returns how many requests are on time then, of a batch that is cut
-// off a part, how many batches were started, and the first of them. Before, pos and end have to be set; they tell where
-// it ended.
+// play goes on by the rule from now until a time. It returns how many requests are on time then (of a batch that is cut
+// off, a part), how many batches were started, and the first of them. The caller sets pos and end before; afterwards
+// they say where it ended.
 func (p *player) play(now, until Time) (onTime float64, batches int, first foreBatch) {
 	leaves := p.key[len(p.key)/2:]
 	for i := range p.pos {
@@ -63,8 +63,8 @@ func (p *player) play(now, until Time) (onTime float64, batches int, first foreB
 	return onTime, batches, first
 }
 
-// choose returns the batch that the rule starts now. Keys are at most what they would be if every line's batch were
-// formed anew, so that only the first lines need to be looked at.
+// choose returns the batch that the rule starts now. A key is at most what it would be if its line's batch were formed
+// again, so that only the first lines need to be looked at.
 func (p *player) choose(now Time) (foreBatch, bool) {
 	formed := -1
 	var b foreBatch
@@ -95,7 +95,7 @@ func (p *player) choose(now Time) (foreBatch, bool) {
 	}
 }
 
-// arrive adds a request to line i. What the line could start before becomes no more urgent by it but for the cost.
+// arrive adds a request to line i. The batch that the line could start becomes more urgent by the added cost only.
 func (p *player) arrive(i int) {
 	p.end[i]++
 	pos, n := p.pos[i], p.end[i]

@@ -8,7 +8,7 @@ type foreRule struct {
 	limit Time    // of a batch's cost, unless a single request takes longer
 }
 
-// rules returns what there is to choose from: the limit is none, or a share of the shortest time that a request has.
+// rules returns the rules to choose from: the limit is none, or a share of the shortest time that a request has.
 func (f *foresight) rules() []foreRule {
 	shortest := Never
 	for i := range f.lines {

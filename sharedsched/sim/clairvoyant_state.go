@@ -12,9 +12,9 @@ type beamState struct {
 	pos    []int32 // by line: the first request that is neither served nor dropped
 	hash   uint64  // of pos
 
-	// What beam.judge finds.
+	// The findings of beam.judge.
 	score   float64
-	next    foreBatch // what the rule does next; its cost is 0 if nothing
+	next    foreBatch // started next by the rule; its cost is 0 if none is
 	perfect bool      // the rule loses nothing more up to the horizon
 }
 

@@ -58,7 +58,7 @@ func (e *engine) end(r *Request) {
 	e.recorder.end(r)
 }
 
-// giveUp ends what a policy left in its queues for good.
+// giveUp ends the requests that a policy left in its queues for good.
 func (e *engine) giveUp() {
 	for i := range e.requests[:e.arrived] {
 		if r := &e.requests[i]; r.Fate == Waiting && !r.running && e.fault == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// CoreOptions change the real scheduler for experiments. The zero value is what the server runs.
+// CoreOptions change the real scheduler for experiments. The zero value is the scheduler that the server runs.
 type CoreOptions struct {
 	Config   func(*sharedsched.Config)
 	Settings func(*Model, *sharedsched.Settings) // of each model's version
@@ -17,7 +17,7 @@ type CoreOptions struct {
 	Decided func(*sharedsched.Core, Time)
 }
 
-// coreSettings is what the server gives a version of m by default.
+// coreSettings returns the settings that the server gives a version of m by default.
 func coreSettings(m *Model) sharedsched.Settings {
 	return sharedsched.Settings{
 		Batched: true, MaxBatchSize: m.MaxBatch, MaxBatchCost: m.MaxCost, BatchTimeout: m.BatchWindow, MaxQueue: 1000,
@@ -25,7 +25,7 @@ func coreSettings(m *Model) sharedsched.Settings {
 	}
 }
 
-// coreConfig is the scheduler's configuration as the server has it by default, but for its devices.
+// coreConfig returns the scheduler's configuration as the server has it by default, but for its devices.
 func coreConfig() sharedsched.Config {
 	return sharedsched.Config{FairnessWindow: 50 * time.Millisecond}
 }

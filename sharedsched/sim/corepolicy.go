@@ -18,7 +18,7 @@ type corePolicy struct {
 	env      *Env
 	options  CoreOptions
 	core     *sharedsched.Core
-	offset   time.Duration // from the run's time to the core's: what warming up took
+	offset   time.Duration // from the run's time to the core's: the time that warming up took
 	versions []sharedsched.VersionID
 	keys     []string
 	requests []*Request   // by the slot of their handle
@@ -81,7 +81,7 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 	return p
 }
 
-// step has the core take an event; what it comes to is in p.out.
+// step passes an event to the core; the result is in p.out.
 func (p *corePolicy) step(now Time, ev *sharedsched.Event) error {
 	p.out.Actions = p.out.Actions[:0]
 	return p.core.Step(now, ev, &p.out)
@@ -157,7 +157,7 @@ func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 	p.decided(at)
 }
 
-// Observe tells the core what telemetry says of the device.
+// Observe passes a sample of the device's telemetry to the core.
 func (p *corePolicy) Observe(now Time, s cost.Sample) {
 	at := now.Add(p.offset)
 	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventObserve, Device: "device", Sample: &s}))

@@ -19,8 +19,8 @@ func steady(factor float64, cold bool) Workload {
 	return w
 }
 
-// TestCoreIsTaughtTheProfiles: a warm model's batches take what the scheduler expects, a cold one's are unknown at
-// first, and a wrong profile is unlearned.
+// TestCoreIsTaughtTheProfiles: a warm model's batches take as long as the scheduler expects, a cold one's are unknown
+// at first, and a wrong profile is unlearned.
 func TestCoreIsTaughtTheProfiles(t *testing.T) {
 	core := Core(Ours, CoreOptions{})
 	play := func(w Workload) *Result {
@@ -84,7 +84,7 @@ func TestCoreTellsEveryDecision(t *testing.T) {
 	}
 }
 
-// TestCoreOptions: what is asked for reaches the scheduler.
+// TestCoreOptions: the options reach the scheduler.
 func TestCoreOptions(t *testing.T) {
 	core := Core("small", CoreOptions{Settings: func(_ *Model, s *sharedsched.Settings) { s.MaxBatchSize = 2 }})
 	w := steady(1, false)
@@ -97,7 +97,7 @@ func TestCoreOptions(t *testing.T) {
 	}
 }
 
-// TestCoreGivesUpInTime: what the scheduler gives up ends then, and not when the run is over.
+// TestCoreGivesUpInTime: a request that the scheduler gives up ends then, and not when the run is over.
 func TestCoreGivesUpInTime(t *testing.T) {
 	core := Core(Ours, CoreOptions{})
 	w := steady(1, false)

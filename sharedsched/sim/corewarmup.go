@@ -2,8 +2,8 @@ package sim
 
 import "github.com/weftserve/weft/sharedsched"
 
-// warmUp has the core measure the model as the server does before it serves it: made-up requests of 1, 2, 4, ... rows,
-// each size three times, on an otherwise idle device. What it measures are the profiled costs, wrong ones included. It
+// warmUp makes the core measure the model as the server does before it serves it: made-up requests of 1, 2, 4, ...
+// rows, each size three times, on an otherwise idle device. It measures the profiled costs, wrong ones included. It
 // panics if the scheduler runs none of them, which no run would survive.
 func (p *corePolicy) warmUp(model int) {
 	m := &p.env.Models[model]

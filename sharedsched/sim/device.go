@@ -12,23 +12,23 @@ type Device struct {
 	Stalls      float64 // share of executions that take StallFactor times as long
 	StallFactor float64
 	First       float64 // factor of the first execution of a cold model; 0 counts as 1
-	Memory      int64   // bytes; 0: as much as anybody asks for
+	Memory      int64   // bytes; 0: as much as is asked for
 	Pace        []Pace  // changes of the device's speed, in order of time
 }
 
 // Pace is the state of the device from a time on. The zero value is the state that costs are given for.
 type Pace struct {
 	From Time
-	// Speed is that of everything, including what runs already; 0 counts as 1. Telemetry knows nothing of it.
+	// Speed is that of all batches, including those that run already; 0 counts as 1. Telemetry knows nothing of it.
 	Speed float64
-	// Clock is the clock as a share of the reference, 0 counts as 1, and CoTenant the share of the device that somebody
-	// else uses. How much either matters depends on the model, and telemetry knows of both. They count for what starts
-	// from then on.
+	// Clock is the clock as a share of the reference, 0 counts as 1, and CoTenant the share of the device that other
+	// processes use. How much either matters depends on the model, and telemetry knows of both. They count for batches
+	// that start from then on.
 	Clock, CoTenant float64
-	Taken           int64 // bytes of memory that somebody else holds
+	Taken           int64 // bytes of memory that other processes hold
 }
 
-// slows is by how much executions of a model take longer.
+// slows returns by how much executions of a model take longer.
 func (p *Pace) slows(m *Model) float64 {
 	clock := 1.0
 	if p.Clock > 0 {
@@ -37,7 +37,7 @@ func (p *Pace) slows(m *Model) float64 {
 	return clock * (1 + m.CoTenantGain*p.CoTenant)
 }
 
-// TypicalDevice has the noise of a device that nobody else uses.
+// TypicalDevice has the noise of a device without other users.
 var TypicalDevice = Device{Noise: 0.015, Stalls: 0.001, StallFactor: 3, First: 3}
 
 // clockStep lowers the clock by 30 % for the middle half of the span.
@@ -45,7 +45,8 @@ func clockStep(span time.Duration) []Pace {
 	return []Pace{{From: Time(span / 4), Speed: 0.7}, {From: Time(span * 3 / 4)}}
 }
 
-// coTenant has somebody else use the device in four of nine parts of the span: executions then take 1.5 times as long.
+// coTenant lets another process use the device in four of nine parts of the span: executions then take 1.5 times as
+// long.
 func coTenant(span time.Duration) []Pace {
 	var course []Pace
 	for i := range Time(4) {

@@ -3,17 +3,17 @@
 //
 // # Parts
 //
-// Run is a discrete-event simulation of one device, driven from one goroutine: requests arrive, a Policy decides what
-// free lanes run, batches end. Batches in flight together share the device's speed equally. The device departs from the
-// profiled costs by noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device). A policy may
-// be told of those by telemetry, which is sampled at times of its own.
+// Run is a discrete-event simulation of one device, driven from one goroutine: requests arrive, a Policy chooses the
+// batches of free lanes, batches end. Batches in flight together share the device's speed equally. The device departs
+// from the profiled costs by noise, rare stalls, changes of its clock and a neighbour that comes and goes (Device). A
+// policy may learn of those by telemetry, which is sampled at times of its own.
 //
 // A Workload is models and how their requests arrive. Suite is the eight workloads that policies are compared on,
-// Bursts some more, Scenes are workloads at one load that are made to hurt somebody, Shifts are changes of the device
-// that the server's scheduler is told of or not. A policy is made by a Maker: Core makes the server's scheduler, the
-// very code that the server runs, taught by warm-up as the server does; Baselines the policies of other servers and
-// papers; Variants the server's scheduler with a part changed. Baselines that differ only in a parameter are a Family,
-// of which one is chosen for each workload in a short run on a training seed (tune).
+// Bursts some more, Scenes are workloads at one load that are made to hurt some of the flows, Shifts are changes of the
+// device that telemetry reports to the server's scheduler, or does not. A policy is made by a Maker: Core makes the
+// server's scheduler, the very code that the server runs, taught by warm-up as the server does; Baselines the policies
+// of other servers and papers; Variants the server's scheduler with a part changed. Baselines that differ only in a
+// parameter are a Family, of which one is chosen for each workload in a short run on a training seed (tune).
 //
 // A Study plays policies on workloads and finds the figures, Findings writes them as tables.
 //
@@ -25,9 +25,9 @@
 //     flow.
 //   - Device time for results on time and for late ones, and time that the device was idle while requests waited
 //     (Tally, Result).
-//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy tells (Prediction).
+//   - Prediction error: |actual / estimate - 1| of the batches whose estimate a policy states (Prediction).
 //
-// # What is and is not like reality
+// # Differences from a real device
 //
 // Costs are linear in rows and synthetic, requests have one row, one device serves all, and the time that the scheduler
 // itself takes is not counted. Batches in flight together share the device equally, and gain nothing by it, or a fixed

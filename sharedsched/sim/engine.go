@@ -17,7 +17,7 @@ type Setup struct {
 	// Copying is the part of each execution, at its beginning, in which it does not compute: it takes no time from
 	// others then.
 	Copying float64
-	// Telemetry tells the policy, which must be an observer, what the device is like.
+	// Telemetry reports the state of the device to the policy, which must be an observer.
 	Telemetry Telemetry
 	Seed      uint64 // of the device's noise
 	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know
@@ -25,8 +25,8 @@ type Setup struct {
 	Lost *int
 }
 
-// patience is how long after the last arrival a run goes on, so that a policy that keeps waking for nothing comes to an
-// end.
+// patience is how long after the last arrival a run goes on, so that a run of a policy that keeps waking for nothing
+// comes to an end.
 const patience = 5 * time.Minute
 
 // Run simulates one run. The requests must be in order of arrival; their fates are written into them. The error is a
@@ -76,7 +76,7 @@ type engine struct {
 	fault    error
 }
 
-// event is what can happen. At one instant, events happen in this order.
+// event is a kind of event. At one instant, events happen in this order.
 type event uint8
 
 const (
@@ -195,7 +195,7 @@ func (e *engine) fill(now Time) {
 	}
 }
 
-// work is how long the batch takes if nothing else runs.
+// work returns how long the batch takes if nothing else runs.
 func (e *engine) work(b *Batch) time.Duration {
 	m := &e.env.Models[b.Model]
 	return time.Duration(float64(e.noise.of(b.Model, e.memory.cost(m, b, &e.now), m)) * e.now.slows(m))

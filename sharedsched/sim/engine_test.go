@@ -43,7 +43,7 @@ func (p *script) Wake() Time {
 	return Never
 }
 
-// inOrder runs up to so many requests at a time in order of arrival.
+// inOrder runs up to that many requests at a time in order of arrival.
 func inOrder(most int) func(p *script, now Time, lane int) *Batch {
 	return func(p *script, _ Time, _ int) *Batch {
 		n := min(most, len(p.queue))
@@ -194,7 +194,7 @@ func TestHandComputed(t *testing.T) {
 	}
 }
 
-// TestFaultsOfPolicies: what a policy must not do ends the run.
+// TestFaultsOfPolicies: a breach of a policy's contract ends the run.
 func TestFaultsOfPolicies(t *testing.T) {
 	tests := map[string]struct {
 		policy script

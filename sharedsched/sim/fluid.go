@@ -49,8 +49,8 @@ func fluidDemand(m *Model, rate float64) float64 {
 }
 
 // toCapacity scales the rates of models, of which only the proportions matter before, to the fluid capacity: the
-// demands of all models sum to 1. That is what load 1 means. It is a yardstick and no bound: requests that come in
-// bursts batch better than ones that come evenly.
+// demands of all models sum to 1. That is load 1. It is a yardstick and no bound: requests that come in bursts batch
+// better than ones that come evenly.
 func toCapacity(models []Model) {
 	demand := func(scale float64) float64 {
 		sum := 0.0
@@ -91,10 +91,10 @@ func demands(models []Model, share float64) {
 	}
 }
 
-// InShare tells which flows ask for no more than their fair share of the device. A flow's demand is the device time
+// InShare reports which flows ask for no more than their fair share of the device. A flow's demand is the device time
 // that its requests, as many as were offered over the span, need in fluid batches (fluidDemand). The device is divided
-// by max-min fairness: every flow gets its demand or, where that is more, a share proportional to its weight of what
-// the modest ones leave.
+// by max-min fairness: every flow gets its demand or, where that is more, a share proportional to its weight of the
+// part that the modest ones leave.
 func InShare(models []Model, r *Result) []bool {
 	demand := make([]float64, len(models))
 	for i := range models {

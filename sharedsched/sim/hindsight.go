@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Hindsight compares a policy with what is possible if all arrivals and true costs are known in advance: G99 on the
-// same requests of the first draw, in units of the fluid capacity.
+// Hindsight compares a policy with the best that a search finds if all arrivals and true costs are known in advance:
+// G99 on the same requests of the first draw, in units of the fluid capacity.
 type Hindsight struct {
 	Workload string
 	Ours     float64
-	Search   float64 // a search that knows the future: so much can be carried at least
+	Search   float64 // a search that knows the future: at least that much can be carried
 }
 
 // hindsightEffort is less than a study's: the search takes far longer than any policy.

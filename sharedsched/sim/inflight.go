@@ -9,11 +9,11 @@ import (
 const handover = 2 * time.Millisecond
 
 // InFlight returns the server's scheduler with one batch in flight and with two, on devices on which two gain nothing,
-// some work, or the time in which one of them copies. With two the other lane takes a batch at once, or when the
-// server's GPUs have it do so.
+// some work, or the time in which one of them copies. With two the other lane takes a batch at once, or by the handover
+// of the server's GPUs.
 func InFlight() []Maker {
 	one := Core("one at a time", CoreOptions{})
-	one.Copying = 0.1 // which changes nothing there: a batch takes as long
+	one.Copying = 0.1 // changes nothing there: a batch takes as long
 	all := []Maker{one}
 	for _, device := range []struct {
 		name             string
@@ -31,7 +31,7 @@ func InFlight() []Maker {
 	return all
 }
 
-// Flown is what came of a number of batches in flight.
+// Flown holds the results of a number of batches in flight.
 type Flown struct {
 	G99     float64
 	Copying float64 // the part of the device's busy time in which no batch computes, at load 1
@@ -57,7 +57,7 @@ func (f *Findings) fly(i, j int) error {
 	return nil
 }
 
-// inFlight is the table of what a second batch in flight is worth.
+// inFlight writes the table of the worth of a second batch in flight.
 func (f *Findings) inFlight(p *printer) {
 	s := f.Study
 	columns := s.columns(false)

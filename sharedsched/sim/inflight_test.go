@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestTwoBatchesInFlight: a second batch in flight costs hardly anything where nothing is gained by it, and gives what
-// there is to gain where something is. Started as soon as there is something to run, it would cost a quarter.
+// TestTwoBatchesInFlight: a second batch in flight costs hardly anything where there is nothing to gain, and gains
+// where there is something. Started as soon as there is something to run, it would cost a quarter.
 func TestTwoBatchesInFlight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")

@@ -38,7 +38,7 @@ func newLanes(n int, overlap, copying float64) lanes {
 	return lanes{slots: make([]slot, n), overlap: overlap, copying: copying, speed: 1}
 }
 
-// rate is how fast each batch in flight goes.
+// rate returns how fast each batch in flight goes.
 func (l *lanes) rate() float64 {
 	if l.computes < 2 {
 		return l.speed
@@ -75,7 +75,7 @@ func (l *lanes) start(lane int, b *Batch, work time.Duration) {
 	}
 }
 
-// compute has the batch of a lane begin to compute.
+// compute makes the batch of a lane begin to compute.
 func (l *lanes) compute(lane int) {
 	s := &l.slots[lane]
 	s.computes = true

@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// memory is that of the device. A model holds, for good, what its largest execution so far needed.
+// memory is the memory of the device. A model holds, for good, the memory that its largest execution so far needed.
 type memory struct {
-	total int64   // 0: as much as anybody asks for
+	total int64   // 0: as much as is asked for
 	rows  []int64 // by model: of that execution
 	held  int64   // by all models
 }
@@ -13,10 +13,10 @@ func newMemory(s *Setup) memory {
 	return memory{total: s.Device.Memory, rows: make([]int64, len(s.Models))}
 }
 
-// free is what nobody holds.
+// free returns the memory that is not held.
 func (m *memory) free(now *Pace) int64 { return max(0, m.total-now.Taken-m.held) }
 
-// take has a model hold the memory for an execution of so many rows. It reports false where there is not so much.
+// take lets a model hold the memory for an execution of that many rows. It reports false where there is not that much.
 func (m *memory) take(of *Model, model, rows int, now *Pace) bool {
 	more := (int64(rows) - m.rows[model]) * of.RowMemory
 	if more <= 0 {
@@ -29,9 +29,9 @@ func (m *memory) take(of *Model, model, rows int, now *Pace) bool {
 	return true
 }
 
-// cost is how long a batch takes on the device in its reference state. Where memory does not suffice that is found out
-// at the end, and the batch runs once more in two halves. The requests of a half for which it does not suffice either
-// fail.
+// cost returns how long a batch takes on the device in its reference state. Where memory does not suffice that is found
+// out at the end, and the batch runs once more in two halves. The requests of a half for which it does not suffice
+// either fail.
 func (m *memory) cost(of *Model, b *Batch, now *Pace) time.Duration {
 	size := max(b.Size, b.Rows)
 	total := of.Cost(size)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Result is what came of a run.
+// Result holds the results of a run.
 type Result struct {
 	Flows     []Tally       // by model
 	Span      time.Duration // from the beginning to the last arrival
@@ -18,13 +18,13 @@ type Result struct {
 	// OutOfMemory counts the batches that memory did not suffice for.
 	OutOfMemory int
 
-	Predictions []Prediction // of the batches whose estimate the policy told, in order of their ends
+	Predictions []Prediction // of the batches whose estimate the policy stated, in order of their ends
 
 	requests []Request
 	models   []Model
 }
 
-// Prediction compares what a batch took with what was expected.
+// Prediction compares the time that a batch took with the estimate.
 type Prediction struct {
 	End   Time
 	Took  time.Duration // of device time

@@ -9,10 +9,10 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. What is
-// measured here and, after it, with the effort of a full study: TensorFlow Serving 1.86 and 1.82, Triton 2.19 and 2.23,
-// Nexus 1.61 and 1.54, Clockwork 1.35 and 1.36. Of Triton, 2.3 is wanted, which is reached with neither: its place is 3
-// % below what is measured here. docs/SCHEDULER.md tells why.
+// musts are how many times the load of another family the scheduler carries, in geometric mean over the suite. The
+// values measured here and, after them, with the effort of a full study: TensorFlow Serving 1.86 and 1.82, Triton 2.19
+// and 2.23, Nexus 1.61 and 1.54, Clockwork 1.35 and 1.36. Of Triton, 2.3 is wanted, which is reached with neither: its
+// must is 3 % below the value measured here. docs/sim/README.md has the reason.
 var musts = []struct {
 	family string
 	ratio  float64
@@ -25,12 +25,12 @@ var musts = []struct {
 
 const (
 	mustOfBest = 0.93 // of the load that the best of the others carries, on each workload
-	// of the requests on time of flows within their share, beside one that asks for ten times its own
+	// of the requests on time of flows within their share, next to one that asks for ten times its own
 	mustInShare = 0.95
 )
 
-// TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks what it is there
-// for. Two schedulers that lack a part show that the checks can fail.
+// TestMusts plays the scheduler and all others, with a part of the effort of a full study, and checks that it reaches
+// its goals. Two schedulers that lack a part show that the checks can fail.
 func TestMusts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")
@@ -77,7 +77,7 @@ func skipUnderRace(t *testing.T) {
 	}
 }
 
-// lacks returns what a family, of which the first two are the server's, does not reach.
+// lacks returns the goals that a family, of which the first two are the server's, does not reach.
 func (f *Findings) lacks(t *testing.T, ours int) []string {
 	var lacks []string
 	best := make([]float64, len(f.Study.Workloads))

@@ -5,17 +5,17 @@ import "slices"
 // Maker makes policies of one kind.
 type Maker struct {
 	Name string
-	// Family is what policies belong to that differ only in a parameter. It is tuned: on each workload the one counts
-	// that does best on a training seed. Empty: the policy is alone in it.
+	// Family is the name of a group of policies that differ only in a parameter. It is tuned: on each workload the
+	// policy counts that does best on a training seed. Empty: the policy is alone in it.
 	Family string
 	New    func(*Env) Policy
-	// Lanes is how many batches may be in flight for so many models. Nil: one.
+	// Lanes is how many batches may be in flight for a number of models. Nil: one.
 	Lanes func(models int) int
 	// Overlap is the work done per unit of time while several are in flight. 0 counts as 1.
 	Overlap float64
 	// Copying is the part of each execution in which it copies, while another may compute.
 	Copying float64
-	// Telemetry is what the policy is told of the device. None for policies that cannot be told.
+	// Telemetry says how often the policy learns the state of the device. None for policies that are not observers.
 	Telemetry Telemetry
 }
 

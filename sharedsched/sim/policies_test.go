@@ -15,8 +15,8 @@ func rough() []Workload {
 	return all
 }
 
-// TestEveryRequestEndsOnce: whatever the policy, what was offered is on time, late, refused or dropped, no batch breaks
-// the contract, and the device is never busier than time passes.
+// TestEveryRequestEndsOnce: whatever the policy, every request offered is on time, late, refused or dropped, no batch
+// breaks the contract, and the device is never busier than time passes.
 func TestEveryRequestEndsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 17 seconds")
@@ -57,7 +57,7 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun: nothing but the seed decides.
+// TestSameSeedSameRun: only the seed decides.
 func TestSameSeedSameRun(t *testing.T) {
 	w, _ := Find(Suite(), "het30cv3")
 	for _, p := range Policies() {

@@ -45,7 +45,8 @@ const (
 	Dropped             // given up in the queue
 )
 
-// Policy decides what a simulated device runs. The engine calls it from one goroutine, with times that never decrease.
+// Policy chooses the batches of a simulated device. The engine calls it from one goroutine, with times that never
+// decrease.
 //
 // After every event (an arrival, the end of a batch, a wake-up) the engine calls Next for each free lane until it
 // returns nil.
@@ -55,28 +56,29 @@ type Policy interface {
 	// Next returns the batch that a free lane starts now, or nil to leave the lane free. The batch and its slice belong
 	// to the policy again once Done was called with it. Requests that are given up are ended with Env.Drop(r, Dropped).
 	Next(now Time, lane int) *Batch
-	// Done tells that a batch ended, which took so much device time. The engine has settled the fates of its requests.
+	// Done reports that a batch ended, and the device time that it took. The engine has settled the fates of its
+	// requests.
 	Done(now Time, b *Batch, took time.Duration)
 	// Wake returns when Next is to be asked again though nothing else happens, Never if that is not needed. It is asked
 	// after Next left a lane free, and must lie in the future.
 	Wake() Time
 }
 
-// Batch is what a policy has the device execute: requests of one model and key.
+// Batch is one execution that a policy chose: requests of one model and key.
 type Batch struct {
 	Model    int
 	Requests []*Request
 	Rows     int // the sum over the requests
 	Size     int // rows executed: Rows, or more with padding
 	Lane     int // set by the engine
-	// OutOfMemory tells that memory did not suffice for the batch, so that it ran again in halves. Set by the engine.
+	// OutOfMemory says that memory did not suffice for the batch, so that it ran again in halves. Set by the engine.
 	OutOfMemory bool
 	// Estimate is how long the policy expected the batch to take, 0 if it does not say. It may be set as late as in
 	// Done.
 	Estimate time.Duration
 }
 
-// Env is what a policy may know of the world: the models with their profiled costs, and a way to give requests up.
+// Env is a policy's view of the world: the models with their profiled costs, and a way to give requests up.
 type Env struct {
 	Models []Model
 	// Lanes is how many batches may be in flight. With more than one they share the device's speed.
@@ -87,8 +89,8 @@ type Env struct {
 	drop  func(now Time, r *Request, f Fate)
 }
 
-// Profile returns what a policy believes an execution of so many rows of a model takes: the true cost without noise,
-// times the model's Error.
+// Profile returns the time that a policy expects of an execution of that many rows of a model: the true cost without
+// noise, times the model's Error.
 func (e *Env) Profile(model, rows int) time.Duration {
 	d := e.Models[model].Cost(rows)
 	if e.Error != nil {
@@ -119,14 +121,14 @@ type Model struct {
 	Background  bool          // its requests are background work
 
 	// By how much its executions take longer for a change of the device: the part of their time that goes with the
-	// inverse of the clock, and how much the share of the device that somebody else uses adds to them, relative to
+	// inverse of the clock, and how much the share of the device that other processes use adds to them, relative to
 	// itself.
 	ClockShare, CoTenantGain float64
 	// RowMemory is the device memory, in bytes, that each row of its largest execution so far holds.
 	RowMemory int64
 }
 
-// Cost returns the true device time of an execution of so many rows, without noise.
+// Cost returns the true device time of an execution of that many rows, without noise.
 func (m *Model) Cost(rows int) time.Duration {
 	if n := len(m.Steps); n > 0 {
 		if rows <= n {

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// recorder counts what happens in a run.
+// recorder counts the events of a run.
 type recorder struct {
 	models  []Model
 	flows   []Tally // by model
@@ -12,7 +12,7 @@ type recorder struct {
 	rows    int
 	oom     int  // batches that ran out of memory
 	last    Time // the last end of a batch
-	// predictions are of the batches whose estimate the policy told, in order of their ends.
+	// predictions are of the batches whose estimate the policy stated, in order of their ends.
 	predictions []Prediction
 }
 
@@ -64,7 +64,8 @@ func (c *recorder) done(now Time, b *Batch, took time.Duration) {
 	t.Wasted += took - useful
 }
 
-// predicted compares what a batch took with what was expected. One that ran out of memory was not what was expected.
+// predicted compares the time that a batch took with the estimate. A batch that ran out of memory is left out: it was
+// not the one expected.
 func (c *recorder) predicted(now Time, b *Batch, took time.Duration) {
 	if b.Estimate <= 0 || b.OutOfMemory {
 		return

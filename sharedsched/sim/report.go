@@ -51,7 +51,7 @@ func (f *Findings) ablation(p *printer) {
 	f.isolation(p)
 }
 
-// isolation is what the variants do to flows that should not suffer.
+// isolation writes the table of the variants' effects on flows that should not suffer.
 func (f *Findings) isolation(p *printer) {
 	s := f.Study
 	var columns []int
@@ -96,7 +96,7 @@ func (f *Findings) sceneTables(p *printer) {
 		"Share on time: of all requests / of the flows within their fair share / of the worst flow.", shares, true)
 }
 
-// scenes is a table of one figure in the scenes of a group.
+// scenes writes a table of one figure in the scenes of a group.
 func (f *Findings) scenes(p *printer, g Group, title, about string, cell func(*Seen) string, explain bool) {
 	s := f.Study
 	var columns []int
@@ -129,7 +129,7 @@ func (f *Findings) scenes(p *printer, g Group, title, about string, cell func(*S
 	}
 }
 
-// hindsights is the table of loads carried by a search that knows the future.
+// hindsights writes the table of loads carried by a search that knows the future.
 func (f *Findings) hindsights(p *printer) {
 	if len(f.Hindsight) == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 
 const bestOfOthers = "the best of the others"
 
-// compared are the rows of the table of ratios, and what each is.
+// compared holds the rows of the table of ratios, and a description of each.
 var compared = []struct{ family, about string }{
 	{FamilyTFServing, "one batch at a time, a queue for each model in turn; batch timeout and expiry are tuned"},
 	{FamilyTriton, "as shipped, without a queue timeout: a batcher for each model, whose batches share the device " +
@@ -21,7 +21,7 @@ var compared = []struct{ family, about string }{
 	{FamilyClockwork, "least latest start over batch sizes in powers of two, with early drop; nothing is tuned"},
 }
 
-// carried is the table of loads carried on the workloads of one kind.
+// carried writes the table of loads carried on the workloads of one kind.
 func (f *Findings) carried(p *printer, further bool, title, about string) {
 	s := f.Study
 	columns := s.columns(further)
@@ -60,7 +60,7 @@ func (f *Findings) best(columns []int) []float64 {
 	return best
 }
 
-// ratios is the table of how many times the load of others the first family carries, on the workloads that decide.
+// ratios writes the table of how many times the load of others the first family carries, on the workloads that decide.
 func (f *Findings) ratios(p *printer) {
 	s := f.Study
 	columns := s.columns(false)
@@ -93,7 +93,7 @@ func (f *Findings) ratios(p *printer) {
 	p.printf("\n%s", about.w)
 }
 
-// tuned is the table of which member of a family was chosen.
+// tuned writes the table of which member of a family was chosen.
 func (f *Findings) tuned(p *printer) {
 	s := f.Study
 	var names []string

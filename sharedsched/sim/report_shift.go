@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// shifts are the tables of what it is worth to be told of changes of the device.
+// shifts writes the tables of the worth of telemetry when the device changes.
 func (f *Findings) shifts(p *printer) {
 	s := f.Study
 	var speed, memory []int

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Group says what a scene is played for.
+// Group says why a scene is played.
 type Group uint8
 
 // The groups of scenes.
 const (
-	Overload  Group = iota // not everybody can be served: somebody must lose, and who?
-	Adversity              // made to hurt somebody who has done nothing
-	Change                 // the device is not what was measured
+	Overload  Group = iota // not all flows can be served: some must lose, and which?
+	Adversity              // made to hurt flows that ask for little
+	Change                 // the device is not as it was measured
 )
 
-// Scene is a workload at one load, and what is to be seen in it.
+// Scene is a workload at one load, and the figures to watch in it.
 type Scene struct {
 	Group       Group
 	Name, About string
 	Workload    Workload
 	Load        float64
-	Isolation   bool              // it shows what protects flows from each other
+	Isolation   bool              // it shows how flows are protected from each other
 	Watched     func(*Model) bool // whose share on time is of interest; nil: of all
-	// From says of which requests: those that arrive from then on. Nil: of all.
+	// From limits that share to the requests that arrive from then on. Nil: all of them.
 	From func(span time.Duration) time.Duration
 }
 
@@ -64,7 +64,7 @@ func aggressor(name, about string, modest, flood float64) Scene {
 	return s
 }
 
-// keys has a model that asks for as much as the whole device, its requests of so many shapes, beside five modest ones.
+// keys has a model that asks for as much as the whole device, its requests of n shapes, and five modest ones.
 func keys(n int) Scene {
 	models := equal(6, 2, 0.2, 100)
 	demands(models, 0.12)
@@ -80,7 +80,7 @@ func keys(n int) Scene {
 	return s
 }
 
-// trickle has a model that gets one request a second beside ten that ask for 1.2 times the device.
+// trickle has a model that gets one request a second, and ten that ask for 1.2 times the device.
 func trickle() Scene {
 	models := equal(11, 4, 0.4, 200)
 	demands(models, 0.12)
@@ -106,7 +106,7 @@ func flash() Scene {
 	return s
 }
 
-// beside puts a light model with a tight SLO beside a heavy one that wants the whole device.
+// beside has a light model with a tight SLO, and a heavy one that wants the whole device.
 func beside() Scene {
 	models := []Model{linear("light", 1.8, 0.2, 20, 1), linear("heavy", 5, 1, 500, 1)}
 	demands(models[:1], 0.3)
@@ -127,7 +127,7 @@ func impatient() Scene {
 		models, calm("impatient"))
 }
 
-// coldStorm has 50 models of unknown cost come at once.
+// coldStorm has 50 models of unknown cost that come at once.
 func coldStorm() Scene {
 	models := equal(60, 4, 0.4, 250)
 	course := make([]Process, len(models))
@@ -144,8 +144,8 @@ func coldStorm() Scene {
 	return s
 }
 
-// flip moves the traffic of a model to its next version, which was never measured, at one moment. What is known of the
-// old one's costs stands in for its own.
+// flip moves the traffic of a model to its next version, which was never measured, at one moment. The known costs of
+// the old one stand in for its own.
 func flip() Scene {
 	models := equal(6, 2, 0.2, 100)
 	demands(models, 0.12)

@@ -27,13 +27,13 @@ const (
 	attained = 0.99
 	// lowest and highest bound the search for a load.
 	lowest, highest = 1.0 / 64, 64.0
-	// stride is by how much the search for a load goes at first.
+	// stride is the factor by which the search for a load goes at first.
 	stride = 1.25
 )
 
 // G99 returns the highest load, in units of the workload's fluid capacity, at which a policy answers 99 % of the
 // requests on time, over all seeds together; 0 if there is none of at least 1/64. Where the share on time is not
-// monotone in the load, it is one of the loads at which it crosses 99 %. Of a workload whose models were drawn several
+// monotone in the load, it is one of the loads at which it crosses 99 %. For a workload whose models were drawn several
 // times it is the geometric mean over the draws.
 func G99(w *Workload, p *Maker, e Effort) (float64, error) {
 	g, _, err := FamilyG99(w, &Family{Members: []Maker{*p}}, e)

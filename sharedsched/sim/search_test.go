@@ -82,7 +82,7 @@ func TestFamilyG99(t *testing.T) {
 	}
 }
 
-// TestG99OfDraws: what is carried of models that were drawn several times is the geometric mean, each with the best
+// TestG99OfDraws: the load carried of models that were drawn several times is the geometric mean, each with the best
 // member for it.
 func TestG99OfDraws(t *testing.T) {
 	w := suiteWorkload("one", "", 1, []Model{linear("cheap rows", 4, 0.4, 100, 1)},

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Seen is what became of the requests of a scene under a policy, over all seeds.
+// Seen has the outcomes of the requests of a scene under a policy, over all seeds.
 type Seen struct {
 	Policy               string
 	All, InShare, Worst  float64 // share on time: of all, of the flows within their share (InShare), of the worst flow
-	Watched              float64 // share on time of what the scene watches
+	Watched              float64 // share on time of the requests that the scene watches
 	Useful, Wasted, Idle float64 // device time per time: for results on time, for late ones, idle while requests waited
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Shift is a scene in which the device changes, to see what it is worth to be told: it is played by the server's
-// scheduler in several ways, which differ in what that is told.
+// Shift is a scene in which the device changes, to see the worth of telemetry: it is played by the server's scheduler
+// in several ways, which differ in its telemetry.
 type Shift struct {
 	Name, About string
 	Workload    Workload
@@ -56,16 +56,16 @@ func Shifts() []Shift {
 	}
 }
 
-// told is the server's scheduler with some telemetry.
+// told returns the server's scheduler with some telemetry.
 func told(name string, t Telemetry) Maker {
 	m := Core(name, CoreOptions{})
 	m.Telemetry = t
 	return m
 }
 
-// suffering is models of which each suffers in its own way from what happens to the device: of its time 40 to 100 %
-// goes with the clock, and a share of others adds 0.6 to 1.67 times itself, which is what it takes from us if two
-// fifths are taken in turns.
+// suffering returns models of which each suffers in its own way from changes of the device: of its time 40 to 100 %
+// goes with the clock, and a share of others adds 0.6 to 1.67 times itself; it is 1.67 if others take two fifths of the
+// device in turns with us.
 func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
 	toCapacity(models)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -84,7 +84,8 @@ func besideUs(span time.Duration) []Pace {
 	return []Pace{{From: Time(span / 4), CoTenant: 0.4}, {From: Time(span * 3 / 4)}}
 }
 
-// crowding is models that could use all of the device's memory, of which somebody else takes half before they need it.
+// crowding returns models that could use all of the device's memory, of which another process takes three quarters
+// before they need it.
 func crowding() Workload {
 	models := equal(10, 4, 0.4, 200)
 	toCapacity(models)

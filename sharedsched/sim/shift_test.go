@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// playShifts plays the shifts of some names, and returns what came of them by shift and way.
+// playShifts plays the shifts of some names, and returns the results by shift and way.
 func playShifts(t *testing.T, names ...string) *Findings {
 	t.Helper()
 	s := Study{
@@ -45,8 +45,8 @@ func isBack(t *Told) bool {
 	return true
 }
 
-// TestTelemetryMusts: who is told of another clock expects the right thing at once, as soon as it must be. Without
-// telemetry that takes longer where batches are few, and a co-tenant is not understood for seconds.
+// TestTelemetryMusts: a scheduler that telemetry notifies of another clock predicts well at once, as soon as it must.
+// Without telemetry that takes longer where batches are few, and a co-tenant is not understood for seconds.
 func TestTelemetryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "clock step", "clock step, heavy models", "co-tenant")
@@ -77,8 +77,8 @@ func TestTelemetryMusts(t *testing.T) {
 	}
 }
 
-// TestMemoryMusts: who knows how much memory is free hardly runs out of it, and who is told what ran out does so
-// seldom.
+// TestMemoryMusts: a scheduler that knows how much memory is free hardly runs out of it, and one that learns which
+// batches ran out does so seldom.
 func TestMemoryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "memory")

@@ -11,7 +11,7 @@ type Study struct {
 	Families  []Family // the first is the one that the others are compared with
 	Workloads []Workload
 	Variants  []Maker // of the first family's policy, for ablation
-	// of the same, with one batch in flight or several; the first is what the others are compared with
+	// of the same, with one batch in flight or several; the others are compared with the first
 	InFlight  []Maker
 	Scenes    []Scene
 	Shifts    []Shift
@@ -22,7 +22,7 @@ type Study struct {
 	Progress  func(string) // called for each figure that was found, from any goroutine; may be nil
 }
 
-// Findings is what came of a study.
+// Findings holds the results of a study.
 type Findings struct {
 	Study     *Study
 	G99       [][]float64  // by family and workload, in units of the fluid capacity
@@ -156,8 +156,8 @@ func (f *Findings) curves(_, j int) error {
 	return nil
 }
 
-// effort is what is spent on each draw of a workload's models. What is not drawn gets as many runs as what is drawn
-// three times.
+// effort returns the effort for each draw of a workload's models. A workload that is not drawn gets as many runs as one
+// that is drawn three times.
 func (s *Study) effort(workload int) Effort {
 	e := s.Effort
 	if len(s.Workloads[workload].Again) == 0 {

@@ -23,7 +23,7 @@ func small(workers int) *Study {
 	}
 }
 
-// TestFindingsDoNotDependOnWorkers: what runs beside what does not matter.
+// TestFindingsDoNotDependOnWorkers: which runs go on at the same time does not matter.
 func TestFindingsDoNotDependOnWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 2 seconds")
@@ -94,7 +94,7 @@ var errBroken = errors.New("broken")
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-// TestScenes: those who should not suffer are in the scene, and ask for no more than their share.
+// TestScenes: the flows that should not suffer are in the scene, and ask for no more than their share.
 func TestScenes(t *testing.T) {
 	for _, s := range Scenes() {
 		p := Maker{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}

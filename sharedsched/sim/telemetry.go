@@ -7,13 +7,13 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// Telemetry says how often a policy is told what the device is like. Of the zero value it is not told.
+// Telemetry says how often a policy learns the state of the device. The zero value: never.
 type Telemetry struct {
-	Every            time.Duration // the clock, and whether there was anything to do
+	Every            time.Duration // the clock, and whether the device was idle
 	CoTenant, Memory time.Duration // the share and the memory that others use, multiples of Every; 0 counts as it
 }
 
-// observer is a Policy that can be told.
+// observer is a Policy that takes samples of telemetry.
 type observer interface {
 	Observe(now Time, s cost.Sample)
 }
@@ -32,7 +32,7 @@ type sampler struct {
 // referenceClock is in MHz.
 const referenceClock = 1500
 
-// newSampler panics if the policy cannot be told: no run of it with telemetry means anything.
+// newSampler panics if the policy is not an observer: a run of it with telemetry would mean nothing.
 func newSampler(s *Setup, p Policy) *sampler {
 	phase := stream(s.Seed, math.MaxUint32)
 	return &sampler{

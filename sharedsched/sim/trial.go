@@ -15,13 +15,13 @@ func newTrial(w *Workload, e Effort) *trial {
 	return &trial{w: w, effort: e, runs: make([][]Request, e.Seeds)}
 }
 
-// g99 is G99, searched for from a load on.
+// g99 returns G99, searched for from a load on.
 func (t *trial) g99(p *Maker, from float64) (float64, error) {
 	return bracket(func(load float64) (bool, error) { return t.carries(p, load) }, from, stride, t.effort.Precision)
 }
 
-// g99Above is the load that a policy carries if it is above another by more than the search can tell, else 0, which is
-// found at a single load.
+// g99Above returns the load that a policy carries if it is above another by more than the precision of the search, else
+// 0, which is found at a single load.
 func (t *trial) g99Above(p *Maker, above float64) (float64, error) {
 	from := 1.0
 	if above > 0 {
@@ -51,7 +51,7 @@ func (t *trial) onTime(p *Maker, load float64) (float64, error) {
 // carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not.
 func (t *trial) carries(p *Maker, load float64) (bool, error) {
 	t.prepare(load)
-	lost := int(float64(t.offered) * (1 - attained)) // so many may be
+	lost := int(float64(t.offered) * (1 - attained)) // that many may be lost
 	for i := range t.runs {
 		r, err := t.play(p, i, &lost)
 		if err != nil {

@@ -3,14 +3,14 @@ package sim
 // trainingSeed is far from the seeds that figures are found with, which are 1, 2 and so on.
 const trainingSeed = 1 << 20
 
-// training is what is spent to choose a member of a family for figures of effort e: a short run on a seed of its own.
+// training returns the effort to choose a member of a family for figures of effort e: a short run on a seed of its own.
 // The precision is that of a full study, since a member is chosen only if the search can tell that it is better.
 func (e Effort) training() Effort {
 	return Effort{Span: min(e.Span, Quick.Span), Seeds: 1, Precision: Full.Precision, First: trainingSeed}
 }
 
 // tune returns the member of a family that carries the highest load of a single draw in training, the first of equals,
-// and a load from which to search for what it carries.
+// and a load from which to search for its G99.
 func tune(w *Workload, f *Family, e Effort) (*Maker, float64, error) {
 	best, who := 0.0, &f.Members[0]
 	if len(f.Members) == 1 {

@@ -10,7 +10,7 @@ import (
 // seedsOf has a workload and a family of two, of which many carries more, and notes on which seeds each is run.
 func seedsOf() (*Workload, *Family, map[string][]uint64) {
 	ran := map[string][]uint64{}
-	var first uint64 // the random number that tells the seed of the next run
+	var first uint64 // the random number that shows the seed of the next run
 	w := suiteWorkload("noting", "", 1, []Model{linear("only", 4, 0.4, 100, 1)})
 	w.Arrivals[0].Course = func(rng *rand.Rand, span time.Duration) []Stretch {
 		first = rng.Uint64()

@@ -6,7 +6,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Variants returns the server's scheduler with one of its parts changed or taken out, to see what each is worth.
+// Variants returns the server's scheduler with one of its parts changed or taken out, to see the worth of each.
 func Variants() []Maker {
 	return []Maker{
 		without("least slack first", func(v *sharedsched.Variant) { v.LeastSlack = true }),

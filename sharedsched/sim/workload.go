@@ -18,8 +18,8 @@ type Workload struct {
 	Further     bool                            // not of those that the comparison is decided on
 }
 
-// draws returns the workload with each of its sets of models. What a policy carries with models that were drawn at
-// random depends on the draw more than on the arrivals, so that a single one would say little.
+// draws returns the workload with each of its sets of models. The load that a policy carries with models that were
+// drawn at random depends on the draw more than on the arrivals, so that a single draw would say little.
 func (w *Workload) draws() []Workload {
 	first := *w
 	first.Again = nil

@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
-// line is a line of a trace: an event, and what came of it. Times are nanoseconds on the scheduler's clock. The first
-// line has the configuration instead of an event; the last may be opCut.
+// line is a line of a trace: an event and its result. Times are nanoseconds on the scheduler's clock. The first line
+// has the configuration instead of an event; the last may be opCut.
 type line struct {
 	Op string           `json:"op"`
 	At sharedsched.Time `json:"at,omitempty"`
@@ -38,7 +38,7 @@ type line struct {
 	Out outcome `json:"out"`
 }
 
-// task is a Task without what Core does not look at. Keys are bytes rather than text.
+// task is a Task without the fields that Core does not read. Keys are bytes rather than text.
 type task struct {
 	Rows     int                  `json:"rows"`
 	Key      []byte               `json:"key,omitempty"`
@@ -51,7 +51,7 @@ type task struct {
 	Unmeasured bool `json:"unmeasured,omitempty"`
 }
 
-// outcome is what came of an event.
+// outcome is the result of an event.
 type outcome struct {
 	Error string `json:"error,omitempty"`
 	// ID is of a new flow or version, a new device's first lane, or a task's handle.
@@ -112,8 +112,8 @@ var ops = [...]string{
 	sharedsched.EventClose:         "close",
 }
 
-// newLine describes an event and what came of it; of out's actions those from first on. Whatever the event points to is
-// copied: a pointer that was kept would have all events allocated, recorded or not.
+// newLine describes an event and its result; of out's actions those from first on. All that the event points to is
+// copied: a pointer that was kept would cause all events to be allocated, recorded or not.
 func newLine(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answer, first int, err error) line {
 	l := line{
 		Op: ops[ev.Kind], At: now,
@@ -183,7 +183,7 @@ func newBatch(b *sharedsched.Batch) *batch {
 	return described
 }
 
-// errReplay marks the failed spans of a replayed batch; what failed about them is not recorded.
+// errReplay marks the failed spans of a replayed batch; their own errors are not recorded.
 var errReplay = errors.New("failed when it was recorded")
 
 // event returns the event of the line. running are the batches in flight by lane, of which a settled one is taken.

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Replayed is what a trace held.
+// Replayed counts the contents of a trace.
 type Replayed struct {
 	Events  int
 	Batches int
@@ -23,10 +23,10 @@ type Replayed struct {
 	State   sharedsched.State
 }
 
-// Replay reads a trace that was written by a Writer, has a new Core take the same events at the same times, and
-// compares what it decides with what was decided then. The first difference is an error that tells the line and both
-// versions of it. Scheduling has no other inputs, so that there is none unless the trace was cut off or edited, or the
-// program is another.
+// Replay reads a trace that was written by a Writer, passes the same events at the same times to a new Core, and
+// compares its decisions with the recorded ones. The first difference is an error that has the line and both versions
+// of it. Scheduling has no other inputs, so that there is none unless the trace was cut off or edited, or the program
+// is another.
 func Replay(r io.Reader) (Replayed, error) {
 	p := replayer{running: map[sharedsched.LaneID]*sharedsched.Batch{}}
 	in := bufio.NewReader(r)
@@ -58,12 +58,12 @@ type replayer struct {
 	core    *sharedsched.Core
 	running map[sharedsched.LaneID]*sharedsched.Batch
 	out     sharedsched.Answer
-	again   bytes.Buffer // what the trace of this Core says of the present event
+	again   bytes.Buffer // the line that this Core writes of the present event
 	writer  Writer       // into again
 	sum     Replayed
 }
 
-// take has the core take the event of a line. The error continues a sentence about the line.
+// take passes the event of a line to the core. The error continues a sentence about the line.
 func (p *replayer) take(text []byte) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -90,8 +90,8 @@ func (p *replayer) take(text []byte) error {
 	return nil
 }
 
-// apply has the core take the event, and writes what comes of it. An event that names what is not there, such as a lane
-// too many, is an error.
+// apply passes the event to the core, and writes its result. An event that names something that is not there, such as a
+// lane too many, is an error.
 func (p *replayer) apply(l *line) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -116,7 +116,7 @@ func (p *replayer) apply(l *line) (err error) {
 	return nil
 }
 
-// count adds up what a line that was decided in the same way tells.
+// count adds up the contents of a line that was decided in the same way.
 func (p *replayer) count(l *line) {
 	p.sum.Events++
 	p.sum.End = max(p.sum.End, l.At)

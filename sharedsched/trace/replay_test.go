@@ -35,7 +35,7 @@ func (f *flaky) Execute(b *sharedsched.Batch) sharedsched.Report {
 	return sharedsched.Report{DeviceTime: took, Unusable: fails}
 }
 
-// record has many callers ask a scheduler for everything that it can do, and returns the trace.
+// record makes many callers ask a scheduler for everything that it can do, and returns the trace.
 func record(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -145,7 +145,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 	}
 }
 
-// earlier is a trace as it was written before memory was told of.
+// earlier is a trace as it was written before traces had memory.
 const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda","Lanes":1}],"FairnessWindow":50000000,"MaxQueuedBytes":0,"Variant":{"LeastSlack":false,"NoConflictRule":false,"AllDemand":false,"NoWindowDrop":false,"NoAdmission":false}},"out":{}}
 {"op":"addFlow","name":"a","device":"gpu","weight":1,"out":{}}
 {"op":"addVersion","name":"a/1","settings":{"Batched":true,"MaxBatchSize":4,"MaxBatchCost":0,"BatchTimeout":0,"Adaptive":false,"MaxQueue":4,"MaxRequestRows":0,"AllowedBatchSizes":null,"Padding":0,"WaitWhenFull":false,"TargetLatency":0,"MaxLatency":0},"out":{}}
@@ -157,7 +157,7 @@ const earlier = `{"op":"config","config":{"Devices":[{"Name":"gpu","Class":"cuda
 {"op":"close","at":3000000,"out":{}}
 `
 
-// TestReplayReadsEarlierTraces: what events have gained since is left out where there is nothing to tell.
+// TestReplayReadsEarlierTraces: fields that events have gained since are left out where they are empty.
 func TestReplayReadsEarlierTraces(t *testing.T) {
 	sum, err := trace.Replay(strings.NewReader(earlier))
 	if err != nil || sum.Tasks != 1 || sum.Batches != 1 {

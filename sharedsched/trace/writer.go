@@ -1,4 +1,4 @@
-// Package trace puts what happens to a scheduler into lines of JSON, and has another one decide it all again.
+// Package trace writes the events of a scheduler as lines of JSON, and lets another one decide them all again.
 package trace
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Writer writes a trace: its configuration, then what happens, then, if need be, that it was cut. Each line is one call
+// Writer writes a trace: its configuration, then the events, then, if need be, that it was cut. Each line is one call
 // of the io.Writer below, whose errors are for its owner to find.
 type Writer struct{ lines *json.Encoder }
 
@@ -19,7 +19,7 @@ func NewWriter(to io.Writer, cfg *sharedsched.Config) Writer {
 	return w
 }
 
-// Event writes what a Core was told, and what came of it; of out's actions those from first on.
+// Event writes an event that a Core was given and its result; of out's actions those from first on.
 func (w Writer) Event(now sharedsched.Time, ev *sharedsched.Event, out *sharedsched.Answer, first int, err error) {
 	l := newLine(now, ev, out, first, err)
 	w.write(&l)

@@ -35,8 +35,8 @@ func Count(sizes ...int) int {
 	return n
 }
 
-// Scale returns a likely magnitude for each weight, given that of each observation: what brings every unit's sum
-// to about one. The order is that of [Policy.SetWeights].
+// Scale returns a likely magnitude for each weight, given that of each observation: the one that brings every unit's
+// sum to about one. The order is that of [Policy.SetWeights].
 func Scale(observation []float64, sizes ...int) []float64 {
 	scale := make([]float64, 0, Count(sizes...))
 	for i := 1; i < len(sizes); i++ {

@@ -1,7 +1,8 @@
 /*
- * A stand-in for libnvidia-ml.so.1. What it says stands in the file "state" beside it, one "key value" a line, which is read anew with
- * every call: a test changes the file while the library is in use. A value that begins with "!" is the number to fail with; with the
- * value "wait" a call hangs until the file says something else. What is not in the file is not supported. The declarations are those of NVIDIA's nvml.h, as far as they are needed.
+ * A stand-in for libnvidia-ml.so.1. Its answers are in the file "state" next to it, one "key value" a line, which is
+ * read again with every call: a test changes the file while the library is in use. A value that begins with "!" is the
+ * number to fail with; with the value "wait" a call hangs until the file says something else. Keys that are not in the
+ * file are not supported. The declarations are those of NVIDIA's nvml.h, as far as they are needed.
  *
  *   init !9                       nvmlInit fails
  *   count 2                       how many GPUs there are
@@ -12,7 +13,7 @@
  *   0.0.uuid MIG-1                of the first part; also instance, total, used, free, reserved
  *   0.xid 31:1                    error 31; the second number is another one for each error to report. With a third, of an instance
  *
- * Whoever calls anything before nvmlInit or after nvmlShutdown is ended, to be found.
+ * A process that calls a function before nvmlInit or after nvmlShutdown is aborted, so that the fault is found.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
