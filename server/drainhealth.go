@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// watchFarewell is how long watchers of the health have, once the server drains, to be told NOT_SERVING.
+// watchFarewell is how long watchers of the health have, once the server drains, to receive NOT_SERVING.
 const watchFarewell = 100 * time.Millisecond
 
 // drainingHealth is grpc.health.v1 whose Watch ends when the server drains: watchers stay for as long as there is a

@@ -26,7 +26,7 @@ type Observer interface {
 	weftapi.OutcomeObserver
 }
 
-// Shadows runs requests once more on other versions, in spare time, and tells how those do.
+// Shadows runs requests once more on other versions, in spare time, and reports how those do.
 type Shadows interface {
 	predict.Shadows
 	weftapi.Shadows
@@ -38,7 +38,7 @@ type Rollouts interface {
 	weftapi.Rollouts
 }
 
-// Config is what a Server is made with. All of it is fixed for its life.
+// Config holds the parts and limits of a Server. All of it is fixed for its life.
 type Config struct {
 	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams;
 	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
@@ -46,24 +46,23 @@ type Config struct {
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	// Zero: 64. Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest message in bytes, what it takes on a stream and when it is decompressed included.
-	// Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be
-	// above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that much memory
-	// per stream.
+	// MaxMessageBytes is the largest message in bytes, its framing on a stream and its size after decompression
+	// included. Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It
+	// must not be above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that
+	// much memory per stream.
 	MaxMessageBytes int
 	// Logger hears of panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
 	Observer Observer
-	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
 	// Shadows runs requests once more on the versions that traffic puts into the shadow. Nil: none are.
 	Shadows Shadows
 	// Rollouts compares versions by how they did. Nil: nothing is compared.
 	Rollouts Rollouts
-	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
-	// that.
+	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder predict.Recorder
@@ -120,18 +119,18 @@ func (s *Server) Register(g *grpc.Server) {
 	reflection.Register(services)
 }
 
-// messages returns what services are to be registered with in the place of g.
+// messages returns the registrar that services are registered with in the place of g.
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{Server: g, Limit: s.api.MaxMessageBytes, Refused: s.api.Refused, Checked: weftapi.Checked}
 }
 
-// Admin is the service that changes what a server serves.
+// Admin is the service that changes the models and the traffic of a server.
 type Admin struct {
 	weftapi.Admin
 	server *Server
 }
 
-// NewAdmin returns the calls that change what s serves.
+// NewAdmin returns the service that changes the models and the traffic of s.
 func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 	return &Admin{weftapi.Admin{API: s.api, Residents: residents}, s}
 }

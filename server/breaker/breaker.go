@@ -5,7 +5,8 @@
 // through, and if they end well it closes, else the next pause is twice as long. So a version that has recovered comes
 // back by itself.
 //
-// Who may not be turned away, such as running episodes, is not asked; how their requests end counts all the same.
+// Requests that may not be turned away, such as those of running episodes, do not ask it; how they end counts all the
+// same.
 //
 // # Why not a library
 //
@@ -24,7 +25,7 @@ import (
 	"time"
 )
 
-// Outcome is how a request ended, as far as it tells about the version.
+// Outcome is how a request ended, as far as that says something about the version.
 type Outcome uint8
 
 // The outcomes.
@@ -40,7 +41,7 @@ const (
 	Fault
 )
 
-// Config is what a Breaker may be told. Zero values are defaults.
+// Config holds the settings of a Breaker. Zero values are defaults.
 type Config struct {
 	// Window is how many of a version's last requests are judged; 0: 20. Too low: chance opens it. Too high: it opens
 	// late.
@@ -61,8 +62,8 @@ type Config struct {
 	// Probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
 	// OpenFor has passed; 0: 3.
 	Probes int
-	// OnChange is called after a circuit changed its phase, with no lock held, by whoever's call changed it; it must
-	// not block. Calls for changes at the same moment may come in another order. Nil: nobody is told.
+	// OnChange is called after a circuit changed its phase, with no lock held, by the goroutine whose call changed it;
+	// it must not block. Calls for changes at the same moment may come in another order. Nil: changes are not reported.
 	OnChange func(State)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -96,7 +97,7 @@ type Breaker struct {
 	config Config
 
 	circuits atomic.Pointer[map[versionID]*circuit] // replaced whole, so that Allow takes no lock of all
-	adding   sync.Mutex                             // held by whoever replaces it
+	adding   sync.Mutex                             // held while it is replaced
 }
 
 // New returns a breaker whose circuits are closed.
@@ -117,7 +118,7 @@ func (b *Breaker) Allow(model string, version int64) bool {
 	return allowed
 }
 
-// Done tells how a request ended and the time that it took in the model, which is judged for OK alone.
+// Done reports how a request ended and the time that it took in the model, which is judged for OK alone.
 func (b *Breaker) Done(model string, version int64, outcome Outcome, compute time.Duration) {
 	if outcome == Ignored {
 		return

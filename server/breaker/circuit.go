@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Phase is what a circuit does with new work.
+// Phase says how a circuit treats new work.
 type Phase string
 
 // The phases, as metrics and messages spell them.
@@ -76,7 +76,7 @@ func (c *circuit) stateLocked() State {
 	return s
 }
 
-// allow returns, beside the answer, the state that it changed to, or none.
+// allow reports whether the request may pass, and returns the state that the circuit changed to, or none.
 func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

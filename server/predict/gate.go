@@ -16,8 +16,8 @@ func (e *ServerFullError) Error() string {
 		"--max-concurrent-requests", e.Limit)
 }
 
-// Gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits
-// for it to end; its requests count as requests until their answers were sent.
+// Gate counts the requests and streams in the server and closes when the server drains. A stream counts by itself, so
+// that draining waits for it to end; its requests count as requests until their answers were sent.
 type Gate struct {
 	closed chan struct{} // closed when draining begins
 	empty  chan struct{} // closed once draining and nothing is inside

@@ -26,18 +26,18 @@ type Models interface {
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
-// Config is what a Pipeline is made with. All of it is fixed for its life.
+// Config holds the parts and limits of a Pipeline. All of it is fixed for its life.
 type Config struct {
 	// MaxConcurrentRequests is how many requests may be inside at once, of all protocols. Zero: no bound but the
 	// queues'.
 	MaxConcurrentRequests int
-	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
-	// Logger hears of panics, of breakers, and of what callers are not told.
+	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.
 	Observer Observer
@@ -52,7 +52,7 @@ type Explanation struct {
 	Code string
 	// Overload: there was not the capacity to answer, or to answer in time.
 	Overload bool
-	// Text is what the caller may read of the error.
+	// Text is the error as the caller may read it.
 	Text string
 }
 
@@ -96,7 +96,7 @@ func (p *Pipeline) Snapshot() *catalog.Snapshot { return p.models.Snapshot() }
 func (p *Pipeline) Table() *routing.Table { return p.router.Table(p.models.Snapshot()) }
 
 // Predict takes one request all the way: it is answered when its codec has encoded the answer and the error is nil.
-// Place says as far as it is known which version an answer or an error is of. Leave must follow when the answer was
+// Place says, as far as it is known, which version an answer or an error is of. Leave must follow when the answer was
 // sent, or there is nothing to send.
 func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err error) {
 	f := &flight{req: req, observed: p.offered(req.Model, req.Stream)}
@@ -140,7 +140,7 @@ type flight struct {
 	req      *Request
 	observed observed
 	call     catalog.Call
-	// result has its place as soon as the request is routed.
+	// result has its Place as soon as the request is routed.
 	result Result
 }
 

@@ -32,7 +32,7 @@ type Request struct {
 	Outputs []string
 	// Stream: the request came on a stream.
 	Stream bool
-	// Fault is what is wrong with the message itself, for any model; the request is refused with it. Nil: nothing.
+	// Fault is the error in the message itself, for any model; the request is refused with it. Nil: none.
 	Fault error
 	// Inputs is how many inputs came. Codec reads them and writes the answer.
 	Inputs int
@@ -43,8 +43,8 @@ type Request struct {
 	admitted bool // the gate counts it
 }
 
-// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. What it returns
-// may alias the message, which must not change while the request, a shadow or a recorder uses it.
+// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may
+// alias the message, which must not change while the request, a shadow or a recorder uses it.
 type Codec interface {
 	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
 	Names() iter.Seq[string]
@@ -57,7 +57,7 @@ type Codec interface {
 	Encode(result *Result) error
 }
 
-// check refuses what no model could make right. The error is a *tensor.FieldError.
+// check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
 func (r *Request) check() error {
 	if len(r.ID) > MaxIDBytes {
 		return longID("request_id", r.ID)

@@ -57,7 +57,7 @@ func (c *counter) count(e Ending) {
 	}
 }
 
-// requests returns what was counted; the sample is a copy.
+// requests returns the counts; the sample is a copy.
 func (c *counter) requests() Requests {
 	c.mu.Lock()
 	r := Requests{

@@ -2,7 +2,7 @@ package rollout
 
 import "time"
 
-// Evidence is what a gate judges by.
+// Evidence holds the facts that a gate judges by.
 type Evidence struct {
 	// Baseline and Candidate are about requests, since the stage began.
 	Baseline, Candidate Requests
@@ -18,11 +18,11 @@ type Evidence struct {
 	Lost []Stratum
 	// Complete: no stage lasts in which both versions get episodes. To wait for more of them is in vain.
 	Complete bool
-	// BaselineEpisodes and CandidateEpisodes are what became of the episodes, since the rollout began.
+	// BaselineEpisodes and CandidateEpisodes count how the episodes ended since the rollout began.
 	BaselineEpisodes, CandidateEpisodes Episodes
 }
 
-// Requests is what was counted of one version's requests.
+// Requests counts one version's requests.
 type Requests struct {
 	// Count of requests that were answered or ended by a fault of the model, and the Faults among them.
 	Count, Faults int64
@@ -43,7 +43,7 @@ type Stratum struct {
 	Baseline, Candidate Moments
 }
 
-// Episodes is what became of one version's episodes, of those that began in stages in which both versions get some.
+// Episodes counts how one version's episodes ended, of those that began in stages in which both versions get some.
 type Episodes struct {
 	Begun      int64 `json:"begun"`
 	Reported   int64 `json:"reported"`   // with the outcome that decides

@@ -1,5 +1,4 @@
-// Package rollout leads a new version of a model through stages of growing traffic and judges it by what it shows
-// there.
+// Package rollout leads a new version of a model through stages of growing traffic and judges it by the evidence there.
 package rollout
 
 import (
@@ -20,12 +19,12 @@ type Traffic interface {
 	// Snapshot returns the latest state. It must not block.
 	Snapshot() *catalog.Snapshot
 	// Decide makes a decision about a model, as a whole or not at all, and returns its traffic with its new revision,
-	// if that is divided anew, which the next Snapshot shows. If Expected is not 0 and not the present revision it
+	// if that is divided again, which the next Snapshot shows. If Expected is not 0 and not the present revision it
 	// changes nothing and returns an error.
 	Decide(model string, d catalog.Decision) (*catalog.Traffic, error)
 }
 
-// Config is what a Manager needs. Only Traffic is required.
+// Config holds the parts that a Manager works with. Only Traffic is required.
 type Config struct {
 	Traffic Traffic
 	// Agreement returns how many shadowed requests of a version were compared, and how many of them agreed, since the
@@ -40,7 +39,7 @@ type Config struct {
 	// but for one in twenty of each version's and for those that began ten minutes ago. Else those that end early count
 	// first, which speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
 	Unfinished func(model string, since time.Time) map[int64][]time.Time
-	// Kept are rollouts that an earlier process was told to keep, by model.
+	// Kept are rollouts that an earlier process kept, by model.
 	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default

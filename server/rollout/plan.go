@@ -39,8 +39,7 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// Check returns what is wrong with the plan in itself, as a *PlanError; whether its versions are there is another
-// matter.
+// Check returns a fault of the plan in itself, as a *PlanError; whether its versions are there is another matter.
 func (p Plan) Check() error {
 	switch {
 	case p.Model == "":

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pin is what an episode is held to. The zero value is none: versions are positive.
+// pin is the version that an episode is held to. The zero value is none: versions are positive.
 type pin struct {
 	version        int64
 	slot           string
@@ -23,8 +23,8 @@ const (
 )
 
 // episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding
-// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever
-// comes next sweeps.
+// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: the next
+// call sweeps.
 //
 // It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the
 // least recently used of all.
@@ -112,7 +112,7 @@ func (t *episodes) unfinished(model string, since, heard time.Duration) map[int6
 }
 
 // isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for
-// a count, which is right once the shard has forgotten what expired; that happens to each episode once.
+// a count, which is right once the shard has forgotten its expired episodes; that happens to each episode once.
 func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
 	for i := range t.shards {
 		if t.isOnIn(&t.shards[i], versionID{model, version}, now) {
@@ -146,7 +146,7 @@ func (t *episodes) replace(model, episode string, was, next pin, now time.Durati
 func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Duration) (done, crowded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	const sweep = 4 // more than one, so that what expired makes room before it is needed
+	const sweep = 4 // more than one, so that expired episodes make room before it is needed
 	t.forgetExpiredLocked(s, now, sweep)
 	e := s.byID[id]
 	if e != nil && !e.ended && !t.expired(e, now) && e.pin != was {

@@ -8,14 +8,14 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Health tells whether a version is fit to take new work.
+// Health knows whether a version is fit to take new work.
 type Health interface {
 	// Allow is asked once for each new episode and each request without one, where another version could stand in. It
 	// is called from many goroutines and must not block. A version that it allowed need not be used.
 	Allow(model string, version int64) bool
 }
 
-// Config is what a Router may be told. Zero values are defaults.
+// Config holds the settings of a Router. Zero values are defaults.
 type Config struct {
 	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000,
 	// which with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an
@@ -30,7 +30,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Request is what routing needs to know of a request.
+// Request is the part of a request that routing needs.
 type Request struct {
 	Model  string
 	Choice Choice
@@ -167,7 +167,7 @@ func (r *Router) End(model, episode string) {
 	r.episodes.end(model, episode, false, r.now())
 }
 
-// Reported says that somebody told how an episode went, which ends it too.
+// Reported notes that somebody reported how an episode went, which ends it too.
 func (r *Router) Reported(model, episode string) {
 	r.init()
 	r.episodes.end(model, episode, true, r.now())

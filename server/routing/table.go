@@ -11,7 +11,7 @@ import (
 // DefaultSlot is the name of the traffic entry of a model whose traffic nobody divided.
 const DefaultSlot = "prod"
 
-// Choice is what a request says about the version. The zero value leaves it to the server. At most one field is set.
+// Choice is a request's choice of the version. The zero value leaves it to the server. At most one field is set.
 type Choice struct {
 	Version *int64
 	Label   *string
@@ -126,7 +126,7 @@ func (e *entry) episodeKey(q *Request) uint64 {
 	return join(e.seed, q.ownHash())
 }
 
-// ownHash hashes what tells the request from others.
+// ownHash hashes the id or number that tells the request from others.
 func (q *Request) ownHash() uint64 {
 	if q.RequestID != "" {
 		return hash(q.RequestID)
@@ -158,12 +158,12 @@ func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 	return Route{}, notReady(v)
 }
 
-// noneReady tells why no version answers a request that named none.
+// noneReady says why no version answers a request that named none.
 func (e *entry) noneReady() error {
 	if len(e.split) == 0 {
 		return noneReady(e.model)
 	}
-	// Only what the traffic names, ascending as versions do. What it names and is not there is told last.
+	// Only the versions that the traffic names, in ascending order. Those of them that do not exist come last.
 	named := &catalog.Model{Name: e.model.Name, Cause: e.model.Cause}
 	for _, v := range e.model.Versions {
 		if slices.ContainsFunc(e.split, func(p part) bool { return p.number == v.Number }) {
@@ -179,7 +179,7 @@ func (e *entry) noneReady() error {
 	}
 }
 
-// noneReady tells why a model has no version that answers. A version that is on its way, in either direction, says more
+// noneReady says why a model has no version that answers. A version that is on its way, in either direction, says more
 // about what the caller should do than one that failed.
 func noneReady(m *catalog.Model) error {
 	if len(m.Versions) == 0 {

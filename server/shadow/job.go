@@ -82,14 +82,15 @@ func (m *Mirror) end(j *job) (v verdict) {
 	return v
 }
 
-// compare has one comparison run at a time, so that no more than one processor is taken from whoever answers requests.
+// compare lets one comparison run at a time, so that comparisons take no more than one processor from the work of
+// answering requests.
 func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	m.comparing.Lock()
 	defer m.comparing.Unlock()
 	return Compare(primary, shadow, tolerance)
 }
 
-// unanswered tells the shadow's own failures from lack of room, time or a version that is ready.
+// unanswered distinguishes the shadow's own failures from lack of room, of time or of a version that is ready.
 func unanswered(err error) verdict {
 	v := verdict{outcome: Failed, err: err}
 	if _, ok := errors.AsType[*catalog.ModelError](err); ok {

@@ -33,8 +33,8 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
-// Options returns what the grpc.Server must be made with that Messages registers services with: message limits,
-// keepalive, recovery from panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
+// Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
+// from panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
 func (c Config) Options() []grpc.ServerOption {
 	if c.MaxMessageBytes <= 0 {
 		c.MaxMessageBytes = DefaultMaxMessageBytes

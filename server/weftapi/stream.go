@@ -52,7 +52,7 @@ type accepted struct {
 	cancel  context.CancelCauseFunc
 }
 
-// received is what the reader got.
+// received is a message that the reader got, or its error.
 type received struct {
 	message *weftv1.PredictStreamRequest
 	err     error
@@ -81,7 +81,7 @@ func (st *stream) read() error {
 	}
 }
 
-// receive hands over what comes, one message per free slot.
+// receive hands over the messages that come, one per free slot.
 func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
 	for {
 		select {
