@@ -1,4 +1,4 @@
-// Package app puts a server together: which part is started when, and what each is told of the others.
+// Package app puts a server together: it decides which part is started when, and how the parts are connected.
 package app
 
 import (
@@ -57,13 +57,13 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 	}
 	for _, step := range []func(context.Context) error{
 		s.findModels,
-		s.listen,         // before models are loaded for minutes, so that what is in the way of it is told at once
-		s.openState,      // what was decided by hand or by rollouts, of this server and earlier ones
+		s.listen,         // before models are loaded for minutes, so that an address in use is reported at once
+		s.openState,      // decisions by operators and by rollouts, of this server and earlier ones
 		s.traceScheduler, // --sched-trace
 		s.buildHouse,     // the scheduler, the engines and the models
-		s.buildEdge,      // what answers requests: shadows, rollouts, a recording, the service itself
-		s.load,           // begins to load what is listed
-		// so a caller is told that its model is being loaded; before, there would seem to be no such model
+		s.buildEdge,      // the parts that answer requests: shadows, rollouts, a recording, the service itself
+		s.load,           // begins to load the listed models
+		// so a caller learns that its model is being loaded; before, there would seem to be no such model
 		s.openDoors,
 		s.follow, // the repositories and the settings file
 		s.awaitModels,

@@ -161,7 +161,7 @@ func (e *engines) deviceless(p modelrepo.Provider) string {
 	return ""
 }
 
-// remedy tells what to do about a model none of whose providers has a device.
+// remedy says how to help a model none of whose providers has a device.
 func (e *engines) remedy(asked []modelrepo.Provider) string {
 	if slices.ContainsFunc(asked, modelrepo.Provider.OnCUDA) {
 		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the " +

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 )
 
-// readiness is what /readyz says: "loading", "ready" or "draining".
+// readiness is the answer of /readyz: "loading", "ready" or "draining".
 type readiness struct{ now atomic.Value }
 
 func newReadiness() *readiness {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// shadowObserver hands what the mirror tells to the metrics.
+// shadowObserver hands the mirror's events to the metrics.
 type shadowObserver struct{ measured *telemetry.Telemetry }
 
 // ShadowDone implements shadow.Observer.
@@ -23,7 +23,8 @@ func (o shadowObserver) ShadowDone(e shadow.Event) {
 	})
 }
 
-// newMirror returns what shows requests to shadows, and its part. path is the file of --shadow-log, "" for none.
+// newMirror returns the mirror that shows requests to shadows, and its part. path is the file of --shadow-log, "" for
+// none.
 func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	log *slog.Logger,
 ) (*shadow.Mirror, lifecycle.Part, error) {

@@ -78,7 +78,8 @@ func (r *reloader) read() (*Settings, error) {
 	return r.app.Reread()
 }
 
-// reload takes over what may change at run time, and has the repositories looked at. A faulty file changes nothing.
+// reload takes over the settings that may change at run time, and lets the repositories be listed again. A faulty file
+// changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
 	if r.app.Config == "" {

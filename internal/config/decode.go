@@ -85,7 +85,7 @@ func (d *decoder) check(checks []func() Faults) {
 	unread := slices.Clip(d.faults)
 	for _, run := range checks {
 		for _, f := range run() {
-			// What could not be read is still at its default, so that a check of it would only confuse.
+			// A setting that could not be read is still at its default, so that a check of it would only confuse.
 			if !slices.ContainsFunc(unread, func(u Fault) bool { return within(f.Key, u.Key) }) {
 				d.fault(d.nearestPlace(f.Key), f.Key, f.Message).Suggestion = f.Suggestion
 			}
@@ -117,7 +117,7 @@ type entry struct {
 	value ast.Node
 }
 
-// entries lists the keys of the mapping at path, in order, each once; it reports what is wrong with the keys.
+// entries lists the keys of the mapping at path, in order, each once; it reports faults of the keys.
 func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
@@ -208,7 +208,7 @@ func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
 	}
 }
 
-// setDefaults gives what the program could not: the defaults of an element that is only now known to exist.
+// setDefaults sets the defaults that the program could not: those of an element that is only now known to exist.
 func setDefaults(element reflect.Value) {
 	if element, ok := reflect.TypeAssert[Defaulter](element.Addr()); ok {
 		element.SetDefaults()

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// coverage is what of a recording a verdict does not rest on. All are requests.
+// coverage counts the part of a recording that a verdict does not rest on. All are requests.
 type coverage struct {
 	sent          int64
 	withoutInputs int64 // recorded, but not sent

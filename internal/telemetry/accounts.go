@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// accounts are the metrics of what became of tasks and executions, proof and warm-up among them. All of a page are read
-// from the scheduler at one moment, so that they add up: what began is what ended and what is in flight.
+// accounts are the metrics of how tasks and executions end, proof and warm-up among them. All of a page are read from
+// the scheduler at one moment, so that they add up: the number begun is the number ended and the number in flight.
 type accounts struct {
 	accepted, ended, started, executed, reruns, waits, waited metric.Int64ObservableCounter
 	live, running, waiting                                    metric.Int64ObservableGauge

@@ -45,7 +45,7 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	return reader, nil
 }
 
-// tracerProvider returns nil when nobody asks for one. OTEL_TRACES_SAMPLER decides what is sampled.
+// tracerProvider returns nil if the environment asks for none. OTEL_TRACES_SAMPLER decides which traces are sampled.
 func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace.TracerProvider, error) {
 	if !wanted("TRACES") {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// GPU is what is known of one device.
+// GPU holds the known facts of one device.
 type GPU struct {
 	gpu.Device
 	// Sample is the latest; its time is zero if there was none.

@@ -14,9 +14,9 @@ type Engine struct {
 	Declared tensor.Signature
 	// Answer runs it.
 	Answer func(b *tensor.Batch) error
-	// Known is what it tells of itself.
+	// Known holds the statistics that it reports of itself.
 	Known engine.Stats
-	// Opened is what Open returns of it, but for the session.
+	// Opened is the result of Open, but for the session.
 	Opened engine.Opened
 
 	mu     sync.Mutex
@@ -38,7 +38,7 @@ func (e *Engine) Open() engine.Opened {
 	return o
 }
 
-// Signature returns what is declared.
+// Signature returns Declared.
 func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
 
 // Run answers.
@@ -69,7 +69,7 @@ func (e *Engine) leave() {
 	e.active--
 }
 
-// Stats returns what is known. It panics on a closed session.
+// Stats returns Known. It panics on a closed session.
 func (e *Engine) Stats() engine.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // The authors of the steps of a rollout that no person takes.
 const (
 	byGate   = "gate"
-	byServer = "weft" // a condition of the rollout changed, such as its traffic
+	byServer = "weft" // it was started again, or a condition of the rollout changed, such as its traffic
 )
 
 // Kept is the part of a model's latest rollout that outlives the process.

@@ -31,7 +31,7 @@ type NotKeptReason string
 
 // The reasons.
 const (
-	TooManyNames NotKeptReason = "too_many_names" // the version already has as many different names as are kept of one version
+	TooManyNames NotKeptReason = "too_many_names" // the version has the maximal number of different names
 	// too many outcomes wait until episodes that began before theirs have ended
 	TooManyWaiting NotKeptReason = "too_many_waiting"
 	VersionGone    NotKeptReason = "version_gone" // the version is not there any more

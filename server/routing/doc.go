@@ -25,7 +25,7 @@
 // agree in one pair at most.
 //
 // Where that slot's version is not ready, or not fit for new work, the slot with the next score answers. Slots of
-// weight 0 have no score and do not compete with the others: they answer where no other is ready, by their draws alone.
+// weight 0 have no score that compares with the others': they answer where no other is ready, by their draws alone.
 //
 // A request without an episode goes by its request_id in the place of the episode_id, and one without either by a
 // number.
