@@ -92,7 +92,7 @@ func TestColdModel(t *testing.T) {
 				if late := fates[sim.Late]; late > len(run.requests)/200 {
 					t.Errorf("%d of %d answers came too late", late, len(run.requests))
 				}
-				// Of what the model could have answered, had its curve been known.
+				// Compared with the requests that the model could have answered, had its curve been known.
 				if could := min(rate, capacity) * coldSpan.Seconds(); float64(intime) < 0.9*could {
 					t.Errorf("%d requests were answered in time, of %.0f that could have been", intime, could)
 				}

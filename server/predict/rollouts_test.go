@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// listener is rollouts that remember what they hear of requests and episodes.
+// listener is a Rollouts that remembers the requests and episodes that it hears of.
 type listener struct {
 	rollout.Manager
 	mu    sync.Mutex

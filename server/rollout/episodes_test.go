@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fleet is robots that play episodes, and what a server knows of them.
+// fleet is robots that play episodes, and a server's knowledge of them.
 type fleet struct {
 	*bench
 	mu       sync.Mutex // the manager asks from a goroutine of its own
@@ -167,8 +167,8 @@ func evidenceOf(f *fleet) Evidence {
 	return f.runs["m"].evidence(0, 0)
 }
 
-// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. What is told
-// of episodes adds up at every look, and a candidate that wrecks robots is not promoted.
+// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. The counts of
+// episodes add up at every look, and a candidate that wrecks robots is not promoted.
 func TestCrashesAreJudged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")

@@ -172,7 +172,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// understood reads a message in the plainest way: what it is, or what is wrong with it.
+// understood reads a message in the plainest way, and returns it or its fault.
 func understood(sent []byte, compressed bool, limit int) (*weftv1.ModelSpec, string) {
 	if len(sent) == 0 {
 		return nil, "EOF"
