@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/server/weftapi"
 )
 
-// Observer hears of requests and of reports, for metrics.
+// Observer is notified of requests and of reports, for metrics.
 type Observer interface {
 	predict.Observer
 	weftapi.OutcomeObserver
@@ -41,7 +41,8 @@ type Rollouts interface {
 // Config holds the parts and limits of a Server. All of it is fixed for its life.
 type Config struct {
 	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams;
-	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
+	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses requests that the queues could
+	// hold.
 	MaxConcurrentRequests int
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	// Zero: 64. Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
@@ -51,7 +52,7 @@ type Config struct {
 	// must not be above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that
 	// much memory per stream.
 	MaxMessageBytes int
-	// Logger hears of panics. Nil: slog.Default().
+	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
 	Observer Observer
@@ -178,7 +179,7 @@ func (s *Server) Busy(model string, version int64) bool {
 	return s.pipeline.Router().Busy(model, version)
 }
 
-// Breakers returns the circuit breakers of all versions that were asked lately.
+// Breakers returns the circuit breakers of all versions with recent requests.
 func (s *Server) Breakers() []breaker.State { return s.pipeline.Breakers() }
 
 // Unanswered returns the number of predictions in the server.

@@ -18,7 +18,7 @@ type App struct {
 	Reread func() (*Settings, error) // reads the settings once more, as when the program began
 
 	gpuStandIns gpuStandIns      // of a test
-	hangups     <-chan os.Signal // ask for a reload; nil: nobody does
+	hangups     <-chan os.Signal // ask for a reload; nil: there are no reloads
 	level       slog.LevelVar    // of the log
 	drain       atomic.Int64     // nanoseconds; the drain timeout that is in force
 }

@@ -29,7 +29,7 @@ type assembly struct {
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
-	grpc, admin net.Listener // admin is nil where nobody wants it
+	grpc, admin net.Listener // admin is nil if it is disabled
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	trace       *traceFile // nil: the scheduler is not recorded

@@ -18,7 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// engines open models in whatever executes them.
+// engines open models in the engines that execute them.
 type engines struct {
 	devices devices
 	library *library

@@ -149,7 +149,7 @@ func costSample(s *gpu.Sample) cost.Sample {
 		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
 		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree,
 		MemoryTotal: s.MemoryTotal,
-		// Of a device that is lost nothing is known, and nothing will run on it.
+		// Nothing is known of a lost device, and nothing will run on it.
 		Expired: s.Expired || s.Lost,
 	}
 }

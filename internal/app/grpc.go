@@ -25,8 +25,8 @@ func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemet
 }
 
 // farewell is how long connections may take to close after the stop was cut short and the queued requests were
-// abandoned: the last answers are still on the way out. Only those on which a request is running, or nobody reads, need
-// all of it.
+// abandoned: the last answers are still on the way out. Only connections on which a request is running, or that their
+// client does not read, need all of it.
 const farewell = time.Second
 
 // grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time

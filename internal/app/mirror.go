@@ -40,7 +40,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	m := shadow.New(shadow.Config{Models: models, Observer: shadowObserver{measured}, Log: lines, Logger: log})
 	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
 		if err := m.Close(ctx); err != nil {
-			// Nobody was promised it.
+			// They were promised to nobody.
 			log.Warn("shadow requests left out at the stop", "event", "shadows_abandoned", "cause", err)
 		}
 		if file != nil {

@@ -71,7 +71,7 @@ func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	log.Info("devices found", "event", "devices_found", "asked", s.Devices, "found", p.found,
 		"not_there", slices.Sorted(maps.Keys(p.absent)), "unknown", slices.Sorted(maps.Keys(p.unknown)))
 	if s.GPUTelemetry == config.GPUTelemetryOff {
-		return // the operator who turned that off knows
+		return // the operator turned that off and knows
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.unknown)) {
 		log.Warn("GPU of --devices unconfirmed", "event", "gpu_unconfirmed", "device", name,

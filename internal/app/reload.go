@@ -53,7 +53,7 @@ func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.D
 	})
 }
 
-// reloader has a running server follow its settings file.
+// reloader makes a running server follow its settings file.
 type reloader struct {
 	app *App
 	log *slog.Logger
@@ -64,8 +64,8 @@ type reloader struct {
 	inForce config.Server
 }
 
-// read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that
-// nobody writes to would hold up the reload for ever.
+// read reads the settings file again. It must be a regular file: a pipe has nothing left, and one without a writer
+// would hold up the reload for ever.
 func (r *reloader) read() (*Settings, error) {
 	info, err := os.Stat(string(r.app.Config))
 	switch {

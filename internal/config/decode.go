@@ -57,7 +57,7 @@ type decoder struct {
 	file   string
 	lines  []string         // the source, for Fault.Text
 	root   reflect.Type     // of the struct being filled
-	places map[string]place // key path, or path of a list element -> where it stands; only what the file sets
+	places map[string]place // key path, or path of a list element -> where it stands; only settings in the file
 	faults Faults
 }
 

@@ -91,8 +91,8 @@ func find(exe, wd string) (string, error) {
 		"or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
 }
 
-// SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none.
-// Another module's tree does not count: a library must not be loaded from wherever one happens to stand.
+// SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none. Another module's
+// tree does not count: a library must not be loaded from any directory that happens to be the current one.
 func SourceTree(dir string) (root string, ok bool) {
 	for dir != "" {
 		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {

@@ -23,7 +23,7 @@ type limit struct {
 	log     *slog.Logger
 	deleted atomic.Int64 // files
 
-	due     atomic.Bool // somebody wants the bound kept since it was last looked at
+	due     atomic.Bool // keep was called since the bound was last looked at
 	mu      sync.Mutex  // held while it is kept
 	failing bool        // guarded by mu; when it was last tried, something could not be deleted
 }
@@ -60,7 +60,7 @@ func (l *limit) deleteOldest() {
 			l.log.Info("oldest recording deleted", "event", "recording_deleted", "file", name, "bytes", file.Size(),
 				"cause", "the recordings in the folder reached their limit")
 		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
-			sum -= file.Size() // it is not ours, or somebody else was faster
+			sum -= file.Size() // it is not ours, or another process was faster
 		case errors.Is(err, errInUse):
 		default:
 			l.failed(name, err)
@@ -121,7 +121,7 @@ func deleteRecording(name string) error {
 	return os.Remove(name)
 }
 
-// lock claims a file until it is closed. errInUse: somebody else has it.
+// lock claims a file until it is closed. errInUse: another writer has it.
 func lock(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

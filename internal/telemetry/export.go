@@ -31,7 +31,7 @@ func wanted(signal string) bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// metricExporter returns nil when nobody asks for one.
+// metricExporter returns nil if the environment asks for none.
 func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	// The specification's Prometheus exporter listens on a port of its own; here the metrics are on the page anyway.
 	if !wanted("METRICS") || os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {

@@ -50,7 +50,7 @@ type Config struct {
 	Version string
 	// Slot returns the name of the traffic entry that leads to a version of m, "" for none. Required.
 	Slot func(m *catalog.Model, v *catalog.Version) string
-	// Logger hears of exports that fail. Nil: slog.Default().
+	// Logger gets exports that fail. Nil: slog.Default().
 	Logger *slog.Logger
 }
 

@@ -19,7 +19,7 @@ import (
 // Patience is how long a test waits for an event that must come.
 const Patience = 30 * time.Second
 
-// Dial returns a connection that keeps trying until somebody listens.
+// Dial returns a connection that keeps trying until a server listens.
 func Dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -35,7 +35,7 @@ const (
 	Ignored Outcome = iota
 	// OK is an answer, which may turn out to be Slow.
 	OK
-	// Slow is an answer that the caller knows to be slower than the version's objective, whatever Config.Latency.
+	// Slow is an answer that the caller knows to be slower than the version's objective, regardless of Config.Latency.
 	Slow
 	// Fault is a failure of the model.
 	Fault
@@ -83,7 +83,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// forgetAfter is how long a circuit of which nothing is heard is kept, since versions come and go.
+// forgetAfter is how long a circuit without requests is kept, since versions come and go.
 const forgetAfter = time.Hour
 
 type versionID struct {
@@ -91,8 +91,8 @@ type versionID struct {
 	version int64
 }
 
-// Breaker has the circuits of all versions that were heard of in the last hour. It is safe for concurrent use and
-// starts no goroutine: time passes when somebody asks.
+// Breaker has the circuits of all versions that had requests in the last hour. It is safe for concurrent use and starts
+// no goroutine: its calls read the clock.
 type Breaker struct {
 	config Config
 
@@ -134,8 +134,7 @@ func (b *Breaker) Done(model string, version int64, outcome Outcome, compute tim
 	b.tell(c.done(&b.config, outcome, now))
 }
 
-// add returns the circuit of a version, new unless somebody else was faster, and forgets those of which nothing was
-// heard.
+// add returns the circuit of a version, new unless another goroutine was faster, and forgets circuits without requests.
 func (b *Breaker) add(id versionID, now time.Time) *circuit {
 	b.adding.Lock()
 	var forgotten []State

@@ -29,7 +29,7 @@ type State struct {
 	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they
 	// are those that opened it.
 	Requests, Errors, Slow int
-	// Reason tells in one sentence why State began. Empty for a circuit that never opened.
+	// Reason says in one sentence why State began. Empty for a circuit that never opened.
 	Reason string
 }
 
@@ -48,7 +48,7 @@ type circuit struct {
 	at     int
 	counts [Fault + 1]int // of window
 	pause  time.Duration  // the last one; 0: there was none
-	lent   int            // probes let through of which nothing was heard
+	lent   int            // probes let through that have not ended
 	lentAt time.Time      // when the last of them was
 }
 
@@ -120,7 +120,7 @@ func (c *circuit) done(config *Config, outcome Outcome, now time.Time) (woke, ch
 		case reaches(slow, n, config.LatencyRate):
 			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
 		}
-	case Open: // one that nobody turned away; it is judged when the pause is over
+	case Open: // a request that was not turned away; it is judged when the pause is over
 	case HalfOpen:
 		c.lent = max(0, c.lent-1)
 		c.countLocked(outcome, config.Probes)

@@ -13,6 +13,6 @@
 //	mirror   the versions in the shadow are offered the request
 //	encode   the codec writes the answer
 //
-// However a request ends, by an answer, an error or a panic, in this order: the log is told what of an error its caller
-// is not told, a rollout and the recorder hear of the request, and the observer counts it.
+// However a request ends, by an answer, an error or a panic, in this order: the log gets the parts of an error that its
+// caller does not get, a rollout and the recorder are notified of the request, and the observer counts it.
 package predict

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// Observer hears of requests, each that reaches the server: one of a stream when it was read. Calls come from any
-// goroutine and must not block.
+// Observer is notified of each request that reaches the server: of one on a stream when it was read. Calls come from
+// any goroutine and must not block.
 type Observer interface {
 	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request
 	// cannot be read.
@@ -37,9 +37,9 @@ type Event struct {
 
 // Rollouts compares versions by how they did.
 type Rollouts interface {
-	// Observe hears of each request that came to a version.
+	// Observe is called for each request that came to a version.
 	Observe(model string, version int64, e rollout.Ending)
-	// Begun hears of each episode whose first request came to a version at some moment.
+	// Begun is called for each episode whose first request came to a version, with the moment when it did.
 	Begun(model string, version int64, at time.Time)
 }
 

@@ -86,7 +86,7 @@ func (p *Pipeline) Gate() *Gate { return p.gate }
 // Router remembers the versions of running episodes.
 func (p *Pipeline) Router() *routing.Router { return p.router }
 
-// Breakers returns the circuit breakers of all versions that were asked lately.
+// Breakers returns the circuit breakers of all versions with recent requests.
 func (p *Pipeline) Breakers() []breaker.State { return p.breaker.States() }
 
 // Snapshot returns every known model.

@@ -85,8 +85,8 @@ func CheckModel(name string) error {
 	return nil
 }
 
-// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of
-// the same batch that go first.
+// A part of the time that a client gives is reserved for the answer's way to it: encoding, the network, and the answers
+// of the same batch that go first.
 const (
 	deliveryShare = 50 // one fiftieth
 	maxDelivery   = 10 * time.Millisecond

@@ -56,7 +56,7 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		change func(*weftv1.PredictRequest)
-		want   []string // beside
+		want   []string // the events that rollouts hear of
 	}{
 		{nil, nil, []string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"}},
 		{nil, nil, []string{"policy 2 OK fault false overload false 2ms"}},

@@ -11,7 +11,7 @@ import (
 // all of whose requests fail must not fill the log.
 const withheldPause = time.Second
 
-// withheld logs errors of requests of which their callers read a part only.
+// withheld logs errors of which callers get only a part.
 type withheld struct {
 	log *slog.Logger
 

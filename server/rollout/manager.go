@@ -47,8 +47,8 @@ type Config struct {
 	Tick time.Duration
 }
 
-// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a
-// rollout that outlives the process which Config.Traffic keeps.
+// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. The
+// part of a rollout that Config.Traffic keeps outlives the process.
 //
 // Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with
 // changing held, never with mu.

@@ -22,7 +22,7 @@ const MaxOutcome = 1e100
 type NotKept struct {
 	Name   string
 	Reason NotKeptReason
-	// Message is the reason in words, with figures, and what can be done.
+	// Message is the reason in words, with figures, and the remedy.
 	Message string
 }
 

@@ -23,8 +23,8 @@ const (
 )
 
 // episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding
-// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: the next
-// call sweeps.
+// one), each until ttl after its last request or its end. Times are since any fixed moment. There is no goroutine: the
+// next call sweeps.
 //
 // It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the
 // least recently used of all.

@@ -78,7 +78,7 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("model %s version %d is %v; try again", Quote(e.Model), e.Version, e.State)
 }
 
-// FailedError says that the version could not be loaded, and trying again changes nothing until somebody mends it.
+// FailedError says that the version could not be loaded, and trying again changes nothing until an operator repairs it.
 type FailedError struct {
 	Model string
 	// Version is 0 when nothing of the model could be read.
@@ -93,7 +93,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("model %s version %d failed to load: %s", Quote(e.Model), e.Version, e.Cause)
 }
 
-// RolledBackError says that every version that is ready was rolled back, and that nobody named one of them since.
+// RolledBackError says that every version that is ready was rolled back, and that none of them was named since.
 type RolledBackError struct {
 	Model   string
 	Version int64 // the newest of them

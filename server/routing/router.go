@@ -194,8 +194,8 @@ func (r *Router) Began(model, episode string) (time.Time, bool) {
 	return r.start.Add(began), ok
 }
 
-// silent is after what time an episode of which nothing is heard is taken to have ended without a word, and one that
-// has ended to have nobody who will report how it went.
+// silent is the time after which an episode without requests counts as ended, and an ended one without a report counts
+// as one that will get none.
 const silent = 30 * time.Second
 
 // Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it

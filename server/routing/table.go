@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// DefaultSlot is the name of the traffic entry of a model whose traffic nobody divided.
+// DefaultSlot is the name of the traffic entry of a model whose traffic was not divided.
 const DefaultSlot = "prod"
 
 // Choice is a request's choice of the version. The zero value leaves it to the server. At most one field is set.
@@ -180,7 +180,7 @@ func (e *entry) noneReady() error {
 }
 
 // noneReady says why a model has no version that answers. A version that is on its way, in either direction, says more
-// about what the caller should do than one that failed.
+// about the caller's next step than one that failed.
 func noneReady(m *catalog.Model) error {
 	if len(m.Versions) == 0 {
 		if m.Cause != "" {

@@ -102,5 +102,5 @@ func (h *House) Predict(ctx context.Context, call *catalog.Call) error { return 
 // State implements weftapi.SchedulerState.
 func (h *House) State() sharedsched.State { return h.Scheduler }
 
-// ErrBoom is an error of which nobody knows anything.
+// ErrBoom is an error that no package knows.
 var ErrBoom = errors.New("boom")

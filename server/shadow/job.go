@@ -25,7 +25,7 @@ type verdict struct {
 	outcome Outcome
 	err     error // why it is not Done
 
-	// Of those done.
+	// The following are of jobs that are done.
 	differences     []Difference
 	agreed          bool
 	relative        float64 // the largest of all outputs
@@ -45,7 +45,7 @@ func (o *Offer) size() int64 {
 	return int64(n)
 }
 
-// end runs a job. Whatever happens to the shadow, nothing leaves: a panic of an engine is a failure like others.
+// end runs a job. No fault of the shadow gets out: a panic of an engine is a failure like others.
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -74,7 +74,7 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 		if f.retry > 0 {
 			wait = strconv.FormatInt(max(1, f.retry.Milliseconds()), 10)
 		}
-		// Fails only when ctx is not a call's, as in a unit test: then nobody retries either.
+		// Fails only when ctx is not a call's, as in a unit test: then there are no retries either.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, wait))
 	}
 	return f.status(err, at).Err()

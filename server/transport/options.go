@@ -15,7 +15,7 @@ type Config struct {
 	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on
 	// their side, unseen by the scheduler.
 	MaxConcurrentStreams uint32
-	// Logger hears of panics. Nil: slog.Default().
+	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 }
 

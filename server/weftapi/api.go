@@ -20,7 +20,7 @@ type API struct {
 	MaxInFlightPerStream int
 	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
 	MaxMessageBytes int
-	// Logger hears of changes.
+	// Logger gets changes.
 	Logger *slog.Logger
 	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string

@@ -74,7 +74,7 @@ func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
 	return m != nil && c.goesOn(m)
 }
 
-// look describes what the call may change, as it is now.
+// look describes the part of the model that the call may change, as it is now.
 func (a Admin) look(c *attempt) string {
 	m := a.snapshot().Model(c.model)
 	if m == nil {

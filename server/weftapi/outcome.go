@@ -154,7 +154,7 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 	return values, nil
 }
 
-// OutcomeObserver hears of reports, for metrics. Calls come from any goroutine and must not block.
+// OutcomeObserver is notified of reports, for metrics. Calls come from any goroutine and must not block.
 type OutcomeObserver interface {
 	// OutcomeReported follows every report of how an episode went.
 	OutcomeReported(model string, version int64)

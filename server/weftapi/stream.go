@@ -118,7 +118,7 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 			st.send(c, predict.Place{}, err)
 			return
 		}
-		// Not before the answer was sent: one that its caller does not read is in the server still.
+		// This runs only after the answer was sent: an answer that its caller does not read is still in the server.
 		defer st.api.Pipeline.Leave(&c.Request)
 		at, err := st.api.Pipeline.Predict(ctx, &c.Request)
 		// The caller may use the id again as soon as it has the answer.
