@@ -119,7 +119,7 @@ func (c *client) model() string {
 	return names[c.rng.IntN(len(names))]
 }
 
-// unary makes a call and waits for its end, whatever it takes.
+// unary makes a call and waits for its end, however long it takes.
 func (c *client) unary(ctx context.Context) {
 	model := c.model()
 	req := any(c.request(model))

@@ -62,7 +62,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.shadow(ctx, counted)
 
 	// A flood with time enough, and behind it one request that has only the version's max_latency: 16 times 20 ms are
-	// more than that, and nobody overtakes.
+	// more than that, and no request overtakes another.
 	predict := func(ctx context.Context, model string) {
 		_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request(model, 1))
 		counted.count("Predict", model, status.Code(err))
@@ -109,7 +109,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		"weft_executions_in_flight", "weft_waiting_for_room")
 
 	got := by(page, "weft_requests_total", "method", "model", "code")
-	gone := 0 // calls of which nobody heard the end
+	gone := 0 // calls whose end no client heard
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		missed := got[key] - counted.counts[key]
 		ofImpatient := strings.HasPrefix(key, `["Predict" "impatient" `) ||
@@ -153,7 +153,7 @@ func (a *accounted) disturb(ctx context.Context, idle <-chan struct{}) {
 			_, _ = admin.SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{}})
 		},
 	}
-	next := time.NewTicker(20 * time.Millisecond) // a server that does nothing but change would answer nobody
+	next := time.NewTicker(20 * time.Millisecond) // a server that does nothing but change would answer no request
 	defer next.Stop()
 	for i := 0; ; i++ {
 		select {

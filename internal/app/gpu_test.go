@@ -59,7 +59,7 @@ func serveFollowed(t *testing.T, large string, adjust func(*App)) (*running, *gp
 	repository := t.TempDir()
 	for model, manifest := range map[string]string{"policy": quick, "large": large} {
 		weftest.AddVersion(t, repository, model, 1)
-		// Nobody is in a hurry, which would be another reason for small batches.
+		// No request is in a hurry, which would be another reason for small batches.
 		weftest.SetManifest(t, repository, model, "target_latency: 5s\n"+manifest)
 	}
 	return serveFrom(t, repository, func(c *App) {
@@ -204,8 +204,8 @@ batching: {mode: "on", max_batch_cost: 100ms}`, nil)
 	}
 }
 
-// loseGPU has the driver say that its GPU is gone, and returns when the server knows that of the device whose state it
-// is.
+// loseGPU makes the driver report that its GPU is gone, and returns when the server knows this of the device with that
+// state.
 func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 	t.Helper()
 	nvml.Say(t, lostGPU...)

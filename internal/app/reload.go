@@ -58,7 +58,7 @@ type reloader struct {
 	app *App
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
-	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a
+	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
 	// restart.
 	apply   map[string]func(now, inForce *config.Server)
 	inForce config.Server

@@ -26,7 +26,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	weftest.SetManifest(t, repository, "walker", quick)
 	mkdir := func(name string) {
 		t.Helper()
-		weftest.AddVersion(t, repository, "walker/"+name, 1) // a folder, of whatever
+		weftest.AddVersion(t, repository, "walker/"+name, 1) // a folder with any content
 	}
 	mkdir("v4")
 	told := make(lines, 100)

@@ -57,9 +57,9 @@ const (
 	coldSpan = 10 * time.Second
 )
 
-// TestColdModel: a model of which nothing is known is called at once with all that it is to answer, or more. After 20
-// batches its batches are as large as they may be and their costs are known, and hardly any answer came too late
-// meanwhile.
+// TestColdModel: a model without measurements is called at once with most of the load that it can answer, or with more
+// than that. After 20 batches its batches are as large as they may be and their costs are known, and hardly any answer
+// came too late meanwhile.
 func TestColdModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")

@@ -94,7 +94,7 @@ func TestIgnoredSaysNothing(t *testing.T) {
 	if states := b.States(); len(states) != 0 {
 		t.Errorf("overload made the circuits %+v", states)
 	}
-	// Neither for nor against: nine faults are as many among a thousand refusals.
+	// Refusals count neither for nor against the version: nine faults are as many among a thousand refusals.
 	for range 9 {
 		b.outcomes(100, breaker.Ignored)
 		b.outcomes(1, breaker.Fault)

@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// compared is rollouts that remember which requests they hear of.
+// compared is a Rollouts that remembers which requests it hears of.
 type compared []string
 
 // Observe implements predict.Rollouts.

@@ -41,7 +41,7 @@ func (l *listener) Begun(model string, version int64, at time.Time) {
 	l.heard = append(l.heard, fmt.Sprintf("%s %d begun, in the past %v", model, version, !at.After(time.Now())))
 }
 
-// TestRolloutsHearOfEveryRequest: whatever the code, and once, if only it came to a version.
+// TestRolloutsHearOfEveryRequest: with every code, once for each request that came to a version.
 func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	var l listener
 	h := servertest.New(t, server.Config{Rollouts: &l}, transport.Config{})

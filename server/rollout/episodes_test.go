@@ -204,7 +204,7 @@ func TestCrashesAreJudged(t *testing.T) {
 	}
 }
 
-// playOn has a fleet play for up to half an hour, and returns how the rollout ended.
+// playOn lets a fleet play for up to half an hour, and returns how the rollout ended.
 func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 	t.Helper()
 	f.start(t, func(p *Plan) { p.Stages, p.Gate.Margin = []float64{50, 100}, 0.5 })
@@ -256,7 +256,7 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 }
 
 // TestEpisodesAreToldApart: one that is reported twice, one that is begun again under its name, one of a version that
-// is neither, and one that nobody saw begin.
+// is neither, and one whose beginning was not seen.
 func TestEpisodesAreToldApart(t *testing.T) {
 	withFleet(t, func(t *testing.T, f *fleet) {
 		f.ask("before", 2)

@@ -149,7 +149,7 @@ func TestLargeMessagesNameTheSetting(t *testing.T) {
 	_, err = stream.Recv()
 	servertest.WantCode(t, err, codes.ResourceExhausted, "--max-message-bytes")
 
-	// Of exactly the limit it is taken, compressed or not.
+	// A message of exactly the limit is accepted, compressed or not.
 	request.EpisodeId = strings.Repeat("e", 3000-size+limit)
 	for ; proto.Size(request) > limit; request.EpisodeId = request.GetEpisodeId()[1:] {
 	}

@@ -126,8 +126,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// FuzzReceive: whatever comes, it is read as protobuf reads it, or refused as broken or too large, and nothing beyond
-// the limit is read.
+// FuzzReceive: every message is read as protobuf reads it, or refused as broken or too large, and nothing beyond the
+// limit is read.
 func FuzzReceive(f *testing.F) {
 	const limit = 64
 	whole, err := proto.Marshal(&weftv1.ModelSpec{Name: "policy"})

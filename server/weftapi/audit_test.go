@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/server/servertest"
 )
 
-// TestChangesAreAudited: every call leaves one line, whatever becomes of it.
+// TestChangesAreAudited: every call leaves one line, however it ends.
 func TestChangesAreAudited(t *testing.T) {
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 4567}})
 	changes := (&audited{}).changes(ctx)
