@@ -168,8 +168,8 @@ func (s *Server) Began(model, episode string) (time.Time, bool) {
 	return s.pipeline.Router().Began(model, episode)
 }
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
-// may still be reported how they went.
+// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+// still be reported.
 func (s *Server) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	return s.pipeline.Router().Unfinished(model, since)
 }

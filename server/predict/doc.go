@@ -1,4 +1,4 @@
-// Package predict takes a request for a prediction all the way, whatever protocol it came by: it knows none.
+// Package predict takes a request for a prediction from its message to its answer, for every protocol: it knows none.
 //
 // A protocol is a codec of its own: a handler makes a [Request] of each message and calls [Pipeline.Predict], which
 // calls the handler's [Codec] back twice. The inputs can be read only when the version is known whose signature says

@@ -95,8 +95,8 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 	return o
 }
 
-// done reports to the observer how a request ended. at may be of a model that came to be after the request had; that is
-// left out.
+// done reports to the observer how a request ended. at may be of a model that was added after the request came; then
+// the event has no version and no slot.
 func (p *Pipeline) done(o *observed, at *Place, code string) {
 	if p.config.Observer == nil {
 		return

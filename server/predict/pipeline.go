@@ -21,8 +21,8 @@ type Models interface {
 	// Snapshot returns every known model. The result is immutable; a change replaces it and raises its Revision.
 	Snapshot() *catalog.Snapshot
 	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When
-	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); one that is already running is
-	// waited for. Safe for concurrent use.
+	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); Predict waits for one that is
+	// already running. Safe for concurrent use.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
@@ -127,8 +127,8 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	return at, req.Codec.Encode(&f.result)
 }
 
-// Leave says that nothing of a request is left to be sent: it is in the server until then. It does nothing for one that
-// was refused at the gate.
+// Leave notes that nothing of a request is left to be sent: the request is in the server until then. It does nothing
+// for one that was refused at the gate.
 func (p *Pipeline) Leave(req *Request) {
 	if req.admitted {
 		p.gate.leaveRequest()

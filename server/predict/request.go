@@ -23,7 +23,7 @@ type Request struct {
 	// Episode names the episode that the request belongs to; "": none. EndOfEpisode: it is the last request of it.
 	Episode      string
 	EndOfEpisode bool
-	// Limit is when the answer stops being worth anything; zero leaves it to the model. See AnswerBy.
+	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.
 	Limit time.Time
 	// Target is how soon the answer is wanted; zero leaves it to the model.
 	Target   time.Duration

@@ -10,7 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Place is where a request was routed to, the zero value if it was not: an answer says it, and an error is about it.
+// Place is the destination of a request, the zero value if it was not routed: an answer says it, and an error is about
+// it.
 type Place struct {
 	Model   string
 	Version int64

@@ -16,7 +16,7 @@ type Evidence struct {
 	Strata []Stratum
 	// Lost has a 1 for each episode that was lost and a 0 for each other that began, by the same strata.
 	Lost []Stratum
-	// Complete: no stage lasts in which both versions get episodes. To wait for more of them is in vain.
+	// Complete: no stage in which both versions get episodes is running. Waiting for more of them is in vain.
 	Complete bool
 	// BaselineEpisodes and CandidateEpisodes count how the episodes ended since the rollout began.
 	BaselineEpisodes, CandidateEpisodes Episodes
@@ -26,7 +26,8 @@ type Evidence struct {
 type Requests struct {
 	// Count of requests that were answered or ended by a fault of the model, and the Faults among them.
 	Count, Faults int64
-	// Of Asked requests Failed were not answered without a fault of the model, Overload of them for want of capacity.
+	// Asked counts the requests. Failed counts those that were not answered, except for faults of the model, and
+	// Overload those of Failed that ended for want of capacity.
 	Asked, Failed, Overload int64
 	// Codes counts how requests ended, by the names of gRPC codes.
 	Codes map[string]int64

@@ -113,7 +113,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // MarshalText gives the name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads the name. UNSPECIFIED is that of a gate which was not asked yet.
+// UnmarshalText reads the name. UNSPECIFIED is the verdict of a gate that was not asked yet.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for *v = 0; *v <= Rollback; *v++ {
 		if v.String() == string(text) {

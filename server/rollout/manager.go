@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Traffic is where rollouts read which versions there are and divide requests among them.
+// Traffic lets rollouts read which versions there are, and divide requests among them.
 type Traffic interface {
 	// Snapshot returns the latest state. It must not block.
 	Snapshot() *catalog.Snapshot
@@ -34,10 +34,10 @@ type Config struct {
 	// in which its episode began, and not at all if that was before the rollout. Else it counts for the stage in which
 	// it is reported; a new version is then judged by its short episodes first, as they are the first to be reported.
 	Began func(model, episode string) (time.Time, bool)
-	// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which
-	// it may still be reported how they went. Outcomes then wait until episodes that began before theirs are finished,
-	// but for one in twenty of each version's and for those that began ten minutes ago. Else those that end early count
-	// first, which speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
+	// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+	// still be reported. Outcomes then wait until episodes that began before theirs are finished, but for one in twenty
+	// of each version's and for those that began ten minutes ago. Otherwise episodes that end early count first, which
+	// speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
 	Unfinished func(model string, since time.Time) map[int64][]time.Time
 	// Kept are rollouts that an earlier process kept, by model.
 	Kept   map[string]Kept

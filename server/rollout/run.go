@@ -15,7 +15,7 @@ type run struct {
 	// revision is that of the traffic that the rollout set last.
 	revision uint64
 	strata   []*stratum
-	// waiting are outcomes that do not count yet, because episodes that began before theirs are running.
+	// waiting holds outcomes that do not count yet, because episodes that began before theirs are running.
 	waiting []waiting
 	// baseline and candidate count this stage's requests.
 	baseline, candidate *counter
@@ -154,7 +154,7 @@ func (r *run) broken(s *catalog.Snapshot) string {
 	return ""
 }
 
-// gone reports whether a version stopped taking requests for good. One that is loaded again may come back.
+// gone reports whether a version has stopped taking requests for good. One that is loaded again may come back.
 func gone(m *catalog.Model, number int64) bool {
 	v := m.Version(number)
 	return v == nil || v.State == catalog.Failed || v.State == catalog.Unloading

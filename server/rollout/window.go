@@ -63,7 +63,7 @@ type sample struct {
 	episode uint64 // a hash: an episode_id may be long
 	value   float64
 	began   time.Time
-	// counted is where the value went into, nil if nowhere. It stays there when the window moves on.
+	// counted points to the moments that include the value, nil if none do. It stays there when the window moves on.
 	counted *Moments
 }
 

@@ -5,9 +5,9 @@
 //
 // # Where an episode goes
 //
-// The same everywhere: it depends on the names of model, slot and episode and on the weights, on nothing of the
-// process, the platform or the release. Two replicas agree without talking, a restart forgets nothing, and anybody can
-// compute it:
+// An episode goes to the same version everywhere: this depends on the names of model, slot and episode and on the
+// weights, on nothing of the process, the platform or the release. Two replicas agree without talking, a restart
+// forgets nothing, and anybody can compute it:
 //
 //	mix(z)     z ^= z>>30; z *= 0xbf58476d1ce4e5b9; z ^= z>>27; z *= 0x94d049bb133111eb; z ^= z>>31   (mod 2^64)
 //	join(a, b) mix(mix(a) xor b)

@@ -92,8 +92,8 @@ func (t *episodes) began(model, episode string, now time.Duration) (time.Duratio
 	return e.began, true
 }
 
-// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard
-// of after heard, and of which nobody reported how they went. It looks at all episodes.
+// unfinished returns, by version, the times at which those episodes of a model were pinned that are no older than
+// since, were heard of after heard, and were not reported. It looks at all episodes.
 func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
 	began := map[int64][]time.Duration{}
 	for i := range t.shards {
@@ -142,7 +142,8 @@ func (t *episodes) replace(model, episode string, was, next pin, now time.Durati
 	return done
 }
 
-// replaceIn reports whether there are too many episodes and none but the new one in this shard.
+// replaceIn is replace in one shard. crowded reports whether there are too many episodes and none but the new one in
+// this shard.
 func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Duration) (done, crowded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	return true, crowded
 }
 
-// end keeps the pin for peek, not for find. reported: by a report of how it went.
+// end ends an episode, and keeps its pin for peek, not for find. reported: a report of its outcome ended it.
 func (t *episodes) end(model, episode string, reported bool, now time.Duration) {
 	s := t.shardOf(episode)
 	s.mu.Lock()

@@ -12,7 +12,7 @@ const shadowDomain = 0x6a09e667f3bcc908
 
 func hash(name string) uint64 { return xxhash.Sum64String(name) }
 
-// mix is a bijection in which each bit of the result depends on all of z: the finalizer of SplitMix64 (Steele, Lea and
+// mix is a bijection. Each bit of the result depends on all of z: it is the finalizer of SplitMix64 (Steele, Lea and
 // Flood 2014, constants of Stafford's variant 13).
 func mix(z uint64) uint64 {
 	z ^= z >> 30

@@ -36,7 +36,7 @@ type Request struct {
 	Choice Choice
 	// Episode and RequestID are empty where the client gave none.
 	Episode, RequestID string
-	// Serial is any number of the request's own: it stands for the ids of a request that has none.
+	// Serial is any number that belongs to the request alone: it stands for the ids of a request that has none.
 	Serial uint64
 }
 
@@ -123,7 +123,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 	}
 	for {
 		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a
-		// version that is not ready in it is gone rather than still unheard of.
+		// version that is not ready in it is gone rather than still unknown.
 		var was pin
 		if q.Episode != "" {
 			was = r.episodes.find(q.Model, q.Episode, r.now())
@@ -198,9 +198,9 @@ func (r *Router) Began(model, episode string) (time.Time, bool) {
 // as one that will get none.
 const silent = 30 * time.Second
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
-// may still be reported how they went. Those of which nothing was heard for half a minute do not count. It looks at all
-// episodes: ask it by the second, not by the request.
+// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+// still be reported. Episodes of which nothing was heard for half a minute do not count. It looks at all episodes: call
+// it every second, not with every request.
 func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	r.init()
 	began := map[int64][]time.Time{}

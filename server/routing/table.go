@@ -37,7 +37,7 @@ type entry struct {
 // NewTable returns the table of a snapshot.
 func NewTable(s *catalog.Snapshot) *Table { return (&Table{snapshot: &catalog.Snapshot{}}).follow(s) }
 
-// follow returns the table of another snapshot. It takes time for the models that differ only.
+// follow returns the table of another snapshot. It takes time only for the models that differ.
 func (t *Table) follow(s *catalog.Snapshot) *Table {
 	next := &Table{snapshot: s, models: t.models}
 	for name, m := range s.Models.Since(t.snapshot.Models) {
