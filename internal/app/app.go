@@ -28,7 +28,7 @@ func (a *App) Run(log io.Writer) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
-	// Before anything else: GPU libraries replace signal handlers while they load.
+	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()
 	return a.serve(signals, newLogger(log, &a.Server, &a.level))

@@ -184,7 +184,7 @@ func (s *assembly) load(context.Context) error {
 	}
 	s.house.models.Follow(s.listing)
 	tellInForce(s.state, s.listing, s.log) // not before: manifests may have spoken since
-	// Not before: a model that is not known yet would seem to be gone.
+	// They must not start earlier: a model that is not known yet would seem to be gone.
 	s.group.Start(untilStopped("rollouts", func(ctx context.Context) error {
 		s.rollouts.Run(ctx)
 		return nil

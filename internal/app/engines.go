@@ -138,7 +138,7 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
 
-// usable returns those of the providers whose device there is, and why not the others.
+// usable returns the providers that have a device, and the reasons why the others have none.
 func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string) {
 	for _, p := range asked {
 		if why := e.deviceless(p); why != "" {

@@ -25,7 +25,7 @@ type gpuWatch struct {
 	missing map[string]string // devices that cannot be followed, and a word for why
 }
 
-// gpuStandIns have a test follow other devices than GPUs, by a library of its own.
+// gpuStandIns let a test follow other devices than GPUs, by a library of its own.
 type gpuStandIns struct {
 	library  string
 	patience time.Duration // with the library
@@ -124,8 +124,8 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 }
 
 // free is host.Config.FreeMemory. Memory is read again for a caller that is about to fill it: the latest sample may not
-// show yet a model that was loaded a moment ago. A driver that hangs is waited for until its sample has expired, and
-// not at all from then on.
+// show yet a model that was loaded a moment ago. free waits for a driver that hangs until the driver's sample has
+// expired, and not at all from then on.
 func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if w.sampler == nil {
 		return 0, false

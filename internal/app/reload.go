@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// reloadPart reads the settings file again for each hangup, and has the repositories looked at.
+// reloadPart reads the settings file again for each hangup, and lets the repositories be listed again.
 func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
 	log *slog.Logger,
 ) lifecycle.Part {
@@ -109,7 +109,7 @@ func (r *reloader) reload() {
 	}
 }
 
-// look has the repositories looked at now, and as often as is in force from then on.
+// look lets the repositories be listed now, and from then on at the interval in force.
 func (r *reloader) look() {
 	select {
 	case <-r.ask: // the latest wish is enough

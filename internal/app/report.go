@@ -28,7 +28,7 @@ func (r *report) fault(err error) {
 	fmt.Fprintln(r.err, err)
 }
 
-// note reports something that is no fault and probably not meant.
+// note reports something that is no fault but probably not intended.
 func (r *report) note(text string) { fmt.Fprintln(r.err, "note: "+text) }
 
 func (r *report) verdict() error {

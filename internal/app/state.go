@@ -55,7 +55,7 @@ func realPath(path string) string {
 	return path
 }
 
-// openState opens the state directory, nil if there is to be none, and returns the part that gives it free.
+// openState opens the state directory, nil if there is to be none, and returns the part that releases it.
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
 	switch setting {
 	case config.StateDirNone, "":

@@ -14,9 +14,9 @@ import (
 // file names the source in faults. It then calls the checks, which judge the values by looking at *into;
 // each fault they return is given the line of its Key, and is left out when reading that key failed already.
 //
-// The error is nil or a [Faults] with everything that is wrong; *into then holds what could be read and is
-// fit for nothing but further checks. Decode panics when into, or a field in it, has a type that no key can
-// have: that is a mistake in the program, not in the file.
+// The error is nil or a [Faults] with everything that is wrong; *into then holds the settings that could be read and is
+// fit only for further checks. Decode panics when into, or a field in it, has a type that no key can have: that is a
+// mistake in the program, not in the file.
 func Decode(file string, data []byte, into any, checks ...func() Faults) error {
 	_, err := decode(file, data, into, checks...)
 	return err
@@ -61,7 +61,7 @@ type decoder struct {
 	faults Faults
 }
 
-// maxFaults bounds how much is said of a file that is nothing like settings.
+// maxFaults bounds the faults that are listed of a file that is nothing like settings.
 const maxFaults = 100
 
 // fault adds a fault and returns it for amendment, until the next one is added.

@@ -66,7 +66,7 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	}
 }
 
-// observeEnd has a series appear with its first event, as those of other counters do.
+// observeEnd makes a series appear with its first event, as those of other counters do.
 func observeEnd(o metric.Observer, counter metric.Int64ObservableCounter, n uint64, labels metric.MeasurementOption) {
 	if n > 0 {
 		o.ObserveInt64(counter, int64(n), labels)

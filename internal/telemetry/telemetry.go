@@ -31,7 +31,7 @@ import (
 type Models interface {
 	// Snapshot returns every known model. It must not block: it is asked for with every batch.
 	Snapshot() *catalog.Snapshot
-	// Predict runs the call, as server.Models has it.
+	// Predict runs the call, as predict.Models has it.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
@@ -67,7 +67,7 @@ type Telemetry struct {
 	requests requests
 }
 
-// maxSeries bounds the label combinations of one metric; beyond it they are counted together, labelled
+// maxSeries bounds the label combinations of one metric; further ones are counted together, labelled
 // otel_metric_overflow. All labels have bounded values, so that only very many models come near.
 const maxSeries = 20_000
 

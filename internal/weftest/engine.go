@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Engine is a session of a model written in Go. It panics when it is used as no session may be.
+// Engine is a session of a model written in Go. It panics when it is used in a way that no session may be.
 type Engine struct {
 	// Declared is its signature.
 	Declared tensor.Signature

@@ -12,8 +12,8 @@
 //
 // sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests
 // are judged by their own rates over the same window, each pause is twice the one before, a closed circuit costs a
-// request one atomic load, and metrics and messages need its counts and its reason. Around a library's circuit two of
-// them and all of that would remain to be written; what it would replace is circuit.allow and circuit.done.
+// request one atomic load, and metrics and messages need its counts and its reason. With a library, two of its circuits
+// per version and all of that would remain to be written; it would replace only circuit.allow and circuit.done.
 package breaker
 
 import (

@@ -89,7 +89,7 @@ func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed St
 		return false, changed
 	case HalfOpen:
 	}
-	// A probe may never be heard of: its outcome said nothing, or it went elsewhere.
+	// A probe may never be judged: its outcome said nothing, or it went elsewhere.
 	if c.lent > 0 && now.Sub(c.lentAt) >= config.OpenFor {
 		c.lent = 0
 	}

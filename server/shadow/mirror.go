@@ -23,7 +23,7 @@ type Models interface {
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
-// Observer hears how mirrored requests ended, for metrics.
+// Observer is notified of how mirrored requests ended, for metrics.
 type Observer interface {
 	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must
 	// not block.

@@ -19,7 +19,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultMaxMessageBytes is the largest message where nothing else is said.
+// DefaultMaxMessageBytes is the largest message, in bytes, unless Config says otherwise.
 const DefaultMaxMessageBytes = 16 << 20
 
 const (

@@ -127,7 +127,7 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 	})
 }
 
-// limitOf returns when the answer stops being worth anything; zero leaves it to the model.
+// limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.
 func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, error) {
 	if m.GetTimeout() == nil {
 		return time.Time{}, nil
@@ -178,8 +178,8 @@ func (st *stream) send(c *codec, at predict.Place, err error) {
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
-	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of
-	// it too. Answers that are too large to send have become errors before (codec.Encode).
+	// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader learns
+	// of it too. Answers that are too large to send have become errors before (codec.Encode).
 	_ = st.rpc.Send(answer)
 }
 
