@@ -10,9 +10,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Decode reads the YAML in data over the values that *into already holds; into is a pointer to a struct.
-// file names the source in faults. It then calls the checks, which judge the values by looking at *into;
-// each fault they return is given the line of its Key, and is left out when reading that key failed already.
+// Decode reads the YAML in data over the values that *into already holds; into is a pointer to a struct. file names the
+// source in faults. It then calls the checks, which judge the values by looking at *into; each fault they return is
+// given the line of its Key, and is left out if reading that key failed already.
 //
 // The error is nil or a [Faults] with everything that is wrong; *into then holds the settings that could be read and is
 // fit only for further checks. Decode panics when into, or a field in it, has a type that no key can have: that is a

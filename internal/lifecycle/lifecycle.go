@@ -22,7 +22,7 @@ type Config struct {
 	// DrainTimeout says, once it has begun, how long the orderly stop may take before it is cut short. Zero: it is cut
 	// short at once. Too low breaks off accepted work; too high lets one hanging part delay a restart.
 	DrainTimeout func() time.Duration
-	// Logger hears why and how the program stops. Nil: slog.Default().
+	// Logger gets why and how the program stops. Nil: slog.Default().
 	Logger *slog.Logger
 }
 

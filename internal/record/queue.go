@@ -9,7 +9,7 @@ import (
 // entryBytes is the size of an entry without its messages, roughly.
 const entryBytes = 512
 
-// Stats counts how the entries ended that were to be recorded: each is counted in exactly one of the first four.
+// Stats counts the entries that were to be recorded, by their state: each is counted in exactly one of the first four.
 type Stats struct {
 	// Written entries were handed to the operating system, which holds them safe if this process ends. Those of a file
 	// that was ended are safe from a failure of the machine too, unless the log said otherwise.
