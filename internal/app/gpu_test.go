@@ -102,7 +102,7 @@ func is(want string) func(string) bool { return func(got string) bool { return g
 
 // state makes policy answer one request, so that the scheduler looks at the device, and returns the scheduler's state
 // then. The device does not really change, which policy's estimate takes into account after one execution; the estimate
-// of large stays as it was declared.
+// of large follows the state that the driver reported.
 func (r *running) state(t *testing.T) *weftv1.SchedulerState {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)

@@ -11,8 +11,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// accounts are the metrics of how tasks and executions end, proof and warm-up among them. All of a page are read from
-// the scheduler at one moment, so that they add up: the number begun is the number ended and the number in flight.
+// accounts are the metrics of tasks and executions from their beginning to their end, proof and warm-up among them. All
+// of a page are read from the scheduler at one moment, so that they add up: the number begun is the number ended and
+// the number in flight.
 type accounts struct {
 	accepted, ended, started, executed, reruns, waits, waited metric.Int64ObservableCounter
 	live, running, waiting                                    metric.Int64ObservableGauge

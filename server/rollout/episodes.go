@@ -15,7 +15,7 @@ const (
 	longest = 10 * time.Minute
 )
 
-// fates counts how the episodes of one version ended that began in one stratum.
+// fates counts, by their fate, the episodes of one version that began in one stratum.
 type fates struct {
 	begun      int64
 	reported   int64

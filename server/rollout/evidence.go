@@ -18,7 +18,7 @@ type Evidence struct {
 	Lost []Stratum
 	// Complete: no stage in which both versions get episodes is running. Waiting for more of them is in vain.
 	Complete bool
-	// BaselineEpisodes and CandidateEpisodes count how the episodes ended since the rollout began.
+	// BaselineEpisodes and CandidateEpisodes count the episodes by their fate since the rollout began.
 	BaselineEpisodes, CandidateEpisodes Episodes
 }
 
@@ -44,7 +44,7 @@ type Stratum struct {
 	Baseline, Candidate Moments
 }
 
-// Episodes counts how one version's episodes ended, of those that began in stages in which both versions get some.
+// Episodes counts one version's episodes by their fate, of those that began in stages in which both versions get some.
 type Episodes struct {
 	Begun      int64 `json:"begun"`
 	Reported   int64 `json:"reported"`   // with the outcome that decides

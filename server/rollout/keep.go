@@ -74,9 +74,9 @@ func decode(model string, k Kept) (*run, error) {
 	return r, nil
 }
 
-// decide makes a decision, all of it or nothing: the rollout's new state is kept, the traffic is divided so, provided
-// that it still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil is no
-// change of the traffic.
+// decide makes a decision, all of it or nothing: the rollout's new state is kept, the traffic is divided accordingly,
+// provided that it still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil
+// is no change of the traffic.
 func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 	text, err := json.Marshal(keptRollout{after, after.StageDuration.String()})
 	if err != nil {
