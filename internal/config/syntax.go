@@ -74,7 +74,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 	return nil
 }
 
-// refused lists the YAML that is refused, each with its replacement.
+// refused lists the YAML that is refused, each with the alternative to it.
 var refused = map[token.Type]string{
 	token.AnchorType:     "anchors (&name) are not supported: write the value out where it is used",
 	token.AliasType:      "aliases (*name) are not supported: write the value out where it is used",

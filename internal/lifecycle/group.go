@@ -58,8 +58,8 @@ func errOr(err error) error {
 	return err
 }
 
-// patience is how long a part may take to return after its stop was cut short. Its work by then, such as a run that
-// hangs in a library, cannot be ended from outside.
+// patience is how long a part may take to return after its stop was cut short. The work that still runs then, such as a
+// call that hangs in a library, cannot be ended from outside.
 const patience = 5 * time.Second
 
 // stop stops the parts, the last one first, and joins their errors. When ctx ends, each part gets a little longer.
