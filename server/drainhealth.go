@@ -13,11 +13,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// watchFarewell is how long watchers of the health have, once the server drains, to be told NOT_SERVING.
+// watchFarewell is how long watchers of the health have, once the server drains, to receive NOT_SERVING.
 const watchFarewell = 100 * time.Millisecond
 
-// drainingHealth is grpc.health.v1 whose Watch ends when the server drains: watchers stay for as long as there is a
-// server, and a graceful stop would wait for them.
+// drainingHealth is grpc.health.v1 with a Watch that ends when the server drains: watchers stay for as long as there is
+// a server, and a graceful stop would wait for them.
 type drainingHealth struct {
 	*health.Server
 	draining <-chan struct{} // closed when draining has begun, after the statuses were set

@@ -10,9 +10,9 @@ import (
 )
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
-// ready that answers those who name none. The server as a whole (service "") becomes SERVING once some model is ready
-// and none still waits for its first version, and stays so until it drains: a model that is added or fails later is
-// that model's affair.
+// ready that answers requests that name none. The server as a whole (service "") becomes SERVING once some model is
+// ready and none still waits for its first version, and stays so until it drains: a model that is added or fails later
+// is that model's affair.
 type modelHealth struct {
 	server *health.Server
 
@@ -24,7 +24,7 @@ type modelHealth struct {
 	serving           bool // guarded by mu; the whole server was reported so
 }
 
-// modelStatus is what the health of the server goes by.
+// modelStatus is the part of a model's state that decides the health of the server.
 type modelStatus struct{ answers, coming bool }
 
 // wholeServer is the service name by which callers ask for the server as a whole.

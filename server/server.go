@@ -20,13 +20,13 @@ import (
 	"github.com/weftserve/weft/server/weftapi"
 )
 
-// Observer hears of requests and of reports, for metrics.
+// Observer is notified of requests and of reports, for metrics.
 type Observer interface {
 	predict.Observer
 	weftapi.OutcomeObserver
 }
 
-// Shadows runs requests once more on other versions, in spare time, and tells how those do.
+// Shadows runs requests once more on other versions, in spare time, and reports how those do.
 type Shadows interface {
 	predict.Shadows
 	weftapi.Shadows
@@ -38,32 +38,32 @@ type Rollouts interface {
 	weftapi.Rollouts
 }
 
-// Config is what a Server is made with. All of it is fixed for its life.
+// Config holds the parts and limits of a Server. All of it is fixed for its life.
 type Config struct {
 	// MaxConcurrentRequests is how many predictions may be in the server at once, over all connections and streams;
-	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses what the queues could hold.
+	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses requests that the queues could
+	// hold.
 	MaxConcurrentRequests int
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	// Zero: 64. Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest message in bytes, what it takes on a stream and when it is decompressed included.
-	// Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It must not be
-	// above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that much memory
-	// per stream.
+	// MaxMessageBytes is the largest message in bytes, its framing on a stream and its size after decompression
+	// included. Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It
+	// must not be above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that
+	// much memory per stream.
 	MaxMessageBytes int
-	// Logger hears of panics. Nil: slog.Default().
+	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 	// Observer may be nil.
 	Observer Observer
-	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
 	// Shadows runs requests once more on the versions that traffic puts into the shadow. Nil: none are.
 	Shadows Shadows
 	// Rollouts compares versions by how they did. Nil: nothing is compared.
 	Rollouts Rollouts
-	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
-	// that.
+	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string
 	// Recorder keeps requests and answers. Nil: none are kept.
 	Recorder predict.Recorder
@@ -120,18 +120,18 @@ func (s *Server) Register(g *grpc.Server) {
 	reflection.Register(services)
 }
 
-// messages returns what services are to be registered with in the place of g.
+// messages returns the registrar that services are registered with in the place of g.
 func (s *Server) messages(g *grpc.Server) transport.Messages {
 	return transport.Messages{Server: g, Limit: s.api.MaxMessageBytes, Refused: s.api.Refused, Checked: weftapi.Checked}
 }
 
-// Admin is the service that changes what a server serves.
+// Admin is the service that changes the models and the traffic of a server.
 type Admin struct {
 	weftapi.Admin
 	server *Server
 }
 
-// NewAdmin returns the calls that change what s serves.
+// NewAdmin returns the service that changes the models and the traffic of s.
 func NewAdmin(s *Server, residents weftapi.Residents) *Admin {
 	return &Admin{weftapi.Admin{API: s.api, Residents: residents}, s}
 }
@@ -168,8 +168,8 @@ func (s *Server) Began(model, episode string) (time.Time, bool) {
 	return s.pipeline.Router().Began(model, episode)
 }
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
-// may still be reported how they went.
+// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+// still be reported.
 func (s *Server) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	return s.pipeline.Router().Unfinished(model, since)
 }
@@ -179,7 +179,7 @@ func (s *Server) Busy(model string, version int64) bool {
 	return s.pipeline.Router().Busy(model, version)
 }
 
-// Breakers returns the circuit breakers of all versions that were asked lately.
+// Breakers returns the circuit breakers of all versions with recent requests.
 func (s *Server) Breakers() []breaker.State { return s.pipeline.Breakers() }
 
 // Unanswered returns the number of predictions in the server.

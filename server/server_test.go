@@ -22,7 +22,7 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// statuses returns what health says of the server as a whole and of each named model.
+// statuses returns the health of the server as a whole and of each named model.
 func statuses(t *testing.T, h *servertest.House, names ...string) map[string]string {
 	t.Helper()
 	client := healthgrpc.NewHealthClient(h.Conn)
@@ -217,7 +217,7 @@ func TestAnswerLimit(t *testing.T) {
 	s.End()
 }
 
-// TestWatchersDoNotHoldUpTheStop: they are told NOT_SERVING, and their call ends.
+// TestWatchersDoNotHoldUpTheStop: they get NOT_SERVING, and their call ends.
 func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	h.Current.Store(servertest.SnapshotOf(1,

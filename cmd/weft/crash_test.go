@@ -32,7 +32,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// known is what a server says of what was decided of the model walker, or what it ought to say.
+// known is the state of the decisions about the model walker that a server shows, or ought to show.
 type known struct {
 	Revision   uint64
 	Source     string
@@ -46,7 +46,7 @@ type known struct {
 	State      string
 }
 
-// set returns what holds after the traffic was divided.
+// set returns the state after the traffic was divided.
 func (k known) set(source string, split map[int64]float64) known {
 	k.Revision++
 	k.Source, k.Split = source, split
@@ -58,13 +58,13 @@ func (k known) set(source string, split map[int64]float64) known {
 	return k
 }
 
-// stage returns what holds after the rollout entered a stage.
+// stage returns the state after the rollout entered a stage.
 func (k known) stage(i int) known {
 	k.State, k.Stage = "RUNNING", i
 	return k.set("rollout", map[int64]float64{k.Baseline: 100 - k.Stages[i], k.Candidate: k.Stages[i]})
 }
 
-// end returns what holds after the rollout ended.
+// end returns the state after the rollout ended.
 func (k known) end(state string) known {
 	if k.State = state; state == "PROMOTED" {
 		return k.set("rollout", map[int64]float64{k.Candidate: 100})
@@ -140,7 +140,7 @@ func (v *victim) kill(t *testing.T) {
 	v.admin.Close()
 }
 
-// decided asks for what was decided.
+// decided asks the server for the decisions.
 func (v *victim) decided(t *testing.T) (k known) {
 	t.Helper()
 	models := weftv1.NewModelServiceClient(v.conn)
@@ -179,7 +179,7 @@ func (v *victim) decided(t *testing.T) (k known) {
 	return k
 }
 
-// decision is a call that changes something, and what holds afterwards.
+// decision is a call that changes something, and the state afterwards.
 type decision struct {
 	what  string
 	after known
@@ -250,7 +250,7 @@ func (k known) start(baseline, candidate int64, automatic bool, stages ...float6
 	}}
 }
 
-// rollBack is what the gate of the running rollout decides, whose candidate does worse.
+// rollBack is the decision of the gate of the running rollout, whose candidate does worse.
 func (k known) rollBack() decision {
 	return decision{"rollback", k.end("ROLLED_BACK"), func(ctx context.Context, v *victim) error {
 		client, models := weftv1.NewPredictionServiceClient(v.conn), weftv1.NewModelServiceClient(v.conn)
@@ -280,12 +280,12 @@ func (k known) rollBack() decision {
 	}}
 }
 
-// outcomes counts decisions by what they are: of which the caller was told, which were cut short, and which of these
-// were kept.
+// outcomes counts decisions by their kind: those that were answered, those that were cut short, and those of the latter
+// that were kept.
 type outcomes struct{ told, cut, kept map[string]int }
 
-// decideUntilKilled makes decisions until the server is killed. It returns what the last one left whose caller was
-// told, and the one that was being made.
+// decideUntilKilled makes decisions until the server is killed. It returns the state after the last one that was
+// answered, and the one that was being made.
 func (v *victim) decideUntilKilled(t *testing.T, now known, random *rand.Rand, rollsBack bool,
 	count outcomes,
 ) (known, decision) {
@@ -369,8 +369,8 @@ func (v *victim) answers(t *testing.T, k known) {
 }
 
 // TestKilledAtAnyMoment kills servers with SIGKILL while decisions are being made. The next server knows the last one
-// whose caller was told that it was made, or the one that was being made, whole, and there is no litter. WEFT_KILLS
-// says how often; by default 30, under the race detector 8.
+// that was answered, or the one that was being made, whole, and there is no litter. WEFT_KILLS says how often; by
+// default 30, under the race detector 8.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 12 seconds")
@@ -436,5 +436,5 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		count.told, count.cut, count.kept, litter)
 }
 
-// same reports whether two states are the same, whether what is empty is there or not.
+// same reports whether two states are the same, where empty and missing parts are equal.
 func same(a, b known) bool { return gocmp.Equal(a, b, cmpopts.EquateEmpty()) }

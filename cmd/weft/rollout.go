@@ -64,7 +64,7 @@ func (t *adminTarget) ask(call func(context.Context, *grpc.ClientConn) (rolloutA
 	return err
 }
 
-// rolloutAnswer is what all calls about a rollout return.
+// rolloutAnswer is the common part of the answers to all calls about a rollout.
 type rolloutAnswer interface{ GetRollout() *weftv1.Rollout }
 
 type rolloutShow struct{ adminTarget }

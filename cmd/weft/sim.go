@@ -13,7 +13,7 @@ type simCommand struct {
 	Replay string `required:"" help:"The file that \"weft serve --sched-trace FILE\" wrote." type:"path" placeholder:"FILE"`
 }
 
-// Run has the scheduler decide a recording again, and prints its contents.
+// Run lets the scheduler decide a recording again, and prints its contents.
 func (c *simCommand) Run(s streams) error {
 	file, err := os.Open(c.Replay)
 	if err != nil {

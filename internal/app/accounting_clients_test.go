@@ -20,7 +20,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// clientCounts is what clients count: answers by method, model and code, as the metrics page names them.
+// clientCounts are the counts of clients: answers by method, model and code, as the metrics page names them.
 type clientCounts struct {
 	mu     sync.Mutex
 	counts sums // guarded by mu
@@ -45,7 +45,7 @@ type client struct {
 	rng  *rand.Rand
 }
 
-// rawOrProto is the codec of a client that may also send what is no message.
+// rawOrProto is the codec of a client that may also send bytes that are no message.
 type rawOrProto struct{}
 
 func (rawOrProto) Name() string { return "proto" }
@@ -89,7 +89,7 @@ func (c *client) request(model string) *weftv1.PredictRequest {
 	if c.rng.IntN(3) == 0 {
 		req.TargetLatency = durationpb.New(time.Duration(c.rng.IntN(20)) * time.Millisecond)
 	}
-	switch c.rng.IntN(24) { // what is wrong with it
+	switch c.rng.IntN(24) { // the fault of the request
 	case 0:
 		req.Inputs[input].Shape[1] = 5
 	case 1:
@@ -110,7 +110,7 @@ func (c *client) request(model string) *weftv1.PredictRequest {
 	return req
 }
 
-// model chooses whom to ask, also what is not there or has failed.
+// model chooses the model to ask, also one that is not there or has failed.
 func (c *client) model() string {
 	names := []string{
 		"walker", "walker", "poisoned", "narrow", "patient", "held", "policy", "unloadable", "nonesuch",
@@ -119,7 +119,7 @@ func (c *client) model() string {
 	return names[c.rng.IntN(len(names))]
 }
 
-// unary makes a call and waits for its end, whatever it takes.
+// unary makes a call and waits for its end, however long it takes.
 func (c *client) unary(ctx context.Context) {
 	model := c.model()
 	req := any(c.request(model))
@@ -148,8 +148,8 @@ func (c *client) impatient(ctx context.Context) {
 	c.gaveUp++
 }
 
-// hammer makes calls until the server is not there any more, or ctx ends. What never reached it is told apart: the
-// server says when to try again, the connection does not.
+// hammer makes calls until the server is not there any more, or ctx ends. Requests that never reached it are counted
+// apart: the server says when to try again, the connection does not.
 func (c *client) hammer(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, err := weftv1.NewPredictionServiceClient(c.conn).Predict(ctx, c.request("walker"), grpc.WaitForReady(false))
@@ -173,7 +173,7 @@ func hasRetryInfo(err error) bool {
 }
 
 // stream sends requests for one model on a stream, some of which supersede others, and reads an answer to each. At the
-// end it may send what is no message, which ends the stream.
+// end it may send bytes that are no message, which ends the stream.
 func (c *client) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

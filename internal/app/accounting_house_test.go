@@ -26,7 +26,7 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// accountedModels are the models of the accounting test, by what makes their requests end in different ways.
+// accountedModels are the models of the accounting test. Their requests end in different ways.
 var accountedModels = map[string]string{
 	"walker": quickWith("versions: {policy: all}",
 		"batching: {mode: on, max_batch_size: 8, allowed_batch_sizes: [2, 8], padding: minimize_cost}"),
@@ -186,7 +186,7 @@ func by(page map[string]*dto.MetricFamily, metric string, labels ...string) sums
 // of is the key of sums: quoted, for a value may be empty.
 func of(values ...string) string { return fmt.Sprintf("%q", values) }
 
-// balance reports what does not add up on a page.
+// balance returns the sums on a page that do not add up.
 func balance(page map[string]*dto.MetricFamily) (faults []string) {
 	for _, sheet := range []struct {
 		came, ended, between string

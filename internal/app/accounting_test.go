@@ -18,9 +18,9 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestEverythingIsAccountedFor has many clients do to a server what clients do, while versions come and go and traffic
-// is moved, and then stops it under load. On every page of its metrics what came is what ended and what is in flight;
-// and when it is quiet the requests are, by method, model and code, what the clients have counted.
+// TestEverythingIsAccountedFor lets many clients use a server as clients do, while versions come and go and traffic is
+// moved, and then stops it under load. On every page of its metrics the requests that came are those that ended and
+// those in flight; and when it is quiet the requests are, by method, model and code, as the clients have counted them.
 func TestEverythingIsAccountedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 8 seconds")
@@ -62,7 +62,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 	a.shadow(ctx, counted)
 
 	// A flood with time enough, and behind it one request that has only the version's max_latency: 16 times 20 ms are
-	// more than that, and nobody overtakes.
+	// more than that, and no request overtakes another.
 	predict := func(ctx context.Context, model string) {
 		_, err := weftv1.NewPredictionServiceClient(a.conn).Predict(ctx, weftest.Request(model, 1))
 		counted.count("Predict", model, status.Code(err))
@@ -109,7 +109,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 		"weft_executions_in_flight", "weft_waiting_for_room")
 
 	got := by(page, "weft_requests_total", "method", "model", "code")
-	gone := 0 // calls of which nobody heard the end
+	gone := 0 // calls whose end no client heard
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		missed := got[key] - counted.counts[key]
 		ofImpatient := strings.HasPrefix(key, `["Predict" "impatient" `) ||
@@ -139,7 +139,7 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 func (a *accounted) disturb(ctx context.Context, idle <-chan struct{}) {
 	a.t.Helper()
 	admin := weftv1.NewAdminServiceClient(a.admin)
-	// These may fail, as when a version is in use; what matters is that they happen.
+	// These may fail, as when a version is in use; it matters only that they happen.
 	changes := []func(){
 		func() { _, _ = admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: "walker", Version: 2}) },
 		func() { _, _ = admin.LoadVersion(ctx, &weftv1.LoadVersionRequest{Model: "walker", Version: 2}) },
@@ -153,7 +153,7 @@ func (a *accounted) disturb(ctx context.Context, idle <-chan struct{}) {
 			_, _ = admin.SetTraffic(ctx, &weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{}})
 		},
 	}
-	next := time.NewTicker(20 * time.Millisecond) // a server that does nothing but change would answer nobody
+	next := time.NewTicker(20 * time.Millisecond) // a server that does nothing but change would answer no request
 	defer next.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -166,7 +166,7 @@ func (a *accounted) disturb(ctx context.Context, idle <-chan struct{}) {
 	}
 }
 
-// shadowed has version 2 of the walker shown what version 1 is asked.
+// shadowed lets version 2 of the walker be shown the requests of version 1.
 func shadowed() *weftv1.SetTrafficRequest {
 	return &weftv1.SetTrafficRequest{Model: "walker", Traffic: &weftv1.Traffic{
 		Split:  []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}},

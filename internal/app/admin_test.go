@@ -19,7 +19,7 @@ import (
 	"github.com/weftserve/weft/server/weftapi"
 )
 
-// TestStopAnswersWhoeverWaitsForALoad: the end does not wait for the load, and its caller is told why.
+// TestStopAnswersWhoeverWaitsForALoad: the end does not wait for the load, and its caller learns why.
 func TestStopAnswersWhoeverWaitsForALoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 3 seconds")
@@ -65,7 +65,7 @@ func (l lateAnswer) LoadVersion(ctx context.Context, _ string, _ int64, _ string
 	return fmt.Errorf("load it: %w", context.Cause(ctx))
 }
 
-// endedListener tells that it was closed.
+// endedListener reports that it was closed.
 type endedListener struct {
 	net.Listener
 	ended chan struct{}

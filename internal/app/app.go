@@ -1,4 +1,4 @@
-// Package app puts a server together: which part is started when, and what each is told of the others.
+// Package app puts a server together: it decides which part is started when, and how the parts are connected.
 package app
 
 import (
@@ -18,7 +18,7 @@ type App struct {
 	Reread func() (*Settings, error) // reads the settings once more, as when the program began
 
 	gpuStandIns gpuStandIns      // of a test
-	hangups     <-chan os.Signal // ask for a reload; nil: nobody does
+	hangups     <-chan os.Signal // ask for a reload; nil: there are no reloads
 	level       slog.LevelVar    // of the log
 	drain       atomic.Int64     // nanoseconds; the drain timeout that is in force
 }
@@ -28,7 +28,7 @@ func (a *App) Run(log io.Writer) error {
 	if err := a.Check(); err != nil {
 		return err
 	}
-	// Before anything else: GPU libraries replace signal handlers while they load.
+	// This comes before anything else: GPU libraries replace signal handlers while they load.
 	signals := lifecycle.Signals()
 	a.hangups = lifecycle.Hangups()
 	return a.serve(signals, newLogger(log, &a.Server, &a.level))
@@ -57,13 +57,13 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 	}
 	for _, step := range []func(context.Context) error{
 		s.findModels,
-		s.listen,         // before models are loaded for minutes, so that what is in the way of it is told at once
-		s.openState,      // what was decided by hand or by rollouts, of this server and earlier ones
+		s.listen,         // before models are loaded for minutes, so that a fault of an address is reported at once
+		s.openState,      // decisions by operators and by rollouts, of this server and earlier ones
 		s.traceScheduler, // --sched-trace
 		s.buildHouse,     // the scheduler, the engines and the models
-		s.buildEdge,      // what answers requests: shadows, rollouts, a recording, the service itself
-		s.load,           // begins to load what is listed
-		// so a caller is told that its model is being loaded; before, there would seem to be no such model
+		s.buildEdge,      // the parts that answer requests: shadows, rollouts, a recording, the service itself
+		s.load,           // begins to load the listed models
+		// so a caller learns that its model is being loaded; before, there would seem to be no such model
 		s.openDoors,
 		s.follow, // the repositories and the settings file
 		s.awaitModels,

@@ -18,7 +18,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// assembly is a server that is being put together. Each step fills in what the later ones need.
+// assembly is a server that is being put together. Each step fills in fields that the later ones need.
 type assembly struct {
 	*App
 	group *lifecycle.Group
@@ -29,7 +29,7 @@ type assembly struct {
 
 	repository  *modelrepo.Repository
 	listing     modelrepo.Listing
-	grpc, admin net.Listener // admin is nil where nobody wants it
+	grpc, admin net.Listener // admin is nil if it is disabled
 	measured    *telemetry.Telemetry
 	state       *decisions.Store
 	trace       *traceFile // nil: the scheduler is not recorded
@@ -176,7 +176,7 @@ func (s *assembly) buildEdge(context.Context) error {
 
 func (s *assembly) load(context.Context) error {
 	if s.gpus != nil && s.gpus.sampler != nil {
-		s.group.Start(s.gpus.part(s.log)) // not before: one that is lost changes what is served
+		s.group.Start(s.gpus.part(s.log)) // not before: a lost one changes which versions are served
 	}
 	s.present.loseAbsent(s.house.models)
 	if err := s.house.library.loadFor(s.listing); err != nil {
@@ -184,7 +184,7 @@ func (s *assembly) load(context.Context) error {
 	}
 	s.house.models.Follow(s.listing)
 	tellInForce(s.state, s.listing, s.log) // not before: manifests may have spoken since
-	// Not before: a model that is not known yet would seem to be gone.
+	// They must not start earlier: a model that is not known yet would seem to be gone.
 	s.group.Start(untilStopped("rollouts", func(ctx context.Context) error {
 		s.rollouts.Run(ctx)
 		return nil
@@ -213,10 +213,10 @@ func (s *assembly) follow(context.Context) error {
 
 func (s *assembly) awaitModels(ctx context.Context) error {
 	if err := s.house.models.Settled(ctx); err != nil {
-		return err // a load that has begun is waited for by the house, as long as there is time
+		return err // the house waits for a load that has begun, as long as there is time
 	}
 	serving, failed := tally(s.house.models.Snapshot())
-	if serving == 0 && len(failed) > 0 { // else everything was unloaded by hand
+	if serving == 0 && len(failed) > 0 { // else an operator unloaded everything
 		return &nothingLoadedError{failed}
 	}
 	s.ready.set("ready")

@@ -14,9 +14,9 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// Check prints what is set and how each version is served, and to errs each fault. Faults of one thing do not keep the
-// others from being looked at. With --log-level debug it prints defaults too, and what the log says meanwhile. Models
-// are loaded if load says so.
+// Check prints the settings that differ from their defaults and how each version is served, and to errs each fault. A
+// fault of one thing does not keep the others from being checked. With --log-level debug it prints defaults too, and
+// the log of the check. Models are loaded if load says so.
 func Check(s *Settings, load bool, out, errs io.Writer) error {
 	r := &report{out: out, err: errs, defaults: s.LogLevel == "debug"}
 	wrong := s.Check()
@@ -49,7 +49,7 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 	return r.verdict()
 }
 
-// checkDevices reports which of the GPUs that were asked for are not there, as far as the driver tells.
+// checkDevices reports which of the requested GPUs are not there, as far as the driver says.
 func checkDevices(s *Settings, r *report) (presence, error) {
 	// it is not run: it hears of no loss
 	gpus := watchGPUs(&s.Server, gpuStandIns{}, nil, slog.New(slog.DiscardHandler))
@@ -66,12 +66,12 @@ func checkDevices(s *Settings, r *report) (presence, error) {
 	return present, gpus.close()
 }
 
-// checkModels loads the models as `weft serve` would, and reports what came of it. The error is an interruption.
+// checkModels loads the models as `weft serve` would, and reports the results. The error is an interruption.
 func checkModels(s *Settings, r *report, listing modelrepo.Listing, present presence) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)         // a load may take its time to end; a further signal does not wait for it
-	log := slog.New(slog.DiscardHandler) // the report has what the log would say
+	log := slog.New(slog.DiscardHandler) // the report has the facts that the log would have
 	if s.LogLevel == "debug" {
 		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// describeVersion tells where a version is, what it takes and returns, and how it is served.
+// describeVersion says where a version is, which inputs and outputs it has, and how it is served.
 func describeVersion(v *catalog.Version) string {
 	w := &strings.Builder{}
 	fmt.Fprintf(w, "on %s by %s\n", v.Device, v.Provider)
@@ -85,8 +85,8 @@ func printCosts(w io.Writer, which string, signature *tensor.Signature, shapes [
 	}
 }
 
-// describeSizes tells the sizes of open dimensions beside the batch that a cost is of, which tensor.Signature.ShapeKey
-// lists; "" if there is no such dimension.
+// describeSizes returns the sizes of open dimensions other than the batch that a cost is of, which
+// tensor.Signature.ShapeKey lists; "" if there is no such dimension.
 func describeSizes(s *tensor.Signature, key string) string {
 	var sizes []string
 	for _, in := range s.Inputs {

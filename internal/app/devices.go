@@ -12,9 +12,9 @@ const (
 	cpuDevice   = "cpu"
 	synthDevice = "synth"
 
-	// gpuHandover is how much work a GPU has left when it is given its next batch: what it takes to wake a thread by a
-	// timer, which may be a millisecond late, to assemble a batch and to launch it, and little beside the targets that
-	// people have.
+	// gpuHandover is how much work a GPU has left when it is given its next batch: the time to wake a thread by a
+	// timer, which may be a millisecond late, to assemble a batch and to launch it. It is small compared with the
+	// latency targets that people have.
 	gpuHandover = 2 * time.Millisecond
 )
 
@@ -24,7 +24,7 @@ type cudaDevice struct {
 	id   int
 }
 
-// devices are what batches run on.
+// devices are the devices that batches run on.
 type devices struct {
 	cpu    bool
 	gpus   []cudaDevice

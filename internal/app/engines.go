@@ -18,7 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// engines open models in whatever executes them.
+// engines open models in the engines that execute them.
 type engines struct {
 	devices devices
 	library *library
@@ -138,7 +138,7 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }
 
-// usable returns those of the providers whose device there is, and why not the others.
+// usable returns the providers that have a device, and the reasons why the others have none.
 func (e *engines) usable(asked []modelrepo.Provider) (providers, notes []string) {
 	for _, p := range asked {
 		if why := e.deviceless(p); why != "" {
@@ -161,7 +161,7 @@ func (e *engines) deviceless(p modelrepo.Provider) string {
 	return ""
 }
 
-// remedy tells what to do about a model none of whose providers has a device.
+// remedy says how to help a model none of whose providers has a device.
 func (e *engines) remedy(asked []modelrepo.Provider) string {
 	if slices.ContainsFunc(asked, modelrepo.Provider.OnCUDA) {
 		return "start the server with --devices cpu,cuda:0 or another GPU, or add cpu to onnx.providers in the " +

@@ -229,7 +229,7 @@ func TestONNXWithoutItsDevice(t *testing.T) {
 	if err != nil || device != "cpu" || !cmp.Equal(notes, want) {
 		t.Errorf("on %q, notes %q, %v; want the CPU and %q", device, notes, err, want)
 	}
-	// Nobody is told of what it would take only if it had to.
+	// There is no note on a provider that it would use only if it had to.
 	device, notes, _, err = cartpole(t,
 		"cpu", modelrepo.ONNX{Providers: []modelrepo.Provider{cpu, cuda}, IntraOpThreads: 1})
 	if err != nil || device != "cpu" || len(notes) > 0 {

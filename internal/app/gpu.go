@@ -25,7 +25,7 @@ type gpuWatch struct {
 	missing map[string]string // devices that cannot be followed, and a word for why
 }
 
-// gpuStandIns have a test follow other devices than GPUs, by a library of its own.
+// gpuStandIns let a test follow other devices than GPUs, by a library of its own.
 type gpuStandIns struct {
 	library  string
 	patience time.Duration // with the library
@@ -33,8 +33,8 @@ type gpuStandIns struct {
 }
 
 // watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on:
-// estimates then rely on what executions take. lost hears of each that the driver cannot reach any more, while the part
-// runs. Nil: there is no GPU, or nobody wants them followed.
+// estimates then rely on measured executions. lost hears of each GPU that the driver cannot reach any more, while the
+// part runs. The result is nil if there is no GPU, or if the settings turn this off.
 func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error),
 	log *slog.Logger,
 ) *gpuWatch {
@@ -111,7 +111,7 @@ func (w *gpuWatch) part(log *slog.Logger) lifecycle.Part {
 	})
 }
 
-// driverPatience is how long a driver is waited for: by a stop, and by who wants to know free memory.
+// driverPatience is how long a stop, and a question for free memory, wait for a driver.
 const driverPatience = 2 * time.Second
 
 // Sample implements shell.Telemetry.
@@ -123,9 +123,9 @@ func (w *gpuWatch) Sample(device string) (cost.Sample, uint64) {
 	return costSample(&s), number
 }
 
-// free is host.Config.FreeMemory. Memory is read anew for who is about to fill it: the latest sample may not show yet
-// what was loaded a moment ago. A driver that hangs is waited for until its sample has expired, and not at all from
-// then on.
+// free is host.Config.FreeMemory. Memory is read again for a caller that is about to fill it: the latest sample may not
+// show yet a model that was loaded a moment ago. free waits for a driver that hangs until the driver's sample has
+// expired, and not at all from then on.
 func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	if w.sampler == nil {
 		return 0, false
@@ -143,18 +143,18 @@ func (w *gpuWatch) free(device string) (bytes int64, known bool) {
 	return s.MemoryFree, s.Has(gpu.Memory) && !s.Expired && !s.Lost
 }
 
-// costSample is what estimates need of a sample. What is not known is zero in both.
+// costSample is the part of a sample that estimates need. Unknown values are zero in both.
 func costSample(s *gpu.Sample) cost.Sample {
 	return cost.Sample{
 		Clock: s.Clock, MaxClock: s.MaxClock, Idle: s.Idle(), Throttled: s.Reasons&gpu.Throttled != 0,
 		Cooling: s.Reasons&gpu.SWThermal != 0, CoTenant: s.CoTenant, MemoryFree: s.MemoryFree,
 		MemoryTotal: s.MemoryTotal,
-		// Of a device that is lost nothing is known, and nothing will run on it.
+		// Nothing is known of a lost device, and nothing will run on it.
 		Expired: s.Expired || s.Lost,
 	}
 }
 
-// list is what there is to be shown of the GPUs.
+// list returns the facts of the GPUs that metrics show.
 func (w *gpuWatch) list() []telemetry.GPU {
 	var all []telemetry.GPU
 	for name, reason := range w.missing {
@@ -175,7 +175,8 @@ const (
 	byBus     = "PCI_BUS_ID"
 )
 
-// otherOrder reports whether somebody has CUDA count the GPUs in another order than the driver's telemetry does.
+// otherOrder reports whether the environment makes CUDA count the GPUs in another order than the driver's telemetry
+// does.
 func otherOrder() bool {
 	order := os.Getenv(orderName)
 	return order != "" && order != byBus

@@ -37,7 +37,7 @@ var driver = sync.OnceValues(func() (_ *gputest.NVML, err error) {
 // driverFolder is where the driver is; "" if no test asked for one.
 var driverFolder string
 
-// gpuState is what a driver says of one GPU, with the clock given.
+// gpuState is a driver's state of one GPU, with the clock given.
 func gpuState(clock string) []string {
 	return []string{
 		"count 1", "0.uuid GPU-1", "0.name Test", "0.clock " + clock, "0.max_clock 2000", "0.reasons 0",
@@ -59,7 +59,7 @@ func serveFollowed(t *testing.T, large string, adjust func(*App)) (*running, *gp
 	repository := t.TempDir()
 	for model, manifest := range map[string]string{"policy": quick, "large": large} {
 		weftest.AddVersion(t, repository, model, 1)
-		// Nobody is in a hurry, which would be another reason for small batches.
+		// No request is in a hurry, which would be another reason for small batches.
 		weftest.SetManifest(t, repository, model, "target_latency: 5s\n"+manifest)
 	}
 	return serveFrom(t, repository, func(c *App) {
@@ -100,9 +100,9 @@ func (r *running) awaitMetric(t *testing.T, name string, will func(string) bool)
 
 func is(want string) func(string) bool { return func(got string) bool { return got == want } }
 
-// state has policy answer one request, so that the scheduler looks at the device, and returns what it says then. The
-// device does not really change, which policy's estimate takes into account after one execution; that of large is as it
-// was told.
+// state makes policy answer one request, so that the scheduler looks at the device, and returns the scheduler's state
+// then. The device does not really change, which policy's estimate takes into account after one execution; the estimate
+// of large follows the state that the driver reported.
 func (r *running) state(t *testing.T) *weftv1.SchedulerState {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
@@ -117,7 +117,7 @@ func (r *running) state(t *testing.T) *weftv1.SchedulerState {
 	return answer.GetState()
 }
 
-// believed is what a scheduler makes of the state of the synthetic device.
+// believed is the scheduler's view of the state of the synthetic device.
 type believed struct {
 	clock, factor float64 // of the device, and of large on it
 	rows          int32   // of large, at most in a batch
@@ -145,7 +145,7 @@ func (r *running) believed(t *testing.T) believed {
 	return b
 }
 
-// ran has large answer one request of 64 rows, and returns how many rows its executions had, from first to last; it
+// ran makes large answer one request of 64 rows, and returns how many rows its executions had, from first to last; it
 // takes two at most.
 func (r *running) ran(t *testing.T) []int32 {
 	t.Helper()
@@ -170,7 +170,7 @@ func (r *running) ran(t *testing.T) []int32 {
 }
 
 // TestClockStep: a clock that is cut makes a running server expect more time of the same work, and take less of it at
-// once, in batches that run and not only in what it says of them; when the clock is back, so are both.
+// once, in batches that run and not only in the state that it shows; when the clock is back, so are both.
 func TestClockStep(t *testing.T) {
 	// 64 rows take 66 ms, of 100 ms that a batch may take. That leaves room for a machine that is busy.
 	r, nvml := serveFollowed(t, `synth: {base: 2ms, per_row: 1ms, `+tensors+`}
@@ -204,8 +204,8 @@ batching: {mode: "on", max_batch_cost: 100ms}`, nil)
 	}
 }
 
-// loseGPU has the driver say that its GPU is gone, and returns when the server knows that of the device whose state it
-// is.
+// loseGPU makes the driver report that its GPU is gone, and returns when the server knows this of the device with that
+// state.
 func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 	t.Helper()
 	nvml.Say(t, lostGPU...)
@@ -214,8 +214,8 @@ func (r *running) loseGPU(t *testing.T, nvml *gputest.NVML, device string) {
 
 var lostGPU = []string{"count 1", "0.clock !15", "0.reasons !15", "0.utilisation !15", "0.total !15"}
 
-// TestLostDevice: the server tells, refuses what only that device can answer, and counts. It does not use the device
-// again when the driver reaches it again.
+// TestLostDevice: the server reports the loss, refuses requests that only that device can answer, and counts. It does
+// not use the device again when the driver reaches it again.
 func TestLostDevice(t *testing.T) {
 	r, nvml := serveFollowed(t, quick, nil)
 	r.awaitReady(t)
@@ -279,8 +279,8 @@ func TestALostGPUOfAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestALostGPUIsLeft: what the driver says is gone is out of use although nothing ran there, and what was on it answers
-// from elsewhere.
+// TestALostGPUIsLeft: a device that the driver reports as gone is out of use although nothing ran there, and the
+// versions that were on it answer from elsewhere.
 func TestALostGPUIsLeft(t *testing.T) {
 	r, nvml := serveFollowed(t, quick, func(c *App) {
 		c.Devices = several[:2]

@@ -17,20 +17,21 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// grpcOptions returns what the gRPC server is made with.
+// grpcOptions returns the options of the gRPC server.
 func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
 	limits := transport.Config{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
 	options := append(limits.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
 	return append(options, measured.ServerOptions()...)
 }
 
-// farewell is how long connections may take to close after the stop was cut short and what was queued is abandoned: the
-// last answers are still on the way out. Only those on which a request is running, or nobody reads, need all of it.
+// farewell is how long connections may take to close after the stop was cut short and the queued requests were
+// abandoned: the last answers are still on the way out. Only connections on which a request is running, or that their
+// client does not read, need all of it.
 const farewell = time.Second
 
 // grpcPart serves predictions. Its stop refuses new requests, answers those that were accepted, and has all the time
 // there is for the answers to arrive: hurry must see to it that nothing waits for a batch to fill. If it is cut short,
-// abandon must end what is queued, so that those callers are told; what runs has the farewell to end.
+// abandon must end the queued requests, so that their callers get an answer; running requests have the farewell to end.
 func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness, hurry, abandon func(),
 	log *slog.Logger,
 ) lifecycle.Part {
@@ -64,7 +65,7 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, ready *readiness
 	}
 }
 
-// requestObserver hands what the server tells of requests and outcomes to the metrics and, for debugging, to the log.
+// requestObserver hands the server's events of requests and outcomes to the metrics and, for debugging, to the log.
 type requestObserver struct {
 	*telemetry.Telemetry
 

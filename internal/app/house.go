@@ -23,7 +23,7 @@ type house struct {
 	library   *library
 }
 
-// surroundings are what a house may have around it. Each may be nil, and trying once false.
+// surroundings are the optional parts around a house. Each may be nil, and tryOnce false.
 type surroundings struct {
 	observer  shell.Observer
 	telemetry shell.Telemetry
@@ -69,7 +69,7 @@ func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, 
 	return h, nil
 }
 
-// drain ends the scheduler: what it has admitted is executed, as far as ctx leaves time for it.
+// drain ends the scheduler: admitted tasks are executed, as far as ctx leaves time for them.
 func (h *house) drain(ctx context.Context) error {
 	err := h.scheduler.Drain(ctx)
 	h.scheduler.Close()

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 )
 
-// readiness is what /readyz says: "loading", "ready" or "draining".
+// readiness is the answer of /readyz: "loading", "ready" or "draining".
 type readiness struct{ now atomic.Value }
 
 func newReadiness() *readiness {
@@ -51,7 +51,7 @@ func httpPart(l net.Listener, metrics, ready http.Handler) lifecycle.Part {
 			return nil
 		},
 		Stop: func(ctx context.Context) error {
-			// Nobody was promised an answer here: one that is slow to take it must not hold up the end.
+			// No answer was promised here: a client that is slow to take one must not hold up the end.
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			if s.Shutdown(ctx) != nil {

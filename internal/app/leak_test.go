@@ -77,8 +77,8 @@ func brokenRepository(t *testing.T) string {
 	return root
 }
 
-// TestCallersAreToldNoPathAndNoLine asks for everything that can fail, over both listeners: no answer holds where the
-// repository, the home or the temporary folder is, nor what is written in a model.yaml.
+// TestCallersAreToldNoPathAndNoLine asks for everything that can fail, over both listeners: no answer holds the path of
+// the repository, of the home or of the temporary folder, or the content of a model.yaml.
 func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 	root := brokenRepository(t)
 	home, err := os.UserHomeDir()
@@ -147,7 +147,7 @@ func TestCallersAreToldNoPathAndNoLine(t *testing.T) {
 		unloaded, err := admin.UnloadVersion(ctx, &weftv1.UnloadVersionRequest{Model: name, Version: 1})
 		check("UnloadVersion "+name, unloaded, err)
 	}
-	// What ONNX Runtime says of a run that fails names the file of its own source.
+	// ONNX Runtime's error of a run that fails names the file of its own source.
 	answer, err := predict.Predict(ctx, &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: "reshape"},
 		Inputs: map[string]*weftv1.Tensor{"x": {

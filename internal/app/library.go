@@ -16,7 +16,7 @@ type library struct {
 	err  error
 }
 
-// load loads the library once. The error is one sentence that says how to mend it.
+// load loads the library once. The error is one sentence that includes the remedy.
 func (l *library) load() error {
 	l.once.Do(func() {
 		var path string

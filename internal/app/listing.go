@@ -6,7 +6,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// scan lists the models, and logs what is odd about the repositories.
+// scan lists the models, and logs oddities of the repositories.
 func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listing, error) {
 	repository, err := modelrepo.Open(paths...)
 	if err != nil {
@@ -20,7 +20,7 @@ func scan(paths []string, log *slog.Logger) (*modelrepo.Repository, modelrepo.Li
 	return repository, listing, nil
 }
 
-// tellOddities logs what is odd about the repositories, but keeps nothing from being served, and was not so before.
+// tellOddities logs oddities of the repositories that keep nothing from being served and were not there before.
 func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 	known := map[string]bool{}
 	for _, fault := range before.Faults {

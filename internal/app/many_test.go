@@ -29,7 +29,7 @@ func manyModels(t testing.TB, models int) (repository string) {
 // unwatched has the repository looked at only at the start.
 func unwatched(c *App) { c.WatchInterval = 0 }
 
-// manyOperations are what is done to a server of many models that is at rest.
+// manyOperations are the operations on a server of many models that is at rest.
 func manyOperations(t testing.TB, r *running, repository string) map[string]func() {
 	ctx := t.Context()
 	must := func(err error) {
@@ -64,7 +64,7 @@ func manyOperations(t testing.TB, r *running, repository string) map[string]func
 				Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 1}},
 			}})
 			must(err)
-			// by what follows from it
+			// by the new traffic
 			_, err = weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("model-0007", 1))
 			must(err)
 		},
@@ -75,7 +75,7 @@ func manyOperations(t testing.TB, r *running, repository string) map[string]func
 	}
 }
 
-// BenchmarkManyModels is what it takes to start and stop a server of many models, and what it takes to ask such a one.
+// BenchmarkManyModels measures the start and stop of a server of many models, and the operations on such a one.
 func BenchmarkManyModels(b *testing.B) {
 	for _, models := range []int{100, 1000} {
 		repository := manyModels(b, models)
@@ -117,12 +117,12 @@ func (r *running) end(t testing.TB) {
 	if err != nil {
 		t.Errorf("the server ended with: %v", err)
 	}
-	r.result <- err // for who looks once more
+	r.result <- err // for a later look at the result
 }
 
-// TestManyModelsTakeLinearTime starts, asks and stops servers of some models and of ten times as many, and compares
-// what that allocates, which unlike time is nearly the same in each run: what is done for every pair of models would
-// show a hundredfold.
+// TestManyModelsTakeLinearTime starts, asks and stops servers of some models and of ten times as many, and compares the
+// memory allocated, which unlike time is nearly the same in each run: work for every pair of models would show a
+// hundredfold.
 func TestManyModelsTakeLinearTime(t *testing.T) {
 	if race.Enabled {
 		t.Skip("a minute under the race detector, which allocates too; other tests do the same with fewer models")

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/server/shadow"
 )
 
-// shadowObserver hands what the mirror tells to the metrics.
+// shadowObserver hands the mirror's events to the metrics.
 type shadowObserver struct{ measured *telemetry.Telemetry }
 
 // ShadowDone implements shadow.Observer.
@@ -23,7 +23,8 @@ func (o shadowObserver) ShadowDone(e shadow.Event) {
 	})
 }
 
-// newMirror returns what shows requests to shadows, and its part. path is the file of --shadow-log, "" for none.
+// newMirror returns the mirror that shows requests to shadows, and its part. path is the file of --shadow-log, "" for
+// none.
 func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	log *slog.Logger,
 ) (*shadow.Mirror, lifecycle.Part, error) {
@@ -39,7 +40,7 @@ func newMirror(models shadow.Models, path string, measured *telemetry.Telemetry,
 	m := shadow.New(shadow.Config{Models: models, Observer: shadowObserver{measured}, Log: lines, Logger: log})
 	return m, lifecycle.Part{Name: "shadows", Stop: func(ctx context.Context) error {
 		if err := m.Close(ctx); err != nil {
-			// Nobody was promised it.
+			// They were promised to nobody.
 			log.Warn("shadow requests left out at the stop", "event", "shadows_abandoned", "cause", err)
 		}
 		if file != nil {

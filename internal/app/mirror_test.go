@@ -9,8 +9,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestShadowsAreCountedApart overloads a shadow: what is dropped of the copies that it is shown counts as such, and as
-// no request that was rejected.
+// TestShadowsAreCountedApart overloads a shadow: dropped copies of requests count as such, and not as requests that
+// were rejected.
 func TestShadowsAreCountedApart(t *testing.T) {
 	repository := t.TempDir()
 	for version := 1; version <= 2; version++ {

@@ -15,12 +15,12 @@ import (
 // presence is which of the devices that --devices names are there.
 type presence struct {
 	found   []string
-	absent  map[string]error // by the word of the driver, and what to do about each
-	unknown map[string]error // GPUs that nobody can tell about, and why
+	absent  map[string]error // by the word of the driver, with a remedy for each
+	unknown map[string]error // GPUs whose presence cannot be found out, and why
 }
 
-// findDevices finds out by what is known of the driver; w is nil where it was not asked. That there is no driver to ask
-// does not say that CUDA finds none: a container may have the one without the other.
+// findDevices finds the devices by the driver's answers; w is nil where the driver was not asked. That there is no
+// driver to ask does not say that CUDA finds none: a container may have the one without the other.
 func findDevices(s *config.Server, w *gpuWatch) presence {
 	p := presence{absent: map[string]error{}, unknown: map[string]error{}}
 	for i, named := range s.Devices {
@@ -50,7 +50,7 @@ func findDevices(s *config.Server, w *gpuWatch) presence {
 	return p
 }
 
-// unsaid explains a reason for which the driver does not tell; see nvidia.UnavailableError.
+// unsaid explains a reason for which the driver does not say whether a GPU is there; see nvidia.UnavailableError.
 func unsaid(reason string) string {
 	switch reason {
 	case "off":
@@ -63,7 +63,7 @@ func unsaid(reason string) string {
 	return "NVIDIA's driver does not tell: " + reason
 }
 
-// tell logs what was asked for and found, if that is more than the processor.
+// tell logs the requested and the found devices, if there are others than the processor.
 func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	if len(parseDevices(s.Devices).gpus) == 0 {
 		return
@@ -71,7 +71,7 @@ func (p *presence) tell(s *config.Server, log *slog.Logger) {
 	log.Info("devices found", "event", "devices_found", "asked", s.Devices, "found", p.found,
 		"not_there", slices.Sorted(maps.Keys(p.absent)), "unknown", slices.Sorted(maps.Keys(p.unknown)))
 	if s.GPUTelemetry == config.GPUTelemetryOff {
-		return // whoever turned that off knows
+		return // the operator turned that off and knows
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.unknown)) {
 		log.Warn("GPU of --devices unconfirmed", "event", "gpu_unconfirmed", "device", name,
@@ -86,7 +86,7 @@ func (p *presence) loseAbsent(h *host.Host) {
 	}
 }
 
-// unusedGPUs says that no model asks for a GPU although --devices names some beside the processor; "" if one does.
+// unusedGPUs says that no model asks for a GPU although --devices names some besides the processor; "" if one does.
 func unusedGPUs(s *config.Server, l modelrepo.Listing) string {
 	d := parseDevices(s.Devices)
 	if !d.cpu || len(d.gpus) == 0 {

@@ -83,7 +83,7 @@ func TestFindDevices(t *testing.T) {
 	}
 }
 
-// TestADeviceThatIsNotThere: it counts as lost, and what needs none of it is served.
+// TestADeviceThatIsNotThere: it counts as lost, and models that do not need it are served.
 func TestADeviceThatIsNotThere(t *testing.T) {
 	r, _ := serveFollowed(t, quick, func(c *App) { c.Devices = []string{"cpu", "cuda:7"} })
 	r.awaitReady(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// recorder hands what the server tells of requests to the files.
+// recorder hands the server's records of requests to the files.
 type recorder struct{ writer *record.Writer }
 
 // newRecorder starts a recording as the settings ask for.

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/server"
 )
 
-// reloadPart reads the settings file again for each hangup, and has the repositories looked at.
+// reloadPart reads the settings file again for each hangup, and lets the repositories be listed again.
 func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration,
 	log *slog.Logger,
 ) lifecycle.Part {
@@ -53,19 +53,19 @@ func (a *App) reloadPart(edge *server.Server, models *host.Host, ask chan time.D
 	})
 }
 
-// reloader has a running server follow its settings file.
+// reloader makes a running server follow its settings file.
 type reloader struct {
 	app *App
 	log *slog.Logger
 	ask chan time.Duration // the repository watch; capacity 1
-	// apply has a setting that may change at run time, by its key, taken over and noted as in force. All others need a
+	// apply takes over a setting that may change at run time, by its key, and notes it as in force. All others need a
 	// restart.
 	apply   map[string]func(now, inForce *config.Server)
 	inForce config.Server
 }
 
-// read reads the settings file again, which only a regular file is good for: of a pipe nothing is left, and one that
-// nobody writes to would hold up the reload for ever.
+// read reads the settings file again. It must be a regular file: a pipe has nothing left, and one without a writer
+// would hold up the reload for ever.
 func (r *reloader) read() (*Settings, error) {
 	info, err := os.Stat(string(r.app.Config))
 	switch {
@@ -78,7 +78,8 @@ func (r *reloader) read() (*Settings, error) {
 	return r.app.Reread()
 }
 
-// reload takes over what may change at run time, and has the repositories looked at. A faulty file changes nothing.
+// reload takes over the settings that may change at run time, and lets the repositories be listed again. A faulty file
+// changes nothing.
 func (r *reloader) reload() {
 	defer r.look()
 	if r.app.Config == "" {
@@ -108,7 +109,7 @@ func (r *reloader) reload() {
 	}
 }
 
-// look has the repositories looked at now, and as often as is in force from then on.
+// look lets the repositories be listed now, and from then on at the interval in force.
 func (r *reloader) look() {
 	select {
 	case <-r.ask: // the latest wish is enough

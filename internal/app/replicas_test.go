@@ -23,7 +23,7 @@ import (
 
 var several = []string{"synth:0", "synth:1", "synth:2"}
 
-// TestReplicasServe asks a version on two of three devices: both answer, and the metadata tell of them.
+// TestReplicasServe asks a version on two of three devices: both answer, and the metadata show them.
 func TestReplicasServe(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
@@ -59,8 +59,8 @@ func TestReplicasServe(t *testing.T) {
 	}
 }
 
-// TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: whoever is refused is
-// told that it is for the moment, and answers come from the next device, until none is left.
+// TestALostDeviceInTheHouse loses the devices of a version one by one while requests keep coming: refused callers learn
+// that it is for the moment, and answers come from the next device, until none is left.
 func TestALostDeviceInTheHouse(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)
@@ -130,7 +130,7 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 	}
 }
 
-// TestSites: the processor is the last resort of what wants a GPU.
+// TestSites: the processor is the last resort of a model that wants a GPU.
 func TestSites(t *testing.T) {
 	for _, c := range []struct {
 		devices   string

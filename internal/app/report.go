@@ -16,7 +16,7 @@ import (
 // errFaults is the verdict where there was a fault.
 var errFaults = errors.New("there are faults, see above")
 
-// report prints what check finds, faults to the error stream.
+// report prints the findings of a check, faults to the error stream.
 type report struct {
 	out, err io.Writer
 	defaults bool // settings that are as by default are printed too
@@ -28,7 +28,7 @@ func (r *report) fault(err error) {
 	fmt.Fprintln(r.err, err)
 }
 
-// note tells of what is no fault and probably not meant.
+// note reports something that is no fault but probably not intended.
 func (r *report) note(text string) { fmt.Fprintln(r.err, "note: "+text) }
 
 func (r *report) verdict() error {
@@ -87,7 +87,7 @@ func (r *report) listing(l *modelrepo.Listing) {
 	}
 }
 
-// versions prints how each version that was loaded is served, and what it costs.
+// versions prints how each version that was loaded is served, and its costs.
 func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sharedsched.State) {
 	for _, m := range l.Models {
 		var alike []*catalog.Version // one after the other
@@ -108,7 +108,7 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 	}
 }
 
-// alike prints versions of a model that are described alike, and what each costs.
+// alike prints versions of a model that are described alike, and the costs of each.
 func (r *report) alike(versions []*catalog.Version, measured sharedsched.State) {
 	if len(versions) == 0 {
 		return
@@ -137,7 +137,7 @@ func (r *report) alike(versions []*catalog.Version, measured sharedsched.State) 
 	fmt.Fprintln(r.out)
 }
 
-// takeover tells of a version that answers where clients expect what the one below it takes and returns.
+// takeover reports a version that answers where clients expect the inputs and outputs of the one below it.
 func (r *report) takeover(m *catalog.Model) {
 	if m == nil {
 		return
@@ -157,7 +157,7 @@ func (r *report) takeover(m *catalog.Model) {
 	}
 }
 
-// tolerances reports those that are for nothing, which only the signatures of loaded models tell.
+// tolerances reports those that are for nothing, which only the signatures of loaded models show.
 func (r *report) tolerances(l modelrepo.Listing, s *catalog.Snapshot) {
 	for _, m := range l.Models {
 		served := s.Model(m.Name)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so that it is told
-// here.
+// traceFile is where the scheduler's events are recorded. The scheduler takes no notice of a fault, so traceFile
+// reports it.
 type traceFile struct {
 	log *slog.Logger
 
@@ -41,7 +41,7 @@ func (t *traceFile) Write(lines []byte) (int, error) {
 	return n, t.fault
 }
 
-// cut is told once if the file does not keep up with the scheduler.
+// cut is called once if the file does not keep up with the scheduler.
 func (t *traceFile) cut() {
 	t.log.Error("scheduler trace ended early", "event", "sched_trace_cut",
 		"cause", "the disk does not keep up; the file ends with a line that says so")

@@ -33,7 +33,7 @@ func TestTraceFile(t *testing.T) {
 	}
 }
 
-// TestTraceFileTellsFaultsOnce: a disk that is full is told when it happens, and once more at the end.
+// TestTraceFileTellsFaultsOnce: a disk that is full is reported when it happens, and once more at the end.
 func TestTraceFileTellsFaultsOnce(t *testing.T) {
 	var told bytes.Buffer
 	record, err := createTrace(filepath.Join(t.TempDir(), "trace"), slog.New(slog.NewTextHandler(&told, nil)))

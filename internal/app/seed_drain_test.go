@@ -15,7 +15,8 @@ import (
 
 // These are behaviours of other servers that docs/MIGRATING.md maps to ours and that only the whole program shows.
 
-// TestSignalsDrain: at either signal what is held for a batch timeout far away is executed, in one batch, and answered.
+// TestSignalsDrain: at either signal requests that are held for a batch timeout far away are executed, in one batch,
+// and answered.
 func TestSignalsDrain(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {

@@ -31,14 +31,14 @@ type running struct {
 	conn    *grpc.ClientConn
 	admin   *grpc.ClientConn
 	http    string // URL
-	inForce string // what the log told of decisions of an earlier server
+	inForce string // the log's records of decisions of an earlier server
 	signals chan os.Signal
 	result  chan error
 	// stop asks the server to stop, unless it was asked before.
 	stop func()
 }
 
-// announcements is a log handler that passes addresses on, and what is in force of earlier decisions.
+// announcements is a log handler that passes on addresses and the earlier decisions in force.
 type announcements struct {
 	slog.Handler
 	grpc, http, admin chan string // capacity 1

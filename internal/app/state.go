@@ -55,7 +55,7 @@ func realPath(path string) string {
 	return path
 }
 
-// openState opens the state directory, nil if there is to be none, and returns the part that gives it free.
+// openState opens the state directory, nil if there is to be none, and returns the part that releases it.
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
 	switch setting {
 	case config.StateDirNone, "":
@@ -73,7 +73,7 @@ func openState(setting, repository string, log *slog.Logger) (s *decisions.Store
 	return s, lifecycle.Part{Name: "state directory", Stop: func(context.Context) error { return s.Close() }}, err
 }
 
-// tellInForce logs what was decided at run time and holds, of each model that is listed.
+// tellInForce logs, of each listed model, the decisions of run time that are in force.
 func tellInForce(s *decisions.Store, l modelrepo.Listing, log *slog.Logger) {
 	for _, m := range l.Models {
 		decided, _ := s.Recall(m.Name)

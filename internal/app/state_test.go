@@ -167,7 +167,8 @@ func TestARolledBackVersionStaysAway(t *testing.T) {
 	)
 }
 
-// TestDecisionsOutliveTheServer: traffic, labels, versions loaded and unloaded by hand, and a rollout on its way.
+// TestDecisionsOutliveTheServer: traffic, labels, versions loaded and unloaded by an operator, and a rollout on its
+// way.
 func TestDecisionsOutliveTheServer(t *testing.T) {
 	repository := t.TempDir()
 	for version := 1; version <= 4; version++ {
@@ -246,7 +247,7 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 				&weftv1.AdvanceRolloutRequest{Model: "walker"}); err != nil {
 				t.Errorf("the rollout does not go on: %v", err)
 			}
-			// What the traffic names goes while no server runs.
+			// A version that the traffic names goes while no server runs.
 			if err := os.RemoveAll(filepath.Join(repository, "walker", "3")); err != nil {
 				t.Fatal(err)
 			}
@@ -259,7 +260,7 @@ func TestDecisionsOutliveTheServer(t *testing.T) {
 	)
 }
 
-// TestAServerStartsWithNothingLoaded if that is what somebody decided, lest nobody can load anything any more.
+// TestAServerStartsWithNothingLoaded if that was decided: otherwise nobody could load anything any more.
 func TestAServerStartsWithNothingLoaded(t *testing.T) {
 	repository := t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)

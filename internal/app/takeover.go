@@ -9,12 +9,12 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// takeovers tells of versions that answer instead of others and do not take or return what these did: clients that name
-// no version would fail from then on, and see no cause.
+// takeovers reports versions that answer instead of others and have other inputs or outputs than these: clients that
+// name no version would fail from then on, and see no cause.
 type takeovers struct {
 	log      *slog.Logger
 	followed *catalog.Snapshot
-	latest   map[string]*catalog.Version // by model: what answered requests that name no version
+	latest   map[string]*catalog.Version // by model: the version that answered requests that name none
 	told     map[takeover]string         // how the newer differs
 }
 
@@ -63,7 +63,7 @@ func (t *takeovers) follow(s *catalog.Snapshot) {
 // newestAnswers returns the newest version that is ready if it answers requests that name none, or nil.
 func newestAnswers(m *catalog.Model) *catalog.Version {
 	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
-		return nil // what answers is chosen by name
+		return nil // the traffic names the versions that answer
 	}
 	return m.Newest()
 }
@@ -78,7 +78,7 @@ func nextBelow(m *catalog.Model, v *catalog.Version) *catalog.Version {
 	return nil
 }
 
-// differs tells how a newer signature does not fit requests that were made for the older; "" if it does. More outputs
+// differs says how a newer signature does not fit requests that were made for the older; "" if it does. More outputs
 // harm nobody.
 func differs(before, newer *tensor.Signature) string {
 	if before == nil || newer == nil {

@@ -22,7 +22,7 @@ func slotOf(m *catalog.Model, v *catalog.Version) string {
 // failure is a model, or a version of one, that could not be loaded.
 type failure struct{ name, cause string }
 
-// tally counts the versions that serve and lists what failed.
+// tally counts the versions that serve and lists the failures.
 func tally(s *catalog.Snapshot) (serving int, failed []failure) {
 	for _, m := range s.Models.All() {
 		if m.Cause != "" {

@@ -12,7 +12,7 @@ import (
 // flushTimeout is how long the last metrics and traces may take to be sent, also when the stop was cut short.
 const flushTimeout = 3 * time.Second
 
-// telemetryPart sends, at the end, what was not exported yet.
+// telemetryPart sends, at the end, the metrics and spans that were not exported yet.
 func telemetryPart(t *telemetry.Telemetry, log *slog.Logger) lifecycle.Part {
 	return lifecycle.Part{Name: "telemetry", Stop: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

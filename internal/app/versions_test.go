@@ -272,8 +272,8 @@ func TestVersionsByHand(t *testing.T) {
 	}
 }
 
-// TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: what is
-// there is served, versions come and go, and only who asks for the missing one is told so.
+// TestMissingVersionsTakeNothingDown serves a model whose labels and traffic name a version that is not there: the
+// versions that are there are served, versions come and go, and only requests for the missing one fail.
 func TestMissingVersionsTakeNothingDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 4 seconds")
@@ -333,7 +333,8 @@ func quickWith(lines ...string) string {
 	return quick + "\n" + strings.Join(lines, "\n")
 }
 
-// TestShadowAndOutcomes shows version 2 what version 1 is asked, and leads it through a rollout by what is reported.
+// TestShadowAndOutcomes shows version 2 the requests of version 1, and leads it through a rollout by the reported
+// outcomes.
 func TestShadowAndOutcomes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 2 seconds")
@@ -442,8 +443,8 @@ func TestShadowAndOutcomes(t *testing.T) {
 	}
 }
 
-// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, and
-// what came of them.
+// TestRecording records requests, the last of which cannot be answered, and reads them again: as they were sent, with
+// their answers and errors.
 func TestRecording(t *testing.T) {
 	repository, recordings := t.TempDir(), t.TempDir()
 	weftest.AddVersion(t, repository, "walker", 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
-// watchPart keeps what is served in line with the repositories, from the first listing on. It looks at once when it is
-// asked, by the interval that is to be from then on.
+// watchPart keeps the served models in line with the repositories, from the first listing on. A value on ask makes it
+// look at once, and is the interval from then on.
 func watchPart(r *modelrepo.Repository, latest modelrepo.Listing, interval time.Duration, ask <-chan time.Duration,
 	h *house, log *slog.Logger,
 ) lifecycle.Part {
@@ -37,8 +37,8 @@ func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 	}
 }
 
-// follow has what is served follow a listing. It does not wait for it, lest what takes long to load holds up the next
-// listing.
+// follow makes the served models follow a listing. It does not wait for the loads, so that a long one does not hold up
+// the next listing.
 func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
 	if err := h.library.loadFor(l); err != nil {
 		log.Error("ONNX Runtime unavailable", "event", "onnxruntime_unavailable",

@@ -18,7 +18,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestOdditiesAreToldAsTheyAppear: what is passed over at the start is told then, and what comes later when it comes,
+// TestOdditiesAreToldAsTheyAppear: an oddity that is there at the start is logged then, and a later one when it comes,
 // each once.
 func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	repository := t.TempDir()
@@ -26,7 +26,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 	weftest.SetManifest(t, repository, "walker", quick)
 	mkdir := func(name string) {
 		t.Helper()
-		weftest.AddVersion(t, repository, "walker/"+name, 1) // a folder, of whatever
+		weftest.AddVersion(t, repository, "walker/"+name, 1) // a folder with any content
 	}
 	mkdir("v4")
 	told := make(lines, 100)

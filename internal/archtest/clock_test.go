@@ -24,8 +24,8 @@ func sleepsInTests(t *tree) []string {
 }
 
 // clockInCore keeps the clock and goroutines out of the state machines of the scheduler and of residency, and of
-// everything they are made of; sharedsched/shell brings both to the scheduler, and schedtest is what tests put around
-// that.
+// everything they are made of; sharedsched/shell brings both to the scheduler, and schedtest is the harness that tests
+// put around that.
 func clockInCore(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {

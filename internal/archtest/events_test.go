@@ -19,14 +19,14 @@ import (
 // eventsPage lists the events of the log.
 const eventsPage = "docs/LOGS.md"
 
-// maxMessage bounds a message, in characters: it is a phrase, and what else there is to tell are attributes.
+// maxMessage bounds a message, in characters: it is a phrase, and all further facts are attributes.
 const maxMessage = 60
 
 var (
 	loggerName = regexp.MustCompile(`^(?i:s?log|logger)$`) // of a variable, a field, or the package
 	eventName  = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	// logMethods are the methods of a logger, with the place of the message among their arguments, and what is known of
-	// the level.
+	// logMethods are the methods of a logger, with the place of the message among their arguments, and its level as far
+	// as that is known.
 	logMethods = map[string]struct {
 		message int
 		level   string
@@ -46,7 +46,7 @@ type logged struct {
 	in      ast.Decl
 }
 
-// logEvents wants each record to tell its event: a short phrase as the message, and first of the attributes "event"
+// logEvents wants each record to state its event: a short phrase as the message, and first of the attributes "event"
 // with a name of its own, which the page lists with its level. Alerts and tests rely on these names.
 func logEvents(root fs.FS, t *tree) []string {
 	page, err := fs.ReadFile(root, eventsPage)
@@ -110,7 +110,7 @@ func eventRows(page string) (levels map[string]string, complaints []string) {
 	return levels, complaints
 }
 
-// misnamedLoggers wants loggers to be called so, because records are found by the names of what they are told to.
+// misnamedLoggers wants loggers to be called so, because records are found by the names of the loggers.
 func misnamedLoggers(f sourceFile) (complaints []string) {
 	ast.Inspect(f.ast, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)
@@ -131,8 +131,8 @@ func misnamedLoggers(f sourceFile) (complaints []string) {
 	return complaints
 }
 
-// records finds what is logged in a file: by a logger's methods, and as a value of a type Log, which has level, message
-// and attributes and is logged by others.
+// records finds the records that a file logs: by a logger's methods, and as a value of a type Log, which has level,
+// message and attributes and is logged by others.
 func records(f sourceFile) (found []logged) {
 	for _, decl := range f.ast.Decls {
 		ast.Inspect(decl, func(n ast.Node) bool {
@@ -166,7 +166,7 @@ func records(f sourceFile) (found []logged) {
 	return found
 }
 
-// nameOf returns the last name of an expression, of a call that of what it is made on.
+// nameOf returns the last name of an expression; of a method's call that of its receiver.
 func nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -215,7 +215,7 @@ func eventOf(r logged) string {
 	return ""
 }
 
-// definition returns what a variable is defined as, nil if it is not.
+// definition returns the expressions that define a variable, nil if there are none.
 func definition(in ast.Decl, name string) (as []ast.Expr) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		if a, ok := n.(*ast.AssignStmt); ok && a.Tok == token.DEFINE && len(a.Lhs) == len(a.Rhs) {
@@ -277,7 +277,7 @@ func TestLogEventsComplain(t *testing.T) {
 		}
 		got := logEvents(files, tr)
 		for c.want != "" && len(got) > 1 && strings.Contains(got[1], "does not exist") {
-			got = got[:1] // what cannot be read exists nowhere
+			got = got[:1] // an event that cannot be read exists nowhere
 		}
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
 			t.Errorf("%s: complaints %q, want %q", name, got, c.want)

@@ -16,7 +16,8 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// links has every link of the documentation within the repository lead to a file that exists, and to a heading of it.
+// links wants every link of the documentation within the repository to lead to a file that exists, and to a heading of
+// it.
 func links(root fs.FS) []string {
 	var complaints, names []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "runtime/*.md"} {
@@ -44,7 +45,7 @@ func links(root fs.FS) []string {
 	return complaints
 }
 
-// broken says what is wrong with a link of a page, "" if nothing is.
+// broken returns the fault of a link of a page, "" if there is none.
 func broken(root fs.FS, page, target string) string {
 	file, anchor, _ := strings.Cut(target, "#")
 	if file = path.Join(path.Dir(page), file); strings.HasPrefix(target, "#") {
@@ -66,7 +67,7 @@ func broken(root fs.FS, page, target string) string {
 	return ""
 }
 
-// anchors returns what links to the headings of a page end in, as GitHub makes them.
+// anchors returns the anchors of the headings of a page, as GitHub makes them.
 func anchors(text string) []string {
 	var all []string
 	code := false

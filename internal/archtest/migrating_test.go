@@ -20,8 +20,8 @@ const migratingPage = "docs/MIGRATING.md"
 // it, or FILE is a scenario file and TEST how one of its comments begins.
 var stated = regexp.MustCompile("`([^`:]+\\.(?:go|txt)): ([^`]+)`")
 
-// migrating has every row of the page's tables, which end in a column "test", name tests that exist, and every scenario
-// that states the behaviour of another system have a row.
+// migrating wants every row of the page's tables, which end in a column "test", to name tests that exist, and every
+// scenario that states the behaviour of another system to have a row.
 func migrating(root fs.FS, t *tree) []string {
 	page, err := fs.ReadFile(root, migratingPage)
 	if err != nil {

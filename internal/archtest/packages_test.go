@@ -74,7 +74,7 @@ func fileLength(t *tree) []string {
 	return complaints
 }
 
-// topLevelNames is everything that may stand in the repository's root beside dot files.
+// topLevelNames is everything that may stand in the repository's root besides dot files.
 var topLevelNames = []string{
 	"proto/", "server/", "sharedsched/", "runtime/", "gpu/", "cmd/",
 	"internal/", "docs/", "deploy/", "examples/", "scripts/", "tools/",

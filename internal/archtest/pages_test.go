@@ -24,8 +24,8 @@ var (
 	heading  = regexp.MustCompile(`^#{1,6} `)
 )
 
-// pages has every paragraph and list item of README.md, CONTRIBUTING.md and docs/*.md short. Code fences, tables and
-// headings are not counted. A line that is wider than a page counts as the lines that it fills.
+// pages wants every paragraph and list item of README.md, CONTRIBUTING.md and docs/*.md to be short. Code fences,
+// tables and headings are not counted. A line that is wider than a page counts as the lines that it fills.
 func pages(root fs.FS) []string {
 	names, err := fs.Glob(root, "docs/*.md")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// explainedPanics wants every panic to be announced: in the comment of the function that panics, or on
-// the panic's own line or the line above it. What is not worth announcing is an error to return.
+// explainedPanics wants every panic to be announced: in the comment of the function that panics, or on the panic's own
+// line or the line above it. A panic that is not worth announcing should be a returned error.
 func explainedPanics(t *tree) []string {
 	var complaints []string
 	for _, f := range t.files {

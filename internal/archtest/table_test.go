@@ -15,8 +15,8 @@ const architecturePage = "docs/ARCHITECTURE.md"
 // quoted is a name in the code style of a page.
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// importTable has the table "Who may import whom" of the page say of each package what layers says. A name in the table
-// is a package, or the last parts of its path; it stands for the packages below it, too.
+// importTable wants the table "Who may import whom" of the page to agree with layers for each package. A name in the
+// table is a package, or the last parts of its path; it stands for the packages below it, too.
 func importTable(page string, layers []layer) []string {
 	_, table, found := strings.Cut(page, "## Who may import whom")
 	table, _, _ = strings.Cut(table, "\n#")

@@ -19,7 +19,7 @@ import (
 
 const module = "github.com/weftserve/weft"
 
-// tree is the module's hand-written and generated Go, parsed, whatever its build tags.
+// tree is the module's hand-written and generated Go, parsed, with any build tags.
 type tree struct {
 	topLevel []string // names in the root folder, folders with a trailing slash
 	files    []sourceFile

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/internal/race"
 )
 
-// saturated is more calls of the standard model than it can answer, beside a caller.
+// saturated is more calls of the standard model than it can answer, together with a caller.
 func saturated(model string, caller load, span time.Duration) *scene {
 	return &scene{
 		models: map[string]string{"standard": standard, caller.model: model},
@@ -16,8 +16,8 @@ func saturated(model string, caller load, span time.Duration) *scene {
 	}
 }
 
-// TestImpatientCaller: someone who says that every answer is wanted within 1 ms, which cannot be, takes no more
-// throughput from others than a caller who does not say when, and not more than what his answers cost.
+// TestImpatientCaller: a caller that wants every answer within 1 ms, which cannot be, takes no more throughput from
+// others than a caller without a target, and not more than the cost of its answers.
 func TestImpatientCaller(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")

@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// calls are what became of the calls of a load, in order of arrival.
+// calls are the calls of a load with their ends, in order of arrival.
 type calls []call
 
 type call struct {
@@ -64,7 +64,7 @@ func (c calls) within(d time.Duration) int {
 	return n
 }
 
-// by counts those that were answered within a time d and before a time since the beginning: what the device did until
+// by counts those that were answered within a time d and before a time since the beginning: the device's work until
 // then.
 func (c calls) by(end, d time.Duration) int {
 	n := 0
@@ -107,7 +107,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return d[min(int(q*float64(len(d))), len(d)-1)]
 }
 
-// String tells how many ended how, the commonest first, and how long answers took.
+// String says how many ended how, the commonest first, and how long answers took.
 func (c calls) String() string {
 	type count struct {
 		end string

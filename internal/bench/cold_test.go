@@ -57,9 +57,9 @@ const (
 	coldSpan = 10 * time.Second
 )
 
-// TestColdModel: a model of which nothing is known is called at once with all that it is to answer, or more. After 20
-// batches its batches are as large as they may be and their costs are known, and hardly any answer came too late
-// meanwhile.
+// TestColdModel: a model without measurements is called at once with most of the load that it can answer, or with more
+// than that. After 20 batches its batches are as large as they may be and their costs are known, and hardly any answer
+// came too late meanwhile.
 func TestColdModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")
@@ -92,7 +92,7 @@ func TestColdModel(t *testing.T) {
 				if late := fates[sim.Late]; late > len(run.requests)/200 {
 					t.Errorf("%d of %d answers came too late", late, len(run.requests))
 				}
-				// Of what the model could have answered, had its curve been known.
+				// Compared with the requests that the model could have answered, had its curve been known.
 				if could := min(rate, capacity) * coldSpan.Seconds(); float64(intime) < 0.9*could {
 					t.Errorf("%d requests were answered in time, of %.0f that could have been", intime, could)
 				}

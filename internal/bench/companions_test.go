@@ -37,7 +37,7 @@ func BenchmarkRealServerCompanions(b *testing.B) {
 	}
 }
 
-// companions are what is done beside answering.
+// companions are the kinds of work that a server does while it answers.
 type companions struct{ shadow, record bool }
 
 func (c companions) play(b *testing.B, rate float64, span time.Duration) played {

@@ -1,2 +1,2 @@
-// Package bench measures the whole house from the outside: its tests and benchmarks are all it contains.
+// Package bench measures the whole house from the outside: it contains only tests and benchmarks.
 package bench

@@ -37,7 +37,7 @@ type house struct {
 	counts
 }
 
-// counts is the scheduler's observer: it adds up what the executions did.
+// counts is the scheduler's observer: it adds up the executions' numbers.
 type counts struct {
 	batches, rows, cpu atomic.Int64
 }
@@ -48,7 +48,7 @@ func (c *counts) BatchDone(e sharedsched.BatchEvent) {
 	c.cpu.Add(int64(e.DeviceTime))
 }
 
-// mark returns functions that tell the mean rows of an execution, and the processor time of a row, since mark was
+// mark returns functions that return the mean rows of an execution, and the processor time of a row, since mark was
 // called.
 func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
 	batches, rows, cpu := c.batches.Load(), c.rows.Load(), c.cpu.Load()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// beside is a light model that wants answers within 20 ms and asks for less than its half of the device, beside a heavy
-// one that would take batches of 80 ms and is called more often than it can answer.
+// beside is a light model that wants answers within 20 ms and asks for less than its half of the device, together with
+// a heavy one that would take batches of 80 ms and is called more often than it can answer.
 func beside(span time.Duration) *scene {
 	return &scene{
 		models: map[string]string{
@@ -41,7 +41,7 @@ func flood(model string, capacity float64) *scene {
 
 const floodEnd = 10 * time.Second
 
-// recovered is what came once one target has passed since the flood.
+// recovered returns the calls that came once one target has passed since the flood.
 func (p *played) recovered() calls { return p.calls[0].between(floodEnd+limit, time.Hour) }
 
 func TestRecoveryFromOverload(t *testing.T) {

@@ -52,7 +52,7 @@ func (l *load) arrivals() []time.Duration {
 // ask makes one call. The context brings its deadline.
 type ask func(ctx context.Context, l *load) error
 
-// run makes the calls of several loads side by side. It returns what became of them, by load, once the last has ended.
+// run makes the calls of several loads concurrently. It returns them with their ends, by load, once the last has ended.
 func run(ctx context.Context, ask ask, loads []load) []calls {
 	all := make([]calls, len(loads))
 	begin := time.Now()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestOverload calls a server whose queue holds ten requests from a thousand callers at once, again and again: every
-// call ends with an answer or a refusal that tells the numbers, and memory does not grow from round to round.
+// call ends with an answer or a refusal that states the numbers, and memory does not grow from round to round.
 func TestOverload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 9 seconds")
@@ -66,7 +66,7 @@ func TestOverload(t *testing.T) {
 
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // the objects that the first one finalized
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

@@ -7,11 +7,11 @@ import (
 	"github.com/weftserve/weft/sharedsched/sim"
 )
 
-// These benchmarks take real time, seconds each, and have noise accordingly: what else runs on the machine delays the
+// These benchmarks take real time, seconds each, and have noise accordingly: other work on the machine delays the
 // synthetic device's timers and the client, whose own delay is lag-p99-ms. The same scenes are tests in virtual time,
 // where that is possible.
 
-// report writes what is of interest in every scene.
+// report writes the numbers that are of interest in every scene.
 func (p *played) report(b *testing.B, of calls) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op") // the length of the scene says nothing
@@ -75,9 +75,9 @@ func simulate(b *testing.B, l *load) time.Duration {
 	return result.Latency(0.5)[0]
 }
 
-// BenchmarkRealServerImpatient saturates the standard model beside a caller of it who wants 50 answers a second, each
-// within 1 ms. others-kept is how many calls of the others are answered in time, over those beside a caller who does
-// not say when.
+// BenchmarkRealServerImpatient saturates the standard model while one more caller of it wants 50 answers a second, each
+// within 1 ms. others-kept is how many calls of the others are answered in time, divided by their number next to a
+// caller without a target.
 func BenchmarkRealServerImpatient(b *testing.B) {
 	for b.Loop() {
 		caller := load{model: "standard", course: steady(50, 6*time.Second), limit: limit, seed: 2}

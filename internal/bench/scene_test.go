@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// scene is models and who calls them.
+// scene is models and the loads on them.
 type scene struct {
 	models map[string]string // manifests by name
 	loads  []load
 }
 
-// played is what came of a scene.
+// played is the result of a scene.
 type played struct {
 	calls        []calls // by load
 	wasted       float64 // share of the device time that went into answers which came too late

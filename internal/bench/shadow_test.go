@@ -29,9 +29,9 @@ func TestShadowBesidePrimary(t *testing.T) {
 		later  time.Duration // that it may be
 		done   float64       // part of the requests that the shadow must be shown, at least
 	}{
-		// p99 is close to the limit in any case: what tells is how many are in time
+		// p99 is close to the limit in any case: how many are in time is the better measure
 		{"1500/s", steady(1500, 20*time.Second), 0, 3 * limit / 100, 0},
-		{"20/s", steady(20, 20*time.Second), 0, limit / 10, 0.95}, // one batch of the shadow, a tenth of what is wanted
+		{"20/s", steady(20, 20*time.Second), 0, limit / 10, 0.95}, // one batch of the shadow, a tenth of the limit
 		{"bursts", bursts(20), 300 * time.Millisecond, limit / 10, 0.95},
 	} {
 		alone, _ := besideShadow(t, c.course, false)
@@ -71,7 +71,7 @@ func bursts(n int) []stretch {
 	return course
 }
 
-// besideShadow plays requests, with a shadow or without, and returns what became of them and what the shadow did.
+// besideShadow plays requests, with a shadow or without, and returns them with their ends, and the shadow's summary.
 func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s shadow.Summary) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

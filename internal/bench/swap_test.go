@@ -23,7 +23,7 @@ import (
 
 // TestHotSwaps replaces a version fifty times (ten times under the race detector), each with the next number. With time
 // to spare every request is answered, hardly later than without; when twice as many come as the device can serve, none
-// fails but for want of time or room. Neither sessions nor memory are left of those that went.
+// fails but for want of time or room. No sessions and no memory are left of the versions that went.
 func TestHotSwaps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 6 seconds")
@@ -52,7 +52,7 @@ func TestHotSwaps(t *testing.T) {
 				t.Fatalf("%.0f/s: at %v a request ended with %s", rate, c.at, c.end)
 			}
 		}
-		// Under overload whatever is answered is answered just before its deadline, and p99 tells nothing.
+		// Under overload every answered request is answered just before its deadline, and p99 says nothing.
 		if got, want := swapped.quantile(0.99), steady.quantile(0.99); rate < small && got > 2*want {
 			t.Errorf("%.0f/s: p99 is %v while versions change, %v without", rate, got, want)
 		}
@@ -74,8 +74,8 @@ func (c counted) Close() error {
 	return c.Session.Close()
 }
 
-// swapping plays half a minute of requests, or as long as the swaps take, and returns what became of them and by how
-// much the heap grew over the swaps.
+// swapping plays half a minute of requests, or as long as the swaps take, and returns them with their ends, and the
+// growth of the heap over the swaps.
 func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 type synthHouse struct {
 	*house
 	late    atomic.Int64 // device time of answers that came after their limit
-	overdue atomic.Int64 // answers that came after their target, as the scheduler tells
+	overdue atomic.Int64 // answers that came after their target, as the scheduler reports
 }
 
 // newSynthHouse serves models by name, each given by the lines of its manifest.
@@ -55,10 +55,10 @@ func curve(base, perRow time.Duration, batching string) string {
 	return fmt.Sprintf("synth: {base: %v, per_row: %v, %s}\nbatching: {%s}", base, perRow, tensors, batching)
 }
 
-// Snapshot is the host's: with Predict it makes the house what the gRPC edge serves.
+// Snapshot is the host's: with Predict it lets the gRPC edge serve the house.
 func (h *synthHouse) Snapshot() *catalog.Snapshot { return h.host.Snapshot() }
 
-// Predict is the host's, and notes what came too late.
+// Predict is the host's, and notes answers that came too late.
 func (h *synthHouse) Predict(ctx context.Context, call *catalog.Call) error {
 	err := h.host.Predict(ctx, call)
 	if !call.Limit.IsZero() && time.Now().After(call.Limit) {

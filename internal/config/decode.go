@@ -10,13 +10,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Decode reads the YAML in data over the values that *into already holds; into is a pointer to a struct.
-// file names the source in faults. It then calls the checks, which judge the values by looking at *into;
-// each fault they return is given the line of its Key, and is left out when reading that key failed already.
+// Decode reads the YAML in data over the values that *into already holds; into is a pointer to a struct. file names the
+// source in faults. It then calls the checks, which judge the values by looking at *into; each fault they return is
+// given the line of its Key, and is left out if reading that key failed already.
 //
-// The error is nil or a [Faults] with everything that is wrong; *into then holds what could be read and is
-// fit for nothing but further checks. Decode panics when into, or a field in it, has a type that no key can
-// have: that is a mistake in the program, not in the file.
+// The error is nil or a [Faults] with everything that is wrong; *into then holds the settings that could be read and is
+// fit only for further checks. Decode panics when into, or a field in it, has a type that no key can have: that is a
+// mistake in the program, not in the file.
 func Decode(file string, data []byte, into any, checks ...func() Faults) error {
 	_, err := decode(file, data, into, checks...)
 	return err
@@ -57,11 +57,11 @@ type decoder struct {
 	file   string
 	lines  []string         // the source, for Fault.Text
 	root   reflect.Type     // of the struct being filled
-	places map[string]place // key path, or path of a list element -> where it stands; only what the file sets
+	places map[string]place // key path, or path of a list element -> where it stands; only settings in the file
 	faults Faults
 }
 
-// maxFaults bounds how much is said of a file that is nothing like settings.
+// maxFaults bounds the faults that are listed of a file that is nothing like settings.
 const maxFaults = 100
 
 // fault adds a fault and returns it for amendment, until the next one is added.
@@ -85,7 +85,7 @@ func (d *decoder) check(checks []func() Faults) {
 	unread := slices.Clip(d.faults)
 	for _, run := range checks {
 		for _, f := range run() {
-			// What could not be read is still at its default, so that a check of it would only confuse.
+			// A setting that could not be read is still at its default, so that a check of it would only confuse.
 			if !slices.ContainsFunc(unread, func(u Fault) bool { return within(f.Key, u.Key) }) {
 				d.fault(d.nearestPlace(f.Key), f.Key, f.Message).Suggestion = f.Suggestion
 			}
@@ -117,7 +117,7 @@ type entry struct {
 	value ast.Node
 }
 
-// entries lists the keys of the mapping at path, in order, each once; it reports what is wrong with the keys.
+// entries lists the keys of the mapping at path, in order, each once; it reports faults of the keys.
 func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
@@ -208,7 +208,7 @@ func (d *decoder) list(path string, node ast.Node, into reflect.Value) {
 	}
 }
 
-// setDefaults gives what the program could not: the defaults of an element that is only now known to exist.
+// setDefaults sets the defaults that the program could not: those of an element that is only now known to exist.
 func setDefaults(element reflect.Value) {
 	if element, ok := reflect.TypeAssert[Defaulter](element.Addr()); ok {
 		element.SetDefaults()

@@ -87,8 +87,8 @@ func TestDecodeKeepsDefaults(t *testing.T) {
 	}
 }
 
-// TestFaults holds the whole text of every error that a user can cause: testdata/faults/NAME.yaml is read, and
-// NAME.txt is what must come out.
+// TestFaults holds the whole text of every error that a user can cause: testdata/faults/NAME.yaml is read, and NAME.txt
+// holds the faults that must come out.
 func TestFaults(t *testing.T) {
 	files, err := filepath.Glob("testdata/faults/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -10,7 +10,7 @@ type Difference struct{ Key, Before, Now string }
 
 func (d Difference) String() string { return fmt.Sprintf("%s: %s, was %s", d.Key, d.Now, d.Before) }
 
-// Differences returns what is not the same in another configuration, in the order of the settings.
+// Differences returns the settings that differ in another configuration, in the order of the settings.
 func (s *Server) Differences(now *Server) (all []Difference) {
 	before, after := reflect.ValueOf(s).Elem(), reflect.ValueOf(now).Elem()
 	for _, f := range fieldsOf(before.Type()) {

@@ -15,5 +15,5 @@
 //
 // [Server] is the settings of the whole server, as flags and as a file.
 //
-// YAML that hides what is set is refused: anchors, aliases, merge keys, tags, several documents, null values.
+// YAML that hides settings is refused: anchors, aliases, merge keys, tags, several documents, null values.
 package config

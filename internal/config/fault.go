@@ -14,8 +14,8 @@ type Fault struct {
 	Column int    // 1-based, in characters; 0 with Line
 	Text   string // the line itself, without its line end
 	Key    string // dotted path of the key, such as "batching.max_queue"; "" for the file as a whole
-	// Message is what is wrong and what was expected: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT".
-	// What stands in the file is before the semicolon or after ", found", which is how Public leaves it out.
+	// Message states the fault and the expectation: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT".
+	// The file's own text is before the semicolon or after ", found", which is how Public leaves it out.
 	Message string
 	// Suggestion is the nearest thing that would have been right; "" when nothing is near.
 	Suggestion string
@@ -45,7 +45,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Public gives the fault as String does, but for what stands in the file: that is for those who may read it.
+// Public gives the fault as String does, but without the file's own text: that is for those who may read the file.
 func (f Fault) Public() string {
 	f.Text, f.Message = "", expectation(f.Message)
 	text := f.String()
@@ -55,7 +55,7 @@ func (f Fault) Public() string {
 	return text
 }
 
-// expectation returns the part of a message that has nothing of the file.
+// expectation returns the part of a message without the file's own text.
 func expectation(message string) string {
 	if _, expected, ok := strings.Cut(message, "; "); ok {
 		message = expected
@@ -103,7 +103,7 @@ func (fs Faults) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Public gives one fault after another as callers may be told of them.
+// Public gives one fault after another in the form that callers may read.
 func (fs Faults) Public() string {
 	texts := make([]string, len(fs))
 	for i, f := range fs {

@@ -13,8 +13,8 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// Whatever the file holds, Decode returns, its faults point into the file and stay readable, and what it
-// accepts survives being printed and read again.
+// For every file Decode returns, its faults point into the file and stay readable, and a file that it accepts survives
+// being printed and read again.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/faults/*.yaml")
 	if err != nil {

@@ -26,7 +26,7 @@ func nearest(name string, candidates []string) string {
 // maxPlain bounds the work of editDistance; no valid key comes near it.
 const maxPlain = 64
 
-// plain drops what people vary in a name without meaning anything by it: case and separators.
+// plain drops the parts of a name that people vary without meaning anything by it: case and separators.
 func plain(name string) string {
 	name = strings.ToLower(name[:min(len(name), maxPlain)])
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)

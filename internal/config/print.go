@@ -18,7 +18,7 @@ func Print(settings any) (string, error) {
 	return string(text), nil
 }
 
-// PrintChanged is Print without what is as in the defaults, a value of the same type; "" if all is.
+// PrintChanged is Print without the settings that are as in defaults, a value of the same type; "" if all are.
 func PrintChanged(settings, defaults any) (string, error) {
 	var roots [2]ast.Node
 	for i, s := range []any{settings, defaults} {

@@ -6,7 +6,8 @@ import (
 	"github.com/weftserve/weft/internal/config"
 )
 
-// TestPrintChanged prints what differs from the defaults, with what it is a part of, and nothing where nothing does.
+// TestPrintChanged prints the settings that differ from the defaults, with the sections that they are in, and nothing
+// where none does.
 func TestPrintChanged(t *testing.T) {
 	type inner struct {
 		Kept, Changed int

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Scalar is any single value, as it was written: a number, true or false, or text. What it means is for its reader to
-// say, where that depends on more than the file.
+// Scalar is any single value, as it was written: a number, true or false, or text. Its reader decides its meaning,
+// where that depends on more than the file.
 type Scalar string
 
 // UnmarshalText takes any text.
@@ -15,7 +15,7 @@ func (s *Scalar) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// plainScalar matches what needs no quotes to stay what it is.
+// plainScalar matches text that reads the same without quotes.
 var plainScalar = regexp.MustCompile(`^([-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan|true|false)$`)
 
 // MarshalYAML is the inverse of reading.

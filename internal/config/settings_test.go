@@ -71,7 +71,7 @@ func defaults() settings {
 	}
 }
 
-// check is what a caller of Decode adds: ranges, and how values fit each other.
+// check holds the checks that a caller of Decode adds: ranges, and how values fit each other.
 func (s *settings) check() config.Faults {
 	var faults config.Faults
 	config.Between(&faults, "count", s.Count, 1, 10)

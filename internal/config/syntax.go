@@ -74,7 +74,7 @@ func (d *decoder) parse(data []byte) (root ast.Node) {
 	return nil
 }
 
-// refused lists the YAML that is refused, with what to do instead.
+// refused lists the YAML that is refused, each with the alternative to it.
 var refused = map[token.Type]string{
 	token.AnchorType:     "anchors (&name) are not supported: write the value out where it is used",
 	token.AliasType:      "aliases (*name) are not supported: write the value out where it is used",
@@ -84,7 +84,7 @@ var refused = map[token.Type]string{
 	token.MappingKeyType: `explicit keys ("? key") are not supported: write "key: value"`,
 }
 
-// vet refuses what settings have no use for, before the parser spends memory on it.
+// vet refuses YAML that settings have no use for, before the parser spends memory on it.
 func (d *decoder) vet(tokens token.Tokens) {
 	flow, entries, line := 0, 0, 0
 	for _, tk := range tokens {

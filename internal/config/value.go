@@ -196,7 +196,7 @@ func isEmpty(node ast.Node) bool {
 	return false
 }
 
-// describe names what stands in the file, for "found ...".
+// describe names the node as it stands in the file, for "found ...".
 func describe(node ast.Node) string {
 	switch n := node.(type) {
 	case *ast.NullNode:

@@ -16,8 +16,8 @@ type Part struct {
 	// Run does the part's work and returns once Stop was called. If it returns earlier, the program stops. Nil: the
 	// part's work is done elsewhere.
 	Run func() error
-	// Stop makes the part finish what it has begun and returns when it has ended. When ctx ends, it must give up what
-	// is unfinished and return soon. Nil: nothing needs to be done.
+	// Stop makes the part finish the work that it has begun and returns when the part has ended. When ctx ends, it must
+	// give up unfinished work and return soon. Nil: nothing needs to be done.
 	Stop func(ctx context.Context) error
 }
 
@@ -33,7 +33,7 @@ type running struct {
 	err   error // of Run; valid once ended is closed
 }
 
-// Start starts a part. What it depends on must have been started before it, and is stopped after it.
+// Start starts a part. The parts that it depends on must have been started before it, and are stopped after it.
 func (g *Group) Start(p Part) {
 	r := &running{Part: p, ended: make(chan struct{})}
 	g.parts = append(g.parts, r)
@@ -58,8 +58,8 @@ func errOr(err error) error {
 	return err
 }
 
-// patience is how long a part may take to return after its stop was cut short. What it is doing then, such as a run
-// that hangs in a library, cannot be ended from outside.
+// patience is how long a part may take to return after its stop was cut short. The work that still runs then, such as a
+// call that hangs in a library, cannot be ended from outside.
 const patience = 5 * time.Second
 
 // stop stops the parts, the last one first, and joins their errors. When ctx ends, each part gets a little longer.

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Config is what Run is made with.
+// Config holds the settings of Run.
 type Config struct {
 	// Signals ask to stop: the first begins an orderly stop, a further one cuts it short unless it is the echo of the
 	// first. The [Signals] of the process, or a test's own.
 	Signals <-chan os.Signal
 	// DrainTimeout says, once it has begun, how long the orderly stop may take before it is cut short. Zero: it is cut
-	// short at once. Too low breaks off what was promised; too high lets one hanging part delay a restart.
+	// short at once. Too low breaks off accepted work; too high lets one hanging part delay a restart.
 	DrainTimeout func() time.Duration
-	// Logger hears why and how the program stops. Nil: slog.Default().
+	// Logger gets why and how the program stops. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -58,7 +58,7 @@ func Hangups() <-chan os.Signal {
 // and stops the parts, the last one first. It returns when all parts have ended, or were given up.
 //
 // The error is nil after an orderly stop that a signal asked for. Otherwise it joins what start returned, the failure
-// of the part that ended by itself, ErrCutShort, and what went wrong in stopping.
+// of the part that ended by itself, ErrCutShort, and the errors of stopping.
 func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	log := cmp.Or(cfg.Logger, slog.Default())
 	ctx, stop := context.WithCancelCause(context.Background())

@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/lifecycle"
 )
 
-// program is a Run in a bubble, and what happened in it.
+// program is a Run in a bubble, and its events.
 type program struct {
 	signals chan os.Signal
 	events  []string

@@ -21,7 +21,7 @@ const EnvVar = "WEFT_ONNXRUNTIME_LIB"
 // ErrMissing is wrapped by every error that says there is no library to load.
 var ErrMissing = errors.New("ONNX Runtime library missing")
 
-// FileName is the library's name in the pinned folder and beside an installed binary.
+// FileName is the library's name in the pinned folder and next to an installed binary.
 func FileName() string {
 	if runtime.GOOS == "darwin" {
 		return "libonnxruntime.dylib"
@@ -34,10 +34,10 @@ func TreePath(root string) string {
 	return filepath.Join(root, ".weft", "onnxruntime", Version, "lib", FileName())
 }
 
-// Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one
-// beside the running executable or in ../lib; else the one `make setup` fetched into the source tree
-// around the executable or the working directory, so that `go test` finds it in any package.
-// The error is one sentence that says what is missing and how to mend it; it wraps ErrMissing.
+// Find returns the absolute path of the library to load: the one WEFT_ONNXRUNTIME_LIB names; else one next to the
+// running executable or in ../lib; else the one `make setup` fetched into the source tree around the executable or the
+// working directory, so that `go test` finds it in any package. The error is one sentence that names the missing file
+// and the remedy; it wraps ErrMissing.
 func Find() (string, error) {
 	if path := os.Getenv(EnvVar); path != "" {
 		return Named(path)
@@ -91,8 +91,8 @@ func find(exe, wd string) (string, error) {
 		"or name a library with %s or --onnxruntime-lib", ErrMissing, wanted, Version, EnvVar)
 }
 
-// SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none.
-// Another module's tree does not count: a library must not be loaded from wherever one happens to stand.
+// SourceTree returns the root of the Weft source tree that holds dir; ok is false where there is none. Another module's
+// tree does not count: a library must not be loaded from any directory that happens to be the current one.
 func SourceTree(dir string) (root string, ok bool) {
 	for dir != "" {
 		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {

@@ -15,8 +15,8 @@ func asked(bytes int) Entry {
 
 var benchSizes = []int{256, 64 << 10} // bytes of input
 
-// BenchmarkRecord is what recording costs the one who answers, as long as the queue has room, and when it is full. What
-// is kept of the inputs makes no difference here: see BenchmarkWrite.
+// BenchmarkRecord measures the cost of recording for the goroutine that answers, as long as the queue has room, and
+// when it is full. The setting Inputs makes no difference here: see BenchmarkWrite.
 func BenchmarkRecord(b *testing.B) {
 	for _, bytes := range benchSizes {
 		for _, inputs := range []Inputs{InputsFull, InputsHash, InputsNone} {
@@ -83,7 +83,8 @@ func nobodyWrites(b *testing.B, c Config) *Writer {
 	return w
 }
 
-// BenchmarkFlood is Record as fast as it goes beside the goroutine that writes: what the disk does not take is dropped.
+// BenchmarkFlood calls Record as fast as it goes while the other goroutine writes: entries that the disk does not take
+// are dropped.
 func BenchmarkFlood(b *testing.B) {
 	for _, bytes := range benchSizes {
 		b.Run(fmt.Sprintf("bytes=%d", bytes), func(b *testing.B) {
@@ -107,7 +108,8 @@ func BenchmarkFlood(b *testing.B) {
 	}
 }
 
-// BenchmarkWrite is what an entry costs the goroutine that writes, without the disk; file-B is what it takes there.
+// BenchmarkWrite measures the cost of an entry for the goroutine that writes, without the disk; file-B is its size
+// there.
 func BenchmarkWrite(b *testing.B) {
 	for _, bytes := range benchSizes {
 		for _, inputs := range []Inputs{InputsFull, InputsHash, InputsNone} {

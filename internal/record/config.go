@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Config is where and what a Writer records.
+// Config says where a Writer records, and which requests and parts of them.
 type Config struct {
 	// Dir is created if it is not there. Files of earlier recordings in it are never written to; MaxBytes may delete
 	// them.
@@ -16,27 +16,27 @@ type Config struct {
 	// Sample is the part of the episodes that is recorded, and of the requests that belong to none: above 0 up to 1. 0:
 	// all.
 	Sample float64
-	// Inputs is what is recorded of them. Empty: InputsFull.
+	// Inputs says how much of their inputs is recorded. Empty: InputsFull.
 	Inputs Inputs
 
-	// MaxPending and MaxPendingBytes bound what waits to be written; beyond either, entries are dropped. Too low drops
-	// in bursts and while the disk is busy; too high is memory. 0: 8192, and 64 MiB.
+	// MaxPending and MaxPendingBytes bound the entries that wait to be written; beyond either, entries are dropped. Too
+	// low drops in bursts and while the disk is busy; too high is memory. 0: 8192, and 64 MiB.
 	MaxPending      int
 	MaxPendingBytes int64
 
-	// A file is ended when it has MaxFileBytes or is MaxFileAge old; what was ended is safe from a failure of the
+	// A file is ended when it has MaxFileBytes or is MaxFileAge old; an ended file is safe from a failure of the
 	// machine. An entry is never divided. 0: 256 MiB, and 10 minutes.
 	MaxFileBytes int64
 	MaxFileAge   time.Duration
 
-	// MaxBytes bounds what all recordings in Dir take, those of earlier processes too: beyond it the oldest files are
-	// deleted. A file then has at most a quarter of that, so that no more is lost at once. The bound is passed by one
-	// batch at most, that is by 1 MiB or a single entry, and by what is written while the disk takes its time to
-	// delete. 0: no bound.
+	// MaxBytes bounds the size of all recordings in Dir together, those of earlier processes too: beyond it the oldest
+	// files are deleted. A file then has at most a quarter of that, so that no more is lost at once. The bound is
+	// passed by one batch at most, that is by 1 MiB or a single entry, and by the bytes written while the disk takes
+	// its time to delete. 0: no bound.
 	MaxBytes int64
 
-	// Logger is told when the disk refuses entries and when it takes them again, and of each file that is deleted. Nil:
-	// nobody is.
+	// Logger gets a record when the disk refuses entries, when it takes them again, and for each file that is deleted.
+	// Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -62,9 +62,9 @@ func (c *Config) complete() error {
 	return c.Inputs.check()
 }
 
-// prepare makes sure that files can be made in the directory, so that a mistake is told at once.
+// prepare makes sure that files can be made in the directory, so that a mistake is reported at once.
 func (c *Config) prepare() error {
-	// What users sent is nobody else's business.
+	// Data that users sent is nobody else's business.
 	if err := os.MkdirAll(c.Dir, 0o750); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Entry is one request and what became of it. Times but At are in microseconds.
+// Entry is one request and its end. Times but At are in microseconds.
 type Entry struct {
 	// At is when the request arrived.
 	At time.Time `json:"at"`
@@ -41,13 +41,13 @@ type Entry struct {
 	// Missed counts the entries that could not be recorded since the recording began. The Writer sets it.
 	Missed int64 `json:"missed,omitempty"`
 
-	// Request is what was asked; read back, it has inputs only if they were recorded in full.
+	// Request is the request as it came; read back, it has inputs only if they were recorded in full.
 	Request *weftv1.PredictRequest `json:"-"`
 	// Response is the answer; nil if there was none.
 	Response *weftv1.PredictResponse `json:"-"`
 }
 
-// complete fills what is zero from the messages.
+// complete fills fields that are zero from the messages.
 func (e *Entry) complete() {
 	e.At = e.At.UTC()
 	if e.Response != nil {

@@ -13,7 +13,7 @@ const (
 	nameLayout = "20060102T150405.000000000Z" + suffix
 )
 
-// file is what the Writer needs of a file.
+// file holds the methods of a file that the Writer needs.
 type file interface {
 	io.Writer
 	// End keeps the first size bytes, which are safe from a failure of the machine when it returns nil, and closes the

@@ -18,7 +18,8 @@ const (
 	formatVersion = 1
 	preambleBytes = len(magic) + 4
 	frameBytes    = 8 // of a frame before its payload
-	// maxPayload bounds what is written, so that lengths stay uint32. gRPC messages are smaller.
+	// maxPayload bounds, in bytes, the payloads that are written, so that lengths stay uint32. gRPC messages are
+	// smaller.
 	maxPayload = math.MaxInt32
 )
 

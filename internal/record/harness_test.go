@@ -156,7 +156,7 @@ func (f *smallFile) End(size int64) error {
 	return f.file.End(size)
 }
 
-// logbook collects what is logged.
+// logbook collects log records.
 type logbook struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu

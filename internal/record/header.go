@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// Header tells of a file what was to be recorded.
+// Header holds the settings by which a file was recorded.
 type Header struct {
 	// Started is when the recording began of which the file is a part: it tells the recordings of one directory apart.
 	Started time.Time `json:"started"`

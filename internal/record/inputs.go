@@ -11,10 +11,10 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Inputs says what is recorded of the inputs of requests.
+// Inputs says how much of the inputs of requests is recorded.
 type Inputs string
 
-// What of the inputs is recorded. Only a recording of the whole of them can be sent again.
+// The parts of the inputs that can be recorded. Only a recording of the whole of them can be sent again.
 const (
 	InputsFull Inputs = "full"
 	InputsHash Inputs = "hash" // Entry.InputHash

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// limit bounds what the recordings in a directory take together, those of earlier processes and of others too, by
-// deleting the oldest ones. Nothing is deleted but regular files that are named as the Writer names them, hold a
-// recording of this format, and are being written by nobody.
+// limit bounds the size of the recordings in a directory together, those of earlier processes and of others too, by
+// deleting the oldest ones. It deletes only regular files that are named as the Writer names them, hold a recording of
+// this format, and are not being written.
 type limit struct {
 	dir     string
 	bytes   int64 // that they may have when a file is begun; 0: no bound
 	log     *slog.Logger
 	deleted atomic.Int64 // files
 
-	due     atomic.Bool // somebody wants the bound kept since it was last looked at
+	due     atomic.Bool // keep was called since the bound was last looked at
 	mu      sync.Mutex  // held while it is kept
 	failing bool        // guarded by mu; when it was last tried, something could not be deleted
 }
 
 var errInUse = errors.New("it is being written")
 
-// keep deletes what is over the bound. Where somebody is at it, he does it once more.
+// keep deletes the oldest files beyond the bound. If another goroutine is doing so, that one does it once more.
 func (l *limit) keep() {
 	l.due.Store(true)
 	for l.bytes > 0 && l.due.Load() && l.mu.TryLock() {
@@ -40,7 +40,7 @@ func (l *limit) keep() {
 	}
 }
 
-// deleteOldest deletes what is over the bound now. The caller holds l.mu.
+// deleteOldest deletes the oldest files that are beyond the bound now. The caller holds l.mu.
 func (l *limit) deleteOldest() {
 	found, sum, err := l.find()
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *limit) deleteOldest() {
 			l.log.Info("oldest recording deleted", "event", "recording_deleted", "file", name, "bytes", file.Size(),
 				"cause", "the recordings in the folder reached their limit")
 		case errors.Is(err, errMagic), errors.Is(err, fs.ErrNotExist):
-			sum -= file.Size() // it is not ours, or somebody else was faster
+			sum -= file.Size() // it is not ours, or another process was faster
 		case errors.Is(err, errInUse):
 		default:
 			l.failed(name, err)
@@ -70,7 +70,7 @@ func (l *limit) deleteOldest() {
 	l.failing = failed
 }
 
-// find returns what is named as a recording, the oldest first, and how many bytes that is.
+// find returns the files that are named as recordings, the oldest first, and their bytes together.
 func (l *limit) find() (found []fs.FileInfo, sum int64, err error) {
 	entries, err := os.ReadDir(l.dir) // sorted by name, and so by time
 	if err != nil {
@@ -105,7 +105,7 @@ func isRecordingName(name string) bool {
 // deleteRecording deletes a file if it is a recording of this format, else the error is errMagic. errInUse: its writer
 // has it.
 func deleteRecording(name string) error {
-	// some network file systems give locks to those only who may write
+	// some network file systems give locks only to processes that may write
 	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func deleteRecording(name string) error {
 	return os.Remove(name)
 }
 
-// lock claims a file until it is closed. errInUse: somebody else has it.
+// lock claims a file until it is closed. errInUse: another writer has it.
 func lock(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

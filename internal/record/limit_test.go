@@ -115,7 +115,7 @@ func TestOldRecordingsAreDeleted(t *testing.T) {
 	})
 }
 
-// What one server is writing, another one that records into the same folder must not delete.
+// A file that one server is writing must not be deleted by another one that records into the same folder.
 func TestAFileThatIsWrittenIsNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := begin(t, Config{}, nil)
@@ -209,7 +209,7 @@ func TestAFileThatGoesBeforeItIsRead(t *testing.T) {
 	}
 }
 
-// TestAFullDiskThatOldRecordingsFill: what is over the limit is deleted although no file can be begun.
+// TestAFullDiskThatOldRecordingsFill: files beyond the limit are deleted although no file can be begun.
 func TestAFullDiskThatOldRecordingsFill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -235,8 +235,8 @@ func TestAFullDiskThatOldRecordingsFill(t *testing.T) {
 	})
 }
 
-// TestDeletingHoldsNothingUp: entries are written while the disk takes its time to delete, and what came too much
-// meanwhile is deleted at once.
+// TestDeletingHoldsNothingUp: entries are written while the disk takes its time to delete, and the files that exceed
+// the bound by then are deleted at once.
 func TestDeletingHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -263,7 +263,7 @@ func TestDeletingHoldsNothingUp(t *testing.T) {
 	})
 }
 
-// slowLog makes deleting slow: who logs it waits.
+// slowLog makes deleting slow: the goroutine that logs it waits.
 type slowLog struct {
 	slog.Handler
 	let chan struct{}

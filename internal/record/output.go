@@ -25,9 +25,9 @@ type output struct {
 	size    int64  // of the file
 	hasAny  bool   // the file has an entry
 	age     *time.Timer
-	named   time.Time      // what the last file was named for
-	syncing sync.WaitGroup // of what ends the last file
-	keeping sync.WaitGroup // of what deletes old ones
+	named   time.Time      // the time that the last file's name is made of
+	syncing sync.WaitGroup // of the goroutine that ends the last file
+	keeping sync.WaitGroup // of the goroutines that delete old ones
 
 	failing bool          // since a failure nothing was written
 	pause   time.Duration // the last one; 0 after none
@@ -90,7 +90,7 @@ func (o *output) begin(now time.Time, missed int64) bool {
 }
 
 // write writes frames, given the ends of each within data, and returns how many are in the file, and their bytes.
-// missed is what the log is told.
+// missed is the number of missed entries for the log.
 func (o *output) write(data []byte, ends []int, missed int64) (whole int, bytes int64) {
 	n, err := o.file.Write(data)
 	for whole < len(ends) && ends[whole] <= n {
@@ -129,7 +129,7 @@ func (o *output) failed(err error, missed int64) {
 	}
 	if o.file != nil {
 		f, size := o.drop()
-		_ = f.End(size) // of a file that has failed already; its reader copes with what it finds
+		_ = f.End(size) // of a file that has failed already; its reader copes with a torn end
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		o.keeping.Go(o.limit.keep) // no file is begun that would have it done
@@ -160,7 +160,7 @@ func (o *output) drop() (f file, size int64) {
 	return f, size
 }
 
-// finish ends what is there.
+// finish ends the present file, if there is one.
 func (o *output) finish() {
 	if o.file != nil {
 		o.rotate()

@@ -6,10 +6,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// entryBytes is what an entry takes beside its messages, roughly.
+// entryBytes is the size of an entry without its messages, roughly.
 const entryBytes = 512
 
-// Stats tells what became of the entries that were to be recorded: each is counted in exactly one of the first four.
+// Stats counts the entries that were to be recorded, by their state: each is counted in exactly one of the first four.
 type Stats struct {
 	// Written entries were handed to the operating system, which holds them safe if this process ends. Those of a file
 	// that was ended are safe from a failure of the machine too, unless the log said otherwise.
@@ -29,22 +29,22 @@ type Stats struct {
 // Missed is how many entries are not recorded and will not be.
 func (s Stats) Missed() int64 { return s.Dropped + s.Lost }
 
-// queue holds what waits to be written, and counts what became of it.
+// queue holds the entries that wait to be written, and counts how they end.
 type queue struct {
 	maxEntries int64
 	maxBytes   int64
 	wake       chan struct{} // of capacity 1: a signal that was not seen yet stands for all since
 
 	mu      sync.Mutex
-	waiting []item // guarded by mu; what nobody took yet
-	bytes   int64  // guarded by mu; of what is pending, taken or not
+	waiting []item // guarded by mu; entries not taken yet
+	bytes   int64  // guarded by mu; of the pending entries, taken or not
 	stats   Stats  // guarded by mu
 	closed  bool   // guarded by mu; nothing is taken in any more
 }
 
 type item struct {
 	entry Entry
-	bytes int64 // about what it holds in memory, and will have in the file
+	bytes int64 // its approximate size in memory, and in the file
 }
 
 func newQueue(c *Config) *queue {

@@ -28,7 +28,7 @@ type Reader struct {
 	scan  *scan // of the file that is read; nil between files
 }
 
-// span is what of one recording was read: how many entries were missed before it began and when it ended.
+// span is the part of one recording that was read: how many entries were missed before it began and when it ended.
 type span struct{ first, last int64 }
 
 // Open looks for the files of recordings. A directory stands for the files of its own that are named as the Writer
@@ -77,8 +77,8 @@ func (r *Reader) File() string { return r.name }
 // Header returns the header of the file that the last entry came from.
 func (r *Reader) Header() Header { return r.head }
 
-// Entries reads from the first file to the last. What cannot be read comes as a *DamageError with a nil entry; then the
-// next file follows.
+// Entries reads from the first file to the last. Damage comes as a *DamageError with a nil entry; then the next file
+// follows.
 func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		r.past = 0
@@ -100,7 +100,7 @@ func (r *Reader) Progress() (read, total int64) {
 	return min(read, r.total), r.total
 }
 
-// Missed returns how many entries the Writer could not record in the time that the files read so far tell of.
+// Missed returns how many entries the Writer could not record in the time that the files read so far cover.
 func (r *Reader) Missed() int64 {
 	sum := int64(0)
 	for _, s := range r.spans {

@@ -145,7 +145,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestProgress counts the bytes of all files, damaged ones whole, and anew with each reading.
+// TestProgress counts the bytes of all files, damaged ones whole, and begins at 0 with each reading.
 func TestProgress(t *testing.T) {
 	data, begins := recorded(t)
 	dir := t.TempDir()

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// batchBytes is about what is written at once. A batch has at least one entry.
+	// batchBytes is roughly the size of one write. A batch has at least one entry.
 	batchBytes = 1 << 20
-	// bufferBytes is what of a buffer's memory is kept for the next batch.
+	// bufferBytes bounds the memory of a buffer that is kept for the next batch.
 	bufferBytes = 4 << 20
 )
 
@@ -21,7 +21,7 @@ type Writer struct {
 	config  Config
 	sampler sampler
 	queue   *queue
-	stop    atomic.Bool   // what still waits is given up
+	stop    atomic.Bool   // waiting entries are given up
 	ended   chan struct{} // closed when run has returned
 
 	// The rest is run's own.
@@ -48,7 +48,8 @@ func newWriter(c Config, create creator) (*Writer, error) {
 }
 
 // Record takes an entry if it is of the sample. It never waits for the disk and never fails. The entry's messages must
-// not be changed any more; others may read them, as when they are sent. What the entry leaves zero is taken from them.
+// not be changed any more; others may read them, as when they are sent. Fields that the entry leaves zero are taken
+// from them.
 func (w *Writer) Record(e Entry) {
 	if w.sampler.takes(e.Request.GetEpisodeId(), e.Request.GetRequestId()) {
 		w.queue.offer(e)
@@ -69,8 +70,8 @@ func (w *Writer) Stats() Stats {
 	return s
 }
 
-// Close writes what waits and ends the file. If ctx ends first, Close returns its error at once; then only the write
-// that is under way, if any, is still brought to its end, and what waits behind it is lost.
+// Close writes the waiting entries and ends the file. If ctx ends first, Close returns its error at once; then only the
+// write that is under way, if any, is still brought to its end, and the entries that wait behind it are lost.
 func (w *Writer) Close(ctx context.Context) error {
 	w.queue.close()
 	select {

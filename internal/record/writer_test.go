@@ -173,7 +173,7 @@ func TestAFullQueueDrops(t *testing.T) {
 			disk := &heldDisk{begun: make(chan struct{}, 1), let: make(chan struct{})}
 			w := begin(t, c, disk.create)
 			w.Record(one)
-			<-disk.begun // what is being written still takes its room
+			<-disk.begun // an entry that is being written still takes its room
 			for range 5 {
 				w.Record(one)
 			}

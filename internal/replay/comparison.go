@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// comparison is what the answers to requests that were sent again say beside the recorded ones.
+// comparison compares the answers to requests that were sent again with the recorded ones.
 type comparison struct {
 	tolerances *tolerances
 	batchDims  map[string]int // by output; tensor.NoBatch for those that have none
@@ -130,7 +130,7 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 	return all
 }
 
-// endKind is what a code says of who is to blame.
+// endKind is how a request ended, by its code.
 type endKind int
 
 const (
@@ -168,7 +168,7 @@ func countEnds(r *rollout.Requests, code string, n int64) {
 	}
 }
 
-// evidence is what the gate judges by. Nothing may be added after that.
+// evidence returns the evidence for the gate. Nothing may be added after that.
 func (c *comparison) evidence() rollout.Evidence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +181,7 @@ func (c *comparison) evidence() rollout.Evidence {
 			countEnds(&e.Baseline, code, n[0])
 		}
 	}
-	// What failed when it was recorded may well fail again; what was answered must be.
+	// Requests that failed when they were recorded may well fail again; those that were answered then must be answered.
 	e.Candidate.Asked = c.answeredThen
 	countEnds(&e.Candidate, codes.OK.String(), c.compared)
 	for code, n := range c.lost {

@@ -24,7 +24,7 @@ func answerOf(values ...float32) *weftv1.PredictResponse {
 	}
 }
 
-// Rows are told apart by what the target says of the model.
+// Rows are told apart by the target's metadata of the model.
 func TestComparisonKnowsRows(t *testing.T) {
 	c := newComparison(&weftv1.Signature{Outputs: []*weftv1.TensorSpec{{Name: "y", BatchDim: new(int32(0))}}},
 		&tolerances{})
@@ -73,7 +73,7 @@ func TestComparisonEvidence(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswers: what is not whole agrees with nothing, itself included.
+// TestBrokenAnswers: a broken output agrees with nothing, itself included.
 func TestBrokenAnswers(t *testing.T) {
 	broken := answerOf(1, 2)
 	broken.GetOutputs()["y"].Shape = []int64{3}

@@ -7,14 +7,14 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// coverage is what of a recording a verdict does not rest on. All are requests.
+// coverage counts the part of a recording that a verdict does not rest on. All are requests.
 type coverage struct {
 	sent          int64
 	withoutInputs int64 // recorded, but not sent
-	notRecorded   int64 // of whatever model
+	notRecorded   int64 // of any model
 	failedThen    int64 // sent, but there is no answer to compare with
 	mismatched    int64 // answered then and now, but an output is of another type or shape, or missing
-	damaged       int   // files; nobody knows how many requests are lost with them
+	damaged       int   // files; it is not known how many requests are lost with them
 }
 
 // check holds a candidate where more than a part of the requests could not be compared.

@@ -99,8 +99,8 @@ func (s *scripted) Predict(_ context.Context, q *weftv1.PredictRequest,
 	return doubled(q, 0, asRecorded), nil
 }
 
-// TestReplaysOfMixturesOfCodes generates recordings, and how their requests end now. Every code is in the report, and
-// none is promoted in which more fails than failed before, or too much has nothing to compare with.
+// TestReplaysOfMixturesOfCodes generates recordings, and the ends of their requests now. Every code is in the report,
+// and none is promoted in which more fails than failed before, or too much has nothing to compare with.
 func TestReplaysOfMixturesOfCodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 5 seconds")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxDurations is of how many durations the percentiles are exact.
+// maxDurations is the number of durations up to which percentiles are exact.
 const maxDurations = 1 << 16
 
 // durations is a sample, drawn evenly, of the durations that were added: all of them up to maxDurations.

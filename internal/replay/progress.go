@@ -11,13 +11,13 @@ import (
 	"github.com/weftserve/weft/internal/record"
 )
 
-// How often progress is told.
+// How often progress is shown.
 const (
 	progressOnTerminal = 200 * time.Millisecond
 	progressInLog      = 10 * time.Second
 )
 
-// progress tells how far a replay is: on a terminal in one line that is written anew, else in a line now and then.
+// progress shows how far a replay is: on a terminal in one line that is rewritten, else in a line now and then.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -29,7 +29,7 @@ type progress struct {
 	failed       int64   // guarded by mu
 	read         int64   // guarded by mu; entries
 	part         float64 // guarded by mu; of the files' bytes that was read
-	before       int64   // guarded by mu; ended when it was told last
+	before       int64   // guarded by mu; ended when it was shown last
 	beforeAt     time.Time
 	lineIsThere  bool // guarded by mu; on the terminal
 	stop, closed chan struct{}
@@ -129,7 +129,7 @@ func (p *progress) tell() {
 	line := fmt.Sprintf("sent %d, failed %d, %.0f/s", p.sent, p.failed,
 		float64(p.ended-p.before)/now.Sub(p.beforeAt).Seconds())
 	p.before, p.beforeAt = p.ended, now
-	// What was read ahead is known by number, the rest by its bytes.
+	// The entries read ahead are known by number, the rest by its bytes.
 	if whole := float64(p.ended) / float64(max(p.read, 1)) * p.part; whole > 0 {
 		left := time.Duration(float64(now.Sub(p.start)) * (1 - whole) / whole)
 		line += fmt.Sprintf(", %.0f %%, about %v left", 100*whole, left.Round(time.Second))

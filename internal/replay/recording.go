@@ -22,7 +22,7 @@ const (
 	lookAheadBytes = 256 << 20
 )
 
-// recording is what of some files is to be replayed.
+// recording is the part of some files that is to be replayed.
 type recording struct {
 	reader   *record.Reader
 	model    string // "": that of the first entry
@@ -82,8 +82,8 @@ func (r *recording) sendable(e *record.Entry) error {
 	return nil
 }
 
-// entries reads what is to be replayed. Damaged files are told and passed over, requests that cannot be sent are
-// counted.
+// entries reads the entries to be replayed. Damaged files are reported and passed over, requests that cannot be sent
+// are counted.
 func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	return func(yield func(*record.Entry, error) bool) {
 		for e, err := range r.reader.Entries() {
@@ -121,7 +121,7 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 		bytes int64
 	}
 	return func(yield func(*record.Entry, error) bool) {
-		var ahead []arrival // by arrival; what is read belongs near the end
+		var ahead []arrival // by arrival; an entry just read belongs near the end
 		held := int64(0)
 		pop := func() *record.Entry {
 			first := ahead[0]

@@ -24,7 +24,7 @@ type VerdictError struct{ Verdict rollout.Verdict }
 
 func (e *VerdictError) Error() string { return "the gate says " + e.Verdict.String() }
 
-// Run replays until ctx ends, and prints the report to out and what happens meanwhile to errs. A verdict that is not
+// Run replays until ctx ends, and prints the report to out, and progress and complaints to errs. A verdict that is not
 // PROMOTE is a *VerdictError.
 func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
 	if err := c.check(); err != nil {
@@ -98,7 +98,8 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	return nil
 }
 
-// askTarget asks what the target knows of the model: a mistake in the flags should be told before anything is sent.
+// askTarget asks the target for its state of the model: a mistake in the flags should be reported before anything is
+// sent.
 func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClient,
 	q *weftv1.PredictRequest,
 ) (*weftv1.GetModelMetadataResponse, error) {

@@ -29,7 +29,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// doubler is a server whose model doubles, as the recorded one did, unless it is told otherwise.
+// doubler is a server whose model doubles, as the recorded one did, unless its fields say otherwise.
 type doubler struct {
 	weftv1.UnimplementedPredictionServiceServer
 	wrong     float32       // added to each answer
@@ -355,7 +355,7 @@ func recordAll(t *testing.T, c record.Config, all ...record.Entry) (dir string, 
 	return c.Dir, w.Stats()
 }
 
-// TestReplayOfOneVersion leaves out what other versions answered.
+// TestReplayOfOneVersion leaves out requests that other versions answered.
 func TestReplayOfOneVersion(t *testing.T) {
 	var all []record.Entry
 	for i := range 12 {
@@ -400,7 +400,7 @@ func TestReplaySendsAsTheyArrived(t *testing.T) {
 	}
 }
 
-// TestReplayTellsWhatIsMissing: of what was not recorded the replay brings no load.
+// TestReplayTellsWhatIsMissing: requests that were not recorded add no load to a replay.
 func TestReplayTellsWhatIsMissing(t *testing.T) {
 	large := recordedRequest("walker", 0)
 	large.RequestId = strings.Repeat("x", 1<<20)
@@ -523,7 +523,7 @@ func TestReplayCannot(t *testing.T) {
 	}
 }
 
-// TestNoServerAnswers: the error names the flag and what it is to be.
+// TestNoServerAnswers: the error names the flag and the value that it should have.
 func TestNoServerAnswers(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// report is what `weft replay` prints.
+// report is the report that `weft replay` prints.
 type report struct {
 	recording     *recording
 	comparison    *comparison

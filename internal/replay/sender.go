@@ -19,10 +19,10 @@ type sender struct {
 	concurrency int
 	timeout     time.Duration // 0: the recorded one
 	maxGap      time.Duration // longer recorded times between two requests are cut to it; 0: none is
-	// choose makes a request ask for what it is sent to.
+	// choose sets the target that a request asks for.
 	choose  func(*weftv1.PredictRequest)
 	predict func(context.Context, *weftv1.PredictRequest) (*weftv1.PredictResponse, error)
-	// done is told of each request that was answered or failed; from several goroutines at once.
+	// done is called for each request that was answered or failed, from several goroutines at once.
 	done func(replayed)
 
 	sent int
@@ -39,8 +39,8 @@ type replayed struct {
 	took   time.Duration
 }
 
-// run sends the entries, which come in the order of their arrival, and returns when all that was sent was answered.
-// When ctx ends it sends no more, and takes no notice of what was not answered yet.
+// run sends the entries, which come in the order of their arrival, and returns when all sent requests were answered.
+// When ctx ends it sends no more, and takes no notice of requests that were not answered yet.
 func (r *sender) run(ctx context.Context, entries iter.Seq2[*record.Entry, error]) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -44,7 +44,7 @@ func TestReplayKeepsTheSpacing(t *testing.T) {
 		cut         time.Duration
 		hurried     bool
 	}{
-		// Nobody waits for an answer: that is what an open loop means.
+		// Nobody waits for an answer: that is the meaning of an open loop.
 		{"recorded", 1, 64, time.Second, []int{0, 10, 10, 500}, 0, 0, 0, false},
 		{"twice as fast", 2, 64, time.Second, []int{0, 5, 5, 250}, 0, 0, 0, true},
 		{"half as fast", 0.5, 64, time.Second, []int{0, 20, 20, 1000}, 0, 0, 0, false},

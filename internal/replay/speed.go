@@ -39,7 +39,7 @@ func (s Speed) String() string {
 	return strconv.FormatFloat(float64(s), 'g', -1, 64) + "x"
 }
 
-// after returns when something is due that was recorded so much after the first, counted from that one.
+// after returns how long after the first a request is due that was recorded so much after it.
 func (s Speed) after(recorded time.Duration) time.Duration {
 	return time.Duration(float64(recorded) / float64(s))
 }

@@ -41,7 +41,7 @@ func (t *tolerances) check() error {
 
 func isTolerance(number float64) bool { return number >= 0 && !math.IsInf(number, 0) }
 
-// checkOutputs says which tolerance is for what is no floating point output.
+// checkOutputs refuses tolerances that name something other than a floating point output.
 func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	var floats, quoted []string
 	for _, output := range s.GetOutputs() {
@@ -58,7 +58,7 @@ func (t *tolerances) checkOutputs(s *weftv1.Signature) error {
 	return nil
 }
 
-// text is how the report tells of them.
+// text returns the tolerances as the report shows them.
 func (t *tolerances) text() string {
 	parts := []string{fmt.Sprintf("%g", t.Tolerance)}
 	for _, output := range slices.Sorted(maps.Keys(t.Tolerances)) {

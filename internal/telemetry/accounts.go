@@ -11,8 +11,9 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// accounts are the metrics of what became of tasks and executions, proof and warm-up among them. All of a page are read
-// from the scheduler at one moment, so that they add up: what began is what ended and what is in flight.
+// accounts are the metrics of tasks and executions from their beginning to their end, proof and warm-up among them. All
+// of a page are read from the scheduler at one moment, so that they add up: the number begun is the number ended and
+// the number in flight.
 type accounts struct {
 	accepted, ended, started, executed, reruns, waits, waited metric.Int64ObservableCounter
 	live, running, waiting                                    metric.Int64ObservableGauge
@@ -66,7 +67,7 @@ func (m *accounts) observe(o metric.Observer, all []sharedsched.Account) {
 	}
 }
 
-// observeEnd has a series appear with its first event, as those of other counters do.
+// observeEnd makes a series appear with its first event, as those of other counters do.
 func observeEnd(o metric.Observer, counter metric.Int64ObservableCounter, n uint64, labels metric.MeasurementOption) {
 	if n > 0 {
 		o.ObserveInt64(counter, int64(n), labels)

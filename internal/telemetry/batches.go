@@ -21,13 +21,13 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	t.batchSize.Record(ctx, int64(e.Rows), s.plain.record...)
 	t.batchCost.Record(ctx, float64(e.DeviceTime)/1e6, s.plain.record...)
 	t.paddingRows.Add(ctx, int64(e.Padded-e.Rows), s.plain.add...)
-	// What a failed execution took says nothing about the estimate.
+	// The time of a failed execution says nothing about the estimate.
 	if e.Estimated > 0 && !e.Failed {
 		t.estimateError.Record(ctx, float64(e.DeviceTime)/float64(e.Estimated), s.plain.record...)
 	}
 }
 
-// Audited counts requests by what became of auditing them. The result is one of few constants.
+// Audited counts requests by the result of auditing them. The result is one of few constants.
 func (t *Telemetry) Audited(model string, version int64, result string, n int) {
 	t.audited.Add(context.Background(), int64(n), versionOf(model, version),
 		metric.WithAttributes(attribute.String("result", result)))

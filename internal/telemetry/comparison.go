@@ -63,7 +63,7 @@ func (t *Telemetry) routed(model string, degraded bool, failedOver int64) {
 	}
 }
 
-// Shadow tells how one request that was shown to a shadow ended.
+// Shadow says how one request that was shown to a shadow ended.
 type Shadow struct {
 	Model   string
 	Version int64

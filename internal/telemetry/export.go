@@ -31,7 +31,7 @@ func wanted(signal string) bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// metricExporter returns nil when nobody asks for one.
+// metricExporter returns nil if the environment asks for none.
 func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	// The specification's Prometheus exporter listens on a port of its own; here the metrics are on the page anyway.
 	if !wanted("METRICS") || os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
@@ -45,7 +45,7 @@ func metricExporter(ctx context.Context) (sdkmetric.Reader, error) {
 	return reader, nil
 }
 
-// tracerProvider returns nil when nobody asks for one. OTEL_TRACES_SAMPLER decides what is sampled.
+// tracerProvider returns nil if the environment asks for none. OTEL_TRACES_SAMPLER decides which traces are sampled.
 func tracerProvider(ctx context.Context, identity *resource.Resource) (*sdktrace.TracerProvider, error) {
 	if !wanted("TRACES") {
 		return nil, nil

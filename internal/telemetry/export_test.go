@@ -27,7 +27,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// collector is an OTLP collector over HTTP. It keeps what it gets as JSON, by path.
+// collector is an OTLP collector over HTTP. It keeps the requests that it gets as JSON, by path.
 type collector struct {
 	mu  sync.Mutex
 	got map[string]string // guarded by mu
@@ -73,7 +73,7 @@ func (p predicting) List(ctx context.Context, _ *healthgrpc.HealthListRequest) (
 	return &healthgrpc.HealthListResponse{}, p.models.Predict(ctx, p.call)
 }
 
-// callAll serves with the telemetry's options, and calls what is traced and what is not.
+// callAll serves with the telemetry's options, and makes calls that are traced and calls that are not.
 func callAll(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, call *catalog.Call) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)

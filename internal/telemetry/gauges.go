@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// observe adds the metrics that are looked up when somebody asks for them.
+// observe adds the metrics that are looked up when the metrics are read.
 func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Scheduler, versions *versions) error {
 	depth, err1 := meter.Int64ObservableGauge("weft_queue_depth",
 		metric.WithDescription("Requests that wait in the queues of a version."))

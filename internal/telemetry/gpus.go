@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/gpu"
 )
 
-// GPU is what is known of one device.
+// GPU holds the known facts of one device.
 type GPU struct {
 	gpu.Device
 	// Sample is the latest; its time is zero if there was none.
@@ -78,7 +78,7 @@ var gpuGauges = []gpuGauge{
 	},
 }
 
-// observeGPUs adds the metrics of GPUs, as list knows them when somebody asks.
+// observeGPUs adds the metrics of GPUs, as list returns them when the metrics are read.
 func observeGPUs(m metric.Meter, list func() []GPU) error {
 	i := observed{meter: m}
 	info := i.floatGauge("weft_gpu_info", "1 for each GPU that is followed, with what it is.")

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// instruments are the metrics that are told what happened. The others are asked for, see gauges.go.
+// instruments are the metrics that record events as they happen. The others are read on demand, see gauges.go.
 // testdata/metrics.txt lists all of them with their labels.
 type instruments struct {
 	batchCost     metric.Float64Histogram

@@ -26,7 +26,7 @@ var rejections = []string{
 // scheduler. One whose version stopped being ready is among the latter, since it is routed again. ctx is the request's.
 func rejection(ctx context.Context, err error) string {
 	if _, failed := errors.AsType[*catalog.ModelError](err); failed {
-		return "" // whatever it wraps
+		return "" // regardless of the error that it wraps
 	}
 	if refusal, ok := errors.AsType[*sharedsched.Refusal](err); ok {
 		return refusal.Reason.String()

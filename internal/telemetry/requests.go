@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Request tells how one prediction ended. It has the fields of server.RequestEvent.
+// Request says how one prediction ended. It has the fields of predict.Event.
 type Request struct {
 	// Model is the one asked for, empty if there was none of that name when the request came. Version and Slot are zero
 	// when the request could not be routed.
@@ -39,13 +39,13 @@ func (t *Telemetry) RequestDone(r Request) {
 	t.routed(r.Model, r.Degraded, r.FailedOverFrom)
 }
 
-// watched measures what its Models answer.
+// watched measures the answers of its Models.
 type watched struct {
 	Models
 	telemetry *Telemetry
 }
 
-// Predict runs the call and tells what happened to it: metrics, and the call's span if it has one.
+// Predict runs the call and records its end: in metrics, and in the call's span if it has one.
 func (w *watched) Predict(ctx context.Context, call *catalog.Call) error {
 	err := w.Models.Predict(ctx, call)
 	s := w.telemetry.versions.of(sharedsched.VersionID(call.Version.Scheduler), call.Version.Device)

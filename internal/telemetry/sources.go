@@ -9,17 +9,17 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Recording counts what became of the requests that were to be recorded.
+// Recording counts how the requests ended that were to be recorded.
 type Recording struct{ Written, Dropped, Lost, Bytes, Deleted int64 }
 
-// Resident counts what became of the versions of models, and tells what memory they take. It has the fields of
-// host.Counts.
+// Resident counts loads, failed loads and unloads of versions, and says how much memory the versions take. It has the
+// fields of host.Counts.
 type Resident struct {
 	Loads, LoadFailures, Unloads uint64
 	MemoryInUse, MemoryBudget    int64 // bytes; a budget of 0 is none
 }
 
-// Sources is what is asked for when somebody asks for the metrics. Each of the functions may be nil.
+// Sources are the functions that are called when the metrics are read. Each of them may be nil.
 type Sources struct {
 	Episodes  func() int
 	Breakers  func() []Breaker
@@ -30,7 +30,7 @@ type Sources struct {
 	GPUs            func() []GPU
 }
 
-// WatchSources names what is asked, once and before the metrics are served.
+// WatchSources sets the sources, once and before the metrics are served.
 func (t *Telemetry) WatchSources(s Sources) error {
 	i := observed{meter: t.meters.Meter("github.com/weftserve/weft")}
 	episodes := i.gauge("weft_episodes", "Running episodes whose version is remembered.")
@@ -123,7 +123,7 @@ func (i *observed) keep(instrument metric.Observable, err error) {
 	i.all, i.errs = append(i.all, instrument), append(i.errs, err)
 }
 
-// by has observe called whenever somebody asks for the metrics.
+// by makes the meter call observe whenever the metrics are read.
 func (i *observed) by(observe func(metric.Observer)) error {
 	err := errors.Join(i.errs...)
 	if err == nil {

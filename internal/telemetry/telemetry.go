@@ -1,4 +1,4 @@
-// Package telemetry turns what the house tells its observers into metrics and traces.
+// Package telemetry turns the events that observers of the house get into metrics and traces.
 //
 // Metrics are always there for Prometheus to fetch. Both are also exported wherever the standard OTEL_* variables say;
 // without them nothing is sent and nothing is traced.
@@ -27,15 +27,15 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Models is what telemetry must know of the models, and whose answers it measures.
+// Models are the models that telemetry observes and whose answers it measures.
 type Models interface {
 	// Snapshot returns every known model. It must not block: it is asked for with every batch.
 	Snapshot() *catalog.Snapshot
-	// Predict runs the call, as server.Models has it.
+	// Predict runs the call, as predict.Models has it.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
-// Scheduler shows how long the queues are and what the versions are called that are not ready yet.
+// Scheduler shows how long the queues are and the names of versions that are not ready yet.
 type Scheduler interface {
 	// State returns a snapshot that the caller owns. It may wait for the scheduler's lock.
 	State() sharedsched.State
@@ -44,13 +44,13 @@ type Scheduler interface {
 	VersionName(sharedsched.VersionID) string
 }
 
-// Config is what a Telemetry is made with.
+// Config holds the settings of a Telemetry.
 type Config struct {
 	// Version is the program's own, for traces and exported metrics.
 	Version string
 	// Slot returns the name of the traffic entry that leads to a version of m, "" for none. Required.
 	Slot func(m *catalog.Model, v *catalog.Version) string
-	// Logger hears of exports that fail. Nil: slog.Default().
+	// Logger gets exports that fail. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -67,12 +67,12 @@ type Telemetry struct {
 	requests requests
 }
 
-// maxSeries bounds the label combinations of one metric; beyond it they are counted together, labelled
+// maxSeries bounds the label combinations of one metric; further ones are counted together, labelled
 // otel_metric_overflow. All labels have bounded values, so that only very many models come near.
 const maxSeries = 20_000
 
 // New prepares metrics, and exporters as the environment asks for them. Watch comes next. The error says which variable
-// asks for what cannot be done.
+// asks for something that cannot be done.
 func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	t := &Telemetry{registry: prometheus.NewRegistry(), versions: versions{slot: cfg.Slot}}
 	t.registry.MustRegister(collectors.NewGoCollector(),
@@ -125,7 +125,8 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	return t, nil
 }
 
-// Watch names what is observed, once and before the first batch. It returns m with its answers measured.
+// Watch sets the models and the scheduler that are observed, once and before the first batch. It returns m with its
+// answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	t.versions.watch(m, s)
 	if err := t.requests.observe(&observed{meter: t.meters.Meter("github.com/weftserve/weft")}); err != nil {
@@ -142,7 +143,7 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
 }
 
-// ServerOptions returns what a grpc.Server must be made with for its calls to be traced; nothing if no trace is
+// ServerOptions returns the options that a grpc.Server needs for its calls to be traced; nothing if no trace is
 // exported, since tracing costs about 10 us a call.
 func (t *Telemetry) ServerOptions() []grpc.ServerOption {
 	if t.traces == nil {
@@ -151,7 +152,7 @@ func (t *Telemetry) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.StatsHandler(traceCalls(t.traces))}
 }
 
-// Shutdown sends what was not exported yet. Nothing is measured afterwards.
+// Shutdown sends the metrics and spans that were not exported yet. Nothing is measured afterwards.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	var err error
 	if t.traces != nil {

@@ -271,7 +271,7 @@ func TestNamesTypesAndLabels(t *testing.T) {
 	}
 }
 
-// TestEveryMetricIsInTheDocs compares the list of the metrics with the table that tells users of them.
+// TestEveryMetricIsInTheDocs compares the list of the metrics with the table of them for users.
 func TestEveryMetricIsInTheDocs(t *testing.T) {
 	golden, err := os.ReadFile("testdata/metrics.txt")
 	if err != nil {
@@ -465,7 +465,7 @@ func TestVersionWithoutTrafficIsCountedOnceReady(t *testing.T) {
 	}
 }
 
-// TestReplicasAreOneVersion: what each device does is told apart, everything else is summed.
+// TestReplicasAreOneVersion: the work of each device is shown apart, everything else is summed.
 func TestReplicasAreOneVersion(t *testing.T) {
 	h := newHouse()
 	h.publish(&catalog.Version{
@@ -575,7 +575,7 @@ func TestRejectionReasons(t *testing.T) {
 	}
 }
 
-// TestNotRejected: what was executed, or is routed again, is not rejected.
+// TestNotRejected: a request that was executed, or is routed again, is not rejected.
 func TestNotRejected(t *testing.T) {
 	h := newHouse()
 	tel, models := start(t, h)

@@ -141,7 +141,7 @@ func newSeries(model, version, device, slot string, serving bool) *series {
 }
 
 func newLabels(common []attribute.KeyValue, more ...attribute.KeyValue) labels {
-	// NewSet sorts what it gets, hence a copy.
+	// NewSet sorts its argument, hence a copy.
 	option := metric.WithAttributeSet(attribute.NewSet(slices.Concat(common, more)...))
 	return labels{add: []metric.AddOption{option}, record: []metric.RecordOption{option}}
 }

@@ -16,10 +16,10 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Patience is how long a test waits for what must come.
+// Patience is how long a test waits for an event that must come.
 const Patience = 30 * time.Second
 
-// Dial returns a connection that keeps trying until somebody listens.
+// Dial returns a connection that keeps trying until a server listens.
 func Dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -82,7 +82,7 @@ func AwaitHealth(ctx context.Context, conn *grpc.ClientConn, want healthgrpc.Hea
 
 // AwaitQueue returns when n requests of the model wait and one is being executed.
 func AwaitQueue(ctx context.Context, conn *grpc.ClientConn, model string, n int) error {
-	again := time.NewTicker(5 * time.Millisecond) // nothing tells of queues but looking at them
+	again := time.NewTicker(5 * time.Millisecond) // queues notify nobody: a test must look at them
 	defer again.Stop()
 	for {
 		answer, err := weftv1.NewModelServiceClient(conn).GetSchedulerState(ctx,

@@ -8,15 +8,15 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// Engine is a session of a model written in Go. It panics when it is used as no session may be.
+// Engine is a session of a model written in Go. It panics when it is used in a way that no session may be.
 type Engine struct {
 	// Declared is its signature.
 	Declared tensor.Signature
 	// Answer runs it.
 	Answer func(b *tensor.Batch) error
-	// Known is what it tells of itself.
+	// Known holds the statistics that it reports of itself.
 	Known engine.Stats
-	// Opened is what Open returns of it, but for the session.
+	// Opened is the result of Open, but for the session.
 	Opened engine.Opened
 
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func (e *Engine) Open() engine.Opened {
 // shutLocked reports whether it was closed as often as it was opened.
 func (e *Engine) shutLocked() bool { return e.closed >= max(e.opened, 1) }
 
-// Signature returns what is declared.
+// Signature returns Declared.
 func (e *Engine) Signature() *tensor.Signature { return &e.Declared }
 
 // Run answers.
@@ -72,7 +72,7 @@ func (e *Engine) leave() {
 	e.active--
 }
 
-// Stats returns what is known. It panics on a closed session.
+// Stats returns Known. It panics on a closed session.
 func (e *Engine) Stats() engine.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Log is a handler that keeps what is logged. Its zero value is ready. Groups are left out.
+// Log is a handler that keeps the records logged. Its zero value is ready. Groups are left out.
 type Log struct {
 	mu      sync.Mutex
 	records []slog.Record // guarded by mu
@@ -20,7 +20,7 @@ func (l *Log) Enabled(context.Context, slog.Level) bool { return true }
 // WithGroup returns the log itself.
 func (l *Log) WithGroup(string) slog.Handler { return l }
 
-// WithAttrs returns a handler that adds attributes to what it keeps in this log.
+// WithAttrs returns a handler that adds attributes to the records that it keeps in this log.
 func (l *Log) WithAttrs(attrs []slog.Attr) slog.Handler { return &with{l, attrs} }
 
 // Handle keeps a record.
@@ -31,7 +31,7 @@ func (l *Log) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Records returns what was logged so far.
+// Records returns the records so far.
 func (l *Log) Records() []slog.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func Attr(r slog.Record, key string) (v slog.Value) {
 	return v
 }
 
-// with is a log for those who have attributes of their own.
+// with is a log for loggers that have attributes of their own.
 type with struct {
 	*Log
 

@@ -5,14 +5,15 @@
 // through, and if they end well it closes, else the next pause is twice as long. So a version that has recovered comes
 // back by itself.
 //
-// Who may not be turned away, such as running episodes, is not asked; how their requests end counts all the same.
+// Requests that may not be turned away, such as those of running episodes, do not ask it; how they end counts all the
+// same.
 //
 // # Why not a library
 //
 // sony/gobreaker and failsafe-go have circuits of one kind of failure, with one pause. Here failed and slow requests
 // are judged by their own rates over the same window, each pause is twice the one before, a closed circuit costs a
-// request one atomic load, and metrics and messages need its counts and its reason. Around a library's circuit two of
-// them and all of that would remain to be written; what it would replace is circuit.allow and circuit.done.
+// request one atomic load, and metrics and messages need its counts and its reason. With a library, two of its circuits
+// per version and all of that would remain to be written; it would replace only circuit.allow and circuit.done.
 package breaker
 
 import (
@@ -24,7 +25,7 @@ import (
 	"time"
 )
 
-// Outcome is how a request ended, as far as it tells about the version.
+// Outcome is how a request ended, as far as that says something about the version.
 type Outcome uint8
 
 // The outcomes.
@@ -34,13 +35,13 @@ const (
 	Ignored Outcome = iota
 	// OK is an answer, which may turn out to be Slow.
 	OK
-	// Slow is an answer that the caller knows to be slower than the version's objective, whatever Config.Latency.
+	// Slow is an answer that the caller knows to be slower than the version's objective, regardless of Config.Latency.
 	Slow
 	// Fault is a failure of the model.
 	Fault
 )
 
-// Config is what a Breaker may be told. Zero values are defaults.
+// Config holds the settings of a Breaker. Zero values are defaults.
 type Config struct {
 	// Window is how many of a version's last requests are judged; 0: 20. Too low: chance opens it. Too high: it opens
 	// late.
@@ -61,8 +62,8 @@ type Config struct {
 	// Probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
 	// OpenFor has passed; 0: 3.
 	Probes int
-	// OnChange is called after a circuit changed its phase, with no lock held, by whoever's call changed it; it must
-	// not block. Calls for changes at the same moment may come in another order. Nil: nobody is told.
+	// OnChange is called after a circuit changed its phase, with no lock held, by the goroutine whose call changed it;
+	// it must not block. Calls for changes at the same moment may come in another order. Nil: changes are not reported.
 	OnChange func(State)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
@@ -82,7 +83,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// forgetAfter is how long a circuit of which nothing is heard is kept, since versions come and go.
+// forgetAfter is how long a circuit without requests is kept, since versions come and go.
 const forgetAfter = time.Hour
 
 type versionID struct {
@@ -90,13 +91,13 @@ type versionID struct {
 	version int64
 }
 
-// Breaker has the circuits of all versions that were heard of in the last hour. It is safe for concurrent use and
-// starts no goroutine: time passes when somebody asks.
+// Breaker has the circuits of all versions that had requests in the last hour. It is safe for concurrent use and starts
+// no goroutine: its calls read the clock.
 type Breaker struct {
 	config Config
 
 	circuits atomic.Pointer[map[versionID]*circuit] // replaced whole, so that Allow takes no lock of all
-	adding   sync.Mutex                             // held by whoever replaces it
+	adding   sync.Mutex                             // held while it is replaced
 }
 
 // New returns a breaker whose circuits are closed.
@@ -117,7 +118,7 @@ func (b *Breaker) Allow(model string, version int64) bool {
 	return allowed
 }
 
-// Done tells how a request ended and the time that it took in the model, which is judged for OK alone.
+// Done reports how a request ended and the time that it took in the model, which is judged for OK alone.
 func (b *Breaker) Done(model string, version int64, outcome Outcome, compute time.Duration) {
 	if outcome == Ignored {
 		return
@@ -133,8 +134,7 @@ func (b *Breaker) Done(model string, version int64, outcome Outcome, compute tim
 	b.tell(c.done(&b.config, outcome, now))
 }
 
-// add returns the circuit of a version, new unless somebody else was faster, and forgets those of which nothing was
-// heard.
+// add returns the circuit of a version, new unless another goroutine was faster, and forgets circuits without requests.
 func (b *Breaker) add(id versionID, now time.Time) *circuit {
 	b.adding.Lock()
 	var forgotten []State

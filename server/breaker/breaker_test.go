@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 )
 
-// bench is a breaker with a clock that the test moves, and what it told.
+// bench is a breaker with a clock that the test moves, and the changes that it reported.
 type bench struct {
 	*breaker.Breaker
 
@@ -94,7 +94,7 @@ func TestIgnoredSaysNothing(t *testing.T) {
 	if states := b.States(); len(states) != 0 {
 		t.Errorf("overload made the circuits %+v", states)
 	}
-	// Neither for nor against: nine faults are as many among a thousand refusals.
+	// Refusals count neither for nor against the version: nine faults are as many among a thousand refusals.
 	for range 9 {
 		b.outcomes(100, breaker.Ignored)
 		b.outcomes(1, breaker.Fault)
@@ -212,7 +212,7 @@ func TestLostProbesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestHealsThroughRunningEpisodes: nobody asks, but what cannot be turned away ends well.
+// TestHealsThroughRunningEpisodes: nobody asks, but requests that cannot be turned away end well.
 func TestHealsThroughRunningEpisodes(t *testing.T) {
 	b := newBench(t, breaker.Config{})
 	b.outcomes(10, breaker.Fault)
@@ -297,7 +297,7 @@ func TestForgetsVersionsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce is for the race detector, and for what must hold of any order.
+// TestManyAtOnce is for the race detector, and for properties that must hold in any order.
 func TestManyAtOnce(t *testing.T) {
 	var changes sync.Map
 	b := breaker.New(breaker.Config{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Phase is what a circuit does with new work.
+// Phase says how a circuit treats new work.
 type Phase string
 
 // The phases, as metrics and messages spell them.
@@ -29,7 +29,7 @@ type State struct {
 	// Requests, Errors and Slow are those of the window, or of the probes in a half-open circuit. In an open one they
 	// are those that opened it.
 	Requests, Errors, Slow int
-	// Reason tells in one sentence why State began. Empty for a circuit that never opened.
+	// Reason says in one sentence why State began. Empty for a circuit that never opened.
 	Reason string
 }
 
@@ -48,7 +48,7 @@ type circuit struct {
 	at     int
 	counts [Fault + 1]int // of window
 	pause  time.Duration  // the last one; 0: there was none
-	lent   int            // probes let through of which nothing was heard
+	lent   int            // probes let through that have not ended
 	lentAt time.Time      // when the last of them was
 }
 
@@ -76,7 +76,7 @@ func (c *circuit) stateLocked() State {
 	return s
 }
 
-// allow returns, beside the answer, the state that it changed to, or none.
+// allow reports whether the request may pass, and returns the state that the circuit changed to, or none.
 func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed St
 		return false, changed
 	case HalfOpen:
 	}
-	// A probe may never be heard of: its outcome said nothing, or it went elsewhere.
+	// A probe may never be judged: its outcome said nothing, or it went elsewhere.
 	if c.lent > 0 && now.Sub(c.lentAt) >= config.OpenFor {
 		c.lent = 0
 	}
@@ -120,7 +120,7 @@ func (c *circuit) done(config *Config, outcome Outcome, now time.Time) (woke, ch
 		case reaches(slow, n, config.LatencyRate):
 			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
 		}
-	case Open: // one that nobody turned away; it is judged when the pause is over
+	case Open: // a request that was not turned away; it is judged when the pause is over
 	case HalfOpen:
 		c.lent = max(0, c.lent-1)
 		c.countLocked(outcome, config.Probes)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText bounds in bytes what is repeated of any text that came from outside, and the text of an error: with gRPC that
+// MaxText bounds, in bytes, how much of a text from outside is repeated, and the text of an error: with gRPC that
 // travels twice in one header block, escaped, and some clients refuse more than 8 KiB of those.
 const MaxText = 1024
 

@@ -98,7 +98,7 @@ func TestAnotherProtocol(t *testing.T) {
 	}
 }
 
-// TestAnInputThatCameTwice: a codec counts what came, and names each once.
+// TestAnInputThatCameTwice: a codec counts the inputs that came, and names each once.
 func TestAnInputThatCameTwice(t *testing.T) {
 	models := &servertest.House{Run: servertest.RunPolicy}
 	models.Current.Store(servertest.PolicySnapshot())

@@ -38,14 +38,15 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	return nil
 }
 
-// decodeInputs fills inputs in the order of the signature. A wrong name is told before a wrong tensor.
+// decodeInputs fills inputs in the order of the signature. A wrong name is reported before a wrong tensor.
 func decodeInputs(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) error {
 	for i := range sig.Inputs {
 		in, err := req.Codec.Decode(&sig.Inputs[i])
 		if err != nil {
 			return cmp.Or(checkNames(req, sig), inInput(sig.Inputs[i].Name, err))
 		}
-		// Rows are copied by their shape: what a codec leaves out would be filled with what another request left.
+		// Rows are copied by their shape: elements that a codec leaves out would be filled with data that another
+		// request left.
 		if err := in.Check(); err != nil {
 			wrong := &tensor.FieldError{Want: "as many elements as its shape says", Got: err.Error()}
 			return inInput(sig.Inputs[i].Name, wrong)
@@ -76,7 +77,7 @@ func inInput(name string, err error) error {
 }
 
 // wantedRows says how many rows a request may bring, "" if it brings as many. Where requests are executed one by one
-// there may also be none: what a model makes of that is its affair.
+// there may also be none: whether a model accepts that is its affair.
 func wantedRows(v *catalog.Version, rows int) string {
 	most := v.Batching.MaxRequestRows
 	switch {

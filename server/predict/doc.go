@@ -1,4 +1,4 @@
-// Package predict takes a request for a prediction all the way, whatever protocol it came by: it knows none.
+// Package predict takes a request for a prediction from its message to its answer, for every protocol: it knows none.
 //
 // A protocol is a codec of its own: a handler makes a [Request] of each message and calls [Pipeline.Predict], which
 // calls the handler's [Codec] back twice. The inputs can be read only when the version is known whose signature says
@@ -13,6 +13,6 @@
 //	mirror   the versions in the shadow are offered the request
 //	encode   the codec writes the answer
 //
-// However a request ends, by an answer, an error or a panic, in this order: the log is told what of an error its caller
-// is not told, a rollout and the recorder hear of the request, and the observer counts it.
+// However a request ends, by an answer, an error or a panic, in this order: the log gets the parts of an error that its
+// caller does not get, a rollout and the recorder are notified of the request, and the observer counts it.
 package predict

@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// compared is rollouts that remember which requests they hear of.
+// compared is a Rollouts that remembers which requests it hears of.
 type compared []string
 
 // Observe implements predict.Rollouts.
@@ -42,8 +42,8 @@ func (unsendable) Encode(*predict.Result) error {
 	return &status.AnswerTooLargeError{Bytes: 2, Limit: 1, Remedy: "ask for less"}
 }
 
-// TestHowRequestsEnd: whatever ends a request, it is counted once, recorded if it was let in, told to a rollout if it
-// came to a version, and logged if its caller is not told all; and it leaves the server.
+// TestHowRequestsEnd: however a request ends, it is counted once, recorded if it was let in, reported to a rollout if
+// it came to a version, and logged if its caller does not get the whole error; and it leaves the server.
 func TestHowRequestsEnd(t *testing.T) {
 	whole := &jsonLine{Inputs: map[string]jsonTensor{"observation": {
 		Shape:  tensor.Shape{1, 4},

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxTensorBytes is what the elements of one tensor must stay below: sizes beyond it overflow in native code.
+	// maxTensorBytes is the size that the elements of one tensor must stay below: larger sizes overflow in native code.
 	maxTensorBytes = 1 << 31
 	// maxRank bounds the dimensions of a tensor, so that messages can repeat a shape. Models have a handful.
 	maxRank = 32

@@ -16,8 +16,8 @@ func (e *ServerFullError) Error() string {
 		"--max-concurrent-requests", e.Limit)
 }
 
-// Gate counts what is in the server and closes when it drains. A stream holds it open by itself, so that draining waits
-// for it to end; its requests count as requests until their answers were sent.
+// Gate counts the requests and streams in the server and closes when the server drains. A stream counts by itself, so
+// that draining waits for it to end; its requests count as requests until their answers were sent.
 type Gate struct {
 	closed chan struct{} // closed when draining begins
 	empty  chan struct{} // closed once draining and nothing is inside
@@ -33,7 +33,7 @@ func newGate(limit int) *Gate {
 	return &Gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
 }
 
-// SetLimit changes how many requests may be inside. Those that are stay.
+// SetLimit changes how many requests may be inside. Those that are inside stay.
 func (g *Gate) SetLimit(limit int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

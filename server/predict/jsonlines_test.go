@@ -14,7 +14,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// jsonTensor is a tensor of fp32, or what claims to be one.
+// jsonTensor is a tensor of fp32, or claims to be one.
 type jsonTensor struct {
 	Shape  tensor.Shape `json:"shape"`
 	Values []float32    `json:"values"`

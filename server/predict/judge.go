@@ -9,7 +9,7 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 )
 
-// judge tells the breaker how a version did.
+// judge reports to the breaker how a version did.
 func (p *Pipeline) judge(call *catalog.Call, err error) {
 	v, outcome := call.Version, breaker.OK
 	if err == nil && v.TargetLatency > 0 && call.Outcome.Compute > v.TargetLatency {
@@ -30,7 +30,7 @@ func isFault(err error) bool {
 	return ok && e.Mates == 0
 }
 
-// logBreaker tells of a version that is not fit any more, or is again.
+// logBreaker logs that a version is not fit any more, or is again.
 func logBreaker(log *slog.Logger, b *breaker.State) {
 	level := slog.LevelWarn
 	if b.State == breaker.Closed {

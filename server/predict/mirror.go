@@ -8,7 +8,7 @@ import (
 
 // Shadows runs requests once more on other versions, in spare time.
 type Shadows interface {
-	// Offer never blocks and never fails: what there is no room for is dropped and counted.
+	// Offer never blocks and never fails: a request for which there is no room is dropped and counted.
 	Offer(shadow.Offer)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/weftserve/weft/server/rollout"
 )
 
-// Observer hears of requests, each that reaches the server: one of a stream when it was read. Calls come from any
-// goroutine and must not block.
+// Observer is notified of each request that reaches the server: of one on a stream when it was read. Calls come from
+// any goroutine and must not block.
 type Observer interface {
 	// RequestOffered comes first. The model is the one asked for, "" if there is none of that name or the request
 	// cannot be read.
@@ -18,7 +18,7 @@ type Observer interface {
 	RequestDone(Event)
 }
 
-// Event tells how one request ended.
+// Event says how one request ended.
 type Event struct {
 	// Model is the one asked for, empty if there was none of that name when the request came: names that came with
 	// requests are not repeated. Version and Slot are zero when the request could not be routed.
@@ -37,9 +37,9 @@ type Event struct {
 
 // Rollouts compares versions by how they did.
 type Rollouts interface {
-	// Observe hears of each request that came to a version.
+	// Observe is called for each request that came to a version.
 	Observe(model string, version int64, e rollout.Ending)
-	// Begun hears of each episode whose first request came to a version at some moment.
+	// Begun is called for each episode whose first request came to a version, with the moment when it did.
 	Begun(model string, version int64, at time.Time)
 }
 
@@ -53,7 +53,7 @@ func (p *Pipeline) explain(err error) Explanation {
 	return p.config.Explain(err)
 }
 
-// ended tells all that hear of a request how it ended.
+// ended reports how a request ended to the log, the rollouts, the recorder and the observer.
 func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	e := p.explain(err)
 	p.withheld.tell(ctx, f, &e, err)
@@ -62,7 +62,7 @@ func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	p.done(&f.observed, &f.result.Place, e.Code)
 }
 
-// compare tells a rollout how a request to a version ended.
+// compare reports to a rollout how a request to a version ended.
 func (p *Pipeline) compare(f *flight, e *Explanation, err error) {
 	// Nobody waits for a superseded request any more, and the one after it counts.
 	if p.config.Rollouts == nil || f.result.Version == 0 || errors.Is(err, ErrSuperseded) {
@@ -82,7 +82,7 @@ type observed struct {
 	arrival time.Time
 }
 
-// offered tells the observer of a request.
+// offered notifies the observer of a request.
 func (p *Pipeline) offered(model string, stream bool) observed {
 	o := observed{stream: stream, arrival: time.Now()}
 	if p.config.Observer == nil {
@@ -95,8 +95,8 @@ func (p *Pipeline) offered(model string, stream bool) observed {
 	return o
 }
 
-// done tells the observer how a request ended. at may be of a model that came to be after the request had; that is left
-// out.
+// done reports to the observer how a request ended. at may be of a model that was added after the request came; then
+// the event has no version and no slot.
 func (p *Pipeline) done(o *observed, at *Place, code string) {
 	if p.config.Observer == nil {
 		return

@@ -11,7 +11,7 @@ import (
 var ErrPanic = errors.New("internal error: the server failed while it handled this request; its log has the details")
 
 // Recovered takes what recover returned in the handler of a call. If there was a panic it is logged, with its stack,
-// and the error with which the call ends is ErrPanic, because the caller must not see what was being done. Else the
+// and the error with which the call ends is ErrPanic, because the caller must not see the server's internals. Else the
 // error is nil.
 func Recovered(ctx context.Context, log *slog.Logger, method string, p any) error {
 	if p == nil {

@@ -21,23 +21,23 @@ type Models interface {
 	// Snapshot returns every known model. The result is immutable; a change replaces it and raises its Revision.
 	Snapshot() *catalog.Snapshot
 	// Predict runs the call and fills its Results and Outcome. It blocks until nothing reads call.Inputs any more. When
-	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); one that is already running is
-	// waited for. Safe for concurrent use.
+	// ctx ends, a call that is still queued fails at once with context.Cause(ctx); Predict waits for one that is
+	// already running. Safe for concurrent use.
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
-// Config is what a Pipeline is made with. All of it is fixed for its life.
+// Config holds the parts and limits of a Pipeline. All of it is fixed for its life.
 type Config struct {
 	// MaxConcurrentRequests is how many requests may be inside at once, of all protocols. Zero: no bound but the
 	// queues'.
 	MaxConcurrentRequests int
-	// MaxEpisodes and EpisodeTTL bound what is remembered of running episodes, see routing.Config. Zero: its defaults.
+	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
 	// Explain is the error table of the API, in whose terms metrics, recordings and rollouts speak of every protocol's
 	// requests.
 	Explain func(error) Explanation
-	// Logger hears of panics, of breakers, and of what callers are not told.
+	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.
 	Observer Observer
@@ -52,7 +52,7 @@ type Explanation struct {
 	Code string
 	// Overload: there was not the capacity to answer, or to answer in time.
 	Overload bool
-	// Text is what the caller may read of the error.
+	// Text is the error as the caller may read it.
 	Text string
 }
 
@@ -86,7 +86,7 @@ func (p *Pipeline) Gate() *Gate { return p.gate }
 // Router remembers the versions of running episodes.
 func (p *Pipeline) Router() *routing.Router { return p.router }
 
-// Breakers returns the circuit breakers of all versions that were asked lately.
+// Breakers returns the circuit breakers of all versions with recent requests.
 func (p *Pipeline) Breakers() []breaker.State { return p.breaker.States() }
 
 // Snapshot returns every known model.
@@ -96,7 +96,7 @@ func (p *Pipeline) Snapshot() *catalog.Snapshot { return p.models.Snapshot() }
 func (p *Pipeline) Table() *routing.Table { return p.router.Table(p.models.Snapshot()) }
 
 // Predict takes one request all the way: it is answered when its codec has encoded the answer and the error is nil.
-// Place says as far as it is known which version an answer or an error is of. Leave must follow when the answer was
+// Place says, as far as it is known, which version an answer or an error is of. Leave must follow when the answer was
 // sent, or there is nothing to send.
 func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err error) {
 	f := &flight{req: req, observed: p.offered(req.Model, req.Stream)}
@@ -127,8 +127,8 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	return at, req.Codec.Encode(&f.result)
 }
 
-// Leave says that nothing of a request is left to be sent: it is in the server until then. It does nothing for one that
-// was refused at the gate.
+// Leave notes that nothing of a request is left to be sent: the request is in the server until then. It does nothing
+// for one that was refused at the gate.
 func (p *Pipeline) Leave(req *Request) {
 	if req.admitted {
 		p.gate.leaveRequest()
@@ -140,7 +140,7 @@ type flight struct {
 	req      *Request
 	observed observed
 	call     catalog.Call
-	// result has its place as soon as the request is routed.
+	// result has its Place as soon as the request is routed.
 	result Result
 }
 

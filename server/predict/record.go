@@ -10,19 +10,19 @@ import (
 
 // Recorder keeps requests and answers.
 type Recorder interface {
-	// Keep never blocks: what there is no room for is dropped and counted. It must not change what it gets.
+	// Keep never blocks: a request for which there is no room is dropped and counted. It must not change its argument.
 	Keep(*Recorded)
 }
 
-// Recorded is a request that the gate let in, and what came of it.
+// Recorded is a request that the gate let in, and its result.
 type Recorded struct {
 	// At is when the request came.
 	At      time.Time
 	Request *Request
-	// Limit is the time that the caller gave, less what is kept for the answer's way; 0 for none.
+	// Limit is the time that the caller gave, less the time reserved for the answer's way; 0 for none.
 	Limit time.Duration
 	Place Place
-	// Code is that of Explanation, OK for a request that was answered. Else Message tells why it was not.
+	// Code is that of Explanation, OK for a request that was answered. Else Message says why it was not.
 	Code, Message string
 	// Result is nil if the request was not answered.
 	Result *Result
@@ -30,7 +30,7 @@ type Recorded struct {
 	call *catalog.Call
 }
 
-// Inputs returns the inputs that were read, with what the signature of the version says of them.
+// Inputs returns the inputs that were read, each with its entry in the version's signature.
 func (r *Recorded) Inputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
 	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
 		for i, t := range r.call.Inputs {

@@ -23,7 +23,7 @@ type Request struct {
 	// Episode names the episode that the request belongs to; "": none. EndOfEpisode: it is the last request of it.
 	Episode      string
 	EndOfEpisode bool
-	// Limit is when the answer stops being worth anything; zero leaves it to the model. See AnswerBy.
+	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.
 	Limit time.Time
 	// Target is how soon the answer is wanted; zero leaves it to the model.
 	Target   time.Duration
@@ -32,7 +32,7 @@ type Request struct {
 	Outputs []string
 	// Stream: the request came on a stream.
 	Stream bool
-	// Fault is what is wrong with the message itself, for any model; the request is refused with it. Nil: nothing.
+	// Fault is the error in the message itself, for any model; the request is refused with it. Nil: none.
 	Fault error
 	// Inputs is how many inputs came. Codec reads them and writes the answer.
 	Inputs int
@@ -43,8 +43,8 @@ type Request struct {
 	admitted bool // the gate counts it
 }
 
-// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. What it returns
-// may alias the message, which must not change while the request, a shadow or a recorder uses it.
+// Codec reads the inputs of one request and writes its answer. It is called by one goroutine at a time. Its results may
+// alias the message, which must not change while the request, a shadow or a recorder uses it.
 type Codec interface {
 	// Names returns the names of the inputs that came, each once. It is asked where something is wrong with them.
 	Names() iter.Seq[string]
@@ -57,7 +57,7 @@ type Codec interface {
 	Encode(result *Result) error
 }
 
-// check refuses what no model could make right. The error is a *tensor.FieldError.
+// check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
 func (r *Request) check() error {
 	if len(r.ID) > MaxIDBytes {
 		return longID("request_id", r.ID)
@@ -85,8 +85,8 @@ func CheckModel(name string) error {
 	return nil
 }
 
-// Of the time that a client gives, a part is kept for the answer's way to it: encoding, the network, and the answers of
-// the same batch that go first.
+// A part of the time that a client gives is reserved for the answer's way to it: encoding, the network, and the answers
+// of the same batch that go first.
 const (
 	deliveryShare = 50 // one fiftieth
 	maxDelivery   = 10 * time.Millisecond

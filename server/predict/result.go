@@ -10,7 +10,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Place is where a request was routed to, the zero value if it was not: an answer says it, and an error is about it.
+// Place is the destination of a request, the zero value if it was not routed: an answer says it, and an error is about
+// it.
 type Place struct {
 	Model   string
 	Version int64
@@ -23,7 +24,7 @@ type Place struct {
 	FailedOverFrom int64
 }
 
-// Result is what came of a request that was answered.
+// Result is the result of a request that was answered.
 type Result struct {
 	Place
 	// Message is the answer in its protocol's form, for a recorder that knows it. A codec may set it.
@@ -32,10 +33,11 @@ type Result struct {
 	call *catalog.Call
 }
 
-// Outcome tells how the request was executed.
+// Outcome says how the request was executed.
 func (r *Result) Outcome() *sharedsched.Outcome { return &r.call.Outcome }
 
-// Outputs returns the outputs that were asked for, in that order: whole tensors with what the signature says of them.
+// Outputs returns the requested outputs, in the order of the request: whole tensors, each with its entry in the
+// signature.
 func (r *Result) Outputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
 	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
 		for i, t := range r.call.Results {
@@ -49,7 +51,7 @@ func (r *Result) Outputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
 // Len returns how many outputs there are.
 func (r *Result) Len() int { return len(r.call.Results) }
 
-// wantedSpec returns what the signature says of result i of a call.
+// wantedSpec returns the signature's entry for result i of a call.
 func wantedSpec(call *catalog.Call, i int) *tensor.Spec {
 	if call.Wanted != nil {
 		i = call.Wanted[i]
@@ -57,7 +59,7 @@ func wantedSpec(call *catalog.Call, i int) *tensor.Spec {
 	return &call.Version.Signature.Outputs[i]
 }
 
-// checkResults refuses what cannot be sent: that is the model's fault. The error is a *catalog.ModelError.
+// checkResults refuses results that cannot be sent: they are the model's fault. The error is a *catalog.ModelError.
 func checkResults(call *catalog.Call) error {
 	fault := func(err error) error {
 		return &catalog.ModelError{Model: call.Version.Model, Version: call.Version.Number, Err: err}

@@ -21,7 +21,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// listener is rollouts that remember what they hear of requests and episodes.
+// listener is a Rollouts that remembers the requests and episodes that it hears of.
 type listener struct {
 	rollout.Manager
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (l *listener) Begun(model string, version int64, at time.Time) {
 	l.heard = append(l.heard, fmt.Sprintf("%s %d begun, in the past %v", model, version, !at.After(time.Now())))
 }
 
-// TestRolloutsHearOfEveryRequest: whatever the code, and once, if only it came to a version.
+// TestRolloutsHearOfEveryRequest: with every code, once for each request that came to a version.
 func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	var l listener
 	h := servertest.New(t, server.Config{Rollouts: &l}, transport.Config{})
@@ -56,7 +56,7 @@ func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		change func(*weftv1.PredictRequest)
-		want   []string // beside
+		want   []string // the events that rollouts hear of
 	}{
 		{nil, nil, []string{"policy 2 begun, in the past true", "policy 2 OK fault false overload false 2ms"}},
 		{nil, nil, []string{"policy 2 OK fault false overload false 2ms"}},

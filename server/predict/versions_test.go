@@ -22,7 +22,7 @@ import (
 
 var errModel = errors.New("the model is broken")
 
-// TestBreakerTurnsNewEpisodesAway has version 2 fail: requests of new episodes go to version 1, and say so. A version
+// TestBreakerTurnsNewEpisodesAway makes version 2 fail: requests of new episodes go to version 1, and say so. A version
 // that is merely overloaded, or fails on inputs of which others of the batch were answered, keeps its requests.
 func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -94,8 +94,8 @@ func (o *offers) Summaries(model string) []shadow.Summary {
 	}}
 }
 
-// TestAnsweredRequestsAreShown offers what was answered to the shadows that are ready, and nothing else; and how they
-// compare is told.
+// TestAnsweredRequestsAreShown: answered requests are offered to the shadows that are ready, and nothing else is; and
+// callers can read how the shadows compare.
 func TestAnsweredRequestsAreShown(t *testing.T) {
 	var o offers
 	h := servertest.New(t, server.Config{Shadows: &o}, transport.Config{})

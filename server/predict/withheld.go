@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// withheldPause is how often the log tells at most of what callers are not told: somebody who sends nothing but what
-// fails must not fill it.
+// withheldPause is the shortest time between two log lines about errors whose text is withheld from callers: a caller
+// all of whose requests fail must not fill the log.
 const withheldPause = time.Second
 
-// withheld logs errors of requests of which their callers read a part only.
+// withheld logs errors of which callers get only a part.
 type withheld struct {
 	log *slog.Logger
 
@@ -20,7 +20,7 @@ type withheld struct {
 	passed int       // guarded by mu; how many there were since the last
 }
 
-// tell logs err, if its caller is not told all of it.
+// tell logs err, if its caller does not get all of it.
 func (w *withheld) tell(ctx context.Context, f *flight, e *Explanation, err error) {
 	if err == nil || e.Text == err.Error() {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// TestWhatCallersAreNotToldIsLogged: the whole of it, with what finds it, and not for every request of a flood.
+// TestWhatCallersAreNotToldIsLogged: the whole error, with the names that lead to its request, and not for every
+// request of a flood.
 func TestWhatCallersAreNotToldIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestBeginningsWaitForNobody: a request that begins an episode does not take the lock under which a look sorts; what
-// began is counted by the next look, each once.
+// TestBeginningsWaitForNobody: a request that begins an episode does not take the lock under which a look sorts; the
+// next look counts the episodes that began, each once.
 func TestBeginningsWaitForNobody(t *testing.T) {
 	r := &run{Rollout: Rollout{Plan: Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2}, State: Running}}
 	since := time.Unix(100, 0)

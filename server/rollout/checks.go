@@ -109,7 +109,7 @@ func checkEpisodes(g Gate, e Evidence) GateCheck {
 	return c
 }
 
-// checkLost looks at the episodes that ended without a word: a policy that wrecks its robots is not reported of.
+// checkLost looks at the episodes that ended without a report: nobody reports on a policy that wrecks its robots.
 func checkLost(g Gate, e Evidence) GateCheck {
 	b, n := e.BaselineEpisodes, e.CandidateEpisodes
 	c := GateCheck{Name: "lost", Verdict: Promote}
@@ -134,8 +134,8 @@ func checkLost(g Gate, e Evidence) GateCheck {
 	return c
 }
 
-// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely more
-// than it worse.
+// checkOutcome promotes a candidate that is surely less than the margin worse, and rolls one back that is surely worse
+// by more than the margin.
 func checkOutcome(g Gate, e Evidence) GateCheck {
 	c := GateCheck{Name: "outcome", Verdict: Hold}
 	if b, n := episodes(e.Strata); min(b, n) < g.MinEpisodes {

@@ -20,8 +20,8 @@ type counter struct {
 	failed   int64            // otherwise
 	overload int64            // of those
 	codes    map[string]int64 // of those that were not answered
-	// compute is an even sample of the answered ones (Vitter's algorithm R). Not the latest ones: the version with most
-	// of the traffic would then be judged by its last moments, the other by its last minutes.
+	// compute is an even sample of the answered ones (Vitter's algorithm R). It is not of the latest ones: the version
+	// with most of the traffic would then be judged by its last moments, the other by its last minutes.
 	compute []time.Duration
 }
 
@@ -57,7 +57,7 @@ func (c *counter) count(e Ending) {
 	}
 }
 
-// requests returns what was counted; the sample is a copy.
+// requests returns the counts; the sample is a copy.
 func (c *counter) requests() Requests {
 	c.mu.Lock()
 	r := Requests{

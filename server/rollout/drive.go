@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Start begins a rollout with its first stage; by is who wants it. Errors: *PlanError, *UnknownError, *NotReadyError,
+// Start begins a rollout with its first stage; by names the caller. Errors: *PlanError, *UnknownError, *NotReadyError,
 // ErrRunning, or that of Traffic.Decide.
 func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	p = p.withDefaults()
@@ -48,7 +48,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	}
 	m.mu.Lock()
 	m.runs[p.Model] = r
-	r.strata[0].since = m.now() // what began before went where the traffic led then
+	r.strata[0].since = m.now() // earlier episodes went where the traffic led then
 	m.reserve(r)
 	m.countLocked()
 	m.mu.Unlock()
@@ -70,8 +70,8 @@ func (m *Manager) reserve(r *run) {
 	}
 }
 
-// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by is who
-// wants it. If the rollout turns out to have ended the error is ErrEnded and the Rollout says why.
+// Advance goes to the next stage, or from the last one to the candidate's promotion, whatever the gate says; by names
+// the caller. If the rollout turns out to have ended the error is ErrEnded and the Rollout says why.
 func (m *Manager) Advance(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -87,7 +87,7 @@ func (m *Manager) Advance(model, by string) (Rollout, error) {
 	return m.copyOf(r), err
 }
 
-// Abort gives all traffic back to the baseline, unless somebody else has changed the traffic; by is who wants it.
+// Abort gives all traffic back to the baseline, unless somebody else has changed the traffic; by names the caller.
 func (m *Manager) Abort(model, by string) (Rollout, error) {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What holds up the outcomes of episodes that began later: episodes that are unfinished. Too few of them, or too old
-// ones, hold up nothing.
+// Unfinished episodes hold up the outcomes of episodes that began later. Too few of them, or too old ones, hold up
+// nothing.
 const (
 	// maxUnfinished is the part of a version's episodes, of those that began before an outcome's, that may be
 	// unfinished when it counts.
@@ -15,7 +15,7 @@ const (
 	longest = 10 * time.Minute
 )
 
-// fates is what became of one version's episodes that began in one stratum.
+// fates counts, by their fate, the episodes of one version that began in one stratum.
 type fates struct {
 	begun      int64
 	reported   int64
@@ -23,7 +23,7 @@ type fates struct {
 	unfinished int64
 }
 
-// all is how many began: what begins during a look is among the unfinished, if not among those seen.
+// all is how many began: an episode that begins during a look is among the unfinished, if not among those seen.
 func (f *fates) all() int64 { return max(f.seen, f.reported+f.unfinished) }
 
 // lost is how many are neither reported nor unfinished.
@@ -93,7 +93,7 @@ func (r *run) settle(holding [2][]time.Time) {
 	r.waiting = slices.Delete(r.waiting, 0, n)
 }
 
-// tellEpisodes adds what became of the episodes to the evidence.
+// tellEpisodes adds the fates of the episodes to the evidence.
 func (r *run) tellEpisodes(e *Evidence) {
 	for _, s := range r.strata {
 		for side, to := range []*Episodes{&e.BaselineEpisodes, &e.CandidateEpisodes} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fleet is robots that play episodes, and what a server knows of them.
+// fleet is robots that play episodes, and a server's knowledge of them.
 type fleet struct {
 	*bench
 	mu       sync.Mutex // the manager asks from a goroutine of its own
@@ -167,8 +167,8 @@ func evidenceOf(f *fleet) Evidence {
 	return f.runs["m"].evidence(0, 0)
 }
 
-// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. What is told
-// of episodes adds up at every look, and a candidate that wrecks robots is not promoted.
+// TestCrashesAreJudged generates fleets whose robots crash at random moments and then send nothing more. The counts of
+// episodes add up at every look, and a candidate that wrecks robots is not promoted.
 func TestCrashesAreJudged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -204,7 +204,7 @@ func TestCrashesAreJudged(t *testing.T) {
 	}
 }
 
-// playOn has a fleet play for up to half an hour, and returns how the rollout ended.
+// playOn lets a fleet play for up to half an hour, and returns how the rollout ended.
 func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 	t.Helper()
 	f.start(t, func(p *Plan) { p.Stages, p.Gate.Margin = []float64{50, 100}, 0.5 })
@@ -256,7 +256,7 @@ func (f *fleet) playOn(t *testing.T, r *rand.Rand, crashes [2]float64) State {
 }
 
 // TestEpisodesAreToldApart: one that is reported twice, one that is begun again under its name, one of a version that
-// is neither, and one that nobody saw begin.
+// is neither, and one whose beginning was not seen.
 func TestEpisodesAreToldApart(t *testing.T) {
 	withFleet(t, func(t *testing.T, f *fleet) {
 		f.ask("before", 2)

@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Errors of Start, Advance and Abort. They come wrapped, with the model and what to do.
+// Errors of Start, Advance and Abort. They come wrapped, with the model and a remedy.
 var (
 	// ErrNone: the model has no rollout.
 	ErrNone = errors.New("no rollout")

@@ -2,7 +2,7 @@ package rollout
 
 import "time"
 
-// Evidence is what a gate judges by.
+// Evidence holds the facts that a gate judges by.
 type Evidence struct {
 	// Baseline and Candidate are about requests, since the stage began.
 	Baseline, Candidate Requests
@@ -16,17 +16,18 @@ type Evidence struct {
 	Strata []Stratum
 	// Lost has a 1 for each episode that was lost and a 0 for each other that began, by the same strata.
 	Lost []Stratum
-	// Complete: no stage lasts in which both versions get episodes. To wait for more of them is in vain.
+	// Complete: no stage in which both versions get episodes is running. Waiting for more of them is in vain.
 	Complete bool
-	// BaselineEpisodes and CandidateEpisodes are what became of the episodes, since the rollout began.
+	// BaselineEpisodes and CandidateEpisodes count the episodes by their fate since the rollout began.
 	BaselineEpisodes, CandidateEpisodes Episodes
 }
 
-// Requests is what was counted of one version's requests.
+// Requests counts one version's requests.
 type Requests struct {
 	// Count of requests that were answered or ended by a fault of the model, and the Faults among them.
 	Count, Faults int64
-	// Of Asked requests Failed were not answered without a fault of the model, Overload of them for want of capacity.
+	// Asked counts the requests. Failed counts those that were not answered, except for faults of the model, and
+	// Overload those of Failed that ended for want of capacity.
 	Asked, Failed, Overload int64
 	// Codes counts how requests ended, by the names of gRPC codes.
 	Codes map[string]int64
@@ -43,7 +44,7 @@ type Stratum struct {
 	Baseline, Candidate Moments
 }
 
-// Episodes is what became of one version's episodes, of those that began in stages in which both versions get some.
+// Episodes counts one version's episodes by their fate, of those that began in stages in which both versions get some.
 type Episodes struct {
 	Begun      int64 `json:"begun"`
 	Reported   int64 `json:"reported"`   // with the outcome that decides

@@ -8,7 +8,7 @@ import (
 )
 
 // checkFailures compares how many requests were not answered, whatever the code, except for faults of the model, which
-// have a limit of their own. What makes requests of both versions fail alike is not held against the candidate.
+// have a limit of their own. A cause that makes requests of both versions fail alike is not held against the candidate.
 func checkFailures(g Gate, e Evidence) GateCheck {
 	b, n := e.Baseline, e.Candidate
 	c := GateCheck{Name: "failures", Verdict: Promote}
@@ -82,7 +82,7 @@ func share(hits, tries int64) Moments {
 	return Moments{Count: tries, Mean: p, Squares: float64(tries) * p * (1 - p), Max: 1}
 }
 
-// codeList lists the codes of what was not answered.
+// codeList lists the codes of requests that were not answered.
 func codeList(codes map[string]int64) string {
 	var all []string
 	for _, code := range slices.Sorted(maps.Keys(codes)) {

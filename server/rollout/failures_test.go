@@ -255,7 +255,7 @@ func TestNoMixtureWithMoreFailuresIsPromoted(t *testing.T) {
 		}
 		report := Judge(Gate{}, e)
 		verdicts[report.Verdict]++
-		// Without any code of ours: what failed, of what was asked.
+		// Computed without any code of ours: the failed requests, and all requests.
 		var faults, failed int64
 		for e, n := range ends {
 			if e.Fault {
@@ -291,8 +291,8 @@ func TestNoMixtureWithMoreFailuresIsPromoted(t *testing.T) {
 	}
 }
 
-// TestFailuresInARollout has a candidate that is late now and then, beside a baseline that is not, and both in the same
-// trouble.
+// TestFailuresInARollout has a candidate that is late now and then, while the baseline is not, and then both in the
+// same trouble.
 func TestFailuresInARollout(t *testing.T) {
 	late := Ending{Code: "DeadlineExceeded", Overload: true}
 	for _, c := range []struct {
@@ -326,7 +326,7 @@ func TestFailuresInARollout(t *testing.T) {
 				if r = b.state(t); r.Stage != 1 {
 					t.Fatalf("stage %d: what makes both fail holds the candidate: %+v", r.Stage, r.Report.Checks)
 				}
-				// With all traffic at the candidate there is nothing to compare with but what was.
+				// With all traffic at the candidate there is nothing to compare with but the past.
 				for range 200 {
 					b.Observe("m", 2, late)
 				}

@@ -29,7 +29,7 @@ func (m *Manager) look() {
 	})
 }
 
-// follow does what the gate says. What the traffic refuses is tried again at the next look.
+// follow carries out the gate's verdict. A change that the traffic refuses is tried again at the next look.
 func (m *Manager) follow(r *run) {
 	m.judge(r)
 	if m.endIfBroken(r) || !r.Automatic {
@@ -54,7 +54,7 @@ func (m *Manager) judge(r *run) {
 	agreed, shadowed := m.agreement(r.Model, r.CandidateVersion)
 	m.mu.Lock()
 	m.countBegunLocked()
-	for _, s := range r.strata { // first: what begins meanwhile must not seem to be lost
+	for _, s := range r.strata { // first: episodes that begin meanwhile must not seem to be lost
 		for side := range s.episodes {
 			s.episodes[side].seen = s.episodes[side].begun
 		}
@@ -150,7 +150,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 	return true
 }
 
-// ended returns what a rollout is when it has ended.
+// ended returns a rollout as it is after its end.
 func (m *Manager) ended(r *run, state State, percent float64, by, why string) Rollout {
 	after := m.copyOf(r)
 	after.State = state
@@ -174,7 +174,7 @@ func (m *Manager) present(r *run) *catalog.Traffic {
 	return nil
 }
 
-// set changes the traffic, and what is kept of the rollout with it.
+// set changes the traffic, and the kept record of the rollout with it.
 func (m *Manager) set(r *run, after *Rollout, t *catalog.Traffic) error {
 	if err := m.decide(r, after, t); err != nil {
 		return fmt.Errorf("model %q: the rollout could not set the traffic: %w", r.Model, err)

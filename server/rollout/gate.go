@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Verdict is what a gate says of a candidate. Its numbers are those of weft.v1.Verdict.
+// Verdict is a gate's judgement of a candidate. Its numbers are those of weft.v1.Verdict.
 type Verdict uint8
 
 // The verdicts.
@@ -20,7 +20,7 @@ const (
 // String returns PROMOTE, HOLD or ROLLBACK.
 func (v Verdict) String() string { return [...]string{"UNSPECIFIED", "PROMOTE", "HOLD", "ROLLBACK"}[v] }
 
-// Gate says what a candidate must show. Zero values are the defaults.
+// Gate holds the conditions that a candidate must meet. Zero values are the defaults.
 type Gate struct {
 	// MinRequests must have been counted of the candidate since the stage began, and of both before latency is
 	// compared; 0: 100.
@@ -78,7 +78,7 @@ func (g Gate) WithDefaults() Gate {
 	return g
 }
 
-// Check returns what is wrong with the gate in itself, as a *PlanError.
+// Check returns a fault of the gate in itself, as a *PlanError.
 func (g Gate) Check() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	switch {
@@ -113,7 +113,7 @@ type GateCheck struct {
 	Reason  string  `json:"reason"` // one sentence with the numbers
 }
 
-// Report is what a gate says, and why. It is immutable.
+// Report is a gate's verdict with its reasons. It is immutable.
 type Report struct {
 	Verdict Verdict     `json:"verdict"`
 	Checks  []GateCheck `json:"checks"`

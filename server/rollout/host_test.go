@@ -14,7 +14,7 @@ import (
 type host struct {
 	mu      sync.Mutex
 	model   *catalog.Model
-	refuse  error // what SetTraffic returns
+	refuse  error // the error that SetTraffic returns
 	changes int
 	kept    []catalog.Decision // that were made
 }

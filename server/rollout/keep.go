@@ -9,13 +9,13 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Who moves a rollout when no person does.
+// The authors of the steps of a rollout that no person takes.
 const (
 	byGate   = "gate"
-	byServer = "weft" // what the rollout stands on changed
+	byServer = "weft" // it was started again, or a condition of the rollout changed, such as its traffic
 )
 
-// Kept is what outlives the process of a model's latest rollout.
+// Kept is the part of a model's latest rollout that outlives the process.
 type Kept struct {
 	Text     []byte // JSON of a keptRollout
 	Revision uint64 // of the traffic that it set last
@@ -28,7 +28,7 @@ type keptRollout struct {
 	StageDuration string `json:"stage_duration"`
 }
 
-// recall goes on with rollouts of an earlier process. What was counted did not outlive that: evidence begins anew, in
+// recall goes on with rollouts of an earlier process. Their counts did not outlive that: evidence begins from zero, in
 // the stage that was reached, and the stage lasts as long as if it began now.
 func (m *Manager) recall(kept map[string]Kept) {
 	now := m.now()
@@ -74,7 +74,7 @@ func decode(model string, k Kept) (*run, error) {
 	return r, nil
 }
 
-// decide makes a decision, all of it or nothing: what the rollout is afterwards is kept, the traffic is divided so,
+// decide makes a decision, all of it or nothing: the rollout's new state is kept, the traffic is divided accordingly,
 // provided that it still is the rollout's own, and the candidate is rolled back if all of it goes to the baseline. Nil
 // is no change of the traffic.
 func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
@@ -113,7 +113,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // MarshalText gives the name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-// UnmarshalText reads the name. UNSPECIFIED is that of a gate which was not asked yet.
+// UnmarshalText reads the name. UNSPECIFIED is the verdict of a gate that was not asked yet.
 func (v *Verdict) UnmarshalText(text []byte) error {
 	for *v = 0; *v <= Rollback; *v++ {
 		if v.String() == string(text) {

@@ -14,14 +14,15 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// lastKept is what the host was told to keep last, as a later process finds it.
+// lastKept returns the latest record that the host was given to keep, as a later process finds it.
 func (h *host) lastKept() map[string]Kept {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return map[string]Kept{"m": {h.kept[len(h.kept)-1].Rollout, h.model.Traffic.Revision}}
 }
 
-// TestARolloutGoesOnAfterARestart in its stage, with evidence that begins anew, and an ended one is shown as it ended.
+// TestARolloutGoesOnAfterARestart in its stage, with evidence that begins from zero, and an ended one is shown as it
+// ended.
 func TestARolloutGoesOnAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan  func(*Plan)
@@ -131,8 +132,8 @@ func TestWhatIsKeptIsForPeople(t *testing.T) {
 	})
 }
 
-// TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with what the rollout is afterwards, and
-// giving the baseline everything with the candidate rolled back.
+// TestWhatARolloutDecidesIsOneDecision: each change of the traffic comes with the rollout's state afterwards, and
+// giving the baseline everything comes with the candidate rolled back.
 func TestWhatARolloutDecidesIsOneDecision(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, func(p *Plan) { p.Automatic = false })
@@ -180,7 +181,7 @@ func TestARolloutThatCannotBeKeptStays(t *testing.T) {
 	})
 }
 
-// TestAKeptRolloutThatCannotBeRead is forgotten, and the log tells.
+// TestAKeptRolloutThatCannotBeRead is forgotten, and the log says so.
 func TestAKeptRolloutThatCannotBeRead(t *testing.T) {
 	const good = `{"model":"m","baseline_version":1,"candidate_version":2,"stages":[1,100],"stage":0,"state":"RUNNING","stage_duration":"30s",` +
 		`"steps":[{"at":"2026-05-04T03:02:01Z","percent":1,"state":"RUNNING"}]}`

@@ -1,5 +1,4 @@
-// Package rollout leads a new version of a model through stages of growing traffic and judges it by what it shows
-// there.
+// Package rollout leads a new version of a model through stages of growing traffic and judges it by the evidence there.
 package rollout
 
 import (
@@ -15,17 +14,17 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Traffic is where rollouts read which versions there are and divide requests among them.
+// Traffic lets rollouts read which versions there are, and divide requests among them.
 type Traffic interface {
 	// Snapshot returns the latest state. It must not block.
 	Snapshot() *catalog.Snapshot
 	// Decide makes a decision about a model, as a whole or not at all, and returns its traffic with its new revision,
-	// if that is divided anew, which the next Snapshot shows. If Expected is not 0 and not the present revision it
+	// if that is divided again, which the next Snapshot shows. If Expected is not 0 and not the present revision it
 	// changes nothing and returns an error.
 	Decide(model string, d catalog.Decision) (*catalog.Traffic, error)
 }
 
-// Config is what a Manager needs. Only Traffic is required.
+// Config holds the parts that a Manager works with. Only Traffic is required.
 type Config struct {
 	Traffic Traffic
 	// Agreement returns how many shadowed requests of a version were compared, and how many of them agreed, since the
@@ -35,12 +34,12 @@ type Config struct {
 	// in which its episode began, and not at all if that was before the rollout. Else it counts for the stage in which
 	// it is reported; a new version is then judged by its short episodes first, as they are the first to be reported.
 	Began func(model, episode string) (time.Time, bool)
-	// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which
-	// it may still be reported how they went. Outcomes then wait until episodes that began before theirs are finished,
-	// but for one in twenty of each version's and for those that began ten minutes ago. Else those that end early count
-	// first, which speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
+	// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+	// still be reported. Outcomes then wait until episodes that began before theirs are finished, but for one in twenty
+	// of each version's and for those that began ten minutes ago. Otherwise episodes that end early count first, which
+	// speaks against a version that keeps its episodes alive for longer. Nil: they count at once.
 	Unfinished func(model string, since time.Time) map[int64][]time.Time
-	// Kept are rollouts that an earlier process was told to keep, by model.
+	// Kept are rollouts that an earlier process kept, by model.
 	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
@@ -48,8 +47,8 @@ type Config struct {
 	Tick time.Duration
 }
 
-// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. Of a
-// rollout that outlives the process which Config.Traffic keeps.
+// Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. The
+// part of a rollout that Config.Traffic keeps outlives the process.
 //
 // Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with
 // changing held, never with mu.

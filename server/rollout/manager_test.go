@@ -60,7 +60,7 @@ func (b *bench) Start(p Plan) (Rollout, error) { return b.Manager.Start(p, "some
 func (b *bench) Advance(model string) (Rollout, error) { return b.Manager.Advance(model, "somebody") }
 func (b *bench) Abort(model string) (Rollout, error)   { return b.Manager.Abort(model, "somebody") }
 
-// pass lets virtual time pass, inside within: what the manager does at the end of it is done then.
+// pass lets virtual time pass, inside within: the manager's work at the end of it is done then.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -371,7 +371,7 @@ func TestAgreementCountsFromTheStart(t *testing.T) {
 		if r := reason(); !strings.Contains(r, "98 of 100") {
 			t.Errorf("after a hundred: %s", r)
 		}
-		counts.Store(&[2]int64{1, 3}) // they began anew
+		counts.Store(&[2]int64{1, 3}) // they began again at 0
 		time.Sleep(2 * time.Second)
 		if r := reason(); !strings.Contains(r, "1 of 3") {
 			t.Errorf("after a new beginning: %s", r)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMomentsAgainstTwoPasses compares the recurrence, with numbers taken out again, with sums over what is left.
+// TestMomentsAgainstTwoPasses compares the recurrence, with numbers taken out again, with sums over the remaining ones.
 func TestMomentsAgainstTwoPasses(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var m Moments

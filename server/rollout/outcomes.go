@@ -22,7 +22,7 @@ const MaxOutcome = 1e100
 type NotKept struct {
 	Name   string
 	Reason NotKeptReason
-	// Message is the reason in words, with figures, and what can be done.
+	// Message is the reason in words, with figures, and the remedy.
 	Message string
 }
 
@@ -31,15 +31,15 @@ type NotKeptReason string
 
 // The reasons.
 const (
-	TooManyNames NotKeptReason = "too_many_names" // the version has as many different names as are kept of one
+	TooManyNames NotKeptReason = "too_many_names" // the version has the maximal number of different names
 	// too many outcomes wait until episodes that began before theirs have ended
 	TooManyWaiting NotKeptReason = "too_many_waiting"
 	VersionGone    NotKeptReason = "version_gone" // the version is not there any more
 )
 
 // Report keeps how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within
-// ±MaxOutcome. Reported again, an episode's numbers replace the former ones while the window holds it. It returns what
-// there was no room for, ascending by name; all else is kept.
+// ±MaxOutcome. Reported again, an episode's numbers replace the former ones while the window holds it. It returns the
+// numbers for which there was no room, ascending by name; all others are kept.
 func (m *Manager) Report(model, episode string, number int64, values map[string]float64) []NotKept {
 	names := slices.Sorted(maps.Keys(values))
 	if known := m.traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
@@ -110,7 +110,7 @@ func (m *Manager) windowLocked(v version) *window {
 	return w
 }
 
-// Outcomes returns what the windows hold of a model, sorted by version and name.
+// Outcomes returns the contents of a model's windows, sorted by version and name.
 func (m *Manager) Outcomes(model string) []Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()

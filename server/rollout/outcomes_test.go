@@ -72,7 +72,7 @@ func TestWindowIsBounded(t *testing.T) {
 	})
 }
 
-// TestEvictedEpisodesStayCounted: what a rollout counted does not leave it with the window.
+// TestEvictedEpisodesStayCounted: an episode that a rollout counted does not leave it with the window.
 func TestEvictedEpisodesStayCounted(t *testing.T) {
 	within(t, nil, func(t *testing.T, b *bench) {
 		b.start(t, nil)
@@ -238,8 +238,8 @@ func TestOutcomesWaitForOlderEpisodes(t *testing.T) {
 	})
 }
 
-// TestWaitingIsBounded: what waits is neither forgotten with the window nor more than there is room for, and who
-// reports too much learns of it and can report it again.
+// TestWaitingIsBounded: waiting outcomes are not forgotten with the window and are bounded in number, and a caller that
+// reports too many learns of it and can report them again.
 func TestWaitingIsBounded(t *testing.T) {
 	var mu sync.Mutex // the manager asks from a goroutine of its own
 	var held time.Time

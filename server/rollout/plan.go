@@ -15,7 +15,7 @@ type Plan struct {
 	// Stages are the parts of the traffic that the candidate gets, in percent, ascending, from below 100 up to 100.
 	// Empty: 1, 10, 50, 100.
 	Stages []float64 `json:"stages"`
-	// Automatic follows the gate without being asked. Else only Advance and Abort move it.
+	// Automatic follows the gate without a call. Else only Advance and Abort move it.
 	Automatic bool `json:"automatic"`
 	// StageDuration is how long a stage lasts at least before the gate may end it; a Rollback does not wait for it. 0:
 	// 30 s.
@@ -39,8 +39,7 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// Check returns what is wrong with the plan in itself, as a *PlanError; whether its versions are there is another
-// matter.
+// Check returns a fault of the plan in itself, as a *PlanError; whether its versions are there is another matter.
 func (p Plan) Check() error {
 	switch {
 	case p.Model == "":

@@ -13,7 +13,7 @@ const (
 	Running    State = iota + 1
 	Promoted         // the candidate has all traffic
 	RolledBack       // the baseline has all traffic again, because the gate said so
-	Aborted          // it was stopped by hand, or what it stands on changed; the last step says which
+	Aborted          // a caller stopped it, or one of its conditions changed; the last step says which
 )
 
 // String returns RUNNING, PROMOTED, ROLLED_BACK or ABORTED.
@@ -36,7 +36,7 @@ type Step struct {
 	At      time.Time `json:"at"`
 	Percent float64   `json:"percent"` // of the candidate afterwards, as far as the rollout knows
 	State   State     `json:"state"`
-	// who decided: the address of a caller, "gate", or "weft" where what the rollout stands on changed
+	// who decided: the address of a caller, "gate", or "weft" for the server itself
 	By     string `json:"by"`
 	Reason string `json:"reason"` // one sentence
 	Report Report `json:"report"` // the evidence for it

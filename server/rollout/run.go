@@ -8,14 +8,14 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// run is a rollout and what it goes by. Manager.mu guards it; it is written with Manager.changing held too, save the
+// run is a rollout and its evidence. Manager.mu guards it; it is written with Manager.changing held too, save the
 // strata's moments.
 type run struct {
 	Rollout
 	// revision is that of the traffic that the rollout set last.
 	revision uint64
 	strata   []*stratum
-	// waiting are outcomes that do not count yet, because episodes that began before theirs are running.
+	// waiting holds outcomes that do not count yet, because episodes that began before theirs are running.
 	waiting []waiting
 	// baseline and candidate count this stage's requests.
 	baseline, candidate *counter
@@ -23,7 +23,7 @@ type run struct {
 	// requests ended there.
 	earlier      []time.Duration
 	earlierEnded Requests
-	// agreed and shadowed are what was counted before the rollout began.
+	// agreed and shadowed are the counts from before the rollout began.
 	agreed, shadowed int64
 	// refusal is the error that the log has last, so that it has each only once.
 	refusal string
@@ -72,8 +72,8 @@ func (s *stratum) moments(side int) *Moments {
 	return &s.Baseline
 }
 
-// enter begins a stage. With all traffic at the candidate there is nothing to compare with: what comes of the baseline
-// then are the longest of its episodes, so that the outcomes stay as they were.
+// enter begins a stage. With all traffic at the candidate no stratum begins, because there is nothing to compare with:
+// the baseline's outcomes that still come are of its longest episodes.
 func (r *run) enter(stage int, now time.Time) {
 	if r.baseline != nil {
 		before := r.baseline.requests()
@@ -94,7 +94,7 @@ func (r *run) enter(stage int, now time.Time) {
 	}
 }
 
-// evidence returns what the gate judges by, given the present counts of agreement.
+// evidence returns the evidence for the gate, given the present counts of agreement.
 func (r *run) evidence(agreed, shadowed int64) Evidence {
 	e := Evidence{Baseline: r.baseline.requests(), Candidate: r.candidate.requests()}
 	if int64(len(e.Baseline.Compute)) < min(r.Gate.MinRequests, sampleSize) && r.earlier != nil {
@@ -107,7 +107,7 @@ func (r *run) evidence(agreed, shadowed int64) Evidence {
 		e.Apart = "the baseline's requests are of an earlier stage"
 	}
 	if shadowed < r.shadowed || agreed < r.agreed {
-		r.agreed, r.shadowed = 0, 0 // The counts began anew.
+		r.agreed, r.shadowed = 0, 0 // The counts began again at 0.
 	}
 	e.Agreed, e.Shadowed = agreed-r.agreed, shadowed-r.shadowed
 	for _, s := range r.strata {
@@ -154,7 +154,7 @@ func (r *run) broken(s *catalog.Snapshot) string {
 	return ""
 }
 
-// gone reports whether a version stopped taking requests for good. One that is loaded anew may come back.
+// gone reports whether a version has stopped taking requests for good. One that is loaded again may come back.
 func gone(m *catalog.Model, number int64) bool {
 	v := m.Version(number)
 	return v == nil || v.State == catalog.Failed || v.State == catalog.Unloading

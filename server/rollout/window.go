@@ -63,7 +63,7 @@ type sample struct {
 	episode uint64 // a hash: an episode_id may be long
 	value   float64
 	began   time.Time
-	// counted is where the value went into, nil if nowhere. It stays there when the window moves on.
+	// counted points to the moments that include the value, nil if none do. It stays there when the window moves on.
 	counted *Moments
 }
 
@@ -89,8 +89,8 @@ func (s *series) replace(episode uint64, value float64) *sample {
 	return old
 }
 
-// add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample outlives that
-// for whoever is still to count it.
+// add adds an episode that is not there, at the cost of the oldest one if there is no room. The sample of the oldest
+// one stays valid for a stratum that has yet to count it.
 func (s *series) add(episode uint64, value float64, began time.Time) *sample {
 	entry := &sample{episode: episode, value: value, began: began}
 	if len(s.ring) < maxEpisodes {

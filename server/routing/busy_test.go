@@ -32,7 +32,7 @@ func counted(t *episodes) (counted, running int) {
 }
 
 // TestBusyIsCounted has episodes begin, go on, move to another version, end, be reported, expire and be forgotten for
-// want of room, at random: whether a version is busy is always what a look at all of them says, and nothing is counted
+// want of room, at random: whether a version is busy always agrees with a look at all of them, and nothing is counted
 // that is not there.
 func TestBusyIsCounted(t *testing.T) {
 	for seed := range uint64(8) {

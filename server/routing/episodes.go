@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pin is what an episode is held to. The zero value is none: versions are positive.
+// pin is the version that an episode is held to. The zero value is none: versions are positive.
 type pin struct {
 	version        int64
 	slot           string
@@ -23,8 +23,8 @@ const (
 )
 
 // episodes remembers the pins of running and lately ended episodes: at most max (and one for each call that is adding
-// one), each until ttl after it was last heard of. Times are since any fixed moment. There is no goroutine: whoever
-// comes next sweeps.
+// one), each until ttl after its last request or its end. Times are since any fixed moment. There is no goroutine: the
+// next call sweeps.
 //
 // It forgets the least recently used of the shard that needs room, which with episodes spread evenly is nearly the
 // least recently used of all.
@@ -92,8 +92,8 @@ func (t *episodes) began(model, episode string, now time.Duration) (time.Duratio
 	return e.began, true
 }
 
-// unfinished returns, by version, when those of a model's episodes were pinned that are no older than since, were heard
-// of after heard, and of which nobody reported how they went. It looks at all episodes.
+// unfinished returns, by version, the times at which those episodes of a model were pinned that are no older than
+// since, were heard of after heard, and were not reported. It looks at all episodes.
 func (t *episodes) unfinished(model string, since, heard time.Duration) map[int64][]time.Duration {
 	began := map[int64][]time.Duration{}
 	for i := range t.shards {
@@ -112,7 +112,7 @@ func (t *episodes) unfinished(model string, since, heard time.Duration) map[int6
 }
 
 // isOn reports whether an episode is running on a model's version that was heard of within ttl. It asks each shard for
-// a count, which is right once the shard has forgotten what expired; that happens to each episode once.
+// a count, which is right once the shard has forgotten its expired episodes; that happens to each episode once.
 func (t *episodes) isOn(model string, version int64, now time.Duration) bool {
 	for i := range t.shards {
 		if t.isOnIn(&t.shards[i], versionID{model, version}, now) {
@@ -142,11 +142,12 @@ func (t *episodes) replace(model, episode string, was, next pin, now time.Durati
 	return done
 }
 
-// replaceIn reports whether there are too many episodes and none but the new one in this shard.
+// replaceIn is replace in one shard. crowded reports whether there are too many episodes and none but the new one in
+// this shard.
 func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Duration) (done, crowded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	const sweep = 4 // more than one, so that what expired makes room before it is needed
+	const sweep = 4 // more than one, so that expired episodes make room before it is needed
 	t.forgetExpiredLocked(s, now, sweep)
 	e := s.byID[id]
 	if e != nil && !e.ended && !t.expired(e, now) && e.pin != was {
@@ -169,7 +170,7 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	return true, crowded
 }
 
-// end keeps the pin for peek, not for find. reported: by a report of how it went.
+// end ends an episode, and keeps its pin for peek, not for find. reported: a report of its outcome ended it.
 func (t *episodes) end(model, episode string, reported bool, now time.Duration) {
 	s := t.shardOf(episode)
 	s.mu.Lock()

@@ -119,7 +119,7 @@ func TestEndOfEpisode(t *testing.T) {
 	mustRoute(t, r, serving(1, weights(1)), routing.Request{Episode: "other"})
 	wantEpisode := func(when string, running int, version int64) {
 		t.Helper()
-		// First: counting forgets what has expired.
+		// First: counting forgets expired episodes.
 		if got, ok := r.VersionOf("m", "e"); got != version || ok != (version != 0) {
 			t.Errorf("%s: version of e is %d %v, want %d", when, got, ok, version)
 		}
@@ -208,7 +208,8 @@ func TestEndedEpisodesMakeRoomFirst(t *testing.T) {
 	}
 }
 
-// TestExpiredEpisodesMakeRoomFirst fills the table twice: the second time nothing may be lost to what has expired.
+// TestExpiredEpisodesMakeRoomFirst fills the table twice: the second time no episode may be lost in favour of expired
+// ones.
 func TestExpiredEpisodesMakeRoomFirst(t *testing.T) {
 	const most = 20_000
 	c := &clock{}

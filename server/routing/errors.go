@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Kind is what a name was meant to name.
+// Kind is the kind of thing that a name was meant to name.
 type Kind string
 
 // The kinds, as error details spell them.
@@ -22,19 +22,18 @@ const (
 	KindLabel   Kind = "label"
 )
 
-// maxListed bounds, in bytes, the part of an error message that lists what exists.
+// maxListed bounds, in bytes, the part of an error message that lists the existing names.
 const maxListed = 400
 
-// NotFoundError says that nothing has the name that the request asked for. Its text lists what exists.
+// NotFoundError says that nothing has the name that the request asked for. Its text lists the existing names.
 type NotFoundError struct {
 	Kind Kind
 	// Model is the model that was searched, for versions and labels.
 	Model string
-	// Name is what the request asked for: any bytes. Empty if no version of the model is left: all were unloaded by
-	// hand.
+	// Name is the name in the request: any bytes. Empty if no version of the model is left: an operator unloaded all.
 	Name string
 
-	exists    string // what there is instead, for people
+	exists    string // the existing names, for people
 	byTraffic bool   // it was the traffic that named it
 	byLabel   string // the label of the request that named it
 }
@@ -68,7 +67,7 @@ func (e *NotFoundError) Error() string {
 	return b.String()
 }
 
-// NotReadyError says that the version exists and will answer later, or has just stopped to.
+// NotReadyError says that the version exists and will answer later, or has just stopped answering.
 type NotReadyError struct {
 	Model   string
 	Version int64
@@ -79,7 +78,7 @@ func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("model %s version %d is %v; try again", Quote(e.Model), e.Version, e.State)
 }
 
-// FailedError says that the version could not be loaded, and trying again changes nothing until somebody mends it.
+// FailedError says that the version could not be loaded, and trying again changes nothing until an operator repairs it.
 type FailedError struct {
 	Model string
 	// Version is 0 when nothing of the model could be read.
@@ -94,7 +93,7 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("model %s version %d failed to load: %s", Quote(e.Model), e.Version, e.Cause)
 }
 
-// RolledBackError says that every version that is ready was rolled back, and that nobody named one of them since.
+// RolledBackError says that every version that is ready was rolled back, and that none of them was named since.
 type RolledBackError struct {
 	Model   string
 	Version int64 // the newest of them
@@ -106,7 +105,7 @@ func (e *RolledBackError) Error() string {
 		Quote(e.Model), e.Version)
 }
 
-// List joins items with commas, bounded in length: what does not fit is counted. Of no items it says "none".
+// List joins items with commas, bounded in length: items that do not fit are counted. Of no items it says "none".
 func List(items []string) string { return listSome(slices.Values(items), len(items)) }
 
 // listSome is List of so many items. It looks at no more of them than it lists.

@@ -74,7 +74,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestFailoverSpreads: what an unfit version leaves behind is divided as the weights of the others are.
+// TestFailoverSpreads: the share of an unfit version is divided as the weights of the others are.
 func TestFailoverSpreads(t *testing.T) {
 	r, s, count, failedOver := routing.NewRouter(routing.Config{Health: refusing{1}}), serving(1, weights(60, 30, 10)),
 		0, 0
@@ -90,7 +90,8 @@ func TestFailoverSpreads(t *testing.T) {
 	wantShare(t, "failed over to b", count, failedOver, 0.75)
 }
 
-// TestOrderDecidesNoTie: weights too small to be told apart beside a great one are still taken by name.
+// TestOrderDecidesNoTie: slots whose weights are too small to be told apart next to a great one are still chosen by
+// name.
 func TestOrderDecidesNoTie(t *testing.T) {
 	slots := weights(1e308, 1e-20, 1e-20)
 	for range 2 {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftserve/weft/server/routing"
 )
 
-// FuzzRoute plays any sequence of changes and requests and compares with what a list of running episodes, without
-// bound, says: nothing is routed to a version that is not ready, and no running episode moves without need.
+// FuzzRoute plays any sequence of changes and requests and compares with a list of running episodes, without bound:
+// nothing is routed to a version that is not ready, and no running episode moves without need.
 func FuzzRoute(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
 	f.Add([]byte{0x40, 9, 1, 0, 0x80, 1, 0, 2, 0x41, 200, 3, 0, 0x80, 1, 0xc0, 1})

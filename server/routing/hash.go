@@ -12,7 +12,7 @@ const shadowDomain = 0x6a09e667f3bcc908
 
 func hash(name string) uint64 { return xxhash.Sum64String(name) }
 
-// mix is a bijection in which each bit of the result depends on all of z: the finalizer of SplitMix64 (Steele, Lea and
+// mix is a bijection. Each bit of the result depends on all of z: it is the finalizer of SplitMix64 (Steele, Lea and
 // Flood 2014, constants of Stafford's variant 13).
 func mix(z uint64) uint64 {
 	z ^= z >> 30
@@ -29,7 +29,7 @@ func join(a, b uint64) uint64 { return mix(mix(a) ^ b) }
 func uniform(h uint64) float64 { return (float64(h>>12) + 0.5) / (1 << 52) }
 
 // lnSeries are the coefficients of ln x = 2s·(1 + s²/3 + s⁴/5 + ...) with s = (x-1)/(x+1), the last first. Between √½
-// and √2 s² is below 0.0295, so what is left out is below 10^-16 of the whole.
+// and √2 s² is below 0.0295, so the terms left out are below 10^-16 of the whole.
 var lnSeries = [...]float64{1. / 19, 1. / 17, 1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3, 1}
 
 // ln is the natural logarithm of u, above 0, to the same bits on every platform. math.Log has its own code on some, and

@@ -8,14 +8,14 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Health tells whether a version is fit to take new work.
+// Health knows whether a version is fit to take new work.
 type Health interface {
 	// Allow is asked once for each new episode and each request without one, where another version could stand in. It
 	// is called from many goroutines and must not block. A version that it allowed need not be used.
 	Allow(model string, version int64) bool
 }
 
-// Config is what a Router may be told. Zero values are defaults.
+// Config holds the settings of a Router. Zero values are defaults.
 type Config struct {
 	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000,
 	// which with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an
@@ -30,13 +30,13 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Request is what routing needs to know of a request.
+// Request is the part of a request that routing needs.
 type Request struct {
 	Model  string
 	Choice Choice
 	// Episode and RequestID are empty where the client gave none.
 	Episode, RequestID string
-	// Serial is any number of the request's own: it stands for the ids of a request that has none.
+	// Serial is any number that belongs to the request alone: it stands for the ids of a request that has none.
 	Serial uint64
 }
 
@@ -123,7 +123,7 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 	}
 	for {
 		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a
-		// version that is not ready in it is gone rather than still unheard of.
+		// version that is not ready in it is gone rather than still unknown.
 		var was pin
 		if q.Episode != "" {
 			was = r.episodes.find(q.Model, q.Episode, r.now())
@@ -167,7 +167,7 @@ func (r *Router) End(model, episode string) {
 	r.episodes.end(model, episode, false, r.now())
 }
 
-// Reported says that somebody told how an episode went, which ends it too.
+// Reported notes that somebody reported how an episode went, which ends it too.
 func (r *Router) Reported(model, episode string) {
 	r.init()
 	r.episodes.end(model, episode, true, r.now())
@@ -194,13 +194,13 @@ func (r *Router) Began(model, episode string) (time.Time, bool) {
 	return r.start.Add(began), ok
 }
 
-// silent is after what time an episode of which nothing is heard is taken to have ended without a word, and one that
-// has ended to have nobody who will report how it went.
+// silent is the time after which an episode without requests counts as ended, and an ended one without a report counts
+// as one that will get none.
 const silent = 30 * time.Second
 
-// Unfinished returns when those of a model's episodes began, by version, that began at since or later and of which it
-// may still be reported how they went. Those of which nothing was heard for half a minute do not count. It looks at all
-// episodes: ask it by the second, not by the request.
+// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
+// still be reported. Episodes of which nothing was heard for half a minute do not count. It looks at all episodes: call
+// it every second, not with every request.
 func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
 	r.init()
 	began := map[int64][]time.Time{}

@@ -23,7 +23,7 @@ func newShadows(m *catalog.Model) []shadow {
 	return shadows
 }
 
-// takes reports whether the shadow is shown what has the key.
+// takes reports whether the shadow is shown requests that have the key.
 func (s *shadow) takes(key uint64) bool {
 	return uniform(join(join(key, shadowDomain), uint64(s.Version))) < s.Sample
 }
@@ -38,7 +38,7 @@ func (e *entry) shadowsOf(q *Request, answering int64) []catalog.Shadow {
 		}
 		key := e.episodeKey(q)
 		if s.PerRequest && q.Episode != "" {
-			// Beside the episode, since request ids need only be unique where they are sent.
+			// Together with the episode, since request ids need only be unique where they are sent.
 			key = join(key, q.ownHash())
 		}
 		switch {

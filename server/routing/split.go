@@ -22,7 +22,7 @@ type part struct {
 type split []part
 
 // newSplit returns the parts with weight of a model's traffic, and as its reserve those without, which answer when none
-// of the others is ready. A model whose traffic nobody divided has one part, the newest ready version, or none.
+// of the others is ready. A model whose traffic was not divided has one part, the newest ready version, or none.
 func newSplit(m *catalog.Model) (parts, reserve split) {
 	largest := 0.0
 	if m.Traffic != nil {

@@ -60,7 +60,7 @@ func assign(t testing.TB, split []catalog.Slot) []string {
 	return slots
 }
 
-// assigned keeps what assign returned: several tests ask for the same.
+// assigned keeps the results of assign: several tests ask for the same.
 var assigned = map[string][]string{}
 
 // wantShare fails unless count of total is within three standard errors of the share.
@@ -98,7 +98,7 @@ func TestReweightingMovesOnlyWhatMust(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		from, to []catalog.Slot
-		moves    map[string]float64 // what may move, "from>to", and the share of all that does
+		moves    map[string]float64 // moves that may happen, "from>to", and the share of all episodes that makes them
 	}{
 		{"two slots", weights(90, 10), weights(80, 20), map[string]float64{"a>b": 0.1}},
 		{"two slots, back", weights(80, 20), weights(90, 10), map[string]float64{"b>a": 0.1}},

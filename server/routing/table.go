@@ -8,10 +8,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// DefaultSlot is the name of the traffic entry of a model whose traffic nobody divided.
+// DefaultSlot is the name of the traffic entry of a model whose traffic was not divided.
 const DefaultSlot = "prod"
 
-// Choice is what a request says about the version. The zero value leaves it to the server. At most one field is set.
+// Choice is a request's choice of the version. The zero value leaves it to the server. At most one field is set.
 type Choice struct {
 	Version *int64
 	Label   *string
@@ -37,7 +37,7 @@ type entry struct {
 // NewTable returns the table of a snapshot.
 func NewTable(s *catalog.Snapshot) *Table { return (&Table{snapshot: &catalog.Snapshot{}}).follow(s) }
 
-// follow returns the table of another snapshot. It takes time for the models that differ only.
+// follow returns the table of another snapshot. It takes time only for the models that differ.
 func (t *Table) follow(s *catalog.Snapshot) *Table {
 	next := &Table{snapshot: s, models: t.models}
 	for name, m := range s.Models.Since(t.snapshot.Models) {
@@ -126,7 +126,7 @@ func (e *entry) episodeKey(q *Request) uint64 {
 	return join(e.seed, q.ownHash())
 }
 
-// ownHash hashes what tells the request from others.
+// ownHash hashes the id or number that tells the request from others.
 func (q *Request) ownHash() uint64 {
 	if q.RequestID != "" {
 		return hash(q.RequestID)
@@ -158,12 +158,12 @@ func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 	return Route{}, notReady(v)
 }
 
-// noneReady tells why no version answers a request that named none.
+// noneReady says why no version answers a request that named none.
 func (e *entry) noneReady() error {
 	if len(e.split) == 0 {
 		return noneReady(e.model)
 	}
-	// Only what the traffic names, ascending as versions do. What it names and is not there is told last.
+	// Only the versions that the traffic names, in ascending order. Those of them that do not exist come last.
 	named := &catalog.Model{Name: e.model.Name, Cause: e.model.Cause}
 	for _, v := range e.model.Versions {
 		if slices.ContainsFunc(e.split, func(p part) bool { return p.number == v.Number }) {
@@ -179,8 +179,8 @@ func (e *entry) noneReady() error {
 	}
 }
 
-// noneReady tells why a model has no version that answers. A version that is on its way, in either direction, says more
-// about what the caller should do than one that failed.
+// noneReady says why a model has no version that answers. A version that is on its way, in either direction, says more
+// about the caller's next step than one that failed.
 func noneReady(m *catalog.Model) error {
 	if len(m.Versions) == 0 {
 		if m.Cause != "" {

@@ -263,7 +263,7 @@ func TestRouterFollowsSnapshots(t *testing.T) {
 	}
 }
 
-// TestMostOfTheTraffic: who asks about a model as such is told of the version that most requests get.
+// TestMostOfTheTraffic: a question about a model as such is answered for the version that most requests get.
 func TestMostOfTheTraffic(t *testing.T) {
 	for name, c := range map[string]struct {
 		traffic *catalog.Traffic

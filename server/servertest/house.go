@@ -28,11 +28,11 @@ type House struct {
 	GRPC        *grpc.Server
 	Predictions weftv1.PredictionServiceClient
 	Catalog     weftv1.ModelServiceClient
-	// Current is what the models are.
+	// Current is the snapshot of the models.
 	Current atomic.Pointer[catalog.Snapshot]
 	// Run is Models.Predict. Set it before the first request.
 	Run func(context.Context, *catalog.Call) error
-	// Scheduler is what it shows of itself.
+	// Scheduler is the state that the scheduler shows.
 	Scheduler sharedsched.State
 
 	mu     sync.Mutex
@@ -102,5 +102,5 @@ func (h *House) Predict(ctx context.Context, call *catalog.Call) error { return 
 // State implements weftapi.SchedulerState.
 func (h *House) State() sharedsched.State { return h.Scheduler }
 
-// ErrBoom is an error of which nobody knows anything.
+// ErrBoom is an error that no package knows.
 var ErrBoom = errors.New("boom")

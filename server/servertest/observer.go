@@ -7,7 +7,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// offer is what the observer hears of a request that came.
+// offer is a request as the observer hears of its arrival.
 type offer struct {
 	model  string
 	stream bool

@@ -25,7 +25,7 @@ func BenchmarkOffer(b *testing.B) {
 		}
 	})
 	const many = 1000
-	// What the one who answered the request pays, the start of a goroutine included.
+	// The cost for the goroutine that answered the request, the start of another goroutine included.
 	b.Run("room", func(b *testing.B) {
 		offer := offerOf(b, 3)
 		b.ReportAllocs()

@@ -17,11 +17,11 @@ type Output struct {
 	BatchDim int
 }
 
-// Difference tells how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a
-// difference that no number can express, such as NaN instead of 1, is +Inf.
+// Difference says how far a shadow's output is from the primary's. NaN equals NaN, and an infinity itself; a difference
+// that no number can express, such as NaN instead of 1, is +Inf.
 type Difference struct {
 	Name string
-	// Mismatch says how type or shape differ, or who lacks the output. The other fields are then zero.
+	// Mismatch says how type or shape differ, or which side lacks the output. The other fields are then zero.
 	Mismatch string
 	// MaxAbsolute is the largest difference of an element, MaxRelative the same as a part of the largest finite
 	// magnitude of the primary's output: +Inf where that is 0 and the shadow's is not. Of bools and strings both are 1
@@ -40,8 +40,8 @@ type Difference struct {
 	Agreed bool
 }
 
-// Compare compares outputs of equal name, in the primary's order; what only the shadow gives comes last. tolerance
-// returns the largest MaxRelative with which the named output agrees; 0 asks for equal values.
+// Compare compares outputs of equal name, in the primary's order; outputs that only the shadow gives come last.
+// tolerance returns the largest MaxRelative with which the named output agrees; 0 asks for equal values.
 func Compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	all := make([]Difference, 0, len(primary))
 	for i := range primary {

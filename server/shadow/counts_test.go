@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// bookkeeper checks the books at moments that no scheduling of goroutines can hide: whenever it is told of an end.
+// bookkeeper checks the books at moments that no scheduling of goroutines can hide: whenever it hears of an end.
 type bookkeeper struct {
 	t      *testing.T
 	mirror *shadow.Mirror

@@ -103,7 +103,7 @@ func failing(err error) modelsFunc {
 	return func(context.Context, *catalog.Call) error { return err }
 }
 
-// held answers nobody until it is closed or their time is over.
+// held gives no answer until gate is closed or the time of the call is over.
 func held(gate <-chan struct{}, then modelsFunc) modelsFunc {
 	return func(ctx context.Context, call *catalog.Call) error {
 		select {

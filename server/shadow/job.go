@@ -25,7 +25,7 @@ type verdict struct {
 	outcome Outcome
 	err     error // why it is not Done
 
-	// Of those done.
+	// The following are of jobs that are done.
 	differences     []Difference
 	agreed          bool
 	relative        float64 // the largest of all outputs
@@ -45,7 +45,7 @@ func (o *Offer) size() int64 {
 	return int64(n)
 }
 
-// end runs a job. Whatever happens to the shadow, nothing leaves: a panic of an engine is a failure like others.
+// end runs a job. No fault of the shadow gets out: a panic of an engine is a failure like others.
 func (m *Mirror) end(j *job) (v verdict) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -82,14 +82,15 @@ func (m *Mirror) end(j *job) (v verdict) {
 	return v
 }
 
-// compare has one comparison run at a time, so that no more than one processor is taken from whoever answers requests.
+// compare lets one comparison run at a time, so that comparisons take no more than one processor from the work of
+// answering requests.
 func (m *Mirror) compare(primary, shadow []Output, tolerance func(output string) float64) []Difference {
 	m.comparing.Lock()
 	defer m.comparing.Unlock()
 	return Compare(primary, shadow, tolerance)
 }
 
-// unanswered tells the shadow's own failures from lack of room, time or a version that is ready.
+// unanswered distinguishes the shadow's own failures from lack of room, of time or of a version that is ready.
 func unanswered(err error) verdict {
 	v := verdict{outcome: Failed, err: err}
 	if _, ok := errors.AsType[*catalog.ModelError](err); ok {

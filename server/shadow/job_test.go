@@ -110,8 +110,8 @@ func TestSignaturesDiffer(t *testing.T) {
 	}
 }
 
-// TestToleranceForNothing: a tolerance that is for no output of the shadow, or for one that has none, is told and not
-// passed over.
+// TestToleranceForNothing: a tolerance that is for no output of the shadow, or for one that has none, is reported and
+// not passed over.
 func TestToleranceForNothing(t *testing.T) {
 	for name, want := range map[string]string{
 		"actoin": `traffic.tolerances: expected floating point outputs of version 3 ("action", "value"), found "actoin"`,
@@ -135,7 +135,7 @@ func TestToleranceForNothing(t *testing.T) {
 	}
 }
 
-// TestBrokenShadows: what a shadow does wrong is a failure of its own.
+// TestBrokenShadows: a shadow's fault is a failure of its own.
 func TestBrokenShadows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		models  modelsFunc

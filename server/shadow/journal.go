@@ -23,7 +23,7 @@ type journal struct {
 	idle   chan struct{} // closed when the goroutine ends; nil while there is none
 	lost   int64
 
-	// Of the goroutine.
+	// The following belong to the goroutine.
 	failing bool
 	torn    bool // the last write ended within a line
 }

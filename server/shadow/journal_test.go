@@ -136,7 +136,7 @@ func TestSlowLog(t *testing.T) {
 	})
 }
 
-// TestFullDisk: what was cut short is lost by itself, and a disk with room again is used again.
+// TestFullDisk: a line that was cut short damages no other line, and a disk with room again is used again.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
@@ -172,7 +172,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestLogNames: what clients name their requests ends no line.
+// TestLogNames: the names that clients give their requests end no line.
 func TestLogNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{room: -1}

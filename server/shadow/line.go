@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// line is what the log says of one request.
+// line is the log's entry for one request.
 type line struct {
 	Time      time.Time    `json:"time"`
 	Model     string       `json:"model"`

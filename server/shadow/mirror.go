@@ -23,7 +23,7 @@ type Models interface {
 	Predict(ctx context.Context, call *catalog.Call) error
 }
 
-// Observer hears how mirrored requests ended, for metrics.
+// Observer is notified of how mirrored requests ended, for metrics.
 type Observer interface {
 	// ShadowDone is called once for each request and shadow, by any goroutine and also by the one that offered. It must
 	// not block.
@@ -37,10 +37,10 @@ type Outcome string
 const (
 	Done    Outcome = "done"    // answered and compared
 	Dropped Outcome = "dropped" // there was no room for it, no spare device time, or the shadow was not ready
-	Failed  Outcome = "failed"  // the shadow's model failed, or cannot take what the primary takes
+	Failed  Outcome = "failed"  // the shadow's model failed, or cannot take the primary's inputs
 )
 
-// Event tells how one request ended at one shadow.
+// Event says how one request ended at one shadow.
 type Event struct {
 	Model           string
 	Primary, Shadow int64
@@ -57,7 +57,7 @@ type Event struct {
 type Config struct {
 	Models Models
 	// MaxPending bounds the requests that are pending over all shadows, and with them the goroutines. Default 256. Too
-	// few drop what the scheduler would have joined to batches.
+	// few: requests are dropped that the scheduler would have joined to batches.
 	MaxPending int
 	// MaxPendingBytes bounds the memory of their inputs and answers, which they keep alive. Default 64 MiB.
 	MaxPendingBytes int64
@@ -66,9 +66,9 @@ type Config struct {
 	// Observer may be nil.
 	Observer Observer
 	// Log receives a line of JSON for each request that ended, but for those that found no room. Lines that it is too
-	// slow for, or fails on, are lost and counted. Nil: none. Whoever opened it closes it, after Close.
+	// slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
 	Log io.Writer
-	// Logger is for what an operator should know. Nil: slog.Default().
+	// Logger is for events that an operator should know of. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
@@ -84,13 +84,14 @@ type Offer struct {
 // Target is a version that is shown a request.
 type Target struct {
 	Version *catalog.Version
-	// Shadow has the tolerances. While one of them is for what is no floating point output of the version, whatever is
-	// shown to it fails, and the failure says so: that output would be judged by another tolerance than was asked for.
+	// Shadow has the tolerances. While one of them names something other than a floating point output of the version,
+	// every request shown to it fails, and the failure says so: that output would be judged by another tolerance than
+	// was asked for.
 	Shadow catalog.Shadow
 }
 
-// Mirror shows requests to shadows. What is offered is either dropped at once or pending until it is done, dropped or
-// failed. It is safe for concurrent use.
+// Mirror shows requests to shadows. An offered request is either dropped at once or pending until it is done, dropped
+// or failed. It is safe for concurrent use.
 type Mirror struct {
 	config  Config
 	log     *slog.Logger
@@ -122,8 +123,8 @@ func New(c Config) *Mirror {
 	return m
 }
 
-// Offer shows a request to its shadows. It neither waits nor fails: what there is no room for is dropped, as is
-// everything after Close. It copies no tensor.
+// Offer shows a request to its shadows. It neither waits nor fails: a request for which there is no room is dropped, as
+// is every one after Close. It copies no tensor.
 func (m *Mirror) Offer(o Offer) {
 	if len(o.Shadows) == 0 {
 		return
@@ -260,9 +261,9 @@ func (m *Mirror) LinesLost() int64 {
 	return m.journal.lostLines()
 }
 
-// Close drops what is offered from now on and waits for what is pending and for its lines to be written. When ctx ends
-// it cancels what is still queued and returns an error that says how much it left behind; what is running then ends by
-// itself, soon. It may be called more than once.
+// Close drops requests that are offered from now on, and waits for the pending ones and for their lines to be written.
+// When ctx ends it cancels the requests that are still queued and returns an error that says how many it left behind;
+// those that are running then end by themselves, soon. It may be called more than once.
 func (m *Mirror) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true

@@ -16,7 +16,7 @@ const (
 	maxFailureBytes = 300
 )
 
-// Summary tells how a shadow compares with the version that answered, since the pair was first seen.
+// Summary says how a shadow compares with the version that answered, since the pair was first seen.
 type Summary struct {
 	Model                         string
 	PrimaryVersion, ShadowVersion int64
@@ -37,7 +37,7 @@ type key struct {
 	primary, shadow int64
 }
 
-// pair is what is known of a shadow beside a primary. Everything but key is guarded by Mirror.mu.
+// pair holds the counts and samples of a shadow compared with a primary. Everything but key is guarded by Mirror.mu.
 type pair struct {
 	key
 	offered, done, dropped, failed, pending, agreed int64
@@ -48,7 +48,7 @@ type pair struct {
 	last     uint64 // Mirror.offers when something was last offered
 }
 
-// settle counts the end of what was pending.
+// settle counts the end of a pending request.
 func (p *pair) settle(v *verdict) {
 	p.pending--
 	switch v.outcome {
@@ -76,7 +76,7 @@ type unfinished struct {
 	primary, shadow []time.Duration
 }
 
-// snapshot takes what must be taken under the lock.
+// snapshot takes the parts of a summary that must be taken under the lock.
 func (p *pair) snapshot() unfinished {
 	return unfinished{
 		Summary: Summary{

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxSamples bounds what a reservoir keeps. The 99th percentile of so many has ten samples above it.
+// maxSamples bounds the samples that a reservoir keeps. The 99th percentile of so many has ten samples above it.
 const maxSamples = 1024
 
 // reservoir keeps an even sample of all pairs of compute times that it saw (Vitter's algorithm R). Its choices depend

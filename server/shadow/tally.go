@@ -42,7 +42,7 @@ func (t *Tally) Add(differences []Difference) {
 	}
 }
 
-// Outputs returns what was added, ascending by name.
+// Outputs returns the summaries of the outputs that were added, ascending by name.
 func (t *Tally) Outputs() []OutputSummary {
 	all := make([]OutputSummary, len(t.outputs))
 	for i, o := range t.outputs {

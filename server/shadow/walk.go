@@ -6,8 +6,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// walk goes through two tensors of numbers of equal type and shape side by side, some elements at a time, so that
-// whatever their size it needs no memory of its own.
+// walk goes through two tensors of numbers of equal type and shape in parallel, some elements at a time, so that it
+// needs no memory of its own for any size.
 type walk struct {
 	a, b [256]float64
 

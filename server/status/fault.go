@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// What callers are told to wait where nothing better is known.
+// The waits that callers are told where nothing better is known.
 const (
 	retryWhenFull     = 100 * time.Millisecond
 	retryUnavailable  = time.Second

@@ -21,7 +21,7 @@ func (e *BrokenMessageError) Error() string {
 
 // MessageTooLargeError says that a message that came is larger than one may be.
 type MessageTooLargeError struct {
-	Bytes, Limit int  // Bytes is what came, so far as it is known
+	Bytes, Limit int  // Bytes is the size that came, as far as it is known
 	Inflated     bool // it became too large when it was decompressed
 }
 

@@ -24,7 +24,7 @@ const (
 	doNotRetry      = "-1"
 )
 
-// Of returns what a caller is told of an error.
+// Of returns the status that a caller gets for an error.
 func Of(err error, at predict.Place) *status.Status {
 	return faultOf(err).status(err, at)
 }
@@ -57,8 +57,8 @@ func (f fault) status(err error, at predict.Place) *status.Status {
 	return st
 }
 
-// text returns what the caller may read of an error. What is about the request repeats that as it came, and holds
-// nothing of the machine; all else may have come from files, engines and drivers.
+// text returns the error as the caller may read it. A text about the request repeats that as it came, and holds nothing
+// of the machine; all else may have come from files, engines and drivers.
 func (f fault) text(err error) string {
 	if f.code == codes.InvalidArgument || f.code == codes.NotFound {
 		return err.Error()
@@ -74,7 +74,7 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 		if f.retry > 0 {
 			wait = strconv.FormatInt(max(1, f.retry.Milliseconds()), 10)
 		}
-		// Fails only when ctx is not a call's, as in a unit test: then nobody retries either.
+		// Fails only when ctx is not a call's, as in a unit test: then there are no retries either.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, wait))
 	}
 	return f.status(err, at).Err()

@@ -17,7 +17,7 @@ import (
 
 // faultOf is the error table.
 func faultOf(err error) fault {
-	if e, ok := errors.AsType[*catalog.LoadError](err); ok { // before what it may wrap
+	if e, ok := errors.AsType[*catalog.LoadError](err); ok { // before the errors that it may wrap
 		return loadFault(e)
 	}
 	if e, ok := errors.AsType[*tensor.FieldError](err); ok {

@@ -13,14 +13,14 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// Messages registers services so that a message which is broken or too large gets an error of ours. gRPC calls the one
-// INTERNAL, does not say of the other which setting it is about, and has told the caller before any interceptor sees
-// it: so messages are read here.
+// Messages registers services so that a message which is broken or too large gets an error of ours. gRPC reports the
+// first as INTERNAL, does not name the setting that the second is about, and answers the caller before any interceptor
+// sees it: so messages are read here.
 type Messages struct {
 	*grpc.Server
 	// Limit is the largest message in bytes, whether it came in a stream, was decompressed, or is an answer.
 	Limit int
-	// Refused hears of each message that never came to the service. method is that of gRPC, such as
+	// Refused is called for each message that never came to the service. method is that of gRPC, such as
 	// /weft.v1.PredictionService/Predict.
 	Refused func(method string, err error)
 	// Checked reports whether the service itself keeps this kind of answer to the limit.

@@ -36,14 +36,14 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// call sends bytes to a method, as the only message, and returns what it answers.
+// call sends bytes to a method, as the only message, and returns the call's error.
 func call(ctx context.Context, h *servertest.House, method string, message []byte, options ...grpc.CallOption) error {
 	stream, err := h.Conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method,
 		append(options, grpc.ForceCodecV2(rawCodec{}))...)
 	if err != nil {
 		return err
 	}
-	_, _ = stream.SendMsg(message), stream.CloseSend() // what came of it, the answer tells
+	_, _ = stream.SendMsg(message), stream.CloseSend() // the answer shows the result
 	for {
 		var answer []byte
 		if err := stream.RecvMsg(&answer); err != nil {
@@ -52,7 +52,7 @@ func call(ctx context.Context, h *servertest.House, method string, message []byt
 	}
 }
 
-// TestBrokenMessages: what is no message of the call is the caller's fault, in every call of every service.
+// TestBrokenMessages: bytes that are no message of the call are the caller's fault, in every call of every service.
 func TestBrokenMessages(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	whole, err := proto.Marshal(servertest.Observation("a"))
@@ -84,7 +84,7 @@ func TestBrokenMessages(t *testing.T) {
 	}
 }
 
-// TestBrokenMessageEndsItsStream: what was accepted before is answered. Each counts as a request.
+// TestBrokenMessageEndsItsStream: requests accepted before are answered. Each counts as a request.
 func TestBrokenMessageEndsItsStream(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	stream, err := h.Conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
@@ -149,7 +149,7 @@ func TestLargeMessagesNameTheSetting(t *testing.T) {
 	_, err = stream.Recv()
 	servertest.WantCode(t, err, codes.ResourceExhausted, "--max-message-bytes")
 
-	// Of exactly the limit it is taken, compressed or not.
+	// A message of exactly the limit is accepted, compressed or not.
 	request.EpisodeId = strings.Repeat("e", 3000-size+limit)
 	for ; proto.Size(request) > limit; request.EpisodeId = request.GetEpisodeId()[1:] {
 	}

@@ -15,11 +15,11 @@ type Config struct {
 	// MaxConcurrentStreams is how many calls one connection may have open. Zero: 4096. Callers that reach it wait on
 	// their side, unseen by the scheduler.
 	MaxConcurrentStreams uint32
-	// Logger hears of panics. Nil: slog.Default().
+	// Logger gets panics. Nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// DefaultMaxMessageBytes is the largest message where nothing else is said.
+// DefaultMaxMessageBytes is the largest message, in bytes, unless Config says otherwise.
 const DefaultMaxMessageBytes = 16 << 20
 
 const (
@@ -33,8 +33,8 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
-// Options returns what the grpc.Server must be made with that Messages registers services with: message limits,
-// keepalive, recovery from panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
+// Options returns the options that the grpc.Server of Messages must be made with: message limits, keepalive, recovery
+// from panics, and a Stop that waits for handlers, so that no handler outlives the models it uses.
 func (c Config) Options() []grpc.ServerOption {
 	if c.MaxMessageBytes <= 0 {
 		c.MaxMessageBytes = DefaultMaxMessageBytes

@@ -15,7 +15,7 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// inbound is what gRPC's stream of a call has for reading. These methods are not promised: where one is missing, gRPC
+// inbound is the part of gRPC's stream of a call that reads. These methods are not promised: where one is missing, gRPC
 // reads.
 type inbound interface {
 	// ReadMessageHeader fills the header of the next message. io.EOF: there is none.
@@ -71,7 +71,7 @@ func receive(from inbound, into proto.Message, limit int) error {
 		codec = encoding.GetCodecV2(protocodec.Name)
 	}
 	if err := codec.Unmarshal(data, into); err != nil {
-		// The library puts spaces that do not break into its errors at random, lest anybody rely on them.
+		// The library puts spaces that do not break into its errors at random, so that nobody relies on their text.
 		return broken(strings.ReplaceAll(err.Error(), "\u00a0", " "))
 	}
 	return nil

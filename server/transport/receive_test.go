@@ -126,8 +126,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// FuzzReceive: whatever comes, it is read as protobuf reads it, or refused as broken or too large, and nothing beyond
-// the limit is read.
+// FuzzReceive: every message is read as protobuf reads it, or refused as broken or too large, and nothing beyond the
+// limit is read.
 func FuzzReceive(f *testing.F) {
 	const limit = 64
 	whole, err := proto.Marshal(&weftv1.ModelSpec{Name: "policy"})
@@ -172,7 +172,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// understood reads a message in the plainest way: what it is, or what is wrong with it.
+// understood reads a message in the plainest way, and returns it or its fault.
 func understood(sent []byte, compressed bool, limit int) (*weftv1.ModelSpec, string) {
 	if len(sent) == 0 {
 		return nil, "EOF"

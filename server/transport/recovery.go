@@ -11,7 +11,7 @@ import (
 )
 
 // recovery turns a panic of a handler into an error of that one call. It logs as well as returns, because the caller
-// must not see what was being done.
+// must not see the server's internals.
 type recovery struct{ log *slog.Logger }
 
 func (r recovery) unary(

@@ -13,10 +13,11 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// Residents changes which versions are served and what leads to them. Errors are those of package catalog.
+// Residents changes which versions are served, and the labels and the traffic that lead to them. Errors are those of
+// package catalog.
 type Residents interface {
 	// LoadVersion makes a version of the repository resident and returns when it is ready, or why it failed. If ctx
-	// ends, the error wraps its cause, and the version goes on being loaded. by is who wants it, here and below.
+	// ends, the error wraps its cause, and the version goes on being loaded. by names the caller, here and below.
 	LoadVersion(ctx context.Context, model string, number int64, by string) error
 	// UnloadVersion returns when the version's last request has ended. If ctx ends, the error wraps its cause; a
 	// version that is published as unloading by then goes on draining.
@@ -34,7 +35,7 @@ type Admin struct {
 	Residents Residents
 }
 
-// now returns what a model looks like; an empty one if it is gone.
+// now returns a model as it is now; an empty one if it is gone.
 func (a Admin) now(name string) *weftv1.Model {
 	if m := a.snapshot().Model(name); m != nil {
 		return modelMessage(m)
@@ -113,7 +114,7 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	return err
 }
 
-// validName is what models, versions' labels and slots may be called.
+// validName matches valid names of models, versions' labels and slots.
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 const nameRule = "a letter or digit, then letters, digits, '.', '_' and '-', at most 128"

@@ -51,8 +51,8 @@ func TestAnswersOfChanges(t *testing.T) {
 	}
 }
 
-// TestChangesSayWhetherTheyLast: every answer of AdminService does, in the same way, and loads and unloads are told who
-// wants them.
+// TestChangesSayWhetherTheyLast: every answer of AdminService does, in the same way, and loads and unloads get the name
+// of the caller.
 func TestChangesSayWhetherTheyLast(t *testing.T) {
 	for _, because := range []string{"", readOnly} {
 		h := servertest.New(t, server.Config{}, transport.Config{})
@@ -99,7 +99,7 @@ var requestsOfChanges = map[protoreflect.Name]string{
 	"AdvanceRollout": `{"model": "policy"}`, "AbortRollout": `{"model": "policy"}`,
 }
 
-// TestChangesOfAnUnknownModel say which there are, whoever finds out.
+// TestChangesOfAnUnknownModel say which there are, whichever layer finds out.
 func TestChangesOfAnUnknownModel(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	admin := server.NewAdmin(h.Server, &residents{house: h, err: fmt.Errorf("load it: %w", catalog.ErrUnknown)})

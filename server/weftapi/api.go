@@ -11,19 +11,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// API is what the services of weft.v1 share. It must not be changed once one of them is used.
+// API holds the parts that the services of weft.v1 share. It must not be changed once one of them is used.
 type API struct {
 	Pipeline *predict.Pipeline
 	// Scheduler is only shown.
 	Scheduler SchedulerState
 	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
 	MaxInFlightPerStream int
-	// MaxMessageBytes is the largest answer in bytes, with what it takes on a stream.
+	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
 	MaxMessageBytes int
-	// Logger hears of changes.
+	// Logger gets changes.
 	Logger *slog.Logger
-	// NotPersistedBecause says why what is changed at run time ends with the server, for its callers; "": it outlives
-	// that.
+	// NotPersistedBecause tells callers why changes at run time end with the server; "": they outlive it.
 	NotPersistedBecause string
 	// Each of these may be nil.
 	Outcomes OutcomeObserver
@@ -37,7 +36,7 @@ type SchedulerState interface {
 	State() sharedsched.State
 }
 
-// Catalog implements ModelService, which shows what is known of models.
+// Catalog implements ModelService, which shows the state of models.
 type Catalog struct {
 	weftv1.UnimplementedModelServiceServer
 	*API

@@ -17,10 +17,10 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// maxAudited bounds what the log gets of one message, in bytes.
+// maxAudited bounds the part of one message that the log gets, in bytes.
 const maxAudited = 4096
 
-// errPanicked is what the log has as the cause where a call never returned; another line tells more.
+// errPanicked is the cause in the log where a call never returned; another line says more.
 var errPanicked = errors.New("the server failed while it made the change")
 
 // attempt is a call that is to change something.
@@ -29,15 +29,15 @@ type attempt struct {
 	request proto.Message
 	model   string
 	version int64                              // 0: the call names none
-	show    func(*catalog.Model) proto.Message // what of the model it may change
+	show    func(*catalog.Model) proto.Message // the part of the model that it may change
 	// goesOn reports whether the change is being made although the caller has gone; nil: it is not.
 	goesOn func(*catalog.Model) bool
 }
 
-// try has do make the change, and leaves the one line in the log that every call leaves, however it ends: who asked for
-// what, and what the model looked like before, and afterwards or else why it was refused. A change whose caller goes
-// away may take place all the same: then the line says so, with what the model looks like by then. It returns the error
-// that the caller gets.
+// try lets do make the change, and writes the one line of log that every call leaves, however it ends. The line says
+// who asked for what, how the model was before, and how it is afterwards or else why the call was refused. A change
+// whose caller goes away may take place all the same: then the line says so, with the model as it is by then. It
+// returns the error that the caller gets.
 func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	before, err := a.look(c), errPanicked
 	defer func() {
@@ -65,7 +65,7 @@ func (a Admin) try(ctx context.Context, c *attempt, do func() error) error {
 	return nil
 }
 
-// goesOn reports whether a call ended because its caller went away, and what he asked for is being done.
+// goesOn reports whether a call ended because its caller went away, and the change is being made all the same.
 func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
 	if c.goesOn == nil || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return false
@@ -74,7 +74,7 @@ func (a Admin) goesOn(ctx context.Context, c *attempt, err error) bool {
 	return m != nil && c.goesOn(m)
 }
 
-// look describes what the call may change, as it is now.
+// look describes the part of the model that the call may change, as it is now.
 func (a Admin) look(c *attempt) string {
 	m := a.snapshot().Model(c.model)
 	if m == nil {
@@ -83,7 +83,7 @@ func (a Admin) look(c *attempt) string {
 	return compact(c.show(m))
 }
 
-// residence is what loads, unloads and labels change of a model.
+// residence is the part of a model that loads, unloads and labels change.
 func residence(m *catalog.Model) proto.Message {
 	out := &weftv1.Model{Name: m.Name, Labels: m.Labels}
 	for _, v := range m.Versions {
@@ -92,7 +92,7 @@ func residence(m *catalog.Model) proto.Message {
 	return out
 }
 
-// division is what changes of the traffic change, rollouts too.
+// division is the part of a model that changes of the traffic and rollouts change.
 func division(m *catalog.Model) proto.Message { return trafficMessage(m.Traffic) }
 
 func caller(ctx context.Context) string {

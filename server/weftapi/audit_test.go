@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/server/servertest"
 )
 
-// TestChangesAreAudited: every call leaves one line, whatever becomes of it.
+// TestChangesAreAudited: every call leaves one line, however it ends.
 func TestChangesAreAudited(t *testing.T) {
 	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 4567}})
 	changes := (&audited{}).changes(ctx)
@@ -95,7 +95,7 @@ func TestChangesAreAudited(t *testing.T) {
 	}
 }
 
-// changing is residents that do what they are asked to.
+// changing is residents that make the changes they are asked for.
 type changing struct{ *residents }
 
 func (c changing) LoadVersion(_ context.Context, _ string, number int64, _ string) error {
@@ -158,7 +158,7 @@ func (l leaving) UnloadVersion(ctx context.Context, model string, number int64, 
 	return l.LoadVersion(ctx, model, number, by)
 }
 
-// TestAuditOfACallerWhoLeaves: what goes on without him was not refused.
+// TestAuditOfACallerWhoLeaves: a change that goes on without the caller was not refused.
 func TestAuditOfACallerWhoLeaves(t *testing.T) {
 	for name, want := range map[string]struct {
 		state  catalog.State

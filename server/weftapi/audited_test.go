@@ -16,12 +16,12 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// residents is what an Admin changes: each call ends with err, or changes the house.
+// residents is the Residents of an Admin: each call ends with err, or changes the house.
 type residents struct {
 	house  *servertest.House
 	err    error
 	panics bool
-	by     string // who loaded or unloaded last
+	by     string // the caller that loaded or unloaded last
 }
 
 func (r *residents) LoadVersion(_ context.Context, _ string, _ int64, by string) error {
@@ -73,7 +73,7 @@ type audited struct {
 	log       bytes.Buffer
 }
 
-// readOnly is why what an audited Admin changes ends with the server.
+// readOnly is why the changes of an audited Admin end with the server.
 const readOnly = "the disk is read-only"
 
 func newAudited(t *testing.T) *audited {

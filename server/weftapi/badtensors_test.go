@@ -16,7 +16,7 @@ import (
 )
 
 // TestMessagesAboutBadTensors makes requests with one wrong tensor at random. Each is refused by a message that names
-// the input, repeats what came as it came, and says what was expected.
+// the input, repeats the wrong part as it came, and says what was expected.
 func TestMessagesAboutBadTensors(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	pick := func(n int) int { return random.IntN(n) }

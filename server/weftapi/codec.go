@@ -55,7 +55,7 @@ func (c *codec) Encode(result *predict.Result) error {
 	return nil
 }
 
-// answersRaw decides the representation of the outputs from what was asked for, or else from how the inputs came: raw
+// answersRaw decides the representation of the outputs by the request's encoding, or else by how the inputs came: raw
 // if at least as many came raw as in typed lists.
 func answersRaw(encoding weftv1.OutputEncoding, came *[wire.Typed + 1]int) bool {
 	switch encoding {

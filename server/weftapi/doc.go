@@ -1,3 +1,3 @@
-// Package weftapi serves the API of Weft's own, weft.v1, by gRPC: predictions, what is known of models, and changes to
+// Package weftapi serves the API of Weft's own, weft.v1, by gRPC: predictions, the state of models, and changes to
 // them.
 package weftapi

@@ -44,8 +44,8 @@ func oneType(dtype tensor.DType) *catalog.Version {
 }
 
 const (
-	// What decoding may allocate: maxExpansion bytes for each byte received (see decodeInput), and a constant for the
-	// call, its messages and whatever else the process does meanwhile.
+	// The bytes that decoding may allocate: maxExpansion for each byte received (see wire.Decode), and a constant for
+	// the call, its messages and all else that the process does meanwhile.
 	maxExpansion  = 8
 	fixedOverhead = 64 << 10
 )
@@ -60,8 +60,8 @@ func allocated(f func()) uint64 {
 }
 
 // FuzzRequest feeds arbitrary bytes to the decoder and the checks behind it. They must not crash, must not allocate by
-// what a message claims, must refuse in the way that callers can read, and must let through only tensors that are
-// whole.
+// the sizes that a message claims, must refuse in a way that callers can read, and must let through only tensors that
+// are whole.
 func FuzzRequest(f *testing.F) {
 	for _, req := range seedRequests() {
 		data, err := proto.Marshal(req)
@@ -237,7 +237,7 @@ func TestAllocationIsBounded(t *testing.T) {
 	}
 }
 
-// TestAllocationCheckCanFail holds the fuzz target's yardstick against a decoder that believes what it is told.
+// TestAllocationCheckCanFail holds the fuzz target's yardstick against a decoder that believes the claims of a message.
 func TestAllocationCheckCanFail(t *testing.T) {
 	claim := &weftv1.Tensor{Shape: []int64{1 << 20}}
 	var data []byte

@@ -12,7 +12,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// namedVersion is a version of the state with what it is called.
+// namedVersion is a version of the state with its name.
 type namedVersion struct {
 	model     string
 	number    int64

@@ -97,7 +97,7 @@ var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
 	rollout.VersionGone:    weftv1.NotKeptReason_NOT_KEPT_REASON_VERSION_GONE,
 }
 
-// outcomeValues returns what was reported, by name. The error is a *tensor.FieldError.
+// outcomeValues returns the reported numbers, by name. The error is a *tensor.FieldError.
 func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error) {
 	switch n := len(req.GetEpisodeId()); {
 	case n == 0:
@@ -154,7 +154,7 @@ func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error)
 	return values, nil
 }
 
-// OutcomeObserver hears of reports, for metrics. Calls come from any goroutine and must not block.
+// OutcomeObserver is notified of reports, for metrics. Calls come from any goroutine and must not block.
 type OutcomeObserver interface {
 	// OutcomeReported follows every report of how an episode went.
 	OutcomeReported(model string, version int64)

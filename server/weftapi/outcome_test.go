@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// reports remembers what was reported.
+// reports remembers the reported outcomes.
 type reports struct {
 	rollout.Manager
 	notKept []rollout.NotKept
@@ -137,8 +137,8 @@ func TestReportOutcome(t *testing.T) {
 	}
 }
 
-// TestReportWhatCannotBeKept: who reports a number that can never be kept is told which and why, and nothing of the
-// report counts.
+// TestReportWhatCannotBeKept: a caller that reports a number that can never be kept learns which and why, and nothing
+// of the report counts.
 func TestReportWhatCannotBeKept(t *testing.T) {
 	var said reports
 	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
@@ -172,7 +172,7 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestReportThatIsNotKept: what there is no room for is in the answer and is counted.
+// TestReportThatIsNotKept: a number for which there is no room is in the answer and is counted.
 func TestReportThatIsNotKept(t *testing.T) {
 	said := reports{notKept: []rollout.NotKept{
 		{Name: "falls", Reason: rollout.TooManyNames, Message: "16 names"},

@@ -77,7 +77,7 @@ func TestPredictRawInputsOneOutputByLabel(t *testing.T) {
 	}
 }
 
-// TestPredictCall looks at what reaches the models.
+// TestPredictCall looks at the calls that reach the models.
 func TestPredictCall(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	var seen catalog.Call

@@ -19,7 +19,7 @@ type Rollouts interface {
 	// Report hears how an episode went, and returns which of the values it does not keep.
 	Report(model, episode string, version int64, values map[string]float64) []rollout.NotKept
 
-	// by is who wants it.
+	// by names the caller.
 	Start(p rollout.Plan, by string) (rollout.Rollout, error)
 	Advance(model, by string) (rollout.Rollout, error)
 	Abort(model, by string) (rollout.Rollout, error)

@@ -20,7 +20,7 @@ import (
 	"github.com/weftserve/weft/sharedsched/fairq"
 )
 
-// shown returns what callers see of a state.
+// shown returns a state as callers see it.
 func shown(t *testing.T, state *sharedsched.State) *weftv1.SchedulerState {
 	t.Helper()
 	h := servertest.New(t, server.Config{}, transport.Config{})

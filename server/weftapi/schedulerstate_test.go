@@ -124,7 +124,7 @@ func TestSchedulerStateIsShown(t *testing.T) {
 				SlackMs: 250 - 52.5 - 12.5 - 1 - 1,
 			},
 			{
-				// It waits for the first measurement of what it costs.
+				// It waits for the first measurement of its cost.
 				Model: "text", Version: 3, ShapeKey: "tokens[1]=32, values#", Requests: 1, Rows: 3, InFlight: 1,
 				MaxQueue: 1,
 				Stage:    weftv1.SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING,

@@ -10,7 +10,7 @@ import (
 	"github.com/weftserve/weft/server/status"
 )
 
-// Shadows tells how versions in the shadow of others do.
+// Shadows reports how versions in the shadow of others do.
 type Shadows interface {
 	// Summaries returns how the shadows of a model compare, of all models for "".
 	Summaries(model string) []shadow.Summary

@@ -52,7 +52,7 @@ type accepted struct {
 	cancel  context.CancelCauseFunc
 }
 
-// received is what the reader got.
+// received is a message that the reader got, or its error.
 type received struct {
 	message *weftv1.PredictStreamRequest
 	err     error
@@ -81,7 +81,7 @@ func (st *stream) read() error {
 	}
 }
 
-// receive hands over what comes, one message per free slot.
+// receive hands over the messages that come, one per free slot.
 func (st *stream) receive(messages chan<- received, stop <-chan struct{}) {
 	for {
 		select {
@@ -118,7 +118,7 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 			st.send(c, predict.Place{}, err)
 			return
 		}
-		// Not before the answer was sent: one that its caller does not read is in the server still.
+		// This runs only after the answer was sent: an answer that its caller does not read is still in the server.
 		defer st.api.Pipeline.Leave(&c.Request)
 		at, err := st.api.Pipeline.Predict(ctx, &c.Request)
 		// The caller may use the id again as soon as it has the answer.
@@ -127,7 +127,7 @@ func (st *stream) accept(m *weftv1.PredictStreamRequest) {
 	})
 }
 
-// limitOf returns when the answer stops being worth anything; zero leaves it to the model.
+// limitOf returns the time after which the answer is worth nothing; zero leaves it to the model.
 func limitOf(m *weftv1.PredictStreamRequest, arrival time.Time) (time.Time, error) {
 	if m.GetTimeout() == nil {
 		return time.Time{}, nil
@@ -178,8 +178,8 @@ func (st *stream) send(c *codec, at predict.Place, err error) {
 	}
 	st.sendMu.Lock()
 	defer st.sendMu.Unlock()
-	// A failure means that the stream is broken, or breaks it: nobody is left to be answered, and the reader learns of
-	// it too. Answers that are too large to send have become errors before (codec.Encode).
+	// A failure means that the stream is broken, or breaks it: no caller is left to be answered, and the reader learns
+	// of it too. Answers that are too large to send have become errors before (codec.Encode).
 	_ = st.rpc.Send(answer)
 }
 

@@ -58,8 +58,8 @@ func trafficMessage(t *catalog.Traffic) *weftv1.Traffic {
 	return out
 }
 
-// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is of what only
-// a message can get wrong, and of what the models' signatures say; the rest is for Traffic.Check.
+// trafficOf returns the traffic that a message asks for of model m. The error, a *catalog.TrafficError, is for faults
+// that only a message can have and for those against the models' signatures; Traffic.Check finds the rest.
 func trafficOf(m *catalog.Model, message *weftv1.Traffic) (*catalog.Traffic, error) {
 	t := &catalog.Traffic{Source: "SetTraffic"}
 	for i, slot := range message.GetSplit() {

@@ -16,7 +16,7 @@ import (
 	"github.com/weftserve/weft/server/transport"
 )
 
-// TestTrafficThereAndBack: what SetTraffic is told reaches the models, and GetTraffic tells the same.
+// TestTrafficThereAndBack: the traffic given to SetTraffic reaches the models, and GetTraffic returns the same.
 func TestTrafficThereAndBack(t *testing.T) {
 	h := servertest.New(t, server.Config{}, transport.Config{})
 	admin := server.NewAdmin(h.Server, &residents{house: h})
@@ -100,7 +100,7 @@ func TestImpossibleTraffic(t *testing.T) {
 	}
 }
 
-// violation returns which field an error is about and what is wrong with it.
+// violation returns the field that an error is about, and its description.
 func violation(err error) (field, description string) {
 	for _, detail := range status.Convert(err).Details() {
 		if bad, is := detail.(*errdetails.BadRequest); is {

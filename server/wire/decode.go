@@ -9,12 +9,12 @@ import (
 	"github.com/weftserve/weft/server/predict"
 )
 
-// Decode reads the message that came for an input, and tells in which form the elements came. The error is a
+// Decode reads the message that came for an input, and reports in which form the elements came. The error is a
 // *tensor.FieldError whose field is the part of the message, "" for the whole of it.
 //
 // The tensor's shape, and its data if they came raw, are the message's own memory, not copies. Otherwise decoding
-// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); what a message merely claims
-// costs nothing.
+// allocates at most 8 bytes for each byte received (an int64 that travelled as one byte); a size that a message merely
+// claims costs nothing.
 func Decode(input *tensor.Spec, m *weftv1.Tensor) (tensor.Tensor, Form, error) {
 	dtype := input.DType
 	if m.GetDtype() != dataTypes[dtype] {

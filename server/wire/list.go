@@ -66,7 +66,7 @@ func typedList(d tensor.DType) list {
 	}
 }
 
-// sizes counts what each field of a message holds: bytes of raw, elements of the lists.
+// sizes counts the contents of each field of a message: bytes of raw, elements of the lists.
 type sizes [lists]int
 
 // names lists the fields that hold something.

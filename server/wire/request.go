@@ -25,7 +25,7 @@ var priorities = [...]sharedsched.Priority{
 	weftv1.Priority_PRIORITY_SHEDDABLE_PLUS: sharedsched.SheddablePlus,
 }
 
-// Request returns what a message asks for, but for the limit and the codec. It aliases the message.
+// Request returns the request of a message, but for the limit and the codec. It aliases the message.
 func Request(m *weftv1.PredictRequest) predict.Request {
 	r := predict.Request{
 		Model: m.GetModel().GetName(), Choice: Choice(m.GetModel()),

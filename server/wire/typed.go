@@ -143,7 +143,7 @@ func unpackStrings(data []byte) [][]byte {
 	}
 }
 
-// describeRange tells which integers an element type holds.
+// describeRange says which integers an element type holds.
 func describeRange(d tensor.DType) string {
 	bits := 8 * d.Size()
 	if d >= tensor.Uint8 && d <= tensor.Uint64 {

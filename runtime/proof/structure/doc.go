@@ -31,8 +31,7 @@
 //
 //   - Broadcasting aligns from the right, and a dimension of 1 repeats. A shared tensor next to rows must have no
 //     entry, or exactly one, along their axis: a symbol might be N, or stand for one entry only where N is 1.
-//   - A symbol may be 0, and a shared integer that is no size may be negative: a computed shape with one is followed
-//     only as far as it holds whatever the integer is (see regroup).
+//   - A symbol may be 0, and a shared integer that is no size may be negative: see regroup.
 //   - Where N is 1 an operator may do something else, as Squeeze without axes does. Rules hold for N = 1 as well.
 //   - A condition or a count that is shared takes the same way for all rows. If it is not known, both ways are looked
 //     at, and the facts that hold for both count; where there is no such description of a value, the whole graph is
@@ -42,7 +41,7 @@
 //     mixes them although its weights say no.
 //   - An engine may treat NaN by where it lies in memory, as ONNX Runtime does where it takes the largest of numbers,
 //     or casts to uint32.
-//   - A loop may make no turn. The stacked results of its turns then have a shape that no rule knows.
+//   - A loop may make no turn. Its stacked results then have an unknown shape.
 //   - An operator whose inputs are all shared gives shared outputs, unless it draws random numbers.
 //
 // The rules are compared with ONNX Runtime twice: each with graphs made for it (testdata/rules.txt), and all together
