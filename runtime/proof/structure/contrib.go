@@ -48,8 +48,7 @@ func skipNormalization(c *call) []*value {
 	return []*value{out, out.with(last, one), out.with(last, one), like(out, out.dims, out.axis)}
 }
 
-// embed looks up words, segments and positions, each [rows, length], adds the vectors that it finds and normalises the
-// sum.
+// embed looks up words, segments and positions, each [rows, length], adds their vectors and normalises the sum.
 func embed(c *call) []*value {
 	ids := c.data(0)
 	word := c.data(2)

@@ -2,8 +2,7 @@ package structure
 
 import "slices"
 
-// Convolutions, pooling, and normalisations of images: the first dimension is that of images, the second that of
-// channels.
+// Convolutions, pooling, and normalisations of images: the first dimension counts images, the second channels.
 var convOperators = tableOf(
 	each("", operator{apply: conv(1)}, "Conv"),
 	each("", operator{apply: convTranspose}, "ConvTranspose"),

@@ -2,8 +2,7 @@ package structure
 
 import "slices"
 
-// symbol stands for a size that is not known and is the same for every row and every number of rows, such as an open
-// length.
+// symbol stands for an unknown size, the same for every row and every number of rows, such as an open length.
 type symbol int
 
 // dim is a size, or an element of a computed shape: coef · N (where n is set; N is the number of rows) · the product of

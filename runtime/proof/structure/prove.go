@@ -48,8 +48,7 @@ func (m *Model) Prove(axes map[string]int) Verdict {
 	return v
 }
 
-// decide returns which side of a condition this proof of the graph takes; not ok: there are too many conditions to try
-// all.
+// decide returns which side of a condition this proof of the graph takes; not ok: there are too many to try all.
 func (p *prover) decide() (side, ok bool) {
 	if p.decided == len(p.sides) {
 		if len(p.sides) == maxDecisions {
