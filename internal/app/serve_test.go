@@ -271,7 +271,10 @@ func TestOverloadIsRefusedWithDetails(t *testing.T) {
 }
 
 func TestStopTellsThoseWhoWatch(t *testing.T) {
-	r := serve(t, map[string]string{"slow": `{synth: {base: 1s, ` + tensors + `}, batching: {mode: "off"}}`})
+	if testing.Short() {
+		t.Skip("it takes 3 seconds")
+	}
+	r := serve(t, map[string]string{"slow": `{synth: {base: 400ms, ` + tensors + `}, batching: {mode: "off"}}`})
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
