@@ -26,7 +26,7 @@ func FuzzCore(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if a, b := newTrial(t, data).run(), newTrial(t, data).run(); a != b && !knownFaults {
+		if a, b := newTrial(t, data).run(), newTrial(t, data).run(); a != b {
 			t.Fatal("the same events led to other decisions the second time")
 		}
 	})
@@ -125,7 +125,7 @@ func (x *trial) settings() Settings {
 		s.AllowedBatchSizes = []int{1, 4, 16}
 		s.Padding = PaddingPolicy(x.bytes.next(3))
 	}
-	s.Adaptive = x.bytes.next(2) == 0 && !(x.held && knownFaults)
+	s.Adaptive = x.bytes.next(2) == 0
 	return s
 }
 
@@ -216,9 +216,6 @@ func (x *trial) step() {
 			x.t.Fatalf("Configure(%+v): %v", settings, err)
 		}
 	case 17:
-		if x.held && knownFaults {
-			break
-		}
 		x.core.Observe(x.now, "one", cost.Sample{
 			Clock: 300 * arg % 2000, MaxClock: 1800, Idle: arg%16 == 0, Throttled: arg%8 == 1, CoTenant: arg % 4 * 100,
 			Expired:    arg%8 == 2,
@@ -309,9 +306,7 @@ func (x *trial) submit(v VersionID) {
 	if x.timed && x.bytes.next(2) == 0 {
 		limit = x.now + Time(x.ms(256))
 	}
-	if !x.timed || !knownFaults {
-		task.Priority = Priority(b % 4)
-	}
+	task.Priority = Priority(b % 4)
 	k := classOf(ring.Order{Rank: ranks[task.Priority]})
 	queued := 0
 	if cv := x.core.version(v); cv != nil {
@@ -376,7 +371,7 @@ func (x *trial) settle(lane int) {
 	if fail := x.bytes.next(256); fail%8 == 1 {
 		b.Spans[fail%len(b.Spans)].Err = errors.New("failed")
 	}
-	r := Report{Unusable: x.bytes.next(8) == 1 || x.held && knownFaults}
+	r := Report{Unusable: x.bytes.next(8) == 1}
 	r.OutOfMemory = x.bytes.next(16) == 1
 	if x.reports && x.bytes.next(2) == 0 {
 		r.DeviceTime = 1 + x.ms(100)

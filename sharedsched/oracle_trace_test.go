@@ -244,7 +244,6 @@ func (m *match) submit() error {
 		return err
 	}
 	v := VersionID(m.bytes.next(len(m.oracle.versions)))
-	s := &m.oracle.versions[v]
 	q := m.queue(v, string(rune('a'+m.bytes.next(3))))
 	task := Task{
 		Rows: 1 + m.bytes.next(4)*m.bytes.next(8), Target: time.Duration(m.bytes.next(60)) * time.Millisecond,
@@ -254,14 +253,7 @@ func (m *match) submit() error {
 	if m.limits {
 		limit = m.now + Time(1+m.bytes.next(60))*Time(time.Millisecond)
 	}
-	if !m.limits || !knownFaults {
-		task.Priority = Priority(m.bytes.next(4))
-	}
-	if m.limits && knownFaults {
-		if task.Alone = false; !s.Batched {
-			task.Rows = min(task.Rows, q.most())
-		}
-	}
+	task.Priority = Priority(m.bytes.next(4))
 	for name, other := range m.queues {
 		if other == q {
 			task.Key = name[len(name)-1:]

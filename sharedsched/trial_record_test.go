@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// knownFaults keeps out of random events, and unchecked, the decisions that Core is known to get wrong:
-//   - Tasks with limits and different priorities, or of which some run alone: an early drop may prefer tasks that
-//     matter less, or that will not be in the batch.
-//   - Tasks with limits that run whole and have more rows than a full batch: hopeless ones are started.
-//   - Batches held for a timeout whose costs, or whose device's cap, change: they may become full unnoticed.
-//   - Many queues of a version that change at once: the order of a map may decide which of them demand service.
-const knownFaults = false
-
 // trialRecord is a trial's memory of tasks, to find events that must not happen to them.
 type trialRecord struct {
 	tasks    map[Handle]*trialTask
@@ -47,7 +39,7 @@ func (r *trialRecord) admit(c *Core, now Time, h Handle, v VersionID, key string
 	}
 	t := c.get(h)
 	r.tasks[h] = &trialTask{version: v, key: key, rows: t.rows}
-	// else not even a row could meet it
+	// Only a target that a row could meet.
 	if classOf(t.Order) == foreground && !t.alone && (asked == 0 || asked >= t.queue.rowCost || t.queue.fullHigh == 0) {
 		r.targets = append(r.targets, trialTarget{now, t.queue.device, Time(t.Target).Sub(now)})
 	}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -118,11 +116,7 @@ func comments(root fs.FS, file string) []string {
 }
 
 func TestMigrating(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	holds(t, func(repo *tree) []string { return migrating(os.DirFS(root), repo) })
+	holds(t, func(repo *tree) []string { return migrating(root, repo) })
 }
 
 func TestMigratingComplains(t *testing.T) {

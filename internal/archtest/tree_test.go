@@ -150,14 +150,11 @@ func parse(root fs.FS, name string) (sourceFile, error) {
 	}, nil
 }
 
+// root holds the files of the repository.
+var root = os.DirFS(filepath.Join("..", ".."))
+
 // repository is the tree these tests stand in, parsed once.
-var repository = sync.OnceValues(func() (*tree, error) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		return nil, err
-	}
-	return load(os.DirFS(root))
-})
+var repository = sync.OnceValues(func() (*tree, error) { return load(root) })
 
 // holds fails the test with every complaint that the rule has about this repository.
 func holds(t *testing.T, rule func(*tree) []string) {

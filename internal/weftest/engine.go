@@ -82,12 +82,12 @@ func (e *Engine) Stats() engine.Stats {
 	return e.Known
 }
 
-// Close notes that it is closed. It panics under a run, and when it is called twice.
+// Close notes that it is closed. It panics when it is called more often than Open, and the last time under a run.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.active > 0 && e.closed+1 >= max(e.opened, 1) || e.shutLocked() {
-		panic("closed under a run, or twice")
+		panic("closed under a run, or too often")
 	}
 	e.closed++
 	return nil

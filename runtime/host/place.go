@@ -65,7 +65,7 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		}
 		r, err := v.Open(ctx, c, d, wanted.Need, near)
 		if err == nil {
-			// else the engine cannot have it on the devices that it was asked to
+			// On another device than the one asked for it does not wait: its engine cannot have it there.
 			if len(v.Replicas()) == 0 && r.Device == d {
 				return r, h.waitFor(v, d, sites, wanted.Need, full), nil
 			}

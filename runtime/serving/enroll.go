@@ -43,8 +43,8 @@ func Nearest(all []*Replica, number int64, on *fleet.Device) (best *Replica) {
 		n := r.Number
 		switch {
 		case n == number, on != nil && r.Device != on:
-		case best == nil, n < number && (best.Number > number || n > best.Number), best.Number > number &&
-			n < best.Number:
+		case best == nil, n < number && (best.Number > number || n > best.Number),
+			best.Number > number && n < best.Number:
 			best = r
 		}
 	}

@@ -72,7 +72,7 @@ func (v *Version) On(d *fleet.Device) *Replica {
 // Change replaces the version's replicas. The caller holds the owner's lock, or the version is not published yet.
 func (v *Version) Change(to []*Replica) {
 	for _, r := range v.Replicas() {
-		// else it was only moved
+		// A replica that was only moved shares its seats with the one in its place.
 		if !slices.ContainsFunc(to, func(other *Replica) bool { return other.seats == r.seats }) {
 			v.graphs.left = append(v.graphs.left, r.unit.Meter)
 		}
