@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,8 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/ort"
@@ -27,15 +26,10 @@ type engine struct{ options ort.Options }
 func newEngine(library, device string) (engine, error) {
 	// As the server counts GPUs: by their places on the bus.
 	if _, set := os.LookupEnv(deviceOrder); !set {
-		if err := os.Setenv(deviceOrder, "PCI_BUS_ID"); err != nil {
-			return engine{}, err
-		}
+		_ = os.Setenv(deviceOrder, "PCI_BUS_ID") // fails only for names that cannot be
 	}
 	provider, number, _ := strings.Cut(device, ":")
-	id, err := strconv.Atoi(number)
-	if err != nil {
-		id = 0 // the CPU has no number
-	}
+	id, _ := strconv.Atoi(number) // the CPU has none
 	return engine{ort.Options{Providers: []string{provider}, DeviceID: id, IntraOpThreads: 1}}, ort.Init(library)
 }
 
@@ -67,46 +61,41 @@ func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, 
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	var (
-		running sync.WaitGroup
-		runs    atomic.Int64
-		faults  = make([]error, loops)
-		least   = make([]time.Duration, loops)
+		running errgroup.Group
 		ready   sync.WaitGroup
-		start   time.Time
-		begin   = make(chan struct{})
+		mu      sync.Mutex
+		runs    []time.Duration // guarded by mu
 	)
 	ready.Add(loops)
-	for i := range loops {
-		running.Go(func() {
+	for range loops {
+		running.Go(func() error {
 			b := randomBatch(session.Signature(), rows)
 			defer b.Free()
 			// the first run pays for one-time setup
-			faults[i] = errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b))
+			err := errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b))
 			ready.Done()
-			<-begin
-			for n := 0; faults[i] == nil && (n < 3 || time.Since(start) < span); n++ {
+			ready.Wait()
+			for n, start := 0, time.Now(); err == nil && (n < 3 || time.Since(start) < span); n++ {
 				began := time.Now()
-				if faults[i] = session.Run(context.Background(), b); faults[i] == nil {
-					runs.Add(1)
-				}
-				if took := time.Since(began); n == 0 || took < least[i] {
-					least[i] = took
-				}
+				err = session.Run(context.Background(), b)
+				mu.Lock()
+				runs = append(runs, time.Since(began))
+				mu.Unlock()
 			}
+			return err
 		})
 	}
 	ready.Wait()
-	start = time.Now()
-	close(begin)
-	running.Wait()
+	start := time.Now()
+	err = running.Wait()
 	took := time.Since(start)
-	if err := errors.Join(faults...); err != nil {
+	if err != nil {
 		return p, fmt.Errorf("%s: %w", path, err)
 	}
-	p.perSecond = float64(runs.Load()) * float64(rows) / took.Seconds()
-	p.least = slices.Min(least)
-	p.perRun = took * time.Duration(loops) / time.Duration(runs.Load())
-	return p, nil
+	return pace{
+		perSecond: float64(len(runs)) * float64(rows) / took.Seconds(), least: slices.Min(runs),
+		perRun: took * time.Duration(loops) / time.Duration(len(runs)),
+	}, nil
 }
 
 // randomBatch makes up a batch for a model whose inputs are fp32 with the rows in dimension 0.
@@ -123,11 +112,11 @@ func randomBatch(s *tensor.Signature, rows int) *tensor.Batch {
 // randomFloats returns n fp32 numbers. Zeros would be easier on a GPU than real inputs: it runs faster on them.
 func randomFloats(n int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
-	raw := make([]byte, 0, 4*n)
-	for range n {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(rng.NormFloat64())))
+	numbers := make([]float32, n)
+	for i := range numbers {
+		numbers[i] = float32(rng.NormFloat64())
 	}
-	return raw
+	return onnxgraph.FloatBytes(numbers)
 }
 
 // write writes a file and the folders that it lies in.

@@ -43,12 +43,6 @@ func (p page) value(name, label, value string) (float64, error) {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue(), err // one of them is there
 }
 
-// label returns the value of another label of a device's metric.
-func (p page) label(name, device, label string) (string, error) {
-	m, err := p.find(name, "device", device)
-	return labelOf(m, label), err
-}
-
 func (p page) find(name, label, value string) (*dto.Metric, error) {
 	for _, m := range p[name].GetMetric() {
 		if labelOf(m, label) == value {
