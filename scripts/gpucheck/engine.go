@@ -10,10 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	"github.com/weftserve/weft/runtime/ort"
@@ -41,61 +38,40 @@ func (e engine) probe(dir string) error {
 	if err := write(path, onnxgraph.MLP("probe", []int{4, 2}, 1, "Tanh", "")); err != nil {
 		return err
 	}
-	_, err := e.loop(path, 1, 1, 0)
+	_, err := e.loop(path, 1, 0)
 	return err
 }
 
 // pace is the speed of a model.
 type pace struct {
 	perSecond float64       // rows
-	perRun    time.Duration // of one loop, on average
+	perRun    time.Duration // on average
 	least     time.Duration // of all runs
 }
 
-// loop runs a model again and again, at least three times, for a time, on batches of the given number of random rows,
-// in several loops side by side.
-func (e engine) loop(path string, rows, loops int, span time.Duration) (p pace, err error) {
+// loop runs a model again and again, at least three times, for a time, on batches of the given number of random rows.
+func (e engine) loop(path string, rows int, span time.Duration) (p pace, err error) {
 	session, err := ort.Open(path, e.options)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	var (
-		running errgroup.Group
-		ready   sync.WaitGroup
-		mu      sync.Mutex
-		runs    []time.Duration // guarded by mu
-	)
-	ready.Add(loops)
-	for range loops {
-		running.Go(func() error {
-			b := randomBatch(session.Signature(), rows)
-			defer b.Free()
-			// the first run pays for one-time setup
-			err := errors.Join(session.Run(context.Background(), b), session.Run(context.Background(), b))
-			ready.Done()
-			ready.Wait()
-			for n, start := 0, time.Now(); err == nil && (n < 3 || time.Since(start) < span); n++ {
-				began := time.Now()
-				err = session.Run(context.Background(), b)
-				mu.Lock()
-				runs = append(runs, time.Since(began))
-				mu.Unlock()
-			}
-			return err
-		})
-	}
-	ready.Wait()
+	b := randomBatch(session.Signature(), rows)
+	defer b.Free()
+	var runs []time.Duration
 	start := time.Now()
-	err = running.Wait()
-	took := time.Since(start)
-	if err != nil {
-		return p, fmt.Errorf("%s: %w", path, err)
+	for len(runs) < 5 || time.Since(start) < span {
+		if len(runs) == 2 {
+			start = time.Now() // the first run pays for one-time setup
+		}
+		began := time.Now()
+		if err := session.Run(context.Background(), b); err != nil {
+			return p, fmt.Errorf("%s: %w", path, err)
+		}
+		runs = append(runs, time.Since(began))
 	}
-	return pace{
-		perSecond: float64(len(runs)) * float64(rows) / took.Seconds(), least: slices.Min(runs),
-		perRun: took * time.Duration(loops) / time.Duration(len(runs)),
-	}, nil
+	perRun := time.Since(start) / time.Duration(len(runs)-2)
+	return pace{float64(rows) / perRun.Seconds(), perRun, slices.Min(runs[2:])}, nil
 }
 
 // randomBatch makes up a batch for a model whose inputs are fp32 with the rows in dimension 0.

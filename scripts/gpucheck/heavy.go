@@ -32,7 +32,7 @@ func (s *suite) heavyModel() (*heavy, error) {
 	if err := write(path, deep(h.width, layers)); err != nil {
 		return nil, err
 	}
-	p, err := s.engine.loop(path, h.rows, 1, 200*time.Millisecond)
+	p, err := s.engine.loop(path, h.rows, 200*time.Millisecond)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	dto "github.com/prometheus/client_model/go"
@@ -28,13 +28,12 @@ func (v *server) metrics(ctx context.Context) (page, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	file, err := os.Create(filepath.Join(v.dir, "metrics.txt"))
-	if err != nil {
+	text, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, write(filepath.Join(v.dir, "metrics.txt"), text)); err != nil {
 		return nil, err
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.TeeReader(answer.Body, file))
-	return families, errors.Join(err, file.Close())
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }
 
 // value returns the gauge or counter of that name whose label has that value.

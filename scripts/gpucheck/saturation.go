@@ -21,7 +21,7 @@ func (s *suite) saturation(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := s.engine.loop(path, h.rows, 1, s.Span/3)
+	before, err := s.engine.loop(path, h.rows, s.Span/3)
 	if err != nil {
 		return err
 	}
@@ -32,16 +32,10 @@ func (s *suite) saturation(ctx context.Context) error {
 	}, "--sched-trace", trace); err != nil {
 		return err
 	}
-	after, err := s.engine.loop(path, h.rows, 1, s.Span/3)
+	after, err := s.engine.loop(path, h.rows, s.Span/3)
 	if err != nil {
 		return err
 	}
-	twice, err := s.engine.loop(path, h.rows, 2, s.Span/3)
-	side := fmt.Sprintf("%.1f %% of one", 100*twice.perSecond/max(before.perSecond, after.perSecond))
-	if err != nil {
-		side = err.Error()
-	}
-	s.report.tell("saturation: two loops side by side", side)
 	executions, err := readTrace(trace, s.Device)
 	if err != nil {
 		return err

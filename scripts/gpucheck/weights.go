@@ -23,8 +23,8 @@ func (s *suite) weights(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	doubleAlone, err1 := s.engine.loop(double, h.rows, 1, s.Span/10)
-	singleAlone, err2 := s.engine.loop(single, h.rows, 1, s.Span/10)
+	doubleAlone, err1 := s.engine.loop(double, h.rows, s.Span/10)
+	singleAlone, err2 := s.engine.loop(single, h.rows, s.Span/10)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
