@@ -37,17 +37,15 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 			v := &state.Versions[i]
 			queued[v.ID] = v.Queued + v.Background
 		}
-		for i := range state.Devices {
-			d := &state.Devices[i]
-			o.ObserveFloat64(lag, float64(d.Lag)/1e6, metric.WithAttributes(attribute.String("device", d.Name)))
-		}
 		snapshot := models.Snapshot()
 		for i := range state.Devices {
-			name, is := state.Devices[i].Name, int64(0)
-			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == name }) {
+			d, is := &state.Devices[i], int64(0)
+			on := metric.WithAttributes(attribute.String("device", d.Name))
+			o.ObserveFloat64(lag, float64(d.Lag)/1e6, on)
+			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == d.Name }) {
 				is = 1
 			}
-			o.ObserveInt64(lost, is, metric.WithAttributes(attribute.String("device", name)))
+			o.ObserveInt64(lost, is, on)
 		}
 		for _, m := range snapshot.Models.All() {
 			for _, v := range m.Versions {
