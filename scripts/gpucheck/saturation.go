@@ -64,7 +64,8 @@ const looks = 10 // at the server while it is measured
 // saturate loads the server for a time.
 func (s *suite) saturate(ctx context.Context, v *server, h *heavy) (out served, err error) {
 	l := h.load("heavy", 6)
-	defer start(ctx, v.conns, l)()
+	stop := start(ctx, v.conns, l)
+	defer stop()
 	if err := wait(ctx, s.Span/4); err != nil {
 		return out, err
 	}
@@ -86,11 +87,12 @@ func (s *suite) saturate(ctx context.Context, v *server, h *heavy) (out served, 
 		return out, err
 	}
 	began, calls := time.Now(), l.calls.Load()
-	still, waiting := busy, 0
+	still := busy
 	for n := range looks {
 		if err := wait(ctx, time.Until(began.Add(time.Duration(n+1)*s.Span/looks))); err != nil {
 			return out, err
 		}
+		var waiting int
 		if still, waiting, err = s.look(ctx, v); err != nil {
 			return out, err
 		}

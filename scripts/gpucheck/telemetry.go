@@ -58,7 +58,8 @@ func (s *suite) telemetry(ctx context.Context) error {
 		return err
 	}
 	return s.serve(ctx, "telemetry", repository, func(v *server) error {
-		defer start(ctx, v.conns, h.load("heavy", 6))()
+		stop := start(ctx, v.conns, h.load("heavy", 6))
+		defer stop()
 		return s.compareTelemetry(ctx, v, 10, time.Second/2)
 	})
 }

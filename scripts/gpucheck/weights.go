@@ -30,7 +30,8 @@ func (s *suite) weights(ctx context.Context) error {
 	}
 	return s.serve(ctx, "weights", repository, func(v *server) error {
 		loads := []*load{h.load("double", 4), h.load("single", 4)}
-		defer start(ctx, v.conns, loads...)()
+		stop := start(ctx, v.conns, loads...)
+		defer stop()
 		if err := wait(ctx, s.Span/4); err != nil {
 			return err
 		}
