@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -40,11 +41,7 @@ func writeReport(w io.Writer, episodes []*episode) error {
 			calls += n
 		}
 	}
-	rows := make([]*row, 0, len(byVersion))
-	for _, r := range byVersion {
-		rows = append(rows, r)
-	}
-	slices.SortFunc(rows, compareRows)
+	rows := slices.SortedFunc(maps.Values(byVersion), compareRows)
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "version\tepisodes\treturn\t± s.e.\tcalls\tlate\trefused\tfailed\tp50 ms\tp99 ms\tbatch rows\t")
