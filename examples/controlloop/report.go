@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -40,11 +41,7 @@ func writeReport(w io.Writer, episodes []*episode) error {
 			calls += n
 		}
 	}
-	rows := make([]*row, 0, len(byVersion))
-	for _, r := range byVersion {
-		rows = append(rows, r)
-	}
-	slices.SortFunc(rows, compareRows)
+	rows := slices.SortedFunc(maps.Values(byVersion), compareRows)
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "version\tepisodes\treturn\t± s.e.\tcalls\tlate\trefused\tfailed\tp50 ms\tp99 ms\tbatch rows\t")
@@ -91,7 +88,7 @@ func (r *row) write(w io.Writer) {
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t\n", r.version, len(r.returns), number(mean, 1),
 		number(standardError, 1),
 		calls, r.calls[late], r.calls[refused], r.calls[failed],
-		number(milliseconds(percentile(r.latencies, 0.50)), 2), number(milliseconds(percentile(r.latencies, 0.99)), 2),
+		number(percentile(r.latencies, 0.50), 2), number(percentile(r.latencies, 0.99), 2),
 		number(float64(r.rows)/float64(r.calls[answered]), 2))
 }
 
@@ -126,20 +123,13 @@ func meanAndError(vs []float64) (mean, standardError float64) {
 	return mean, math.Sqrt(squares / (n - 1) / n)
 }
 
-// percentile returns the smallest of the sorted values that at least a share p of them does not exceed; negative
-// where there are none.
-func percentile(sorted []time.Duration, p float64) time.Duration {
+// percentile returns the smallest of the sorted values that at least a share p of them does not exceed, in
+// milliseconds; NaN where there are none.
+func percentile(sorted []time.Duration, p float64) float64 {
 	if len(sorted) == 0 {
-		return -1
-	}
-	return sorted[max(int(math.Ceil(p*float64(len(sorted)))), 1)-1]
-}
-
-func milliseconds(d time.Duration) float64 {
-	if d < 0 {
 		return math.NaN()
 	}
-	return float64(d) / float64(time.Millisecond)
+	return float64(sorted[max(int(math.Ceil(p*float64(len(sorted)))), 1)-1]) / float64(time.Millisecond)
 }
 
 // number writes a number; a dash stands for one that cannot be known.

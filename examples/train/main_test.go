@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/examples/internal/plant"
-	"github.com/weftserve/weft/examples/internal/policy"
 )
 
 // TestCheckedInVersionsImprove plays the models of the repository: a later version must be better by far more than
@@ -27,11 +26,7 @@ func TestCheckedInVersionsImprove(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := policy.Read(model)
-				if err != nil {
-					t.Fatal(err)
-				}
-				scores := returns(kind, p, judgeFirstSeed, plays)
+				scores := returns(kind, read(t, model), judgeFirstSeed, plays)
 				score, spread := mean(scores), 0.0
 				for _, s := range scores {
 					spread += (s - score) * (s - score)

@@ -23,7 +23,9 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // accountedModels are the models of the accounting test. Their requests end in different ways.
@@ -84,10 +86,10 @@ func serveAccounted(t *testing.T) *accounted {
 	measured, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Slot: slotOf, Logger: log})
 	check(err)
 	var edge *server.Server
-	h, err := newHouse(&settings, log, surroundings{
-		observer: measured, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
-		busy: func(model string, version int64) bool { return edge.Busy(model, version) },
-	})
+	h, err := newHouse(&settings, log, host.Config{
+		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
+		Busy:     func(model string, version int64) bool { return edge.Busy(model, version) },
+	}, shell.Options{Observer: measured})
 	check(err)
 	models, err := measured.Watch(h.models, h.scheduler)
 	check(err)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -9,13 +10,16 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/weftserve/weft/internal/lifecycle"
+	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // assembly is a server that is being put together. Each step fills in fields that the later ones need.
@@ -103,22 +107,23 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		s.log.Warn("GPUs unused, all models run on the processor", "event", "gpus_unused", "cause", unused)
 	}
 	over := newTakeovers(s.log)
-	around := surroundings{
-		observer: s.measured, scan: s.repository.Scan, keeper: s.state,
-		onChange: func(now *catalog.Snapshot) { // like busy, not before something was loaded: by then there is an edge
+	models := host.Config{
+		Scan: s.repository.Scan, Keeper: s.state,
+		OnChange: func(now *catalog.Snapshot) { // like Busy, not before something was loaded: by then there is an edge
 			over.follow(now)
 			s.edge.ModelsChanged()
 		},
-		busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
-		audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
+		Busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
+		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 	}
+	options := shell.Options{Observer: s.measured}
 	if s.trace != nil {
-		around.trace, around.traceCut = s.trace, s.trace.cut
+		options.Trace, options.TraceCut = s.trace, s.trace.cut
 	}
 	if s.gpus != nil {
-		around.telemetry, around.free = s.gpus, s.gpus.free
+		options.Telemetry, models.FreeMemory = s.gpus, s.gpus.free
 	}
-	if s.house, err = newHouse(&s.Server, s.log, around); err != nil {
+	if s.house, err = newHouse(&s.Server, s.log, models, options); err != nil {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})
@@ -161,12 +166,16 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.GPUs = s.gpus.list
 	}
 	if s.Record != "" {
-		recorder, err := newRecorder(&s.Server, s.log)
+		recording, err := record.New(record.Config{
+			Dir: s.Record, Sample: s.RecordSample, Inputs: record.Inputs(s.RecordInputs), MaxBytes: int64(s.RecordLimit),
+			Logger: s.log,
+		})
 		if err != nil {
-			return err
+			return fmt.Errorf("--record %s: %w", s.Record, err)
 		}
-		s.group.Start(recorder.part())
-		settings.Recorder, sources.Recording = recorder, recorder.stats
+		s.group.Start(lifecycle.Part{Name: "recording", Stop: recording.Close})
+		settings.Recorder = recording
+		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
 	s.transport = grpc.NewServer(grpcOptions(&s.Server, s.log, s.measured)...)

@@ -11,7 +11,9 @@ import (
 	"syscall"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // Check prints the settings that differ from their defaults and how each version is served, and to errs each fault. A
@@ -75,7 +77,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if s.LogLevel == "debug" {
 		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
 	}
-	h, err := newHouse(&s.Server, log, surroundings{tryOnce: true})
+	h, err := newHouse(&s.Server, log, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
 		return err
 	}

@@ -3,15 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
-	"github.com/weftserve/weft/runtime/audit"
-	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/host"
-	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -23,45 +19,24 @@ type house struct {
 	library   *library
 }
 
-// surroundings are the optional parts around a house. Each may be nil, and tryOnce false.
-type surroundings struct {
-	observer  shell.Observer
-	telemetry shell.Telemetry
-	trace     io.Writer // of the scheduler
-	traceCut  func()    // trace does not keep up
-	// The others are those of host.Config.
-	busy     func(model string, version int64) bool
-	onChange func(*catalog.Snapshot)
-	scan     func() modelrepo.Listing
-	keeper   host.Keeper
-	tryOnce  bool
-	audited  func(audit.Event)
-	free     func(device string) (bytes int64, known bool) // FreeMemory
-}
-
-// newHouse returns a house without models. It must be closed.
-func newHouse(s *config.Server, log *slog.Logger, around surroundings) (*house, error) {
+// newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
+// settings is filled in. It must be closed.
+func newHouse(s *config.Server, log *slog.Logger, models host.Config, options shell.Options) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	available.countByBus(log)
 	scheduled := available.forScheduler()
-	lanes := map[string]int{}
+	models.Lanes = map[string]int{}
 	for _, d := range scheduled {
-		lanes[d.Name] = d.Lanes
+		models.Lanes[d.Name] = d.Lanes
 	}
 	engines := newEngines(available, h.library, log)
-	h.models = host.New(host.Config{
-		Open: engines.open, Sites: engines.sites, FreeMemory: around.free, Logger: log, Lanes: lanes,
-		MemoryBudget: int64(s.ModelMemory),
-		OnChange:     around.onChange, Busy: around.busy, Scan: around.scan, Keeper: around.keeper,
-		TryOnce: around.tryOnce, Audited: around.audited,
-	})
+	models.Open, models.Sites, models.Logger, models.MemoryBudget = engines.open, engines.sites, log, int64(s.ModelMemory)
+	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
 		Devices: scheduled, FairnessWindow: time.Duration(s.FairnessWindow), MaxQueuedBytes: int64(s.MaxQueuedBytes),
-	}, h.models, shell.Options{
-		Observer: around.observer, Telemetry: around.telemetry, Trace: around.trace, TraceCut: around.traceCut,
-	})
+	}, h.models, options)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 var several = []string{"synth:0", "synth:1", "synth:2"}
@@ -73,7 +74,7 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 	s.Devices = several
 	changed := make(chan *catalog.Snapshot, 1000)
 	h, err := newHouse(&s, slog.New(slog.DiscardHandler),
-		surroundings{onChange: func(s *catalog.Snapshot) { changed <- s }, tryOnce: true})
+		host.Config{OnChange: func(s *catalog.Snapshot) { changed <- s }, TryOnce: true}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

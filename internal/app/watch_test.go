@@ -8,6 +8,8 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/sharedsched/shell"
 )
 
 // lines is a writer of log lines.
@@ -50,7 +52,7 @@ func TestOdditiesAreToldAsTheyAppear(t *testing.T) {
 		t.Errorf("at the start: %s", line)
 	}
 	s := config.DefaultServer()
-	h, err := newHouse(&s, slog.New(slog.DiscardHandler), surroundings{})
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

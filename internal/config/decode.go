@@ -128,8 +128,8 @@ func (d *decoder) entries(path string, node ast.Node) ([]entry, bool) {
 	firstLine := map[string]int{}
 	for it := mapping.MapRange(); it.Next(); {
 		at := placeOf(it.Key())
-		key, ok := keyText(it.Key())
-		if !ok {
+		key, ok := scalarText(it.Key()) // tensor names such as 495 need no quotes
+		if !ok || key == "" {
 			d.fault(at, path, "expected a name as key, found "+describe(it.Key()))
 			continue
 		}

@@ -68,14 +68,9 @@ func expectation(message string) string {
 const maxShown = 160
 
 func snippet(line, column int, text string) string {
-	var shown []rune
-	more := ""
-	for _, r := range text {
-		if len(shown) == maxShown {
-			more = "..."
-			break
-		}
-		shown = append(shown, r)
+	shown, more := []rune(text), ""
+	if len(shown) > maxShown {
+		shown, more = shown[:maxShown], "..."
 	}
 	out := fmt.Sprintf("\n%5d | %s%s", line, string(shown), more)
 	if column < 1 || column > len(shown)+1 {
@@ -96,20 +91,20 @@ type Faults []Fault
 
 // Error gives one fault after another, each on lines of its own.
 func (fs Faults) Error() string {
-	texts := make([]string, len(fs))
-	for i, f := range fs {
-		texts[i] = f.String()
-	}
-	return strings.Join(texts, "\n")
+	return fs.join(Fault.String, "\n")
 }
 
 // Public gives one fault after another in the form that callers may read.
 func (fs Faults) Public() string {
-	texts := make([]string, len(fs))
-	for i, f := range fs {
-		texts[i] = f.Public()
+	return fs.join(Fault.Public, "; ")
+}
+
+func (fs Faults) join(form func(Fault) string, between string) string {
+	var texts []string
+	for _, f := range fs {
+		texts = append(texts, form(f))
 	}
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, between)
 }
 
 // Err returns fs as an error, and nil when there is no fault.

@@ -178,12 +178,6 @@ func scalarText(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// keyText returns a key as it was written: tensor names such as 495 need no quotes.
-func keyText(node ast.Node) (string, bool) {
-	text, ok := scalarText(node)
-	return text, ok && text != ""
-}
-
 func isEmpty(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.NullNode:

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,16 +42,16 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
-	c.Sample = orElse(c.Sample, 1)
-	c.Inputs = orElse(c.Inputs, InputsFull)
-	c.MaxPending = orElse(c.MaxPending, 8192)
-	c.MaxPendingBytes = orElse(c.MaxPendingBytes, 64<<20)
-	c.MaxFileBytes = orElse(c.MaxFileBytes, 256<<20)
-	c.MaxFileAge = orElse(c.MaxFileAge, 10*time.Minute)
+	c.Sample = cmp.Or(c.Sample, 1)
+	c.Inputs = cmp.Or(c.Inputs, InputsFull)
+	c.MaxPending = cmp.Or(c.MaxPending, 8192)
+	c.MaxPendingBytes = cmp.Or(c.MaxPendingBytes, 64<<20)
+	c.MaxFileBytes = cmp.Or(c.MaxFileBytes, 256<<20)
+	c.MaxFileAge = cmp.Or(c.MaxFileAge, 10*time.Minute)
 	if c.MaxBytes > 0 {
 		c.MaxFileBytes = min(c.MaxFileBytes, max(1, c.MaxBytes/4))
 	}
-	c.Logger = orElse(c.Logger, slog.New(slog.DiscardHandler))
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	switch {
 	case c.Dir == "":
 		return errors.New("no directory to record into")
@@ -73,12 +74,4 @@ func (c *Config) prepare() error {
 		return err
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
-}
-
-func orElse[T comparable](value, standard T) T {
-	var zero T
-	if value == zero {
-		return standard
-	}
-	return value
 }

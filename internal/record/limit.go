@@ -128,11 +128,8 @@ func lock(f *os.File) error {
 		return err
 	}
 	var locking error
-	if err := conn.Control(func(
-		fd uintptr,
-	) {
-		locking = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB)
-	}); err != nil {
+	err = conn.Control(func(fd uintptr) { locking = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB) })
+	if err != nil {
 		return err
 	}
 	if errors.Is(locking, syscall.EWOULDBLOCK) {

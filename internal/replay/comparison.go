@@ -63,7 +63,7 @@ func (c *comparison) add(r replayed) {
 	if both {
 		c.compared++
 		c.outputs.Add(differences)
-		if allAgree(differences) {
+		if !slices.ContainsFunc(differences, func(d shadow.Difference) bool { return !d.Agreed }) {
 			c.agreed++
 		}
 		if slices.ContainsFunc(differences, func(d shadow.Difference) bool { return d.Mismatch != "" }) {
@@ -105,15 +105,6 @@ func (t *timings) add(queueUs, computeUs, deviceUs int64) {
 	t.device.add(time.Duration(deviceUs) * time.Microsecond)
 }
 
-func allAgree(differences []shadow.Difference) bool {
-	for i := range differences {
-		if !differences[i].Agreed {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 	all := make([]shadow.Output, 0, len(answer.GetOutputs()))
 	for name, message := range answer.GetOutputs() {
@@ -130,40 +121,18 @@ func (c *comparison) tensors(answer *weftv1.PredictResponse) []shadow.Output {
 	return all
 }
 
-// endKind is how a request ended, by its code.
-type endKind int
-
-const (
-	answered endKind = iota
-	fault            // of the model
-	overload
-	otherFailure
-)
-
-func kindOf(code string) endKind {
-	switch code {
-	case codes.OK.String():
-		return answered
-	case codes.Internal.String(), codes.Unknown.String():
-		return fault
-	case codes.ResourceExhausted.String(), codes.DeadlineExceeded.String(), codes.Unavailable.String():
-		return overload
-	}
-	return otherFailure
-}
-
 // countEnds counts requests that ended with a code.
 func countEnds(r *rollout.Requests, code string, n int64) {
-	switch kindOf(code) {
-	case answered:
+	switch code {
+	case codes.OK.String():
 		r.Count += n
-	case fault:
+	case codes.Internal.String(), codes.Unknown.String(): // faults of the model
 		r.Count += n
 		r.Faults += n
-	case overload:
+	case codes.ResourceExhausted.String(), codes.DeadlineExceeded.String(), codes.Unavailable.String():
 		r.Failed += n
 		r.Overload += n
-	case otherFailure:
+	default:
 		r.Failed += n
 	}
 }

@@ -67,18 +67,16 @@ func (c *Options) gate() rollout.Gate {
 
 // choose makes the request ask for the version that was chosen.
 func (c *Options) choose(q *weftv1.PredictRequest) {
+	chosen := &weftv1.ModelSpec{Name: q.GetModel().GetName()}
 	switch {
 	case c.Version > 0:
-		q.Model = &weftv1.ModelSpec{
-			Name:          q.GetModel().GetName(),
-			VersionChoice: &weftv1.ModelSpec_Version{Version: c.Version},
-		}
+		chosen.VersionChoice = &weftv1.ModelSpec_Version{Version: c.Version}
 	case c.Label != "":
-		q.Model = &weftv1.ModelSpec{
-			Name:          q.GetModel().GetName(),
-			VersionChoice: &weftv1.ModelSpec_Label{Label: c.Label},
-		}
+		chosen.VersionChoice = &weftv1.ModelSpec_Label{Label: c.Label}
+	default:
+		return
 	}
+	q.Model = chosen
 }
 
 func (c *Options) asked() string {

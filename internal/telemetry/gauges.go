@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"context"
-	"errors"
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,32 +11,25 @@ import (
 )
 
 // observe adds the metrics that are looked up when the metrics are read.
-func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Scheduler, versions *versions) error {
-	depth, err1 := meter.Int64ObservableGauge("weft_queue_depth",
-		metric.WithDescription("Requests that wait in the queues of a version."))
-	graphs, err2 := meter.Float64ObservableGauge("weft_captured_graph_hit_rate",
-		metric.WithDescription("Part of a version's executions since it was loaded that replayed a captured CUDA "+
-			"graph."))
-	count, err3 := meter.Int64ObservableGauge("weft_models",
-		metric.WithDescription("Model versions by state; a model of which nothing could be read counts as one that "+
-			"failed."))
-	lag, err4 := meter.Float64ObservableGauge("weft_fairness_lag_ms",
-		metric.WithDescription("Device time per unit of weight by which, of those that want the device now, the one "+
-			"served least is behind the one served most, in milliseconds."))
-	lost, err5 := meter.Int64ObservableGauge("weft_device_lost",
-		metric.WithDescription("Whether a device failed, so that it is not used until the server is started anew: 1 "+
-			"or 0."))
-	failures, err6 := meter.Int64ObservableCounter("weft_captured_graph_failures_total",
-		metric.WithDescription("CUDA graphs of a version that were to be captured and are not used, because they "+
-			"failed, and versions that gave all up."))
-	memory, err7 := meter.Int64ObservableGauge("weft_device_memory_bytes",
-		metric.WithDescription("Memory of a device that a version holds there, as of its latest executions."))
-	i := &observed{meter: meter}
+func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
+	i := &observed{meter: t.meter}
+	depth := i.gauge("weft_queue_depth", "Requests that wait in the queues of a version.")
+	graphs := i.floatGauge("weft_captured_graph_hit_rate",
+		"Part of a version's executions since it was loaded that replayed a captured CUDA graph.")
+	count := i.gauge("weft_models",
+		"Model versions by state; a model of which nothing could be read counts as one that failed.")
+	lag := i.floatGauge("weft_fairness_lag_ms",
+		"Device time per unit of weight by which, of those that want the device now, the one served least is behind "+
+			"the one served most, in milliseconds.")
+	lost := i.gauge("weft_device_lost",
+		"Whether a device failed, so that it is not used until the server is started anew: 1 or 0.")
+	failures := i.counter("weft_captured_graph_failures_total",
+		"CUDA graphs of a version that were to be captured and are not used, because they failed, and versions that "+
+			"gave all up.")
+	memory := i.gauge("weft_device_memory_bytes",
+		"Memory of a device that a version holds there, as of its latest executions.")
 	accounts := newAccounts(i)
-	if err := errors.Join(append(i.errs, err1, err2, err3, err4, err5, err6, err7)...); err != nil {
-		return err
-	}
-	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	return i.by(func(o metric.Observer) {
 		state := scheduler.State()
 		accounts.observe(o, state.Accounts)
 		queued := map[sharedsched.VersionID]int{}
@@ -46,24 +37,22 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 			v := &state.Versions[i]
 			queued[v.ID] = v.Queued + v.Background
 		}
-		for i := range state.Devices {
-			d := &state.Devices[i]
-			o.ObserveFloat64(lag, float64(d.Lag)/1e6, metric.WithAttributes(attribute.String("device", d.Name)))
-		}
 		snapshot := models.Snapshot()
 		for i := range state.Devices {
-			name, is := state.Devices[i].Name, int64(0)
-			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == name }) {
+			d, is := &state.Devices[i], int64(0)
+			on := metric.WithAttributes(attribute.String("device", d.Name))
+			o.ObserveFloat64(lag, float64(d.Lag)/1e6, on)
+			if slices.ContainsFunc(snapshot.Lost, func(l catalog.LostDevice) bool { return l.Name == d.Name }) {
 				is = 1
 			}
-			o.ObserveInt64(lost, is, metric.WithAttributes(attribute.String("device", name)))
+			o.ObserveInt64(lost, is, on)
 		}
 		for _, m := range snapshot.Models.All() {
 			for _, v := range m.Versions {
 				if v.State != catalog.Ready && v.State != catalog.Unloading {
 					continue
 				}
-				set := metric.WithAttributes(versions.identity(m, v)...)
+				set := metric.WithAttributes(t.versions.identity(m, v)...)
 				waiting := 0
 				var live catalog.Live
 				if v.Live != nil {
@@ -84,9 +73,7 @@ func (t *Telemetry) observe(meter metric.Meter, models Models, scheduler Schedul
 		for state, n := range countStates(snapshot) {
 			o.ObserveInt64(count, n, metric.WithAttributes(attribute.String("state", state.String())))
 		}
-		return nil
-	}, append(i.all, depth, graphs, count, lag, lost, failures, memory)...)
-	return err
+	})
 }
 
 // hitRate returns the part of a version's executions that replayed a captured graph.

@@ -14,8 +14,8 @@ import (
 type requests struct {
 	// held for reading to count, and alone for a page, so that the counts of a page are of one moment
 	mu      sync.RWMutex
-	offered map[requestKey]*atomic.Int64  // guarded by mu; by model and stream
-	ended   map[requestKey]*endedRequests // guarded by mu
+	offered map[requestKey]*requestCount // guarded by mu; by model and stream
+	ended   map[requestKey]*requestCount // guarded by mu
 }
 
 type requestKey struct {
@@ -26,8 +26,8 @@ type requestKey struct {
 	stream  bool
 }
 
-// endedRequests are those of one version that ended in one way.
-type endedRequests struct {
+// requestCount counts the requests of one key.
+type requestCount struct {
 	labels
 	n atomic.Int64
 }
@@ -48,49 +48,33 @@ func (k *requestKey) method() attribute.KeyValue {
 }
 
 // offer counts a request that came.
-func (r *requests) offer(k requestKey) {
-	r.mu.RLock()
-	n := r.offered[k]
-	if n != nil {
-		n.Add(1)
-	}
-	r.mu.RUnlock()
-	if n != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.offered == nil {
-		r.offered = map[requestKey]*atomic.Int64{}
-	}
-	if r.offered[k] == nil {
-		r.offered[k] = &atomic.Int64{}
-	}
-	r.offered[k].Add(1)
-}
+func (r *requests) offer(k requestKey) { r.count(&r.offered, k) }
 
 // end counts a request that ended, and returns its labels.
-func (r *requests) end(k requestKey) *labels {
+func (r *requests) end(k requestKey) *labels { return &r.count(&r.ended, k).labels }
+
+// count adds one to the count of a key.
+func (r *requests) count(all *map[requestKey]*requestCount, k requestKey) *requestCount {
 	r.mu.RLock()
-	e := r.ended[k]
-	if e != nil {
-		e.n.Add(1)
+	c := (*all)[k]
+	if c != nil {
+		c.n.Add(1)
 	}
 	r.mu.RUnlock()
-	if e != nil {
-		return &e.labels
+	if c != nil {
+		return c
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended == nil {
-		r.ended = map[requestKey]*endedRequests{}
+	if *all == nil {
+		*all = map[requestKey]*requestCount{}
 	}
-	if r.ended[k] == nil {
-		r.ended[k] = &endedRequests{labels: newLabels(k.identity())}
+	if c = (*all)[k]; c == nil {
+		c = &requestCount{labels: newLabels(k.identity())}
+		(*all)[k] = c
 	}
-	e = r.ended[k]
-	e.n.Add(1)
-	return &e.labels
+	c.n.Add(1)
+	return c
 }
 
 // observe adds the metrics of how many requests came, ended, and are in between.
@@ -104,9 +88,9 @@ func (r *requests) observe(i *observed) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		open := map[requestKey]int64{}
-		for k, n := range r.offered {
-			open[k] = n.Load()
-			o.ObserveInt64(offered, n.Load(), metric.WithAttributes(attribute.String("model", k.model), k.method()))
+		for k, c := range r.offered {
+			open[k] = c.n.Load()
+			o.ObserveInt64(offered, c.n.Load(), metric.WithAttributes(attribute.String("model", k.model), k.method()))
 		}
 		for k, e := range r.ended {
 			open[requestKey{model: k.model, stream: k.stream}] -= e.n.Load()

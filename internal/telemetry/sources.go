@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Recording counts how the requests ended that were to be recorded.
-type Recording struct{ Written, Dropped, Lost, Bytes, Deleted int64 }
+// Recording counts how the requests ended that were to be recorded. It has the fields of record.Stats.
+type Recording struct{ Written, Dropped, Lost, Pending, Bytes, Deleted int64 }
 
 // Resident counts loads, failed loads and unloads of versions, and says how much memory the versions take. It has the
 // fields of host.Counts.
@@ -32,7 +32,7 @@ type Sources struct {
 
 // WatchSources sets the sources, once and before the metrics are served.
 func (t *Telemetry) WatchSources(s Sources) error {
-	i := observed{meter: t.meters.Meter("github.com/weftserve/weft")}
+	i := observed{meter: t.meter}
 	episodes := i.gauge("weft_episodes", "Running episodes whose version is remembered.")
 	open := i.gauge("weft_breaker_open",
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/otel/attribute"
 	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -59,6 +60,7 @@ type Config struct {
 type Telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
+	meter    metric.Meter
 	traces   *sdktrace.TracerProvider // nil: nothing is traced
 
 	instruments
@@ -116,10 +118,11 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 	if exported != nil || t.traces != nil {
 		reportFailures(cfg.Logger)
 	}
-	if t.instruments, err = newInstruments(t.meters.Meter("github.com/weftserve/weft")); err != nil {
-		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
-	}
-	if t.comparison, err = newComparison(t.meters.Meter("github.com/weftserve/weft")); err != nil {
+	t.meter = t.meters.Meter("github.com/weftserve/weft")
+	var err1, err2 error
+	t.instruments, err1 = newInstruments(t.meter)
+	t.comparison, err2 = newComparison(t.meter)
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, errors.Join(fmt.Errorf("telemetry: %w", err), t.Shutdown(ctx))
 	}
 	return t, nil
@@ -129,11 +132,11 @@ func New(ctx context.Context, cfg Config) (_ *Telemetry, err error) {
 // answers measured.
 func (t *Telemetry) Watch(m Models, s Scheduler) (Models, error) {
 	t.versions.watch(m, s)
-	if err := t.requests.observe(&observed{meter: t.meters.Meter("github.com/weftserve/weft")}); err != nil {
+	if err := t.requests.observe(&observed{meter: t.meter}); err != nil {
 		return nil, err
 	}
-	if err := t.observe(t.meters.Meter("github.com/weftserve/weft"), m, s, &t.versions); err != nil {
-		return nil, fmt.Errorf("telemetry: %w", err)
+	if err := t.observe(m, s); err != nil {
+		return nil, err
 	}
 	return &watched{Models: m, telemetry: t}, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -41,7 +43,7 @@ type agreement struct {
 }
 
 func (s *suite) compareModels(ctx context.Context, from, folder string) error {
-	repository, dir := s.repository(folder), s.folder(folder)
+	repository, again := s.repository(folder), folder
 	twins, err := placeTwins(from, repository, s.provider())
 	if err != nil {
 		return err
@@ -52,9 +54,9 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 	left, servers := twins, 0
 	for most := 4; len(left) > 0 && servers < most && err == nil; servers++ {
 		if servers > 0 {
-			dir = s.folder(fmt.Sprintf("%s_again_%d", folder, servers))
+			again = fmt.Sprintf("%s_again_%d", folder, servers)
 		}
-		left, err = s.compareUntilGone(ctx, dir, repository, left, a)
+		left, err = s.compareUntilGone(ctx, again, repository, left, a)
 	}
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%d versions were not asked: %d servers were lost", len(left), servers)
@@ -68,42 +70,37 @@ func (s *suite) compareModels(ctx context.Context, from, folder string) error {
 
 // compareUntilGone serves models and compares them, until all are done or one took the device or the server down. It
 // returns those that were not asked, and removes that one.
-func (s *suite) compareUntilGone(ctx context.Context, dir, repository string, twins []twin,
-	a *agreement,
+func (s *suite) compareUntilGone(ctx context.Context, folder, repository string, twins []twin, a *agreement,
 ) (left []twin, err error) {
-	v, err := s.serve(ctx, dir, repository)
-	if err != nil {
-		return twins, err
-	}
-	stopped := false
-	defer func() {
-		if !stopped {
-			err = errors.Join(err, v.stop())
+	left = twins
+	err = s.serve(ctx, folder, repository, func(v *server) error {
+		for len(left) > 0 {
+			t := left[0]
+			left = left[1:]
+			found, err := s.compareTwin(ctx, v, t)
+			if errors.Is(err, errIncomparable) && v.isGone(ctx, s.Device) {
+				err = errors.New("the server is gone: " + err.Error()) // which is not the CPU's fault
+			}
+			s.reportTwin(a, t, found, err)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil && (status.Code(err) == codes.DeadlineExceeded || v.isGone(ctx, s.Device)) {
+				v.lost = true
+				left = slices.DeleteFunc(slices.Clone(left), func(o twin) bool {
+					if o.model == t.model {
+						s.report.judge(a.name+": "+o.String(), "", "not asked: "+t.String()+" took the server along",
+							false)
+					}
+					return o.model == t.model
+				})
+				return errors.Join(os.RemoveAll(filepath.Join(repository, t.model)),
+					os.RemoveAll(filepath.Join(repository, onCPU(t.model))))
+			}
 		}
-	}()
-	for i, t := range twins {
-		found, err := s.compareTwin(ctx, v, t)
-		if errors.Is(err, errIncomparable) && v.isGone(ctx, s.Device) {
-			err = errors.New("the server is gone: " + err.Error()) // which is not the CPU's fault
-		}
-		s.reportTwin(a, t, found, err)
-		if ctx.Err() != nil {
-			return twins[i+1:], context.Cause(ctx)
-		}
-		if err != nil && (status.Code(err) == codes.DeadlineExceeded || v.isGone(ctx, s.Device)) {
-			stopped = true
-			_ = v.stop() // it failed, which the row says already
-			left = slices.DeleteFunc(slices.Clone(twins[i+1:]), func(o twin) bool {
-				if o.model == t.model {
-					s.report.judge(a.name+": "+o.String(), "", "not asked: "+t.String()+" took the server along", false)
-				}
-				return o.model == t.model
-			})
-			return left, errors.Join(os.RemoveAll(filepath.Join(repository, t.model)),
-				os.RemoveAll(filepath.Join(repository, onCPU(t.model))))
-		}
-	}
-	return nil, nil
+		return nil
+	})
+	return left, err
 }
 
 // reportTwin adds a row for a version that is not as it should be, and counts those that are.
@@ -170,12 +167,9 @@ func (s *suite) compareTwin(ctx context.Context, v *server, t twin) (difference,
 	found := difference{within: true}
 	truth := make([][]shadow.Output, len(asked))
 	for i, q := range asked {
-		want, err := v.ask(ctx, onCPU, q)
-		if err != nil {
-			return found, notOnCPU(fmt.Errorf("question %d: %w", i+1, err))
-		}
-		again, err := v.ask(ctx, onCPU, q)
-		if err != nil {
+		want, err1 := v.ask(ctx, onCPU, q)
+		again, err2 := v.ask(ctx, onCPU, q)
+		if err := cmp.Or(err1, err2); err != nil {
 			return found, notOnCPU(fmt.Errorf("question %d: %w", i+1, err))
 		}
 		truth[i] = outputs(want)
@@ -195,26 +189,23 @@ func (s *suite) compareTwin(ctx context.Context, v *server, t twin) (difference,
 		}
 	}
 	const crowd = 8
-	var (
-		asking sync.WaitGroup
-		mu     sync.Mutex
-		fault  error
-	)
+	var asking errgroup.Group
+	var mu sync.Mutex
 	for k := range crowd * len(asked) {
-		asking.Go(func() {
+		asking.Go(func() error {
 			i := k % len(asked)
 			got, err := v.ask(ctx, onDevice, asked[i])
+			if err != nil {
+				return fmt.Errorf("question %d in a crowd: %w", i+1, err)
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				fault = fmt.Errorf("question %d in a crowd: %w", i+1, err)
-				return
-			}
 			found.add(s.compare(fmt.Sprintf("%v question %d in a crowd", t, i+1), truth[i], outputs(got)))
+			return nil
 		})
 	}
-	asking.Wait()
-	return found, fault
+	err = asking.Wait()
+	return found, err
 }
 
 // ask asks one question.
@@ -228,19 +219,18 @@ func (v *server) ask(ctx context.Context, model *weftv1.ModelSpec, q question) (
 
 // compare returns the largest difference of an answer.
 func (s *suite) compare(where string, want, got []shadow.Output) difference {
-	tolerances := map[string]float64{}
-	for _, o := range want {
-		switch o.DType {
+	tolerance := func(name string) float64 {
+		switch i := slices.IndexFunc(want, func(o shadow.Output) bool { return o.Name == name }); want[i].DType {
 		case tensor.Float16:
-			tolerances[o.Name] = s.bounds.fp16
+			return s.bounds.fp16
 		case tensor.BFloat16:
-			tolerances[o.Name] = s.bounds.bf16
+			return s.bounds.bf16
 		default:
-			tolerances[o.Name] = s.bounds.difference
+			return s.bounds.difference
 		}
 	}
 	found := difference{within: true}
-	for _, d := range shadow.Compare(want, got, func(output string) float64 { return tolerances[output] }) {
+	for _, d := range shadow.Compare(want, got, tolerance) {
 		one := difference{far: d.MaxRelative, where: where + ", output " + d.Name, within: d.Agreed && d.Mismatch == ""}
 		if d.Mismatch != "" {
 			one.where += ": " + d.Mismatch

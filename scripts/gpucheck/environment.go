@@ -32,18 +32,13 @@ func (s *suite) environment(ctx context.Context) error {
 		fmt.Fprintf(&b, "nvidia-smi: %v\n", err)
 	}
 	b.Write(said)
-	s.report.tell("device", fmt.Sprintf("%s; ONNX Runtime %s", s.deviceProduct(ctx), ort.Version()))
+	product := fmt.Sprintf("%s, %d processors", s.Device, runtime.NumCPU())
+	if s.onGPU() {
+		product = s.Device
+		if values, err := querySMI(ctx, s.Device, "name", "driver_version"); err == nil {
+			product += fmt.Sprintf(", %s, driver %s", values["name"], values["driver_version"])
+		}
+	}
+	s.report.tell("device", fmt.Sprintf("%s; ONNX Runtime %s", product, ort.Version()))
 	return os.WriteFile(filepath.Join(s.Out, "environment.txt"), b.Bytes(), 0o644)
-}
-
-// deviceProduct returns nvidia-smi's name of the device that is checked.
-func (s *suite) deviceProduct(ctx context.Context) string {
-	if !s.onGPU() {
-		return fmt.Sprintf("%s, %d processors", s.Device, runtime.NumCPU())
-	}
-	values, err := querySMI(ctx, s.Device, "name", "driver_version")
-	if err != nil {
-		return s.Device
-	}
-	return fmt.Sprintf("%s, %s, driver %s", s.Device, values["name"], values["driver_version"])
 }

@@ -16,66 +16,53 @@ type load struct {
 	callers int
 
 	calls, failures atomic.Int64
-	mu              sync.Mutex
-	fault           error // guarded by mu; the first
-}
-
-// run asks until ctx ends. Calls that are broken off by this end do not count.
-func (l *load) run(ctx context.Context, conns []*grpc.ClientConn) {
-	var callers sync.WaitGroup
-	for i := range l.callers {
-		client := weftv1.NewPredictionServiceClient(conns[i%len(conns)])
-		callers.Go(func() {
-			for ctx.Err() == nil {
-				_, err := client.Predict(ctx, l.request)
-				if ctx.Err() != nil {
-					return
-				}
-				l.calls.Add(1)
-				if err != nil {
-					l.fail(err)
-				}
-			}
-		})
-	}
-	callers.Wait()
-}
-
-func (l *load) fail(err error) {
-	l.failures.Add(1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fault == nil {
-		l.fault = err
-	}
+	fault           atomic.Pointer[error] // the first
 }
 
 // err is the first failure of a call.
 func (l *load) err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fault
+	if fault := l.fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
 }
 
-// start runs loads until the function that it returns is called, which waits for them.
+// start runs loads until the function that it returns is called, which waits for them. Calls that are broken off by
+// this end do not count.
 func start(ctx context.Context, conns []*grpc.ClientConn, loads ...*load) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
+	var callers sync.WaitGroup
 	for _, l := range loads {
-		running.Go(func() { l.run(ctx, conns) })
+		for i := range l.callers {
+			client := weftv1.NewPredictionServiceClient(conns[i%len(conns)])
+			callers.Go(func() {
+				for {
+					_, err := client.Predict(ctx, l.request)
+					if ctx.Err() != nil {
+						return
+					}
+					l.calls.Add(1)
+					if err != nil {
+						l.failures.Add(1)
+						l.fault.CompareAndSwap(nil, &err)
+					}
+				}
+			})
+		}
 	}
 	return func() {
 		cancel()
-		running.Wait()
+		callers.Wait()
 	}
 }
 
-// rowsOf asks a model for that many rows of numbers.
-func rowsOf(name, input string, rows, width int, numbers []byte) *weftv1.PredictRequest {
+// rowsOf asks a model for that many rows of random numbers.
+func rowsOf(name, input string, rows, width int) *weftv1.PredictRequest {
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: name},
 		Inputs: map[string]*weftv1.Tensor{input: {
-			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{int64(rows), int64(width)}, Raw: numbers,
+			Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{int64(rows), int64(width)},
+			Raw: randomFloats(rows * width),
 		}},
 		OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
 	}

@@ -12,12 +12,12 @@ func TestModelsForGPUsAreServable(t *testing.T) {
 	s := &suite{options: &options{Device: "cuda:0", Out: t.TempDir()}}
 	h := &heavy{width: 8, rows: 16}
 	to := t.TempDir()
-	_, err := h.place(to, "heavy", s.provider(), 2, 3)
+	_, err := s.placeHeavy(to, "heavy", h, 2, 3)
 	_, err2 := placeTwins(repository(t, nil), to, s.provider())
 	if err := errors.Join(
 		err, err2,
-		s.placeVariant(to, variant{"graphs", graphsSetting}, []byte("a model")),
-		s.placeVariant(to, variant{"locked", pinSetting}, []byte("a model")),
+		s.placeContest(to, &contest{model: "small", set: graphsSetting, network: []byte("a model")}),
+		s.placeContest(to, &contest{model: "large", set: pinSetting, network: []byte("a model")}),
 		s.placeShortage(to, beyondLimit),
 	); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestModelsForGPUsAreServable(t *testing.T) {
 	if err := listing.Err(); err != nil {
 		t.Error(err)
 	}
-	if len(listing.Models) != 7 {
-		t.Errorf("%d models, want 7", len(listing.Models))
+	if len(listing.Models) != 9 {
+		t.Errorf("%d models, want 9", len(listing.Models))
 	}
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 
 	dto "github.com/prometheus/client_model/go"
@@ -28,25 +28,18 @@ func (v *server) metrics(ctx context.Context) (page, error) {
 		return nil, err
 	}
 	defer answer.Body.Close()
-	file, err := os.Create(filepath.Join(v.dir, "metrics.txt"))
-	if err != nil {
+	text, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, write(filepath.Join(v.dir, "metrics.txt"), text)); err != nil {
 		return nil, err
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(io.TeeReader(answer.Body, file))
-	return families, errors.Join(err, file.Close())
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }
 
 // value returns the gauge or counter of that name whose label has that value.
 func (p page) value(name, label, value string) (float64, error) {
 	m, err := p.find(name, label, value)
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue(), err // one of them is there
-}
-
-// label returns the value of another label of a device's metric.
-func (p page) label(name, device, label string) (string, error) {
-	m, err := p.find(name, "device", device)
-	return labelOf(m, label), err
 }
 
 func (p page) find(name, label, value string) (*dto.Metric, error) {

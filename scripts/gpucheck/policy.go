@@ -4,68 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// variant is a model that is served with a setting and, for comparison, without.
-type variant struct{ model, setting string }
+// setting is one of onnx, after a comma, with which a model is served under a name of its own: the model's, and the
+// suffix.
+type setting struct{ suffix, text string }
 
-const (
-	graphsSetting = "cuda_graphs: true"
-	pinSetting    = "pin_buffers: true"
+var (
+	graphsSetting = setting{"_graphs", ", cuda_graphs: true"}
+	pinSetting    = setting{"_locked", ", pin_buffers: true"}
 )
 
-// contest is a network that is served as it is and with a setting.
+// contest is a network that is served as it is and, on a GPU, with a setting.
 type contest struct {
-	plain, set variant
-	network    []byte
-	width      int // of its input
+	model   string
+	set     setting
+	width   int // of its input
+	network []byte
 }
 
 // contests returns the networks to compare: a small policy and a deeper one with CUDA graphs and without, and a model
 // with a large input with page-locked buffers and without.
 func contests() (graphs []contest, pinned contest) {
-	const frame = 3 * 224 * 224 // numbers of a camera's picture
+	mlp := func(model string, set setting, activation, output string, sizes ...int) contest {
+		return contest{model, set, sizes[0], onnxgraph.MLP(model, sizes, 1, activation, output)}
+	}
 	deep := []int{policyInput}
 	for range 16 {
 		deep = append(deep, 256)
 	}
-	graphs = []contest{
-		{
-			variant{"policy", ""},
-			variant{"policy_graphs", graphsSetting},
-			onnxgraph.MLP("policy", []int{policyInput, 256, 128, policyOutput}, 1, "Elu", "Tanh"), policyInput,
-		},
-		{
-			variant{"deep_policy", ""},
-			variant{"deep_policy_graphs", graphsSetting},
-			onnxgraph.MLP("deep_policy", append(deep, policyOutput), 1, "Elu", "Tanh"), policyInput,
-		},
-	}
-	return graphs, contest{
-		variant{"frames", ""},
-		variant{"frames_locked", pinSetting},
-		onnxgraph.MLP("frames", []int{frame, 4}, 1, "Tanh", ""), frame,
-	}
-}
-
-// variants returns the variants that the device allows, the plain one first.
-func (s *suite) variants(c *contest) []variant {
-	if s.onGPU() {
-		return []variant{c.plain, c.set}
-	}
-	return []variant{c.plain}
+	return []contest{
+		mlp("policy", graphsSetting, "Elu", "Tanh", policyInput, 256, 128, policyOutput),
+		mlp("deep_policy", graphsSetting, "Elu", "Tanh", append(deep, policyOutput)...),
+	}, mlp("frames", pinSetting, "Tanh", "", 3*224*224, 4) // numbers of a camera's picture
 }
 
 // policy times single batches, with settings and without. A lone caller asks the variants in turn, with other numbers
 // each time, so that neither a drifting clock nor an answer to an earlier question goes unnoticed.
-func (s *suite) policy(ctx context.Context) (err error) {
+func (s *suite) policy(ctx context.Context) error {
 	repository := s.repository("policy")
 	graphs, pinned := contests()
 	if !s.onGPU() {
@@ -73,119 +53,114 @@ func (s *suite) policy(ctx context.Context) (err error) {
 		s.report.skip("frames: page-locked buffers", "there is no GPU")
 	}
 	for _, c := range append(graphs, pinned) {
-		for _, v := range s.variants(&c) {
-			if err := s.placeVariant(repository, v, c.network); err != nil {
-				return err
+		if err := s.placeContest(repository, &c); err != nil {
+			return err
+		}
+	}
+	return s.serve(ctx, "policy", repository, func(v *server) error {
+		var errs []error
+		for _, c := range graphs {
+			for _, rows := range []int{1, 8, 64} {
+				errs = append(errs, s.compareGraphs(ctx, v, &c, rows))
+			}
+			errs = append(errs, s.reportHits(ctx, v, &c))
+		}
+		without, with, far, err := s.compareVariants(ctx, v, &pinned, 8)
+		if err == nil {
+			s.report.tell("frames: batch of 8, 588 KiB each", tell(without))
+			if with > 0 {
+				s.report.tell("frames: page-locked buffers", change(with, without))
+				s.report.judge("frames: answers with page-locked buffers", s.tolerances(), far.String(), far.within)
 			}
 		}
-	}
-	v, err := s.serve(ctx, s.folder("policy"), repository)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, v.stop()) }()
-	var errs []error
-	for _, c := range graphs {
-		for _, rows := range []int{1, 8, 64} {
-			errs = append(errs, s.compareGraphs(ctx, v, &c, rows))
-		}
-		errs = append(errs, s.reportHits(ctx, v, s.variants(&c)))
-	}
-	times, far, err := s.compareVariants(ctx, v, s.variants(&pinned), 8, pinned.width)
-	if err == nil {
-		s.report.tell("frames: batch of 8, 588 KiB each", tell(times[pinned.plain.model]))
-		if without, with := times[pinned.plain.model], times[pinned.set.model]; with > 0 {
-			s.report.tell("frames: page-locked buffers", change(with, without))
-			s.report.judge("frames: answers with page-locked buffers", s.tolerances(), far.String(), far.within)
-		}
-	}
-	return errors.Join(append(errs, err)...)
+		return errors.Join(append(errs, err)...)
+	})
 }
 
 // compareGraphs compares batches of that many rows with CUDA graphs and without.
 func (s *suite) compareGraphs(ctx context.Context, v *server, c *contest, rows int) error {
-	times, far, err := s.compareVariants(ctx, v, s.variants(c), rows, c.width)
+	without, with, far, err := s.compareVariants(ctx, v, c, rows)
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s: batch of %d", c.plain.model, rows)
-	s.report.tell(name, tell(times[c.plain.model]))
-	if without, with := times[c.plain.model], times[c.set.model]; with > 0 {
+	name := fmt.Sprintf("%s: batch of %d", c.model, rows)
+	s.report.tell(name, tell(without))
+	if with > 0 {
 		s.report.timed(name+", CUDA graphs", "< "+tell(without), change(with, without), with < without)
 		s.report.judge(name+", answers with CUDA graphs", s.tolerances(), far.String(), far.within)
 	}
 	return nil
 }
 
-func (s *suite) placeVariant(repository string, v variant, network []byte) error {
-	settings := []string{"providers: [" + s.provider() + "]"}
-	if v.setting != "" {
-		settings = append(settings, v.setting)
+// placeContest writes the variants that the device allows into a repository.
+func (s *suite) placeContest(repository string, c *contest) error {
+	onnx := []string{"", c.set.text}
+	for i, model := range s.variants(c) {
+		if _, err := s.place(repository, model, c.network, onnx[i],
+			"batching: {mode: \"on\", allowed_batch_sizes: [1, 8, 64]}\n"); err != nil {
+			return err
+		}
 	}
-	return errors.Join(
-		write(filepath.Join(repository, v.model, "1", "model.onnx"), network),
-		write(filepath.Join(repository, v.model, "model.yaml"),
-			fmt.Appendf(nil, "onnx: {%s}\nbatching: {mode: \"on\", allowed_batch_sizes: [1, 8, 64]}\n",
-				strings.Join(settings, ", "))))
+	return nil
 }
 
-// compareVariants returns the median device time of a batch, by model, and how far the others' answers are from the
-// first variant's.
-func (s *suite) compareVariants(ctx context.Context, v *server, variants []variant, rows,
-	width int,
-) (map[string]time.Duration, difference, error) {
-	const questions = 8
-	requests := make([]*weftv1.PredictRequest, questions)
-	numbers := randomFloats(questions * rows * width)
-	for i := range requests {
-		requests[i] = rowsOf("", onnxgraph.MLPInput, rows, width, numbers[i*4*rows*width:][:4*rows*width])
+// variants returns the names under which the device allows to serve the network, the plain one first.
+func (s *suite) variants(c *contest) []string {
+	if s.onGPU() {
+		return []string{c.model, c.model + c.set.suffix}
 	}
-	far := difference{within: true}
-	took := map[string][]time.Duration{}
+	return []string{c.model}
+}
+
+// compareVariants returns the median device time of a batch without the setting and with it, 0 where the device does
+// not allow it, and how far the answers with it are from those without.
+func (s *suite) compareVariants(ctx context.Context, v *server, c *contest, rows int,
+) (without, with time.Duration, far difference, err error) {
+	const questions = 8
+	numbers, size := randomFloats(questions*rows*c.width), 4*rows*c.width
+	request := rowsOf("", onnxgraph.MLPInput, rows, c.width)
+	var took [2][]time.Duration
+	far.within = true
 	end := time.Now().Add(s.Span / 4)
 	for k := 0; k < 3*questions || time.Now().Before(end); k++ {
+		request.Inputs[onnxgraph.MLPInput].Raw = numbers[k%questions*size:][:size]
 		var truth *weftv1.PredictResponse
-		request := requests[k%questions]
-		for _, one := range variants {
-			request.Model = &weftv1.ModelSpec{Name: one.model}
+		for i, model := range s.variants(c) {
+			request.Model.Name = model
 			answer, err := v.predictions().Predict(ctx, request)
 			if err != nil {
-				return nil, far, fmt.Errorf("%s: %w", one.model, err)
+				return 0, 0, far, fmt.Errorf("%s: %w", model, err)
 			}
-			took[one.model] = append(took[one.model],
-				time.Duration(answer.GetExecution().GetDeviceUs())*time.Microsecond)
+			took[i] = append(took[i], time.Duration(answer.GetExecution().GetDeviceUs())*time.Microsecond)
 			if truth == nil {
 				truth = answer
 			}
-			far.add(s.compare(fmt.Sprintf("%s, %d rows", one.model, rows), outputs(truth), outputs(answer)))
+			far.add(s.compare(fmt.Sprintf("%s, %d rows", model, rows), outputs(truth), outputs(answer)))
 		}
 	}
-	medians := map[string]time.Duration{}
-	for model, times := range took {
-		slices.Sort(times)
-		medians[model] = quantile(times, 0.5)
+	if s.onGPU() {
+		with = median(took[1])
 	}
-	return medians, far, nil
+	return median(took[0]), with, far, nil
 }
 
 // reportHits reads how many executions replayed a captured graph.
-func (s *suite) reportHits(ctx context.Context, v *server, variants []variant) error {
+func (s *suite) reportHits(ctx context.Context, v *server, c *contest) error {
 	page, err := v.metrics(ctx)
 	if err != nil {
 		return err
 	}
-	for _, one := range variants {
-		hits, err := page.value("weft_captured_graph_hit_rate", "model", one.model)
+	for i, model := range s.variants(c) {
+		hits, err := page.value("weft_captured_graph_hit_rate", "model", model)
 		if err != nil {
 			return err
 		}
-		if one.setting == graphsSetting {
-			s.report.judge(one.model+": replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits),
-				fmt.Sprintf("%.1f %%", 100*hits), hits >= s.bounds.graphHits)
-		} else {
-			s.report.judge(one.model+": replayed graphs where none were asked for", "0 %",
-				fmt.Sprintf("%.1f %%", 100*hits), hits == 0)
+		name, bound, met := ": replayed graphs where none were asked for", "0 %", hits == 0
+		if i > 0 {
+			name, bound = ": replayed graphs", fmt.Sprintf("≥ %g %%", 100*s.bounds.graphHits)
+			met = hits >= s.bounds.graphHits
 		}
+		s.report.judge(model+name, bound, fmt.Sprintf("%.1f %%", 100*hits), met)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -25,36 +26,41 @@ type question struct {
 // references is the file next to a model that has recorded questions and answers.
 const references = "ref.json"
 
-// recorded is such a file. Types have the names of the Open Inference Protocol, data are as Tensor.raw.
+// recorded is such a file.
 type recorded struct {
 	Cases []struct{ Inputs, Outputs []recordedTensor }
 }
 
+// recordedTensor is written with the names of types of the Open Inference Protocol, and data as in Tensor.raw.
 type recordedTensor struct {
-	Name, Datatype string
-	Shape          []int64
-	Data           []byte `json:"data_b64"`
-	Strings        []string
+	name string
+	*weftv1.Tensor
 }
 
-func (r *recordedTensor) message() (*weftv1.Tensor, error) {
-	name := r.Datatype
-	if name == "BYTES" {
-		name = "STRING"
+// UnmarshalJSON fails for types that the API lacks.
+func (r *recordedTensor) UnmarshalJSON(text []byte) error {
+	var t struct {
+		Name, Datatype string
+		Shape          []int64
+		Data           []byte `json:"data_b64"`
+		Strings        []string
 	}
-	number, known := weftv1.DataType_value["DATA_TYPE_"+name]
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	number, known := weftv1.DataType_value["DATA_TYPE_"+strings.Replace(t.Datatype, "BYTES", "STRING", 1)]
 	if !known {
-		return nil, fmt.Errorf("%s: unknown type %q", r.Name, r.Datatype)
+		return fmt.Errorf("%s: unknown type %q", t.Name, t.Datatype)
 	}
-	m := &weftv1.Tensor{Dtype: weftv1.DataType(number), Shape: r.Shape, Raw: r.Data}
-	for _, s := range r.Strings {
-		m.StringValues = append(m.StringValues, []byte(s))
+	*r = recordedTensor{t.Name, &weftv1.Tensor{Dtype: weftv1.DataType(number), Shape: t.Shape, Raw: t.Data}}
+	for _, s := range t.Strings {
+		r.StringValues = append(r.StringValues, []byte(s))
 	}
-	return m, nil
+	return nil
 }
 
 // questions returns the questions to ask a model: those recorded next to it, else ones made up from its signature.
-func questions(t twin, s *weftv1.Signature) ([]question, error) {
+func questions(t twin, s *weftv1.Signature) (all []question, err error) {
 	path := filepath.Join(t.dir, references)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,20 +76,13 @@ func questions(t twin, s *weftv1.Signature) ([]question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	var all []question
 	for _, c := range r.Cases {
 		q := question{inputs: map[string]*weftv1.Tensor{}}
 		for _, in := range c.Inputs {
-			if q.inputs[in.Name], err = in.message(); err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
+			q.inputs[in.name] = in.Tensor
 		}
 		for _, out := range c.Outputs {
-			m, err := out.message()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
-			}
-			q.want = append(q.want, output(out.Name, m))
+			q.want = append(q.want, output(out.name, out.Tensor))
 		}
 		all = append(all, q)
 	}

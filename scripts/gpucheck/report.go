@@ -7,8 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 )
 
 // Verdicts of a row.
@@ -76,23 +77,18 @@ func (r *report) skip(check, why string) {
 // errFailed is the verdict where a row failed.
 var errFailed = errors.New("a check failed, see the table")
 
-// verdict returns errFailed if a row failed. So does a report without a row: it shows nothing.
-func (r *report) verdict() error {
-	for _, row := range r.rows {
-		if row.Verdict == failed {
-			return errFailed
-		}
-	}
-	if len(r.rows) == 0 {
-		return errors.New("nothing was checked")
-	}
-	return nil
-}
-
-// publish writes the table to w as well. The error is the verdict, or the reason why the results could not be written.
+// publish writes the table to w as well. The error is errFailed if a row failed, or the reason why the results could
+// not be written. A report without a row is an error too: it shows nothing.
 func (r *report) publish(w io.Writer) error {
+	var verdict error
+	if len(r.rows) == 0 {
+		verdict = errors.New("nothing was checked")
+	}
+	if slices.ContainsFunc(r.rows, func(row row) bool { return row.Verdict == failed }) {
+		verdict = errFailed
+	}
 	_, printed := fmt.Fprintf(w, "%s\nEverything is in %s\n", r.table(), r.dir)
-	return errors.Join(r.verdict(), printed, r.write())
+	return errors.Join(verdict, printed, r.write())
 }
 
 // write writes the table and, for programs, the same rows to the results folder.
@@ -105,29 +101,13 @@ func (r *report) write() error {
 
 // table returns Markdown that is aligned for terminals.
 func (r *report) table() string {
-	lines := [][4]string{{"check", "expected", "measured", ""}}
-	for _, row := range r.rows {
-		lines = append(lines, [4]string{row.Check, row.Expected, short(row.Measured), row.Verdict})
-	}
-	var width [4]int
-	for _, line := range lines {
-		for i, cell := range line {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
 	var b strings.Builder
-	for n, line := range lines {
-		for i, cell := range line {
-			fmt.Fprintf(&b, "| %-*s ", width[i], cell)
-		}
-		b.WriteString("|\n")
-		if n == 0 {
-			for i := range line {
-				b.WriteString("|" + strings.Repeat("-", width[i]+2))
-			}
-			b.WriteString("|\n")
-		}
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	fmt.Fprint(w, "| check\t| expected\t| measured\t|\t|\n|---\t|---\t|---\t|---\t|\n")
+	for _, row := range r.rows {
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t|\n", row.Check, row.Expected, short(row.Measured), row.Verdict)
 	}
+	_ = w.Flush() // a Builder takes everything
 	return b.String()
 }
 

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -32,134 +31,110 @@ const (
 	maxMessage = 64 << 20
 )
 
-// server is a Weft server in a process of its own, on free ports. It must be stopped.
+// server is a Weft server in a process of its own, on free ports.
 type server struct {
 	dir   string // with its log
 	conns []*grpc.ClientConn
 	http  string // HOST:PORT
-
-	cmd    *exec.Cmd
-	log    *os.File
-	reader sync.WaitGroup // of its log
-	stop   func() error   // once; the same error each time
+	lost  bool   // a row says already that it failed
 }
 
-// announcement is a line of the server's log.
-type announcement struct {
-	Event string `json:"event"`
-	GRPC  string `json:"grpc"`
-	HTTP  string `json:"http"`
-}
-
-// serve starts a server of a repository, with its log in dir, and waits until it is ready.
-func (s *suite) serve(ctx context.Context, dir, repository string, flags ...string) (*server, error) {
-	args := append([]string{
+// serve starts a server of a repository, with its log in the folder of that name, does something with it when it is
+// ready, and stops it. The error also says how the server ended, if not orderly.
+func (s *suite) serve(ctx context.Context, folder, repository string, do func(*server) error, flags ...string,
+) (err error) {
+	v := &server{dir: s.folder(folder)}
+	if err := os.MkdirAll(v.dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(v.dir, "server.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	devices := cpu
+	if s.onGPU() {
+		devices = s.Device + "," + cpu // whose answers the device's are compared with
+	}
+	cmd := exec.CommandContext(ctx, s.Weft, append([]string{
 		"serve", repository, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "", "--state-dir",
 		"none", "--watch-interval", "0s",
-		"--devices", s.devices(), "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json",
+		"--devices", devices, "--onnxruntime-lib", s.ONNXRuntimeLib, "--log-format", "json",
 		"--max-message-bytes", strconv.Itoa(maxMessage),
-	}, flags...)
-	v := &server{dir: dir, cmd: exec.CommandContext(ctx, s.Weft, args...)}
-	v.cmd.Cancel = func() error { return v.cmd.Process.Signal(syscall.SIGTERM) }
-	v.cmd.WaitDelay = stopTime
-	var err error
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	if v.log, err = os.Create(filepath.Join(dir, "server.log")); err != nil {
-		return nil, err
-	}
-	output, err := v.cmd.StderrPipe()
+	}, flags...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	output, err := cmd.StderrPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := v.cmd.Start(); err != nil {
-		return nil, err
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	ready := make(chan announcement, 1)
-	v.reader.Go(func() { v.follow(output, ready) })
-	v.stop = sync.OnceValue(v.end)
+	ready, read := make(chan announcement, 1), make(chan struct{})
+	go func() {
+		defer close(read)
+		follow(output, log, ready)
+	}()
+	defer func() {
+		for _, conn := range v.conns {
+			_ = conn.Close() // fails only if it was closed before
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which Wait reports
+		kill := time.AfterFunc(stopTime, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		<-read
+		if ended := cmd.Wait(); ended != nil && !v.lost {
+			err = errors.Join(err, fmt.Errorf("the server ended with %w: see %s", ended, log.Name()))
+		}
+	}()
 
-	patience := time.NewTimer(loadTime)
-	defer patience.Stop()
 	select {
 	case said, is := <-ready:
 		if !is {
-			return nil, errors.Join(fmt.Errorf("the server ended before it was ready: see %s", v.log.Name()), v.stop())
+			return fmt.Errorf("the server ended before it was ready: see %s", log.Name())
 		}
 		v.http = said.HTTP
 		for range connections {
 			conn, err := grpc.NewClient(said.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 				grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 			if err != nil {
-				return nil, errors.Join(err, v.stop())
+				return err
 			}
 			v.conns = append(v.conns, conn)
 		}
-		return v, nil
-	case <-patience.C:
-		return nil, errors.Join(fmt.Errorf("the server was not ready within %v: see %s", loadTime, v.log.Name()),
-			v.stop())
+		return do(v)
+	case <-time.After(loadTime):
+		return fmt.Errorf("the server was not ready within %v: see %s", loadTime, log.Name())
 	}
 }
 
-// devices returns the devices that the server may use: the CPU too, for the device is compared with its answers.
-func (s *suite) devices() string {
-	if s.onGPU() {
-		return s.Device + "," + cpu
-	}
-	return cpu
-}
+// announcement holds what lines of the server's log say of it.
+type announcement struct{ Event, GRPC, HTTP string }
 
 // follow copies the server's log until its end, and sends the addresses when it is ready. It closes ready.
-func (v *server) follow(output io.Reader, ready chan<- announcement) {
+func follow(output io.Reader, log io.Writer, ready chan<- announcement) {
 	defer close(ready)
-	var all announcement
-	lines := bufio.NewReader(output)
-	for {
-		line, err := lines.ReadBytes('\n')
-		_, _ = v.log.Write(line) // a full disk shows in the report, which is written last
-		var one announcement
-		if json.Unmarshal(line, &one) == nil {
-			if one.HTTP != "" {
-				all.HTTP = one.HTTP
-			}
-			if one.Event == "ready" {
-				all.GRPC = one.GRPC
-				ready <- all
-			}
-		}
-		if err != nil {
-			return
+	var said announcement
+	var err error
+	for lines := bufio.NewReader(output); err == nil; {
+		var line []byte
+		line, err = lines.ReadBytes('\n')
+		_, _ = log.Write(line) // a full disk shows in the report, which is written last
+		said.Event = ""
+		if json.Unmarshal(line, &said) == nil && said.Event == "ready" {
+			ready <- said
 		}
 	}
-}
-
-// end stops the server. The error says how it ended, if not orderly.
-func (v *server) end() error {
-	for _, conn := range v.conns {
-		_ = conn.Close() // fails only if it was closed before
-	}
-	_ = v.cmd.Process.Signal(syscall.SIGTERM) // fails if it has ended, which Wait reports
-	kill := time.AfterFunc(stopTime, func() { _ = v.cmd.Process.Kill() })
-	defer kill.Stop()
-	v.reader.Wait()
-	err := v.cmd.Wait()
-	if err != nil {
-		err = fmt.Errorf("the server ended with %w: see %s", err, v.log.Name())
-	}
-	return errors.Join(err, v.log.Close())
 }
 
 func (v *server) predictions() weftv1.PredictionServiceClient {
 	return weftv1.NewPredictionServiceClient(v.conns[0])
 }
 
-func (v *server) models() weftv1.ModelServiceClient { return weftv1.NewModelServiceClient(v.conns[0]) }
-
 // state returns the state that the scheduler reports.
 func (v *server) state(ctx context.Context) (*weftv1.SchedulerState, error) {
-	answer, err := v.models().GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{})
+	answer, err := weftv1.NewModelServiceClient(v.conns[0]).GetSchedulerState(ctx, &weftv1.GetSchedulerStateRequest{})
 	return answer.GetState(), err
 }
 

@@ -25,9 +25,29 @@ const (
 	partPrefix = "MIG-"
 )
 
-// querySMI returns nvidia-smi's values of a device, by field of its --query-gpu, without units. The device is its UUID,
-// or its name such as cuda:0, which is true where CUDA sees all GPUs in the order of their buses.
-func querySMI(ctx context.Context, device string, fields ...string) (map[string]string, error) {
+// smiValues are nvidia-smi's values of a device, by field of its --query-gpu, without units.
+type smiValues map[string]string
+
+// number reads a value; the error says why there is none.
+func (v smiValues) number(field string) (float64, error) {
+	return readSMI(v, field, func(value string) (float64, error) { return strconv.ParseFloat(value, 64) })
+}
+
+// readSMI reads a value. Where the device does not have it, nvidia-smi says "[N/A]" or the like.
+func readSMI[T any](values smiValues, field string, parse func(string) (T, error)) (read T, err error) {
+	value, known := values[field]
+	if !known {
+		return read, fmt.Errorf("nvidia-smi does not know %s", field)
+	}
+	if read, err = parse(value); err != nil {
+		err = fmt.Errorf("nvidia-smi says %q of %s", value, field)
+	}
+	return read, err
+}
+
+// querySMI asks for the values of a device. The device is its UUID, or its name such as cuda:0, which is true where
+// CUDA sees all GPUs in the order of their buses.
+func querySMI(ctx context.Context, device string, fields ...string) (smiValues, error) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
 		return nil, errNoSMI
@@ -50,7 +70,7 @@ func querySMI(ctx context.Context, device string, fields ...string) (map[string]
 	if len(values) != len(fields) {
 		return nil, fmt.Errorf("nvidia-smi answered %q to a query for %v", &said, fields)
 	}
-	answer := map[string]string{}
+	answer := smiValues{}
 	for i, field := range fields {
 		answer[field] = strings.TrimSpace(values[i])
 	}
@@ -58,14 +78,11 @@ func querySMI(ctx context.Context, device string, fields ...string) (map[string]
 }
 
 // knownToSMI returns those of the fields that this nvidia-smi knows: one that it does not know would spoil a query for
-// all.
+// all. The error says why it knows none.
 func knownToSMI(ctx context.Context, device string, fields []string) (known []string, err error) {
 	for _, field := range fields {
-		var one error
-		if _, one = querySMI(ctx, device, field); one == nil {
+		if _, err = querySMI(ctx, device, field); err == nil {
 			known = append(known, field)
-		} else if err == nil {
-			err = one
 		}
 	}
 	if len(known) > 0 {
@@ -74,9 +91,15 @@ func knownToSMI(ctx context.Context, device string, fields []string) (known []st
 	return known, err
 }
 
-// smiNumber reads a value of nvidia-smi; false where the device does not have it, for which it says "[N/A]" or the
-// like.
-func smiNumber(value string) (float64, bool) {
-	n, err := strconv.ParseFloat(value, 64)
-	return n, err == nil
+// smiName returns nvidia-smi's name of the device: its UUID, or where the server does not know that, its number.
+func (s *suite) smiName(ctx context.Context, v *server) string {
+	told, err := v.metrics(ctx)
+	if err != nil {
+		return s.Device
+	}
+	info, err := told.find("weft_gpu_info", "device", s.Device)
+	if err != nil {
+		return s.Device
+	}
+	return labelOf(info, "uuid")
 }

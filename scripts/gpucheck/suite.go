@@ -49,20 +49,17 @@ type check struct {
 	make func(*suite, context.Context) error
 }
 
-func checks() []check {
-	return []check{
-		{"correctness", (*suite).correctness},
-		{"saturation", (*suite).saturation},
-		{"weights", (*suite).weights},
-		{"policy", (*suite).policy},
-		{"memory", (*suite).memory},
-		{"telemetry", (*suite).telemetry},
-	}
+var checks = []check{
+	{"correctness", (*suite).correctness},
+	{"saturation", (*suite).saturation},
+	{"weights", (*suite).weights},
+	{"policy", (*suite).policy},
+	{"memory", (*suite).memory},
+	{"telemetry", (*suite).telemetry},
 }
 
-func checkNames() []string {
-	var names []string
-	for _, c := range checks() {
+func checkNames() (names []string) {
+	for _, c := range checks {
 		names = append(names, c.name)
 	}
 	return names
@@ -107,7 +104,7 @@ func (s *suite) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Limit, fmt.Errorf("--limit %v has passed", s.Limit))
 	defer cancel()
-	for _, c := range checks() {
+	for _, c := range checks {
 		if len(s.Only) > 0 && !slices.Contains(s.Only, c.name) {
 			continue
 		}

@@ -1,30 +1,26 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weftserve/weft/gpu"
 )
 
-// reading is a value that both the server and nvidia-smi report of a GPU.
-type reading struct {
+// readings are the values that both the server and nvidia-smi report of a GPU.
+var readings = []struct {
 	metric, field string
 	unit          float64 // of the field, in the metric's
 	// How far they may be apart, in the field's unit and as a part of it: they are not read in the same moment.
 	absolute, relative float64
-}
-
-const (
-	mega  = 1e6
-	mebi  = 1 << 20
-	cents = 0.01
-)
-
-var readings = []reading{
+}{
 	{"weft_gpu_clock_hertz", "clocks.sm", mega, 30, 0.03},
 	{"weft_gpu_clock_max_hertz", "clocks.max.sm", mega, 0, 0},
 	{"weft_gpu_memory_total_bytes", "memory.total", mebi, 1, 0},
@@ -37,9 +33,18 @@ var readings = []reading{
 	{"weft_gpu_ecc_errors_total", "ecc.errors.uncorrected.volatile.total", 1, 0, 0},
 }
 
+const (
+	mega  = 1e6
+	mebi  = 1 << 20
+	cents = 0.01
+)
+
+// reasonFields are nvidia-smi's names of the reasons for a lower clock; older drivers know the second.
+var reasonFields = []string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}
+
 // telemetry compares the server's values of the GPU under load with nvidia-smi's values at about the same time: the
 // medians of several pairs, half a second apart.
-func (s *suite) telemetry(ctx context.Context) (err error) {
+func (s *suite) telemetry(ctx context.Context) error {
 	if !s.onGPU() {
 		s.report.skip("telemetry", "there is no GPU")
 		return nil
@@ -49,42 +54,36 @@ func (s *suite) telemetry(ctx context.Context) (err error) {
 		return err
 	}
 	repository := s.repository("telemetry")
-	if _, err := h.place(repository, "heavy", s.provider(), 1, h.layers); err != nil {
+	if _, err := s.placeHeavy(repository, "heavy", h, 1, h.layers); err != nil {
 		return err
 	}
-	v, err := s.serve(ctx, s.folder("telemetry"), repository)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, v.stop()) }()
-	stop := start(ctx, v.conns, &load{request: h.request("heavy"), callers: h.callersOf(6)})
-	defer stop()
-	return s.compareTelemetry(ctx, v, 10, time.Second/2)
+	return s.serve(ctx, "telemetry", repository, func(v *server) error {
+		stop := start(ctx, v.conns, h.load("heavy", 6))
+		defer stop()
+		return s.compareTelemetry(ctx, v, 10, time.Second/2)
+	})
 }
 
-// pair holds the values of the server and of nvidia-smi at about the same time, in the field's unit.
-type pair struct{ server, smi float64 }
-
-// observed holds the reported values of a reading.
+// observed holds what was reported of a reading, in the field's unit, and why nvidia-smi reported nothing.
 type observed struct {
-	pairs   []pair
-	missing string // which of them does not report the value
+	server, smi []float64
+	missing     error
+}
+
+// seenReasons are the reasons for a lower clock that the server or nvidia-smi reported, in several moments.
+type seenReasons struct{ ever, always gpu.Reasons }
+
+func (r *seenReasons) add(now gpu.Reasons) {
+	r.ever |= now
+	r.always &= now
 }
 
 // compareTelemetry reads both a number of times, each after a pause. A value that one of them lacks does not affect the
 // others.
 func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, pause time.Duration) error {
-	first, err := v.metrics(ctx)
-	if err != nil {
-		return err
-	}
-	id, err := first.label("weft_gpu_info", s.Device, "uuid")
-	if err != nil {
-		return err
-	}
-	fields := make([]string, len(readings))
-	for i := range readings {
-		fields[i] = readings[i].field
+	id, fields := s.smiName(ctx, v), slices.Clone(reasonFields)
+	for _, r := range readings {
+		fields = append(fields, r.field)
 	}
 	known, err := knownToSMI(ctx, id, fields)
 	if errors.Is(err, errNoSMI) || errors.Is(err, errSMIHasNoParts) {
@@ -94,8 +93,13 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 	if err != nil {
 		return err
 	}
-	all := make([]observed, len(readings))
-	oldest := 0.0
+	all, oldest := make([]observed, len(readings)), 0.0
+	reasonField := reasonFields[0]
+	if !slices.Contains(known, reasonField) {
+		reasonField = reasonFields[1]
+	}
+	serverReasons, smiReasons := seenReasons{always: gpu.AllReasons}, seenReasons{always: gpu.AllReasons}
+	var noReasons error
 	for range times {
 		if err := wait(ctx, pause); err != nil {
 			return err
@@ -113,57 +117,73 @@ func (s *suite) compareTelemetry(ctx context.Context, v *server, times int, paus
 			return err
 		}
 		oldest = max(oldest, age)
-		for i := range readings {
-			all[i].add(&readings[i], told, s.Device, values)
+		for i, r := range readings {
+			smi, err := values.number(r.field)
+			if err != nil {
+				all[i].missing = err
+				continue
+			}
+			server, err := told.value(r.metric, "device", s.Device)
+			if err != nil {
+				server = math.NaN() // which is like nothing
+			}
+			all[i].server, all[i].smi = append(all[i].server, server/r.unit), append(all[i].smi, smi)
 		}
+		reasons, err := values.reasons(reasonField)
+		noReasons = cmp.Or(noReasons, err)
+		serverReasons.add(told.reasonsOf(s.Device))
+		smiReasons.add(reasons)
 	}
-	for i := range readings {
-		s.reportReading(&readings[i], &all[i])
+	for i, r := range readings {
+		name := "telemetry: " + strings.TrimPrefix(r.metric, "weft_gpu_")
+		if len(all[i].smi) == 0 {
+			s.report.skip(name, all[i].missing.Error())
+			continue
+		}
+		server, smi := median(all[i].server), median(all[i].smi)
+		within, measured := r.absolute+r.relative*math.Abs(smi), fmt.Sprintf("%.6g", server)
+		if math.IsNaN(server) {
+			measured = "the server does not tell it"
+		}
+		s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), measured,
+			math.Abs(server-smi) <= within)
 	}
 	s.report.judge("telemetry: age of a sample", "≤ 1 s", fmt.Sprintf("%.2f s at most", oldest), oldest <= 1)
-	return s.compareReasons(ctx, v, id, times, func() error { return wait(ctx, pause) })
+	const name = "telemetry: clock_event"
+	if noReasons != nil {
+		s.report.skip(name, noReasons.Error())
+		return nil
+	}
+	// At a power limit the reasons come and go between the two: so a reason that one of them reports every time, the
+	// other must report once.
+	s.report.judge(name, fmt.Sprintf("always %v, ever %v (%s)", smiReasons.always, smiReasons.ever, reasonField),
+		fmt.Sprintf("always %v, ever %v", serverReasons.always, serverReasons.ever),
+		smiReasons.always&^serverReasons.ever == 0 && serverReasons.always&^smiReasons.ever == 0)
+	return nil
 }
 
-// add adds the values of one moment.
-func (o *observed) add(r *reading, told page, device string, values map[string]string) {
-	server, err := told.value(r.metric, "device", device)
-	value, asked := values[r.field]
-	smi, is := smiNumber(value)
-	switch {
-	case !asked:
-		o.missing = "nvidia-smi does not know " + r.field
-	case !is:
-		o.missing = fmt.Sprintf("nvidia-smi says %q", value)
-	case err != nil:
-		o.pairs = append(o.pairs, pair{math.NaN(), smi}) // which is like nothing
-	default:
-		o.pairs = append(o.pairs, pair{server / r.unit, smi})
+// reasonsOf reads the present reasons of a device.
+func (p page) reasonsOf(device string) (now gpu.Reasons) {
+	for _, m := range p["weft_gpu_clock_event"].GetMetric() {
+		for r := gpu.Reasons(1); r <= gpu.AllReasons; r <<= 1 {
+			if labelOf(m, "device") == device && labelOf(m, "reason") == r.String() && m.GetGauge().GetValue() != 0 {
+				now |= r
+			}
+		}
 	}
+	return now
 }
 
-func (s *suite) reportReading(r *reading, o *observed) {
-	name := "telemetry: " + strings.TrimPrefix(r.metric, "weft_gpu_")
-	if len(o.pairs) == 0 {
-		s.report.skip(name, o.missing)
-		return
-	}
-	server := median(o.pairs, func(p pair) float64 { return p.server })
-	smi := median(o.pairs, func(p pair) float64 { return p.smi })
-	within := r.absolute + r.relative*math.Abs(smi)
-	measured := fmt.Sprintf("%.6g", server)
-	if math.IsNaN(server) {
-		measured = "the server does not tell it"
-	}
-	s.report.judge(name, fmt.Sprintf("%.6g ± %.3g (%s)", smi, within, r.field), measured,
-		math.Abs(server-smi) <= within)
+// reasons reads the present reasons, which nvidia-smi writes as a set such as 0x0000000000000004.
+func (v smiValues) reasons(field string) (gpu.Reasons, error) {
+	return readSMI(v, field, func(value string) (gpu.Reasons, error) {
+		bits, err := strconv.ParseUint(value, 0, 64)
+		return gpu.Reasons(bits) & gpu.AllReasons, err
+	})
 }
 
-// median returns the median of at least one element.
-func median[T any](all []T, of func(T) float64) float64 {
-	var values []float64
-	for _, one := range all {
-		values = append(values, of(one))
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
+// median returns the median of at least one value.
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
 }

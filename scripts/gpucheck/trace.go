@@ -15,21 +15,8 @@ import (
 
 // execution is one batch that the server ran, of its --sched-trace. Times count from the start of its scheduler.
 type execution struct {
-	start, end   time.Duration
-	rows, padded int
-	deviceTime   time.Duration
-}
-
-// settled is the line of a trace that is written when an execution ends.
-type settled struct {
-	At  int64 `json:"at"`
-	Out struct {
-		Event struct {
-			Device              string
-			Rows, Padded        int
-			Elapsed, DeviceTime time.Duration
-		} `json:"event"`
-	} `json:"out"`
+	start, end time.Duration
+	rows       int
 }
 
 // readTrace returns the executions on a device in the order of their starts.
@@ -40,28 +27,30 @@ func readTrace(path, device string) ([]execution, error) {
 	}
 	defer file.Close()
 	var all []execution
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if bytes.HasPrefix(line, []byte(`{"op":"settle"`)) {
-			var s settled
-			if err := json.Unmarshal(line, &s); err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
+	for lines := bufio.NewReader(file); err == nil; {
+		var line []byte
+		if line, err = lines.ReadBytes('\n'); !bytes.HasPrefix(line, []byte(`{"op":"settle"`)) {
+			continue // only this line is written when an execution ends
+		}
+		var settled struct {
+			At  time.Duration
+			Out struct {
+				Event struct {
+					Device  string
+					Rows    int
+					Elapsed time.Duration
+				}
 			}
-			if e := &s.Out.Event; e.Device == device {
-				end := time.Duration(s.At)
-				all = append(all, execution{
-					start: end - e.Elapsed, end: end, rows: e.Rows, padded: e.Padded,
-					deviceTime: e.DeviceTime,
-				})
-			}
 		}
-		if errors.Is(err, io.EOF) {
-			break
+		if err := json.Unmarshal(line, &settled); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if err != nil {
-			return nil, err
+		if e := &settled.Out.Event; e.Device == device {
+			all = append(all, execution{start: settled.At - e.Elapsed, end: settled.At, rows: e.Rows})
 		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s tells of no execution on %s", path, device)
@@ -72,7 +61,6 @@ func readTrace(path, device string) ([]execution, error) {
 
 // usage says how a device was used for a time.
 type usage struct {
-	span       time.Duration
 	busy       float64         // part of the time with at least one batch
 	gaps       []time.Duration // each time without, ascending
 	executions int
@@ -82,7 +70,7 @@ type usage struct {
 // usageBetween looks at a part of the trace. Executions that begin or end outside count for the time inside, and not
 // for the rows.
 func usageBetween(executions []execution, from, to time.Duration) usage {
-	u := usage{span: to - from}
+	var u usage
 	var idle time.Duration
 	gap := func(until time.Duration, since time.Duration) {
 		if until > since {
@@ -104,7 +92,7 @@ func usageBetween(executions []execution, from, to time.Duration) usage {
 	}
 	gap(to, covered)
 	slices.Sort(u.gaps)
-	u.busy = 1 - float64(idle)/float64(u.span)
+	u.busy = 1 - float64(idle)/float64(to-from)
 	return u
 }
 
@@ -121,12 +109,4 @@ func (u *usage) pause(part float64) time.Duration {
 		return 0
 	}
 	return u.gaps[at-overlapped]
-}
-
-// quantile returns the least duration that a part of an ascending list does not exceed; 0 of none.
-func quantile(ascending []time.Duration, part float64) time.Duration {
-	if len(ascending) == 0 {
-		return 0
-	}
-	return ascending[min(int(part*float64(len(ascending))), len(ascending)-1)]
 }

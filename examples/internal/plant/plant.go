@@ -4,7 +4,6 @@ package plant
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/weftserve/weft/examples/cartpole"
 	"github.com/weftserve/weft/examples/hopper"
@@ -24,9 +23,8 @@ type Kind struct {
 	Name            string
 	ObservationSize int
 	ActionSize      int
-	Typical         []float64     // a usual magnitude of each observation
-	Period          time.Duration // simulated time of one step
-	MaxSteps        int           // steps of an episode that does not fail
+	Typical         []float64 // a usual magnitude of each observation
+	MaxSteps        int       // steps of an episode that does not fail
 	New             func() Plant
 }
 
@@ -38,7 +36,6 @@ func Kinds() []Kind {
 			ObservationSize: cartpole.ObservationSize,
 			ActionSize:      cartpole.ActionSize,
 			Typical:         []float64{1, 1, 0.1, 1},
-			Period:          time.Duration(cartpole.Period * float64(time.Second)),
 			MaxSteps:        cartpole.MaxSteps,
 			New:             func() Plant { return new(cartpole.Env) },
 		},
@@ -47,7 +44,6 @@ func Kinds() []Kind {
 			ObservationSize: hopper.ObservationSize,
 			ActionSize:      hopper.ActionSize,
 			Typical:         []float64{0.5, 1, 1, 0.3, 0.05, 0.05, 1},
-			Period:          time.Duration(hopper.Period * float64(time.Second)),
 			MaxSteps:        hopper.MaxSteps,
 			New:             func() Plant { return new(hopper.Env) },
 		},

@@ -3,6 +3,9 @@ package plant
 import (
 	"strings"
 	"testing"
+
+	"github.com/weftserve/weft/examples/cartpole"
+	"github.com/weftserve/weft/examples/hopper"
 )
 
 func TestKindsDescribeTheirMachines(t *testing.T) {
@@ -10,9 +13,6 @@ func TestKindsDescribeTheirMachines(t *testing.T) {
 		machine := k.New()
 		if got := len(machine.Reset(1)); got != k.ObservationSize || len(k.Typical) != k.ObservationSize {
 			t.Errorf("%s: %d observations with %d magnitudes, want %d", k.Name, got, len(k.Typical), k.ObservationSize)
-		}
-		if k.Period.Milliseconds() != 20 {
-			t.Errorf("%s: period %v, want 20ms as the commands' default of 50 Hz assumes", k.Name, k.Period)
 		}
 		steps := 0
 		sum := Return(machine, 1, func(observation []float32) []float32 {
@@ -22,6 +22,13 @@ func TestKindsDescribeTheirMachines(t *testing.T) {
 		if steps < 2 || steps > k.MaxSteps || sum <= 0 || sum > float64(steps) {
 			t.Errorf("%s: return %v after %d steps, want between 0 and one per step", k.Name, sum, steps)
 		}
+	}
+}
+
+// TestPeriods: the commands' default is 50 Hz.
+func TestPeriods(t *testing.T) {
+	if cartpole.Period != 20e-3 || hopper.Period != 20e-3 {
+		t.Errorf("periods of %v and %v s, want 0.02", cartpole.Period, hopper.Period)
 	}
 }
 
