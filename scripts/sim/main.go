@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -47,16 +46,8 @@ func run(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var oneByOne sync.Mutex // several workers find figures
-	study.Progress = func(line string) {
-		oneByOne.Lock()
-		defer oneByOne.Unlock()
-		fmt.Fprintln(progress, line)
-	}
-	found, err := study.Run()
-	if err != nil {
-		return err
-	}
+	study.Progress = func(line string) { fmt.Fprintln(progress, line) }
+	found := study.Run()
 	if err := found.Markdown(out); err != nil || o.Out == "" {
 		return err
 	}
@@ -68,8 +59,8 @@ func (o *options) study() (*sim.Study, error) {
 	policies, workloads := chooser{parts: o.Policies}, chooser{parts: o.Workloads}
 	s := &sim.Study{
 		Families: sim.Families(choose(&policies, sim.Policies(), maker)),
-		Variants: choose(&policies, sim.Variants(), maker),
-		InFlight: choose(&policies, sim.InFlight(), maker),
+		Variants: sim.Families(choose(&policies, sim.Variants(), maker)),
+		InFlight: sim.Families(choose(&policies, sim.InFlight(), maker)),
 		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()),
 			func(w *sim.Workload) []string { return []string{w.Name} }),
 		Scenes:    choose(&workloads, sim.Scenes(), func(s *sim.Scene) []string { return []string{s.Name} }),

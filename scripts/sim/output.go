@@ -46,19 +46,19 @@ func plots(found *sim.Findings, draw func(name string, chart func(io.Writer) err
 	for _, w := range s.Workloads {
 		labels = append(labels, w.Name)
 	}
-	for i, f := range s.Families {
-		carried = append(carried, series{Name: f.Name, Values: found.G99[i]})
+	for _, f := range s.Families {
+		carried = append(carried, series{Name: f.Name, Values: found.Loads(&f, s.Workloads)})
 	}
 	err := draw("g99", func(w io.Writer) error {
 		return bars(w, "Highest load with 99 % on time", "of the fluid capacity", labels, carried)
 	})
-	for j, workload := range s.Workloads {
+	for _, workload := range s.Workloads {
 		if err != nil {
 			return err
 		}
 		var shares []series
-		for i, f := range s.Families {
-			shares = append(shares, series{Name: f.Name, Values: found.Curves[i][j]})
+		for _, f := range s.Families {
+			shares = append(shares, series{f.Name, found.Carried[sim.Pair{Policy: f.Name, On: workload.Name}].Curve})
 		}
 		err = draw("load-"+workload.Name, func(w io.Writer) error {
 			return lines(w, "Share on time: "+workload.Name, "share of requests", "load, of the fluid capacity",

@@ -44,10 +44,10 @@ func Baselines() []Maker {
 	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
 	add(FamilyNexus, "nexus-saturated", func(e *Env) Policy { return newNexus(e, true) })
 	add(FamilySymphony, "symphony", func(e *Env) Policy { return newSymphony(e) })
-	add(FamilyEDFDrop, "edf-drop", func(e *Env) Policy { return &edf{newLines(e), true} })
-	add(FamilyEDF, "edf", func(e *Env) Policy { return &edf{newLines(e), false} })
+	add(FamilyEDFDrop, "edf-drop", newEDFDrop)
+	add(FamilyEDF, "edf", newEDF)
 	add(FamilySFQ, "sfq", func(e *Env) Policy { return newSFQ(e) })
-	add(FamilyLeastSlack, "least-slack", func(e *Env) Policy { return &leastSlack{newLines(e)} })
+	add(FamilyLeastSlack, "least-slack", newSlack)
 	return all
 }
 

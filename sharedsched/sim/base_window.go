@@ -2,6 +2,7 @@ package sim
 
 // window is a batch that a line could start now: requests behind the first skip requests, which it would give up.
 type window struct {
+	line *line
 	skip int
 	rows int
 	due  Time // the deadline of its first request, which is the earliest of all
@@ -11,7 +12,7 @@ type window struct {
 func (l *lines) window(q *line, skip, rows int) window {
 	head := q.at(skip)
 	rows = max(rows, head.Rows)
-	return window{skip: skip, rows: rows, due: head.Deadline, last: head.Deadline - l.needs(q.model, rows)}
+	return window{line: q, skip: skip, rows: rows, due: head.Deadline, last: head.Deadline - l.needs(q.model, rows)}
 }
 
 // fromHead returns the largest batch that serves the head of q, which has to be there, in time.

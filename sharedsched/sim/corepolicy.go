@@ -101,13 +101,9 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 	if m.Target > 0 {
 		p.task.Target = min(m.Target, p.task.Target)
 	}
-	limit := r.Deadline.Add(p.offset)
-	if r.Background {
-		p.task.Priority, p.task.Target, limit = sharedsched.Sheddable, 0, Never
-	}
 	err := p.step(at, &sharedsched.Event{
 		Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task,
-		Limit: limit,
+		Limit: r.Deadline.Add(p.offset),
 	})
 	p.carryOut(now)
 	p.decided(at)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -98,19 +99,14 @@ func demands(models []Model, share float64) {
 func InShare(models []Model, r *Result) []bool {
 	demand := make([]float64, len(models))
 	for i := range models {
-		demand[i] = fluidDemand(&models[i], float64(r.Flows[i].Offered)/max(r.Span.Seconds(), 1e-9))
+		demand[i] = fluidDemand(&models[i], float64(r.Flows[i].Offered)/max(r.Span().Seconds(), 1e-9))
 	}
 	return waterFill(models, demand)
 }
 
 // waterFill reports for which flows demand is met when a device of capacity 1 is divided by weighted max-min fairness.
 func waterFill(models []Model, demand []float64) []bool {
-	weight := func(i int) float64 {
-		if models[i].Weight == 0 {
-			return 1
-		}
-		return models[i].Weight
-	}
+	weight := func(i int) float64 { return cmp.Or(models[i].Weight, 1) }
 	order := make([]int, len(models))
 	weights := 0.0
 	for i := range order {
@@ -118,10 +114,7 @@ func waterFill(models []Model, demand []float64) []bool {
 		weights += weight(i)
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if demand[a]/weight(a) < demand[b]/weight(b) {
-			return -1
-		}
-		return 1
+		return cmp.Compare(demand[a]/weight(a), demand[b]/weight(b))
 	})
 	met := make([]bool, len(models))
 	left := 1.0

@@ -48,8 +48,8 @@ func (s *sampler) sample(e *engine) {
 	if now.Clock > 0 {
 		s.latest.Clock = int(referenceClock * now.Clock)
 	}
-	s.latest.Idle = e.lanes.inFlight == 0 && e.recorder.busy == s.busy // nothing ran since the last one
-	s.busy = e.recorder.busy
+	s.latest.Idle = e.lanes.inFlight == 0 && e.result.Busy == s.busy // nothing ran since the last one
+	s.busy = e.result.Busy
 	if s.due(s.CoTenant) {
 		s.latest.CoTenant = int(math.Round(1000 * now.CoTenant))
 	}
