@@ -57,9 +57,15 @@ func Diurnal(period time.Duration, depth float64) func(*rand.Rand, time.Duration
 	}
 }
 
-// Course is a given course. The last factor stays.
-func Course(course ...Stretch) func(*rand.Rand, time.Duration) []Stretch {
-	return func(*rand.Rand, time.Duration) []Stretch { return course }
+// Course is a given course over the span, in which Until counts parts of it. The last factor stays.
+func Course(parts time.Duration, course ...Stretch) func(*rand.Rand, time.Duration) []Stretch {
+	return func(_ *rand.Rand, span time.Duration) []Stretch {
+		var scaled []Stretch
+		for _, s := range course {
+			scaled = append(scaled, Stretch{span * s.Until / parts, s.Factor})
+		}
+		return scaled
+	}
 }
 
 // times appends the arrivals within the span to out. A constant rate is bent into the course afterwards: an arrival
