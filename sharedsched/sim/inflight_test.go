@@ -14,7 +14,7 @@ func TestTwoBatchesInFlight(t *testing.T) {
 	skipUnderRace(t)
 	s := Study{InFlight: Families(InFlight()), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2}
 	for _, name := range []string{"single", "het30", "bimodal", "blocker"} {
-		w, _ := Find(Suite(), name)
+		w := inSuite(name)
 		s.Workloads = append(s.Workloads, *w)
 	}
 	f := s.Run()

@@ -55,7 +55,7 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 
 // TestSameSeedSameRun: only the seed decides.
 func TestSameSeedSameRun(t *testing.T) {
-	w, _ := Find(Suite(), "het30cv3")
+	w := inSuite("het30cv3")
 	for _, p := range Policies() {
 		play := func(seed uint64) []Request {
 			r := w.Play(&p, 1.2, 500*time.Millisecond, seed)

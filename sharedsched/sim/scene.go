@@ -44,12 +44,9 @@ func Scenes() []Scene {
 	}
 }
 
-// onSuite is a workload of the suite at a load. It panics if the suite has none of that name.
+// onSuite is a workload of the suite at a load.
 func onSuite(g Group, name string, load float64) Scene {
-	w, ok := Find(Suite(), name)
-	if !ok {
-		panic("sim: no workload " + name)
-	}
+	w := inSuite(name)
 	return Scene{Group: g, Name: fmt.Sprintf("%s ×%g", name, load), About: w.About, Workload: *w, Load: load}
 }
 

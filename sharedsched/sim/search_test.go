@@ -65,7 +65,7 @@ func TestBracket(t *testing.T) {
 
 // TestG99OfAFamily finds the best member wherever it stands.
 func TestG99OfAFamily(t *testing.T) {
-	w, _ := Find(Suite(), "single")
+	w := inSuite("single")
 	small := func(name string, n int) Maker {
 		return Maker{Name: name, New: func(e *Env) Policy { return &script{env: e, next: inOrder(n)} }}
 	}

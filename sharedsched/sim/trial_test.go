@@ -7,7 +7,7 @@ import (
 
 // TestCarries: runs that end early and requests that are used again decide as whole runs do.
 func TestCarries(t *testing.T) {
-	w, _ := Find(Suite(), "het30cv3")
+	w := inSuite("het30cv3")
 	e := Effort{Span: time.Second, Seeds: 3, Precision: 0.04}
 	shared := newTrial(w, e)
 	seen := map[bool]int{}
