@@ -34,9 +34,8 @@ type Tally struct {
 	Offered int
 	Fates   [Dropped + 1]int // of those that ended
 
-	Device time.Duration // of their batches
-	Useful time.Duration // of that, the share of requests on time, by rows
-	Wasted time.Duration // of that, the share of late ones
+	Useful time.Duration // of their batches' device time, the share of requests on time, by rows
+	Wasted time.Duration // of it, the share of late ones
 }
 
 // Share returns the share of the offered requests that were on time; 1 if there were none.
@@ -57,7 +56,6 @@ func (t *Tally) add(u *Tally) {
 	for f, n := range u.Fates {
 		t.Fates[f] += n
 	}
-	t.Device += u.Device
 	t.Useful += u.Useful
 	t.Wasted += u.Wasted
 }
@@ -67,7 +65,6 @@ func (r *Result) done(now Time, b *Batch, took time.Duration) {
 	r.End = now
 	r.Busy += took
 	t := &r.Flows[b.Model]
-	t.Device += took
 	onTime := 0
 	for _, q := range b.Requests {
 		if q.Fate == OnTime {
