@@ -12,7 +12,9 @@ func TestTwoBatchesInFlight(t *testing.T) {
 		t.Skip("it takes 6 seconds")
 	}
 	skipUnderRace(t)
-	s := Study{InFlight: Families(InFlight()), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2}
+	s := Study{
+		InFlight: Families(InFlight()), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2,
+	}
 	for _, name := range []string{"single", "het30", "bimodal", "blocker"} {
 		w := inSuite(name)
 		s.Workloads = append(s.Workloads, *w)

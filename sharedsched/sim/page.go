@@ -32,7 +32,7 @@ func numbers(values ...float64) []string {
 // page is Markdown in the making.
 type page struct{ strings.Builder }
 
-func (p *page) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.Builder, format, args...) }
 
 func (p *page) section(title, about string) { p.printf("\n## %s\n\n%s\n\n", title, about) }
 

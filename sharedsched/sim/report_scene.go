@@ -17,9 +17,11 @@ func (f *Findings) sceneTables(p *page) {
 		explain      bool
 	}{
 		{Overload, "Overload", shares, Seen.String, true},
-		{Overload, "Device time in overload",
+		{
+			Overload, "Device time in overload",
 			"For results on time / for late ones / idle while requests waited, as shares of the time.", Seen.deviceTime,
-			false},
+			false,
+		},
 		{Adversity, "Adversity", "Share on time of those who should not suffer.", Seen.watched, true},
 		{Change, "Change", shares, Seen.String, true},
 	} {

@@ -37,7 +37,8 @@ func Scenes() []Scene {
 		aggressor("aggressor ×10",
 			"one of ten flows asks for ten times its fair share, the others for four fifths of theirs", 0.08, 1),
 		keys(1), keys(200), trickle(), flash(), beside(), impatient(), coldStorm(), flip(),
-		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time", during(1, 3, 4, Pace{Speed: 0.7})),
+		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time",
+			during(1, 3, 4, Pace{Speed: 0.7})),
 		slowed("co-tenant", "30 unlike models at half load; somebody else slows the device by half again and again",
 			coTenant),
 		misjudged(),
@@ -97,7 +98,7 @@ func flash() Scene {
 		models, nil)
 	s.Load = 0.9
 	s.From = func(span time.Duration) time.Duration { return span*13/20 + models[0].SLO }
-	s.Workload.Arrivals = []Process{{Course: Course(20, Stretch{3, 1}, Stretch{13, 10}, Stretch{20, 1})}}
+	s.Workload.Arrivals = []Process{{Course: Course(20, Part{3, 1}, Part{13, 10}, Part{20, 1})}}
 	return s
 }
 
@@ -129,7 +130,7 @@ func coldStorm() Scene {
 	for i := range models[10:] {
 		m := &models[10+i]
 		m.Name, m.Cold = "cold", true
-		course[10+i].Course = Course(4, Stretch{1, 0}, Stretch{4, 1})
+		course[10+i].Course = Course(4, Part{1, 0}, Part{4, 1})
 	}
 	demands(models[:10], 0.06)
 	demands(models[10:], 0.004)
@@ -151,8 +152,8 @@ func flip() Scene {
 		models, nil)
 	s.From = func(span time.Duration) time.Duration { return span / 2 }
 	s.Workload.Arrivals = make([]Process, len(models))
-	s.Workload.Arrivals[0].Course = Course(2, Stretch{1, 1}, Stretch{2, 0})
-	s.Workload.Arrivals[1].Course = Course(2, Stretch{1, 0}, Stretch{2, 1})
+	s.Workload.Arrivals[0].Course = Course(2, Part{1, 1}, Part{2, 0})
+	s.Workload.Arrivals[1].Course = Course(2, Part{1, 0}, Part{2, 1})
 	return s
 }
 

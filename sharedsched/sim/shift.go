@@ -91,6 +91,6 @@ func crowding() Workload {
 	return Workload{
 		Models: models, Device: device,
 		Pace:     during(1, 4, 5, Pace{Taken: 12 * gib}),
-		Arrivals: []Process{{CV: 1, Course: Course(10, Stretch{3, 1}, Stretch{7, 2}, Stretch{10, 1})}},
+		Arrivals: []Process{{CV: 1, Course: Course(10, Part{3, 1}, Part{7, 2}, Part{10, 1})}},
 	}
 }

@@ -84,12 +84,13 @@ func (w *Workload) process(model int) *Process {
 	return &w.Arrivals[model]
 }
 
-// Play runs the workload under a policy. It panics if the policy breaks its contract: no figure of it means anything.
+// Play runs the workload under a policy, as run does.
 func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64) *Result {
 	return w.run(p, w.Requests(load, span, seed), span, seed, nil)
 }
 
-// run is Play with given requests, until more than lost of them are, if that is given.
+// run plays requests of the workload, until more than lost of them are, if that is given. It panics if the policy
+// breaks its contract: no figure of it means anything.
 func (w *Workload) run(p *Maker, requests []Request, span time.Duration, seed uint64, lost *int) *Result {
 	s := Setup{
 		Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap,
