@@ -72,7 +72,7 @@ func simulate(b *testing.B, l *load) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return result.Latency(0.5)[0]
+	return result.Latency(0.5)
 }
 
 // BenchmarkRealServerImpatient saturates the standard model while one more caller of it wants 50 answers a second, each

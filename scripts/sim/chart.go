@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ type series struct {
 }
 
 // bars draws a group of bars for each label, in each a bar of every series.
-func bars(w io.Writer, title, unit string, labels []string, all []series) error {
+func bars(title, unit string, labels []string, all []series) string {
 	c := newChart(title, unit, all)
 	c.axis()
 	group := c.width / float64(len(labels))
@@ -31,11 +30,11 @@ func bars(w io.Writer, title, unit string, labels []string, all []series) error 
 				s.Values[j])
 		}
 	}
-	return c.end(w)
+	return c.end()
 }
 
 // lines draws a line for each series over the same values of x, which ascend.
-func lines(w io.Writer, title, unit, xUnit string, x []float64, all []series) error {
+func lines(title, unit, xUnit string, x []float64, all []series) string {
 	c := newChart(title, unit, all)
 	c.axis()
 	span := x[len(x)-1] - x[0]
@@ -45,31 +44,27 @@ func lines(w io.Writer, title, unit, xUnit string, x []float64, all []series) er
 	}
 	c.text(c.left+c.width/2, c.bottom()+38, "middle", xUnit)
 	for i, s := range slices.Backward(all) { // the first on top
+		thickness := "1.5"
+		if i == 0 {
+			thickness = "3"
+		}
 		var points []string
 		for j, v := range s.Values {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", place(x[j]), c.y(v)))
 		}
 		c.printf(`<polyline points="%s" fill="none" stroke="%s" stroke-width="%s"><title>%s</title></polyline>`,
-			strings.Join(points, " "), colour(i), thickness(i), escape(s.Name))
+			strings.Join(points, " "), colour(i), thickness, escape(s.Name))
 	}
-	return c.end(w)
+	return c.end()
 }
 
 // colours are told apart by most eyes; the first is for the subject of the chart.
 var colours = []string{
 	"#d62728", "#1f77b4", "#17becf", "#7f7f7f", "#2ca02c", "#9467bd", "#ff7f0e", "#c49c94", "#8c564b", "#bcbd22",
-	"#e377c2", "#aec7e8",
-	"#98df8a", "#ffbb78",
+	"#e377c2", "#aec7e8", "#98df8a", "#ffbb78",
 }
 
 func colour(i int) string { return colours[i%len(colours)] }
-
-func thickness(i int) string {
-	if i == 0 {
-		return "3"
-	}
-	return "1.5"
-}
 
 // chart is a drawing in the making. Lengths are in pixels.
 type chart struct {
@@ -121,7 +116,7 @@ func roundStep(most float64) float64 {
 	return power
 }
 
-func (c *chart) end(w io.Writer) error {
+func (c *chart) end() string {
 	y := c.bottom() + 62
 	for i, s := range c.all {
 		x := c.left + float64(i%3)*c.width/3
@@ -131,12 +126,11 @@ func (c *chart) end(w io.Writer) error {
 			y += 18
 		}
 	}
-	_, err := fmt.Fprintf(w,
+	return fmt.Sprintf(
 		`<svg xmlns="http://www.w3.org/2000/svg" width="980" height="%.0f" font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/>
 %s</svg>
 `, y+20, c.out.String())
-	return err
 }
 
 func (c *chart) text(x, y float64, anchor, s string) {
@@ -145,6 +139,4 @@ func (c *chart) text(x, y float64, anchor, s string) {
 
 func (c *chart) printf(format string, args ...any) { fmt.Fprintf(&c.out, format+"\n", args...) }
 
-func escape(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
-}
+var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -47,16 +46,8 @@ func run(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var oneByOne sync.Mutex // several workers find figures
-	study.Progress = func(line string) {
-		oneByOne.Lock()
-		defer oneByOne.Unlock()
-		fmt.Fprintln(progress, line)
-	}
-	found, err := study.Run()
-	if err != nil {
-		return err
-	}
+	study.Progress = func(line string) { fmt.Fprintln(progress, line) }
+	found := study.Run()
 	if err := found.Markdown(out); err != nil || o.Out == "" {
 		return err
 	}
@@ -64,22 +55,26 @@ func run(args []string, out, progress io.Writer) error {
 }
 
 func (o *options) study() (*sim.Study, error) {
-	maker := func(m *sim.Maker) []string { return []string{m.Family, m.Name} }
-	policies, workloads := chooser{parts: o.Policies}, chooser{parts: o.Workloads}
+	policies, workloads := asked(o.Policies), asked(o.Workloads)
+	families := func(all []sim.Maker) []sim.Family {
+		return sim.Families(choose(policies, all, func(m sim.Maker) string { return m.Family + "\n" + m.Name }))
+	}
 	s := &sim.Study{
-		Families: sim.Families(choose(&policies, sim.Policies(), maker)),
-		Variants: choose(&policies, sim.Variants(), maker),
-		InFlight: choose(&policies, sim.InFlight(), maker),
-		Workloads: choose(&workloads, slices.Concat(sim.Suite(), sim.Bursts()),
-			func(w *sim.Workload) []string { return []string{w.Name} }),
-		Scenes:    choose(&workloads, sim.Scenes(), func(s *sim.Scene) []string { return []string{s.Name} }),
-		Shifts:    choose(&workloads, sim.Shifts(), func(s *sim.Shift) []string { return []string{s.Name} }),
+		Families: families(sim.Policies()), Variants: families(sim.Variants()), InFlight: families(sim.InFlight()),
+		Workloads: choose(workloads, slices.Concat(sim.Suite(), sim.Bursts()),
+			func(w sim.Workload) string { return w.Name }),
+		Scenes:    choose(workloads, sim.Scenes(), func(s sim.Scene) string { return s.Name }),
+		Shifts:    choose(workloads, sim.Shifts(), func(s sim.Shift) string { return s.Name }),
 		Effort:    sim.Full,
 		Hindsight: !o.Quick,
 		Workers:   runtime.GOMAXPROCS(0),
 	}
-	for _, part := range slices.Concat(policies.unknown(), workloads.unknown()) {
-		return nil, fmt.Errorf("nothing is called %q; run it with --quick to see the names there are", part)
+	for _, parts := range []map[string]bool{policies, workloads} {
+		for part, found := range parts {
+			if !found {
+				return nil, fmt.Errorf("nothing is called %q; run it with --quick to see the names there are", part)
+			}
+		}
 	}
 	if len(s.Families) == 0 {
 		return nil, fmt.Errorf("--policies names variants only; name a policy to compare them with, such as %s",
@@ -100,36 +95,28 @@ func (o *options) study() (*sim.Study, error) {
 	return s, nil
 }
 
-// chooser keeps the parts of names that were asked for.
-type chooser struct {
-	parts []string
-	found map[string]bool // parts that occur in a name
+// asked returns the parts of names that were asked for, none of them found.
+func asked(parts []string) map[string]bool {
+	all := map[string]bool{}
+	for _, part := range parts {
+		all[part] = false
+	}
+	return all
 }
 
-// choose returns those of all that have one of the parts in a name, or all if none were asked for.
-func choose[T any](c *chooser, all []T, names func(*T) []string) []T {
-	if len(c.parts) == 0 {
+// choose returns those of all that have one of the parts in a name, or all if none were asked for. It notes the parts
+// that it finds.
+func choose[T any](parts map[string]bool, all []T, name func(T) string) []T {
+	if len(parts) == 0 {
 		return all
 	}
-	if c.found == nil {
-		c.found = map[string]bool{}
-	}
-	var some []T
-	for i := range all {
-		wanted := false
-		for _, part := range c.parts {
-			if slices.ContainsFunc(names(&all[i]), func(name string) bool { return strings.Contains(name, part) }) {
-				wanted, c.found[part] = true, true
+	return slices.DeleteFunc(all, func(it T) bool {
+		unwanted := true
+		for part := range parts {
+			if strings.Contains(name(it), part) {
+				unwanted, parts[part] = false, true
 			}
 		}
-		if wanted {
-			some = append(some, all[i])
-		}
-	}
-	return some
-}
-
-// unknown returns the parts that occur in no name.
-func (c *chooser) unknown() []string {
-	return slices.DeleteFunc(slices.Clone(c.parts), func(part string) bool { return c.found[part] })
+		return unwanted
+	})
 }

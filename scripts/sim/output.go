@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,16 +16,11 @@ func write(found *sim.Findings, folder, by string) error {
 	}
 	page := &strings.Builder{}
 	fmt.Fprintf(page, "# Simulated comparison\n\nWritten by `%s`. [README.md](README.md) explains the figures.\n\n", by)
-	draw := func(name string, chart func(io.Writer) error) error {
-		svg := &strings.Builder{}
-		if err := chart(svg); err != nil {
+	for _, p := range plots(found) {
+		fmt.Fprintf(page, "![%s](%s.svg)\n", p.name, p.name)
+		if err := os.WriteFile(filepath.Join(folder, p.name+".svg"), []byte(p.svg), 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(page, "![%s](%s.svg)\n", name, name)
-		return os.WriteFile(filepath.Join(folder, name+".svg"), []byte(svg.String()), 0o644)
-	}
-	if err := plots(found, draw); err != nil {
-		return err
 	}
 	page.WriteString("\n")
 	if err := found.Markdown(page); err != nil {
@@ -35,35 +29,33 @@ func write(found *sim.Findings, folder, by string) error {
 	return os.WriteFile(filepath.Join(folder, "results.md"), []byte(page.String()), 0o644)
 }
 
+type plot struct{ name, svg string }
+
 // plots draws the loads carried, and how each workload fares as its load grows.
-func plots(found *sim.Findings, draw func(name string, chart func(io.Writer) error) error) error {
+func plots(found *sim.Findings) []plot {
 	s := found.Study
 	if len(s.Workloads) == 0 {
 		return nil
 	}
 	var labels []string
-	var carried []series
 	for _, w := range s.Workloads {
 		labels = append(labels, w.Name)
 	}
-	for i, f := range s.Families {
-		carried = append(carried, series{Name: f.Name, Values: found.G99[i]})
+	all := func(values func(*sim.Family) []float64) []series {
+		var all []series
+		for i := range s.Families {
+			all = append(all, series{s.Families[i].Name, values(&s.Families[i])})
+		}
+		return all
 	}
-	err := draw("g99", func(w io.Writer) error {
-		return bars(w, "Highest load with 99 % on time", "of the fluid capacity", labels, carried)
-	})
-	for j, workload := range s.Workloads {
-		if err != nil {
-			return err
-		}
-		var shares []series
-		for i, f := range s.Families {
-			shares = append(shares, series{Name: f.Name, Values: found.Curves[i][j]})
-		}
-		err = draw("load-"+workload.Name, func(w io.Writer) error {
-			return lines(w, "Share on time: "+workload.Name, "share of requests", "load, of the fluid capacity",
-				s.Loads, shares)
+	carried := all(func(f *sim.Family) []float64 { return found.Loads(f, s.Workloads) })
+	drawn := []plot{{"g99", bars("Highest load with 99 % on time", "of the fluid capacity", labels, carried)}}
+	for _, name := range labels {
+		shares := all(func(f *sim.Family) []float64 {
+			return found.Carried[sim.Pair{Policy: f.Name, On: name}].Curve
 		})
+		drawn = append(drawn, plot{"load-" + name, lines("Share on time: "+name, "share of requests",
+			"load, of the fluid capacity", s.Loads, shares)})
 	}
-	return err
+	return drawn
 }

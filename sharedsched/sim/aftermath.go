@@ -1,18 +1,16 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
 
 // Aftermath holds the effects of a change of the device, over several runs.
 type Aftermath struct {
-	Error float64 // of the first batches after it: the median over the runs of settling.error
-	// Back is how long after it the first batch began from which on predictions were good again, and Batches how many
-	// batches there were before: the median over the runs, and the worst of them.
-	Back, WorstBack       time.Duration
-	Batches, WorstBatches int
-	Missed                float64 // share of the requests of the second after it that were not on time
+	Median, Worst Settling // of the runs, by each figure
+	Missed        float64  // share of the requests of the second after the change that were not on time
+	runs          []Settling
 }
 
 // Told holds the results of a scene of change played in one of its ways.
@@ -21,8 +19,9 @@ type Told struct {
 	Missed      float64     // share of all requests that were not on time
 	Failed      float64     // that failed
 	OutOfMemory float64     // batches that ran out of memory, for each run
-	settlings   [][]settling
 }
+
+func (t Told) String() string { return fmt.Sprintf("%.3f on time", 1-t.Missed) }
 
 const (
 	// backUnder is the prediction error that is good enough.
@@ -38,15 +37,15 @@ const (
 	shiftRuns = 5
 )
 
-// settling describes how the predictions of a run recovered from a change.
-type settling struct {
-	error   float64       // the median of the first batches
-	back    time.Duration // from the change to the beginning of the first batch after them
-	batches int           // up to and with the last that counts
+// Settling describes how the predictions of a run recovered from a change.
+type Settling struct {
+	Error   float64       // the median of the first batches
+	Back    time.Duration // from the change to the beginning of the first batch from which on predictions are good again
+	Batches int           // before that one
 }
 
 // settle looks at the batches that began after a change and before the next one.
-func settle(predictions []Prediction, change, next Time) settling {
+func settle(predictions []Prediction, change, next Time) Settling {
 	var begun []Time
 	var errors []float64
 	for _, p := range predictions {
@@ -55,9 +54,9 @@ func settle(predictions []Prediction, change, next Time) settling {
 		}
 	}
 	if len(errors) < judged {
-		return settling{}
+		return Settling{}
 	}
-	s := settling{error: quantile(slices.Clone(errors[:atOnce]), 0.5)}
+	s := Settling{Error: quantile(slices.Clone(errors[:atOnce]), 0.5)}
 	wrong := 0 // of the latest
 	for i, e := range errors {
 		if i >= judged && errors[i-judged] >= backUnder {
@@ -67,66 +66,51 @@ func settle(predictions []Prediction, change, next Time) settling {
 			continue
 		}
 		if wrong++; 2*wrong > min(i+1, judged) {
-			s.batches = i + 1
+			s.Batches = i + 1
 		}
 	}
-	s.back = begun[min(s.batches, len(begun)-1)].Sub(change)
+	s.Back = begun[min(s.Batches, len(begun)-1)].Sub(change)
 	return s
 }
 
 // Play runs the scene in one of its ways.
-func (s *Shift) Play(p *Maker, e Effort) (Told, error) {
+func (s *Shift) Play(p *Maker, e Effort) Told {
 	pace := s.Workload.Pace(e.Span)
-	t := Told{After: make([]Aftermath, len(pace)), settlings: make([][]settling, len(pace))}
+	t := Told{After: make([]Aftermath, len(pace))}
 	var all Tally
 	late := make([]Tally, len(pace))
 	runs := e.Seeds * shiftRuns
 	for i := range runs {
-		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
-		if err != nil {
-			return Told{}, err
-		}
+		r := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
 		total := r.Total()
 		all.add(&total)
 		t.OutOfMemory += float64(r.OutOfMemory) / float64(runs)
 		for k := range pace {
-			next := Never
+			from, next := pace[k].From, Never
 			if k+1 < len(pace) {
 				next = pace[k+1].From
 			}
-			t.settlings[k] = append(t.settlings[k], settle(r.Predictions, pace[k].From, next))
-			late[k].count(r.requests, pace[k].From, pace[k].From.Add(aftermath))
+			t.After[k].runs = append(t.After[k].runs, settle(r.Predictions, from, next))
+			soon := r.Of(func(q *Request) bool { return q.Arrival >= from && q.Arrival < from.Add(aftermath) })
+			late[k].add(&soon)
 		}
 	}
 	for k := range pace {
-		t.After[k] = gather(t.settlings[k])
+		t.After[k].gather()
 		t.After[k].Missed = 1 - late[k].Share()
 	}
-	t.Missed, t.Failed = 1-all.Share(), float64(all.Failed)/float64(max(all.Offered, 1))
-	return t, nil
+	t.Missed, t.Failed = 1-all.Share(), float64(all.Fates[Failed])/float64(max(all.Offered, 1))
+	return t
 }
 
-// count counts the requests that arrived in a time.
-func (t *Tally) count(requests []Request, from, to Time) {
-	for i := range requests {
-		if r := &requests[i]; r.Arrival >= from && r.Arrival < to {
-			t.Offered++
-			if r.Fate == OnTime {
-				t.OnTime++
-			}
-		}
-	}
-}
-
-func gather(runs []settling) Aftermath {
+func (a *Aftermath) gather() {
 	var errors, back, batches []float64
-	for _, s := range runs {
-		errors, back, batches = append(errors, s.error), append(back, float64(s.back)),
-			append(batches, float64(s.batches))
+	for _, s := range a.runs {
+		errors, back, batches = append(errors, s.Error), append(back, float64(s.Back)),
+			append(batches, float64(s.Batches))
 	}
-	return Aftermath{
-		Error: quantile(errors, 0.5),
-		Back:  time.Duration(quantile(back, 0.5)), WorstBack: time.Duration(slices.Max(back)),
-		Batches: int(quantile(batches, 0.5)), WorstBatches: int(slices.Max(batches)),
+	at := func(part float64) Settling {
+		return Settling{quantile(errors, part), time.Duration(quantile(back, part)), int(quantile(batches, part))}
 	}
+	a.Median, a.Worst = at(0.5), at(1)
 }

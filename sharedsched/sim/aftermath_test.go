@@ -34,14 +34,14 @@ func TestSettle(t *testing.T) {
 		// ended after the next change
 		predictions = append(predictions, Prediction{End: Time(time.Hour), Took: time.Millisecond, Error: 1})
 		s := settle(predictions, 0, Time(time.Hour))
-		if back := min(want, len(batches)-1); s.batches != want || s.back != time.Duration(back)*time.Millisecond {
-			t.Errorf("%s: %d batches, %v, want %d", batches, s.batches, s.back, want)
+		if back := min(want, len(batches)-1); s.Batches != want || s.Back != time.Duration(back)*time.Millisecond {
+			t.Errorf("%s: %d batches, %v, want %d", batches, s.Batches, s.Back, want)
 		}
-		if wrong := strings.Count(batches[:atOnce], "x") > atOnce/2; (s.error >= backUnder) != wrong {
-			t.Errorf("%s: an error of %v at once", batches, s.error)
+		if wrong := strings.Count(batches[:atOnce], "x") > atOnce/2; (s.Error >= backUnder) != wrong {
+			t.Errorf("%s: an error of %v at once", batches, s.Error)
 		}
 	}
-	if s := settle(make([]Prediction, judged-1), 0, Never); s != (settling{}) {
+	if s := settle(make([]Prediction, judged-1), 0, Never); s != (Settling{}) {
 		t.Errorf("%+v of too few batches", s)
 	}
 }

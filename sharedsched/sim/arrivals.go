@@ -57,9 +57,21 @@ func Diurnal(period time.Duration, depth float64) func(*rand.Rand, time.Duration
 	}
 }
 
-// Course is a given course. The last factor stays.
-func Course(course ...Stretch) func(*rand.Rand, time.Duration) []Stretch {
-	return func(*rand.Rand, time.Duration) []Stretch { return course }
+// Part is a Stretch whose end counts equal parts of the span.
+type Part struct {
+	Until  int
+	Factor float64
+}
+
+// Course is a given course over a number of equal parts of the span. The last factor stays.
+func Course(parts int, course ...Part) func(*rand.Rand, time.Duration) []Stretch {
+	return func(_ *rand.Rand, span time.Duration) []Stretch {
+		var scaled []Stretch
+		for _, p := range course {
+			scaled = append(scaled, Stretch{span * time.Duration(p.Until) / time.Duration(parts), p.Factor})
+		}
+		return scaled
+	}
 }
 
 // times appends the arrivals within the span to out. A constant rate is bent into the course afterwards: an arrival

@@ -70,7 +70,7 @@ func TestCourses(t *testing.T) {
 	if d := dispersion(windows(onOff, 100*time.Millisecond, span)); d < 20 {
 		t.Errorf("on-off: dispersion %.1f in 100 ms, want far above 1", d)
 	}
-	if d := dispersion(windows(times(Process{Course: Course(Stretch{span, 1})}), 100*time.Millisecond,
+	if d := dispersion(windows(times(Process{Course: Course(1, Part{1, 1})}), 100*time.Millisecond,
 		span)); d < 0.8 || d > 1.2 {
 		t.Errorf("constant: dispersion %.2f in 100 ms, want 1", d)
 	}
@@ -83,7 +83,7 @@ func TestCourses(t *testing.T) {
 	if got, want := first/(span.Seconds()/2)/100, 1+0.5*2/math.Pi; math.Abs(got-want) > 0.03 {
 		t.Errorf("diurnal: %.3f times the mean in the first half of the period, want %.3f", got, want)
 	}
-	steps := windows(times(Process{Course: Course(Stretch{span / 4, 1}, Stretch{span / 2, 0}, Stretch{span, 3})}),
+	steps := windows(times(Process{Course: Course(4, Part{1, 1}, Part{2, 0}, Part{4, 3})}),
 		span/4, span)
 	for i, want := range []float64{1, 0, 3, 3} {
 		if got := steps[i] / (span.Seconds() / 4) / 100; math.Abs(got-want) > 0.05 {

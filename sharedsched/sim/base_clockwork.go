@@ -21,7 +21,7 @@ import (
 type clockwork struct {
 	lines
 	models []clockworkModel
-	fifos  [][]clockworkFIFO // by line, by size
+	fifos  [][]int // by line, by size: how many of the line's requests its FIFO skips
 }
 
 type clockworkModel struct {
@@ -30,9 +30,6 @@ type clockworkModel struct {
 	estimate []Time            // by size
 	buffer   Time
 }
-
-// clockworkFIFO is where one size's FIFO begins within the line.
-type clockworkFIFO struct{ skip, rows int } // requests it skips, rows behind them
 
 const clockworkMeasurements = 10
 
@@ -52,19 +49,13 @@ func newClockwork(env *Env) *clockwork {
 		p.models = append(p.models, model)
 	}
 	for i := range p.all {
-		p.fifos = append(p.fifos, make([]clockworkFIFO, len(p.models[p.all[i].model].sizes)))
+		p.fifos = append(p.fifos, make([]int, len(p.models[p.all[i].model].sizes)))
 	}
 	return p
 }
 
 // Arrive implements Policy.
-func (p *clockwork) Arrive(_ Time, r *Request) {
-	i := p.index(r)
-	p.all[i].push(r)
-	for s := range p.fifos[i] {
-		p.fifos[i][s].rows += r.Rows
-	}
-}
+func (p *clockwork) Arrive(_ Time, r *Request) { p.all[p.index(r)].push(r) }
 
 // Next implements Policy.
 func (p *clockwork) Next(now Time, _ int) *Batch {
@@ -73,7 +64,7 @@ func (p *clockwork) Next(now Time, _ int) *Batch {
 		p.drain(now, i)
 		for s := range p.fifos[i] {
 			if p.demand(i, s) {
-				if start := p.deadline(i, p.fifos[i][s].skip) - p.models[p.all[i].model].estimate[s]; start < soonest {
+				if start := p.deadline(i, p.fifos[i][s]) - p.models[p.all[i].model].estimate[s]; start < soonest {
 					best, size, soonest = i, s, start
 				}
 			}
@@ -102,12 +93,10 @@ func (p *clockwork) drain(now Time, line int) {
 	keep := q.n
 	for s := range fifos {
 		end := now + p.models[q.model].estimate[s]
-		f := &fifos[s]
-		for f.skip < q.n && p.deadline(line, f.skip) < end {
-			f.rows -= q.at(f.skip).Rows
-			f.skip++
+		for fifos[s] < q.n && p.deadline(line, fifos[s]) < end {
+			fifos[s]++
 		}
-		keep = min(keep, f.skip)
+		keep = min(keep, fifos[s])
 	}
 	p.advance(line, keep)
 	for range keep {
@@ -117,38 +106,34 @@ func (p *clockwork) drain(now Time, line int) {
 
 // advance prepares for the removal of that many requests from the front of a line.
 func (p *clockwork) advance(line, by int) {
-	rows := 0
-	q, fifos := &p.all[line], p.fifos[line]
-	for i := range by {
-		rows += q.at(i).Rows
-	}
-	for s := range fifos {
-		f := &fifos[s]
-		f.rows = min(f.rows, q.rows-rows)
-		f.skip = max(f.skip-by, 0)
+	for s, skip := range p.fifos[line] {
+		p.fifos[line][s] = max(skip-by, 0)
 	}
 }
 
 // demand reports whether size s of a line has enough requests.
 func (p *clockwork) demand(line, s int) bool {
-	q, f := &p.all[line], &p.fifos[line][s]
-	if f.skip == q.n {
+	q, skip := &p.all[line], p.fifos[line][s]
+	if skip == q.n {
 		return false
 	}
-	sizes, head := p.models[q.model].sizes, q.at(f.skip).Rows
+	sizes, head := p.models[q.model].sizes, q.at(skip).Rows
 	switch largest := sizes[len(sizes)-1]; {
 	case head > sizes[s]:
 		return s == len(sizes)-1 && head > largest // a request that is larger than every size
 	case s > 0 && head > sizes[s-1]:
 		return true // the smallest size that holds the head
-	default:
-		return f.rows >= sizes[s]
 	}
+	rows := q.n - skip // at least; counted below only where that does not suffice
+	for i := skip; i < q.n && rows < sizes[s]; i++ {
+		rows += q.at(i).Rows - 1
+	}
+	return rows >= sizes[s]
 }
 
 // start executes size s of a line.
 func (p *clockwork) start(now Time, line, s int) *Batch {
-	q, skip := &p.all[line], p.fifos[line][s].skip
+	q, skip := &p.all[line], p.fifos[line][s]
 	sizes := p.models[q.model].sizes
 	count, _ := q.fill(skip, sizes[s])
 	p.advance(line, skip+count)

@@ -35,10 +35,10 @@ func TestBaselinesKeepTheContract(t *testing.T) {
 				t.Fatal(err)
 			}
 			total := r.Total()
-			if total.Offered != len(requests) || total.OnTime+total.Late+total.Refused+total.Dropped != len(requests) {
+			if total.Offered != len(requests) || total.Fates[OnTime]+total.missed() != len(requests) {
 				t.Errorf("of %d requests these ended: %+v", len(requests), total)
 			}
-			if total.OnTime == 0 {
+			if total.Fates[OnTime] == 0 {
 				t.Error("nothing was on time")
 			}
 			if waits := strings.Contains(p.Name, "ms") && !strings.Contains(p.Name, "-0ms"); waits != (r.Idle > 0) {

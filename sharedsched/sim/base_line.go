@@ -3,6 +3,7 @@ package sim
 // line is the waiting line of one model and key: a ring, so that taking from the front costs nothing.
 type line struct {
 	model int
+	index int        // among all lines
 	buf   []*Request // its length is a power of two, or zero
 	first int
 	n     int

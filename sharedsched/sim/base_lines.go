@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"sort"
 	"time"
 )
@@ -24,7 +23,9 @@ func newLines(env *Env) lines {
 	l := lines{env: env, first: []int{0}}
 	for m := range env.Models {
 		model := &env.Models[m]
-		l.all = append(l.all, slices.Repeat([]line{{model: m}}, max(model.Keys, 1))...)
+		for range max(model.Keys, 1) {
+			l.all = append(l.all, line{model: m, index: len(l.all)})
+		}
 		l.first = append(l.first, len(l.all))
 		need := make([]Time, model.MaxBatch+1)
 		for b := 1; b <= model.MaxBatch; b++ {
@@ -100,21 +101,20 @@ func (l *lines) take(now Time, q *line, skip, rows int) *Batch {
 
 // pick returns the batch that a line could start now which comes before all others, as form forms them; nil if nothing
 // waits. Requests that cannot be on time any more are given up. Equals are decided in favour of the first line.
-func (l *lines) pick(now Time, form func(*lines, Time, *line) window, before func(a, b window) bool) *Batch {
-	var best *line
-	var chosen window
+func (l *lines) pick(now Time, form func(*line) window, before func(a, b window) bool) *Batch {
+	var best window
 	for i := range l.all {
 		q := &l.all[i]
 		l.expire(now, q)
 		if q.n == 0 {
 			continue
 		}
-		if w := form(l, now, q); best == nil || before(w, chosen) {
-			best, chosen = q, w
+		if w := form(q); best.line == nil || before(w, best) {
+			best = w
 		}
 	}
-	if best == nil {
+	if best.line == nil {
 		return nil
 	}
-	return l.take(now, best, chosen.skip, chosen.rows)
+	return l.take(now, best.line, best.skip, best.rows)
 }

@@ -64,11 +64,10 @@ func (p *nexus) Next(now Time, _ int) *Batch {
 
 // plan returns the batch size of a line that is not empty, and whether it is due.
 func (p *nexus) plan(now Time, line int) (size int, due bool) {
-	q := &p.all[line]
-	if p.saturated {
-		return p.saturating(q.model), true
+	q, rate := &p.all[line], saturating
+	if !p.saturated {
+		rate = p.rates.of(now, line)
 	}
-	rate := p.rates.of(now, line)
 	size = p.target(q.model, rate)
 	return size, q.rows >= size || float64(now-q.head().Arrival) >= float64(size)/rate*1e9
 }

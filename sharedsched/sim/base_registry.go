@@ -5,18 +5,13 @@ import (
 	"time"
 )
 
-// The families of baselines. Within one, a member is chosen for each workload; see tune.
+// The families of baselines that documents compare with. Within one, a member is chosen for each workload; see tune.
 const (
 	FamilyTFServing    = "TensorFlow Serving round robin"
 	FamilyTriton       = "Triton independent batchers"
 	FamilyTritonReject = "Triton with REJECT"
 	FamilyClockwork    = "Clockwork"
 	FamilyNexus        = "Nexus"
-	FamilySymphony     = "Symphony eager"
-	FamilyEDFDrop      = "EDF with window drop"
-	FamilyEDF          = "EDF"
-	FamilySFQ          = "SFQ"
-	FamilyLeastSlack   = "least slack"
 )
 
 // timeouts is the grid over which batch timeouts and queue delays are tuned, in milliseconds.
@@ -35,31 +30,26 @@ func Baselines() []Maker {
 		add(FamilyTFServing, fmt.Sprintf("tfserving-%dms-expiry", ms),
 			func(e *Env) Policy { return newTFServing(e, timeout, true) })
 	}
-	for _, reject := range []bool{false, true} {
+	for _, family := range []string{FamilyTriton, FamilyTritonReject} {
 		for _, ms := range timeouts {
-			all = append(all, tritonMaker(ms, reject))
+			reject, name := family == FamilyTritonReject, fmt.Sprintf("triton-%dms", ms)
+			if reject {
+				name += "-reject"
+			}
+			all = append(all, Maker{
+				Family: family, Name: name,
+				New:   func(e *Env) Policy { return newTriton(e, time.Duration(ms)*time.Millisecond, reject) },
+				Lanes: func(models int) int { return models },
+			})
 		}
 	}
 	add(FamilyClockwork, "clockwork", func(e *Env) Policy { return newClockwork(e) })
 	add(FamilyNexus, "nexus", func(e *Env) Policy { return newNexus(e, false) })
 	add(FamilyNexus, "nexus-saturated", func(e *Env) Policy { return newNexus(e, true) })
-	add(FamilySymphony, "symphony", func(e *Env) Policy { return newSymphony(e) })
-	add(FamilyEDFDrop, "edf-drop", func(e *Env) Policy { return &edf{newLines(e), true} })
-	add(FamilyEDF, "edf", func(e *Env) Policy { return &edf{newLines(e), false} })
-	add(FamilySFQ, "sfq", func(e *Env) Policy { return newSFQ(e) })
-	add(FamilyLeastSlack, "least-slack", func(e *Env) Policy { return &leastSlack{newLines(e)} })
+	add("Symphony eager", "symphony", func(e *Env) Policy { return newSymphony(e) })
+	add("EDF with window drop", "edf-drop", newEDFDrop)
+	add("EDF", "edf", newEDF)
+	add("SFQ", "sfq", func(e *Env) Policy { return newSFQ(e) })
+	add("least slack", "least-slack", newSlack)
 	return all
-}
-
-// tritonMaker returns the independent batchers with a queue delay.
-func tritonMaker(ms int, reject bool) Maker {
-	family, name := FamilyTriton, fmt.Sprintf("triton-%dms", ms)
-	if reject {
-		family, name = FamilyTritonReject, name+"-reject"
-	}
-	return Maker{
-		Family: family, Name: name,
-		New:   func(e *Env) Policy { return newTriton(e, time.Duration(ms)*time.Millisecond, reject) },
-		Lanes: func(models int) int { return models },
-	}
 }

@@ -1,11 +1,15 @@
 package sim
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // sfq is start-time fair queueing in device time over the models that have requests waiting, weighted: the least start
 // tag is served next, a model is charged the expected time of its batch divided by its weight, corrected when it ended,
 // and one that comes back starts at the tag last served, so that resting earns no credit. Within a model the shape key
-// that has to start soonest is served. Batches are formed as by edf with drop, so that only the order between models is
+// that has to start soonest is served. Batches are formed as by EDF with drop, so that only the order between models is
 // compared.
 //
 // Source: Goyal, Vin and Cheng, "Start-time Fair Queueing", SIGCOMM 1996.
@@ -19,42 +23,22 @@ func newSFQ(env *Env) *sfq { return &sfq{lines: newLines(env), tag: make([]float
 
 // Arrive implements Policy.
 func (p *sfq) Arrive(now Time, r *Request) {
-	if p.idle(r.Model) {
+	if !slices.ContainsFunc(p.of(r.Model), func(q line) bool { return q.n > 0 }) {
 		p.tag[r.Model] = max(p.tag[r.Model], p.served)
 	}
 	p.lines.Arrive(now, r)
 }
 
-func (p *sfq) idle(model int) bool {
-	keys := p.of(model)
-	for i := range keys {
-		if keys[i].n > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // Next implements Policy.
 func (p *sfq) Next(now Time, _ int) *Batch {
-	var best *line
-	var chosen window
-	for i := range p.all {
-		q := &p.all[i]
-		p.expire(now, q)
-		if q.n == 0 || best != nil && p.tag[q.model] > p.tag[best.model] {
-			continue
-		}
-		w := p.saturatedWindow(now, q)
-		if best == nil || p.tag[q.model] < p.tag[best.model] || w.last < chosen.last {
-			best, chosen = q, w
-		}
-	}
-	if best == nil {
+	b := p.pick(now, func(q *line) window { return p.saturatedWindow(now, q) }, func(a, b window) bool {
+		this, that := p.tag[a.line.model], p.tag[b.line.model]
+		return this < that || this == that && startFirst(a, b)
+	})
+	if b == nil {
 		return nil
 	}
-	p.served = max(p.served, p.tag[best.model])
-	b := p.take(now, best, chosen.skip, chosen.rows)
+	p.served = max(p.served, p.tag[b.Model])
 	p.charge(b.Model, p.env.Profile(b.Model, b.Rows))
 	return b
 }
@@ -66,9 +50,5 @@ func (p *sfq) Done(now Time, b *Batch, took time.Duration) {
 }
 
 func (p *sfq) charge(model int, d time.Duration) {
-	weight := p.env.Models[model].Weight
-	if weight == 0 {
-		weight = 1
-	}
-	p.tag[model] += float64(d) / weight
+	p.tag[model] += float64(d) / cmp.Or(p.env.Models[model].Weight, 1)
 }

@@ -34,21 +34,7 @@ func (p *symphony) Arrive(now Time, r *Request) {
 
 // Next implements Policy.
 func (p *symphony) Next(now Time, _ int) *Batch {
-	var best *line
-	var chosen window
-	for i := range p.all {
-		q := &p.all[i]
-		p.expire(now, q)
-		if q.n == 0 {
-			continue
-		}
-		w := p.sliding(now, q, p.target(q.model, p.rates.of(now, i)))
-		if best == nil || w.last < chosen.last {
-			best, chosen = q, w
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	return p.take(now, best, chosen.skip, chosen.rows)
+	return p.pick(now, func(q *line) window {
+		return p.sliding(now, q, p.target(q.model, p.rates.of(now, q.index)))
+	}, startFirst)
 }

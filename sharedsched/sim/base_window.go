@@ -1,7 +1,16 @@
 package sim
 
+import (
+	"math"
+	"sort"
+)
+
+// saturating is the rate of a model that saturates the device.
+var saturating = math.Inf(1)
+
 // window is a batch that a line could start now: requests behind the first skip requests, which it would give up.
 type window struct {
+	line *line
 	skip int
 	rows int
 	due  Time // the deadline of its first request, which is the earliest of all
@@ -11,7 +20,7 @@ type window struct {
 func (l *lines) window(q *line, skip, rows int) window {
 	head := q.at(skip)
 	rows = max(rows, head.Rows)
-	return window{skip: skip, rows: rows, due: head.Deadline, last: head.Deadline - l.needs(q.model, rows)}
+	return window{line: q, skip: skip, rows: rows, due: head.Deadline, last: head.Deadline - l.needs(q.model, rows)}
 }
 
 // fromHead returns the largest batch that serves the head of q, which has to be there, in time.
@@ -59,28 +68,14 @@ func (l *lines) suffix(now Time, q *line, target int) (skip, rows int) {
 // That is 2 l(b) <= SLO where the model alone would saturate the device, since a request may just miss a batch, and the
 // time in which such a batch gathers plus its execution where it would not.
 func (l *lines) target(model int, rowsPerSecond float64) int {
-	slo := Time(l.env.Models[model].SLO)
-	need := l.need[model]
-	low, high := 1, len(need)-1 // the answer is in between; 1 is always taken
-	for low < high {
-		b := (low + high + 1) / 2
-		if gather := float64(b) / rowsPerSecond * 1e9; float64(need[b])+max(float64(need[b]), gather) <= float64(slo) {
-			low = b
-		} else {
-			high = b - 1
-		}
-	}
-	return low
-}
-
-// saturating returns the largest batch of a model with 2 l(b) <= SLO, at least 1: the target if it saturates the
-// device.
-func (l *lines) saturating(model int) int {
-	m := &l.env.Models[model]
-	return max(1, l.largest(model, m.MaxBatch, Time(m.SLO)/2))
+	slo, need := float64(l.env.Models[model].SLO), l.need[model]
+	return 1 + sort.Search(len(need)-2, func(i int) bool {
+		cost, gather := float64(need[i+2]), float64(i+2)/rowsPerSecond*1e9
+		return cost+max(cost, gather) > slo
+	})
 }
 
 // saturatedWindow is sliding towards the size for a model that saturates the device.
 func (l *lines) saturatedWindow(now Time, q *line) window {
-	return l.sliding(now, q, l.saturating(q.model))
+	return l.sliding(now, q, l.target(q.model, saturating))
 }

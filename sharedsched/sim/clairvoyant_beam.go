@@ -19,7 +19,6 @@ type beam struct {
 	states  [][]*beamState // by stretch
 	arrived []int32        // by line: how many requests have when the current stretch begins
 	options []foreBatch    // of the state that is followed
-	spare   []*beamState
 	most    float64
 }
 
@@ -56,7 +55,7 @@ func newBeam(f *foresight, rule foreRule, width int) *beam {
 
 // run returns how many requests are on time in the best sequence found.
 func (b *beam) run() int {
-	b.add(b.fresh(&beamState{free: b.f.arrivals[0].at, pos: make([]int32, len(b.f.lines))}))
+	b.add(fresh(&beamState{free: b.f.arrivals[0].at, pos: make([]int32, len(b.f.lines))}))
 	for k := range b.states {
 		b.step(k)
 	}
@@ -90,7 +89,6 @@ func (b *beam) step(k int) {
 			if i == 0 || i < room && s.score >= bar {
 				b.follow(s)
 			}
-			b.spare = append(b.spare, s) // from here on it may be another
 		}
 		bar = higher
 	}
@@ -122,11 +120,11 @@ func (b *beam) follow(s *beamState) {
 	next := sort.Search(len(arrivals), func(i int) bool { return arrivals[i].at > s.free })
 	if s.next.cost == 0 { // nothing waits
 		if next < len(arrivals) {
-			b.add(b.fresh(s).until(arrivals[next].at))
+			b.add(fresh(s).until(arrivals[next].at))
 		}
 		return
 	}
-	b.add(b.fresh(s).after(&s.next))
+	b.add(fresh(s).after(&s.next))
 	if s.perfect {
 		return
 	}
@@ -147,7 +145,7 @@ func (b *beam) follow(s *beamState) {
 	end := s.next.start + s.next.cost
 	for i := next; i < len(arrivals) && arrivals[i].at < end; i++ {
 		if arrivals[i].latest < end {
-			b.add(b.fresh(s).until(arrivals[i].at))
+			b.add(fresh(s).until(arrivals[i].at))
 			return
 		}
 	}
@@ -164,7 +162,7 @@ func (b *beam) followBest(s *beamState, better func(x, y *foreBatch) bool) {
 			best = i
 		}
 	}
-	b.add(b.fresh(s).after(&b.options[best]))
+	b.add(fresh(s).after(&b.options[best]))
 	last := len(b.options) - 1
 	b.options[best] = b.options[last]
 	b.options = b.options[:last]
@@ -178,12 +176,6 @@ func (b *beam) add(s *beamState) {
 }
 
 // fresh returns a copy of s.
-func (b *beam) fresh(s *beamState) *beamState {
-	c := &beamState{}
-	if n := len(b.spare); n > 0 {
-		c, b.spare = b.spare[n-1], b.spare[:n-1]
-	}
-	c.free, c.onTime, c.hash = s.free, s.onTime, s.hash
-	c.pos = append(c.pos[:0], s.pos...)
-	return c
+func fresh(s *beamState) *beamState {
+	return &beamState{free: s.free, onTime: s.onTime, hash: s.hash, pos: slices.Clone(s.pos)}
 }

@@ -32,14 +32,15 @@ type foreArrival struct {
 	line   int32
 }
 
-// newForesight leaves out background requests and those that cannot be answered in time.
-func newForesight(models []Model, reqs []*Request) *foresight {
+// newForesight leaves out requests that cannot be answered in time.
+func newForesight(models []Model, reqs []Request) *foresight {
 	sorted := slices.Clone(reqs)
-	slices.SortStableFunc(sorted, func(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	slices.SortStableFunc(sorted, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	f := &foresight{shortest: Never}
 	type key struct{ model, key int }
 	index := map[key]int{}
-	for _, r := range sorted {
+	for i := range sorted {
+		r := &sorted[i]
 		m := &models[r.Model]
 		k := key{r.Model, r.Key}
 		i, ok := index[k]
@@ -53,7 +54,7 @@ func newForesight(models []Model, reqs []*Request) *foresight {
 		if r.Rows <= l.max {
 			alone = l.cost[r.Rows]
 		}
-		if r.Background || r.Deadline-r.Arrival < alone {
+		if r.Deadline-r.Arrival < alone {
 			continue
 		}
 		l.arrival, l.deadline, l.alone = append(l.arrival, r.Arrival), append(l.deadline, r.Deadline),

@@ -11,7 +11,7 @@ import (
 // exhaustive returns the optimum by trying everything: at each moment that a batch can end or a request arrive, every
 // set of waiting requests that makes a batch, padded as is cheapest, and waiting for the next arrival. Starting in
 // between gains nothing.
-func exhaustive(models []Model, reqs []*Request) int {
+func exhaustive(models []Model, reqs []Request) int {
 	type moment struct {
 		now  Time
 		left uint
@@ -37,7 +37,7 @@ func exhaustive(models []Model, reqs []*Request) int {
 				end := now + cost
 				n := 0
 				for i, r := range reqs {
-					if set&(1<<i) != 0 && r.Deadline >= end && !r.Background {
+					if set&(1<<i) != 0 && r.Deadline >= end {
 						n++
 					}
 				}
@@ -53,10 +53,11 @@ func exhaustive(models []Model, reqs []*Request) int {
 }
 
 // batchCost returns the least that a set of requests costs as a batch, or false if it cannot be one now.
-func batchCost(models []Model, reqs []*Request, set uint, now Time) (Time, bool) {
+func batchCost(models []Model, reqs []Request, set uint, now Time) (Time, bool) {
 	rows, count := 0, 0
 	var first *Request
-	for i, r := range reqs {
+	for i := range reqs {
+		r := &reqs[i]
 		if set&(1<<i) == 0 {
 			continue
 		}
@@ -82,7 +83,7 @@ func batchCost(models []Model, reqs []*Request, set uint, now Time) (Time, bool)
 
 // tiny draws an instance small enough for exhaustive. In a plain one, deadlines are in order of arrival within a model,
 // and every request has one row.
-func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
+func tiny(rng *rand.Rand, plain bool) ([]Model, []Request) {
 	models := make([]Model, 1+rng.IntN(3))
 	for i := range models {
 		m := linear("m", 1+9*rng.Float64(), 3*rng.Float64(), 10+40*rng.Float64(), 1)
@@ -94,13 +95,17 @@ func tiny(rng *rand.Rand, plain bool) ([]Model, []*Request) {
 		}
 		models[i] = m
 	}
-	var reqs []*Request
+	var reqs []Request
 	for range 4 + rng.IntN(6) {
-		r := &Request{Model: rng.IntN(len(models)), Rows: 1, Arrival: Time(rng.IntN(15)) * Time(time.Millisecond)}
+		r := Request{Model: rng.IntN(len(models)), Rows: 1, Arrival: Time(rng.IntN(15)) * Time(time.Millisecond)}
 		r.Deadline = r.Arrival.Add(models[r.Model].SLO)
 		if !plain {
-			r.Key, r.Rows, r.Background = rng.IntN(2), 1+rng.IntN(3), rng.IntN(8) == 0
+			r.Key, r.Rows = rng.IntN(2), 1+rng.IntN(3)
+			leaveOut := rng.IntN(8) == 0
 			r.Deadline = r.Arrival + Time(rng.IntN(60))*Time(time.Millisecond)
+			if leaveOut {
+				continue
+			}
 		}
 		reqs = append(reqs, r)
 	}
@@ -139,11 +144,7 @@ func TestBaselinesAgainstClairvoyant(t *testing.T) {
 	skipUnderRace(t)
 	for _, w := range Suite() {
 		requests := w.Requests(1.5, time.Second/2, 1)
-		var reqs []*Request
-		for i := range requests {
-			reqs = append(reqs, &requests[i])
-		}
-		beam := Clairvoyant(w.Models, reqs, 16)
+		beam := Clairvoyant(w.Models, requests, 16)
 		for _, p := range Baselines() {
 			if p.Lanes != nil {
 				continue // overlapping batches are another device
@@ -152,8 +153,8 @@ func TestBaselinesAgainstClairvoyant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if total := r.Total(); total.OnTime > beam {
-				t.Errorf("%s: %s has %d on time of %d, the beam %d", w.Name, p.Name, total.OnTime, total.Offered, beam)
+			if total := r.Total(); total.Fates[OnTime] > beam {
+				t.Errorf("%s: %s has %d on time of %d, the beam %d", w.Name, p.Name, total.Fates[OnTime], total.Offered, beam)
 			}
 		}
 	}

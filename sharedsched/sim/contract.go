@@ -46,16 +46,16 @@ func (e *engine) drop(now Time, r *Request, f Fate) {
 		return
 	}
 	r.Fate, r.Finish = f, now
-	e.count(r, -1)
+	e.waiting--
 	e.end(r)
 }
 
 // end counts the fate of a request.
 func (e *engine) end(r *Request) {
-	if r.Fate != OnTime && !r.Background {
+	if r.Fate != OnTime {
 		e.missed++
 	}
-	e.recorder.end(r)
+	e.result.Flows[r.Model].Fates[r.Fate]++
 }
 
 // giveUp ends the requests that a policy left in its queues for good.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,21 +53,15 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 		for k := len(p.keys); k < m.Keys; k++ {
 			p.keys = append(p.keys, strconv.Itoa(k))
 		}
-		weight := m.Weight
-		if weight == 0 {
-			weight = 1
-		}
 		must(p.step(0, &sharedsched.Event{
-			Kind: sharedsched.EventAddFlow, Name: m.Name,
-			Device: "device", Weight: weight,
+			Kind: sharedsched.EventAddFlow, Name: m.Name, Device: "device", Weight: cmp.Or(m.Weight, 1),
 		}))
 		s := coreSettings(m)
 		if o.Settings != nil {
 			o.Settings(m, &s)
 		}
 		must(p.step(0, &sharedsched.Event{
-			Kind: sharedsched.EventAddVersion, Name: m.Name, Flow: p.out.Flow,
-			Settings: &s,
+			Kind: sharedsched.EventAddVersion, Name: m.Name, Flow: p.out.Flow, Settings: &s,
 		}))
 		id := p.out.Version
 		p.versions = append(p.versions, id)
@@ -81,37 +76,42 @@ func newCorePolicy(env *Env, o CoreOptions) *corePolicy {
 	return p
 }
 
-// step passes an event to the core; the result is in p.out.
-func (p *corePolicy) step(now Time, ev *sharedsched.Event) error {
+// step passes an event to the core at a time of its own; the result is in p.out.
+func (p *corePolicy) step(at Time, ev *sharedsched.Event) error {
 	p.out.Actions = p.out.Actions[:0]
-	return p.core.Step(now, ev, &p.out)
+	return p.core.Step(at, ev, &p.out)
+}
+
+// decide passes an event of the run to the core, and gives up the requests whose tasks it ended in its queues.
+func (p *corePolicy) decide(now Time, ev *sharedsched.Event) error {
+	at := now.Add(p.offset)
+	err := p.step(at, ev)
+	for i := range p.out.Actions {
+		a := &p.out.Actions[i]
+		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone && a.End != sharedsched.EndFailed {
+			p.env.Drop(now, p.requests[slotOf(a.Task)], Dropped)
+		}
+	}
+	if p.options.Decided != nil {
+		p.options.Decided(p.core, at)
+	}
+	return err
 }
 
 func (p *corePolicy) Arrive(now Time, r *Request) {
-	at := now.Add(p.offset)
-	if p.core.NextWake() <= at { // as the scheduler's timer would have done
-		must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventAdvance}))
-		p.carryOut(now)
+	if p.Wake() <= now { // as the scheduler's timer would have done
+		must(p.decide(now, &sharedsched.Event{Kind: sharedsched.EventAdvance}))
 	}
 	m := &p.env.Models[r.Model]
 	p.task = sharedsched.Task{
-		Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key],
-		Target: r.Deadline.Sub(r.Arrival),
+		Rows: r.Rows, Key: p.keys[r.Key], ShapeKey: p.keys[r.Key], Target: r.Deadline.Sub(r.Arrival),
 	}
 	if m.Target > 0 {
 		p.task.Target = min(m.Target, p.task.Target)
 	}
-	limit := r.Deadline.Add(p.offset)
-	if r.Background {
-		p.task.Priority, p.task.Target, limit = sharedsched.Sheddable, 0, Never
-	}
-	err := p.step(at, &sharedsched.Event{
-		Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task,
-		Limit: limit,
-	})
-	p.carryOut(now)
-	p.decided(at)
-	if err != nil {
+	if err := p.decide(now, &sharedsched.Event{
+		Kind: sharedsched.EventSubmit, Version: p.versions[r.Model], Task: &p.task, Limit: r.Deadline.Add(p.offset),
+	}); err != nil {
 		p.env.Drop(now, r, Refused)
 		return
 	}
@@ -123,11 +123,10 @@ func (p *corePolicy) Arrive(now Time, r *Request) {
 }
 
 func (p *corePolicy) Next(now Time, lane int) *Batch {
-	at := now.Add(p.offset)
 	b := p.lanes[lane]
-	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventNext, Lane: sharedsched.LaneID(lane), Batch: &b.core}))
-	p.carryOut(now)
-	p.decided(at)
+	must(p.decide(now, &sharedsched.Event{
+		Kind: sharedsched.EventNext, Lane: sharedsched.LaneID(lane), Batch: &b.core,
+	}))
 	if !p.out.OK {
 		return nil
 	}
@@ -140,7 +139,6 @@ func (p *corePolicy) Next(now Time, lane int) *Batch {
 }
 
 func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
-	at := now.Add(p.offset)
 	batch := &p.lanes[b.Lane].core
 	for i, r := range b.Requests {
 		if r.failed {
@@ -148,44 +146,22 @@ func (p *corePolicy) Done(now Time, b *Batch, _ time.Duration) {
 		}
 	}
 	report := sharedsched.Report{Unusable: b.OutOfMemory, OutOfMemory: b.OutOfMemory && !p.options.Forgetful}
-	must(p.step(at, &sharedsched.Event{
-		Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch,
-		Report: &report,
+	must(p.decide(now, &sharedsched.Event{
+		Kind: sharedsched.EventSettle, Lane: sharedsched.LaneID(b.Lane), Batch: batch, Report: &report,
 	}))
 	b.Estimate = p.out.Batch.Estimated
-	p.carryOut(now)
-	p.decided(at)
 }
 
 // Observe passes a sample of the device's telemetry to the core.
 func (p *corePolicy) Observe(now Time, s cost.Sample) {
-	at := now.Add(p.offset)
-	must(p.step(at, &sharedsched.Event{Kind: sharedsched.EventObserve, Device: "device", Sample: &s}))
-	p.decided(at)
+	must(p.decide(now, &sharedsched.Event{Kind: sharedsched.EventObserve, Device: "device", Sample: &s}))
 }
 
 func (p *corePolicy) Wake() Time {
-	wake := p.core.NextWake()
-	if wake == Never {
-		return Never
+	if wake := p.core.NextWake(); wake != Never {
+		return wake - Time(p.offset)
 	}
-	return wake - Time(p.offset)
-}
-
-// carryOut gives up the requests whose tasks the core ended in its queues.
-func (p *corePolicy) carryOut(now Time) {
-	for i := range p.out.Actions {
-		a := &p.out.Actions[i]
-		if a.Kind == sharedsched.TaskEnded && a.End != sharedsched.EndDone && a.End != sharedsched.EndFailed {
-			p.env.Drop(now, p.requests[slotOf(a.Task)], Dropped)
-		}
-	}
-}
-
-func (p *corePolicy) decided(at Time) {
-	if p.options.Decided != nil {
-		p.options.Decided(p.core, at)
-	}
+	return Never
 }
 
 // slotOf returns the place of a task, which is small and used again.

@@ -12,18 +12,17 @@ func (p *corePolicy) warmUp(model int) {
 		for rows := 1; ; rows = min(2*rows, m.MaxBatch) {
 			for range 3 {
 				t := sharedsched.Task{Rows: rows, Key: key, ShapeKey: key, Alone: true}
-				must(p.step(Time(p.offset),
-					&sharedsched.Event{
-						Kind: sharedsched.EventSubmit, Version: p.versions[model], Task: &t,
-						Limit: Never,
-					}))
+				must(p.step(Time(p.offset), &sharedsched.Event{
+					Kind: sharedsched.EventSubmit, Version: p.versions[model], Task: &t, Limit: Never,
+				}))
 				must(p.step(Time(p.offset), &sharedsched.Event{Kind: sharedsched.EventNext, Batch: b}))
 				if !p.out.OK {
 					panic("sim: the scheduler does not run a request on an idle device")
 				}
 				p.offset += p.env.Profile(model, rows)
-				must(p.step(Time(p.offset),
-					&sharedsched.Event{Kind: sharedsched.EventSettle, Batch: b, Report: &sharedsched.Report{}}))
+				must(p.step(Time(p.offset), &sharedsched.Event{
+					Kind: sharedsched.EventSettle, Batch: b, Report: &sharedsched.Report{},
+				}))
 			}
 			if rows == m.MaxBatch {
 				break

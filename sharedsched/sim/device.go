@@ -40,9 +40,12 @@ func (p *Pace) slows(m *Model) float64 {
 // TypicalDevice has the noise of a device without other users.
 var TypicalDevice = Device{Noise: 0.015, Stalls: 0.001, StallFactor: 3, First: 3}
 
-// clockStep lowers the clock by 30 % for the middle half of the span.
-func clockStep(span time.Duration) []Pace {
-	return []Pace{{From: Time(span / 4), Speed: 0.7}, {From: Time(span * 3 / 4)}}
+// during lets the device be in a state from one part of the span to another.
+func during(from, until, parts Time, state Pace) func(time.Duration) []Pace {
+	return func(span time.Duration) []Pace {
+		state.From = Time(span) * from / parts
+		return []Pace{state, {From: Time(span) * until / parts}}
+	}
 }
 
 // coTenant lets another process use the device in four of nine parts of the span: executions then take 1.5 times as
@@ -50,8 +53,7 @@ func clockStep(span time.Duration) []Pace {
 func coTenant(span time.Duration) []Pace {
 	var course []Pace
 	for i := range Time(4) {
-		course = append(course, Pace{From: Time(span) * (2*i + 1) / 9, Speed: 1 / 1.5},
-			Pace{From: Time(span) * (2*i + 2) / 9})
+		course = append(course, during(2*i+1, 2*i+2, 9, Pace{Speed: 1 / 1.5})(span)...)
 	}
 	return course
 }

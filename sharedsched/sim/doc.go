@@ -19,7 +19,7 @@
 //
 // # Figures
 //
-//   - g99: the highest load at which 99 % of the foreground requests are on time (G99), in units of the fluid capacity
+//   - g99: the highest load at which 99 % of the requests are on time (G99), in units of the fluid capacity
 //     (toCapacity).
 //   - Share on time: of all requests, of the flows that ask for no more than their fair share (InShare), of the worst
 //     flow.

@@ -20,7 +20,7 @@ type Setup struct {
 	// Telemetry reports the state of the device to the policy, which must be an observer.
 	Telemetry Telemetry
 	Seed      uint64 // of the device's noise
-	// Lost ends the run as soon as more foreground requests than this are not on time, for a search that need not know
+	// Lost ends the run as soon as more requests than this are not on time, for a search that need not know
 	// how many more. Nil: it does not.
 	Lost *int
 }
@@ -39,7 +39,7 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 		pace:     s.Device.Pace,
 		memory:   newMemory(s),
 		lost:     s.Lost,
-		recorder: newRecorder(s),
+		result:   Result{Flows: make([]Tally, len(s.Models)), requests: requests},
 		wake:     Never,
 	}
 	e.env = Env{Models: s.Models, Lanes: len(e.lanes.slots), Error: s.Error, drop: e.drop}
@@ -53,7 +53,8 @@ func Run(s *Setup, requests []Request, policy func(*Env) Policy) (*Result, error
 	if e.fault != nil {
 		return nil, e.fault
 	}
-	return e.recorder.result(requests, e.lanes.computed), nil
+	e.result.Computed = e.lanes.computed
+	return &e.result, nil
 }
 
 type engine struct {
@@ -62,8 +63,7 @@ type engine struct {
 	requests []Request
 	arrived  int // how many of them
 	waiting  int // arrived, not running and not ended
-	urgent   int // of those, the ones that are not background
-	missed   int // foreground requests that ended, and not on time
+	missed   int // ended, and not on time
 	lost     *int
 	lanes    lanes
 	noise    noise
@@ -72,7 +72,7 @@ type engine struct {
 	memory   memory
 	sampler  *sampler // nil: there is no telemetry
 	wake     Time
-	recorder *recorder
+	result   Result
 	fault    error
 }
 
@@ -99,8 +99,8 @@ func (e *engine) run() {
 		if what == nothing || now > end {
 			break
 		}
-		if e.lanes.inFlight == 0 && e.urgent > 0 {
-			e.recorder.idle += now.Sub(e.lanes.at)
+		if e.lanes.inFlight == 0 && e.waiting > 0 {
+			e.result.Idle += now.Sub(e.lanes.at)
 		}
 		e.lanes.advance(now)
 		switch what {
@@ -157,8 +157,8 @@ func (e *engine) next() (Time, event) {
 func (e *engine) arrive(now Time) {
 	r := &e.requests[e.arrived]
 	e.arrived++
-	e.count(r, 1)
-	e.recorder.arrive(r)
+	e.waiting++
+	e.result.Flows[r.Model].Offered++
 	e.policy.Arrive(now, r)
 }
 
@@ -179,11 +179,14 @@ func (e *engine) fill(now Time) {
 		b.Lane = i
 		for _, r := range b.Requests {
 			r.running = true
-			e.count(r, -1)
 		}
-		work := e.work(b)
-		e.lanes.start(i, b, work)
-		e.recorder.start(b)
+		e.waiting -= len(b.Requests)
+		e.lanes.start(i, b, e.work(b))
+		e.result.Batches++
+		e.result.Rows += b.Rows
+		if b.OutOfMemory {
+			e.result.OutOfMemory++
+		}
 	}
 	if e.lanes.inFlight == len(e.lanes.slots) {
 		return
@@ -215,16 +218,9 @@ func (e *engine) finish(now Time) {
 		}
 		e.end(r)
 	}
-	e.recorder.done(now, b, took)
+	e.result.done(now, b, took)
 	e.policy.Done(now, b, took)
-	e.recorder.predicted(now, b, took)
-}
-
-func (e *engine) count(r *Request, by int) {
-	e.waiting += by
-	if !r.Background {
-		e.urgent += by
-	}
+	e.result.predicted(now, b, took)
 }
 
 // stream returns a source of random numbers of its own for each purpose of a run.

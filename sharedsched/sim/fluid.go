@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -13,32 +14,33 @@ import (
 //
 // It need not be whole, as the demand then grows smoothly with the rate. It is 1 where not even one request is in time.
 func fluidBatch(m *Model, rate float64) float64 {
-	low, high := 1.0, float64(m.MaxBatch)
 	fits := func(b float64) bool { return (b-1)/rate+fluidCost(m, b) <= m.SLO.Seconds() }
+	most := float64(m.MaxBatch)
 	if rate <= 0 {
 		return 1
 	}
-	if fits(high) {
-		return high
+	if fits(most) {
+		return most
 	}
-	for range 40 {
-		if mid := (low + high) / 2; fits(mid) {
+	return bisect(1, most, 40, fits)
+}
+
+// fluidCost is the cost of a batch that need not be whole, in seconds.
+func fluidCost(m *Model, b float64) float64 {
+	low := m.Cost(int(b)).Seconds()
+	return low + (b-math.Floor(b))*(m.Cost(int(b)+1).Seconds()-low)
+}
+
+// bisect returns where ok turns from true to false between low and high, by halving that many times.
+func bisect(low, high float64, times int, ok func(float64) bool) float64 {
+	for range times {
+		if mid := (low + high) / 2; ok(mid) {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
 	return low
-}
-
-// fluidCost is the cost of a batch that need not be whole, in seconds.
-func fluidCost(m *Model, b float64) float64 {
-	whole := int(math.Floor(b))
-	low := m.Cost(whole).Seconds()
-	if b == float64(whole) {
-		return low
-	}
-	return low + (b-float64(whole))*(m.Cost(whole+1).Seconds()-low)
 }
 
 // fluidDemand returns the device time per second that a model takes at a rate when each of its batches is as large as
@@ -52,26 +54,20 @@ func fluidDemand(m *Model, rate float64) float64 {
 // demands of all models sum to 1. That is load 1. It is a yardstick and no bound: requests that come in bursts batch
 // better than ones that come evenly.
 func toCapacity(models []Model) {
-	demand := func(scale float64) float64 {
+	fits := func(scale float64) bool {
 		sum := 0.0
 		for i := range models {
 			sum += fluidDemand(&models[i], models[i].Rate*scale)
 		}
-		return sum
+		return sum < 1
 	}
-	low, high := 0.0, 1.0
-	for demand(high) < 1 {
+	high := 1.0
+	for fits(high) {
 		high *= 2
 	}
-	for range 60 {
-		if mid := (low + high) / 2; demand(mid) < 1 {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
+	scale := bisect(0, high, 60, fits)
 	for i := range models {
-		models[i].Rate *= low
+		models[i].Rate *= scale
 	}
 }
 
@@ -79,15 +75,7 @@ func toCapacity(models []Model) {
 func demands(models []Model, share float64) {
 	for i := range models {
 		m := &models[i]
-		low, high := 0.0, 1e6
-		for range 60 {
-			if mid := (low + high) / 2; fluidDemand(m, mid) < share {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		m.Rate = low
+		m.Rate = bisect(0, 1e6, 60, func(rate float64) bool { return fluidDemand(m, rate) < share })
 	}
 }
 
@@ -98,19 +86,14 @@ func demands(models []Model, share float64) {
 func InShare(models []Model, r *Result) []bool {
 	demand := make([]float64, len(models))
 	for i := range models {
-		demand[i] = fluidDemand(&models[i], float64(r.Flows[i].Offered)/max(r.Span.Seconds(), 1e-9))
+		demand[i] = fluidDemand(&models[i], float64(r.Flows[i].Offered)/max(r.Span().Seconds(), 1e-9))
 	}
 	return waterFill(models, demand)
 }
 
 // waterFill reports for which flows demand is met when a device of capacity 1 is divided by weighted max-min fairness.
 func waterFill(models []Model, demand []float64) []bool {
-	weight := func(i int) float64 {
-		if models[i].Weight == 0 {
-			return 1
-		}
-		return models[i].Weight
-	}
+	weight := func(i int) float64 { return cmp.Or(models[i].Weight, 1) }
 	order := make([]int, len(models))
 	weights := 0.0
 	for i := range order {
@@ -118,10 +101,7 @@ func waterFill(models []Model, demand []float64) []bool {
 		weights += weight(i)
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if demand[a]/weight(a) < demand[b]/weight(b) {
-			return -1
-		}
-		return 1
+		return cmp.Compare(demand[a]/weight(a), demand[b]/weight(b))
 	})
 	met := make([]bool, len(models))
 	left := 1.0

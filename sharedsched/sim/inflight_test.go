@@ -12,26 +12,26 @@ func TestTwoBatchesInFlight(t *testing.T) {
 		t.Skip("it takes 6 seconds")
 	}
 	skipUnderRace(t)
-	s := Study{InFlight: InFlight(), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2}
+	s := Study{
+		InFlight: Families(InFlight()), Effort: Effort{Span: 5 * time.Second, Seeds: 1, Precision: 0.04}, Workers: 2,
+	}
 	for _, name := range []string{"single", "het30", "bimodal", "blocker"} {
-		w, _ := Find(Suite(), name)
+		w := inSuite(name)
 		s.Workloads = append(s.Workloads, *w)
 	}
-	f, err := s.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := s.Run()
 	musts := map[string]struct{ mean, worst float64 }{
 		"two gain nothing: handed over":   {0.94, 0.88}, // 0.99 and 0.97 with the effort of a full study
 		"two do 10 % more: handed over":   {1, 0.92},    // 1.05 and 1.01
 		"a tenth is copying: handed over": {1.06, 0.96}, // 1.11 and 1.08
 	}
-	for i, m := range s.InFlight[1:] {
+	for _, m := range s.InFlight[1:] {
 		must, ours := musts[m.Name]
 		worst, copying := 10.0, 0.0
 		var ratios []float64
-		for j, it := range f.InFlight[i+1] {
-			ratio := it.G99 / f.InFlight[0][j].G99
+		for _, w := range s.Workloads {
+			it := f.Carried[Pair{m.Name, w.Name}]
+			ratio := it.G99 / f.Carried[Pair{s.InFlight[0].Name, w.Name}].G99
 			ratios, worst, copying = append(ratios, ratio), min(worst, ratio), max(copying, it.Copying)
 		}
 		mean := geomean(ratios)

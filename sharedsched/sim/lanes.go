@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -32,10 +33,7 @@ type slot struct {
 }
 
 func newLanes(n int, overlap, copying float64) lanes {
-	if overlap == 0 {
-		overlap = 1
-	}
-	return lanes{slots: make([]slot, n), overlap: overlap, copying: copying, speed: 1}
+	return lanes{slots: make([]slot, n), overlap: cmp.Or(overlap, 1), copying: copying, speed: 1}
 }
 
 // rate returns how fast each batch in flight goes.

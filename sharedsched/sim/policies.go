@@ -1,6 +1,9 @@
 package sim
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Maker makes policies of one kind.
 type Maker struct {
@@ -41,10 +44,7 @@ func (f *Family) member(name string) *Maker {
 func Families(makers []Maker) []Family {
 	var all []Family
 	for _, m := range makers {
-		name := m.Family
-		if name == "" {
-			name = m.Name
-		}
+		name := cmp.Or(m.Family, m.Name)
 		i := slices.IndexFunc(all, func(f Family) bool { return f.Name == name })
 		if i < 0 {
 			i = len(all)

@@ -19,8 +19,6 @@ type Request struct {
 	Rows     int
 	Arrival  Time
 	Deadline Time
-	// Background work is never counted as missed.
-	Background bool
 
 	Fate   Fate // set by the engine, or by Env.Drop
 	Finish Time // when the fate was decided
@@ -104,21 +102,19 @@ func (e *Env) Drop(now Time, r *Request, f Fate) { e.drop(now, r, f) }
 
 // Model is a simulated model.
 type Model struct {
-	Name        string
-	Base        time.Duration // of an execution
-	PerRow      time.Duration
-	Steps       []time.Duration // if set, the measured cost of 1, 2, ... rows instead
-	SLO         time.Duration   // from arrival to deadline
-	Target      time.Duration   // when callers say they want the answer, if sooner than the deadline; it only orders
-	MaxBatch    int
-	MaxCost     time.Duration // of one batch, where the policy has such a limit; 0: none
-	Weight      float64       // share of the device; 0 counts as 1
-	Keys        int           // shape keys its requests are spread over; 0 counts as 1
-	Rate        float64       // requests per second at load 1
-	Cold        bool          // its costs are unknown at first
-	Inherits    string        // the model whose costs stand in for its own while those are unknown; empty: none
-	BatchWindow time.Duration // batch timeout, where the policy has one
-	Background  bool          // its requests are background work
+	Name     string
+	Base     time.Duration // of an execution
+	PerRow   time.Duration
+	Steps    []time.Duration // if set, the measured cost of 1, 2, ... rows instead
+	SLO      time.Duration   // from arrival to deadline
+	Target   time.Duration   // when callers say they want the answer, if sooner than the deadline; it only orders
+	MaxBatch int
+	MaxCost  time.Duration // of one batch, where the policy has such a limit; 0: none
+	Weight   float64       // share of the device; 0 counts as 1
+	Keys     int           // shape keys its requests are spread over; 0 counts as 1
+	Rate     float64       // requests per second at load 1
+	Cold     bool          // its costs are unknown at first
+	Inherits string        // the model whose costs stand in for its own while those are unknown; empty: none
 
 	// By how much its executions take longer for a change of the device: the part of their time that goes with the
 	// inverse of the clock, and how much the share of the device that other processes use adds to them, relative to

@@ -7,25 +7,36 @@ import (
 )
 
 // shifts writes the tables of the worth of telemetry when the device changes.
-func (f *Findings) shifts(p *printer) {
+func (f *Findings) shifts(p *page) {
 	s := f.Study
-	var speed, memory []int
-	for j := range s.Shifts {
-		if s.Shifts[j].Workload.Device.Memory > 0 {
-			memory = append(memory, j)
-		} else {
-			speed = append(speed, j)
-		}
-	}
 	if len(s.Shifts) == 0 {
 		return
 	}
-	name := s.Families[0].Name
+	// Tables are written once it is known that they have a row.
+	var speed, memory, about page
+	for _, shift := range s.Shifts {
+		about.item(shift.Name, shift.About)
+		for _, way := range shift.Ways {
+			told := f.Shifts[Pair{way.Name, shift.Name}]
+			name := shift.Name + ", " + way.Name
+			if shift.Workload.Device.Memory > 0 {
+				memory.row(name, fmt.Sprintf("%.1f", told.OutOfMemory), percent(told.Failed), percent(told.Missed))
+				continue
+			}
+			for k, a := range told.After {
+				speed.row(name, []string{"sets in", "is over"}[min(k, 1)], percent(a.Median.Error),
+					short(a.Median.Back), short(a.Worst.Back),
+					strconv.Itoa(a.Median.Batches), strconv.Itoa(a.Worst.Batches),
+					percent(a.Missed), percent(told.Missed))
+			}
+		}
+	}
 	p.section("Telemetry", fmt.Sprintf("%s when the device changes, told so by telemetry or not: clock and share of "+
 		"others are read every %v, memory every %v,\n"+
-		"from a random time on. %d runs of %v for each scene.", name, sampled.Every, sampled.Memory,
+		"from a random time on. %d runs of %v for each scene.", s.Families[0].Name, sampled.Every, sampled.Memory,
 		shiftRuns*s.Effort.Seeds, s.Effort.Span))
-	if len(speed) > 0 {
+	const first = "scene, and what is told"
+	if speed.Len() > 0 {
 		p.printf("The error is |actual / estimate - 1|; at once, the median of the first %d batches. It is back after "+
 			"the last batch whose error is %.0f %% or\n"+
 			"more, as are those of more than half of the latest %d since the change: so long after it, and so many "+
@@ -33,52 +44,16 @@ func (f *Findings) shifts(p *printer) {
 			"runs, and the worst. Missed are the requests not on time, of those of the second after the change, and "+
 			"of all.\n\n",
 			atOnce, 100*backUnder, judged)
-		p.row("scene, and what is told",
-			[]string{
-				"change", "error at once", "back after", "worst", "batches", "worst", "missed in the second after",
-				"missed",
-			})
-		p.rule(8)
-		for _, j := range speed {
-			f.shiftRows(p, j)
-		}
+		p.head(right, first, "change", "error at once", "back after", "worst", "batches", "worst",
+			"missed in the second after", "missed")
+		p.printf("%s", speed.String())
 	}
-	if len(memory) > 0 {
+	if memory.Len() > 0 {
 		p.printf("\nWhat runs out of memory costs a run, and runs once more in halves.\n\n")
-		p.row("scene, and what is told", []string{"batches out of memory in a run", "requests failed", "missed"})
-		p.rule(3)
-		for _, j := range memory {
-			for i := range s.Shifts[j].Ways {
-				t := &f.Shifts[j][i]
-				p.row(s.Shifts[j].way(i),
-					[]string{fmt.Sprintf("%.1f", t.OutOfMemory), percent(t.Failed), percent(t.Missed)})
-			}
-		}
+		p.head(right, first, "batches out of memory in a run", "requests failed", "missed")
+		p.printf("%s", memory.String())
 	}
-	p.printf("\n")
-	for i := range s.Shifts {
-		p.item(s.Shifts[i].Name, s.Shifts[i].About)
-	}
-}
-
-func (s *Shift) way(i int) string { return s.Name + ", " + s.Ways[i].Name }
-
-func (f *Findings) shiftRows(p *printer, j int) {
-	for i := range f.Study.Shifts[j].Ways {
-		t := &f.Shifts[j][i]
-		for k := range t.After {
-			a := &t.After[k]
-			change := "sets in"
-			if k > 0 {
-				change = "is over"
-			}
-			p.row(f.Study.Shifts[j].way(i), []string{
-				change, percent(a.Error), short(a.Back), short(a.WorstBack), strconv.Itoa(a.Batches),
-				strconv.Itoa(a.WorstBatches),
-				percent(a.Missed), percent(t.Missed),
-			})
-		}
-	}
+	p.printf("\n%s", about.String())
 }
 
 // short is a time in milliseconds, or in seconds if it is long.

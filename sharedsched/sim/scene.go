@@ -37,19 +37,17 @@ func Scenes() []Scene {
 		aggressor("aggressor ×10",
 			"one of ten flows asks for ten times its fair share, the others for four fifths of theirs", 0.08, 1),
 		keys(1), keys(200), trickle(), flash(), beside(), impatient(), coldStorm(), flip(),
-		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time", clockStep),
+		slowed("clock step", "30 unlike models at half load; the clock is 30 % down for half of the time",
+			during(1, 3, 4, Pace{Speed: 0.7})),
 		slowed("co-tenant", "30 unlike models at half load; somebody else slows the device by half again and again",
 			coTenant),
 		misjudged(),
 	}
 }
 
-// onSuite is a workload of the suite at a load. It panics if the suite has none of that name.
+// onSuite is a workload of the suite at a load.
 func onSuite(g Group, name string, load float64) Scene {
-	w, ok := Find(Suite(), name)
-	if !ok {
-		panic("sim: no workload " + name)
-	}
+	w := inSuite(name)
 	return Scene{Group: g, Name: fmt.Sprintf("%s ×%g", name, load), About: w.About, Workload: *w, Load: load}
 }
 
@@ -100,9 +98,7 @@ func flash() Scene {
 		models, nil)
 	s.Load = 0.9
 	s.From = func(span time.Duration) time.Duration { return span*13/20 + models[0].SLO }
-	s.Workload.Arrivals = []Process{{Together: true, Course: func(_ *rand.Rand, span time.Duration) []Stretch {
-		return []Stretch{{span * 3 / 20, 1}, {span * 13 / 20, 10}, {span, 1}}
-	}}}
+	s.Workload.Arrivals = []Process{{Course: Course(20, Part{3, 1}, Part{13, 10}, Part{20, 1})}}
 	return s
 }
 
@@ -134,7 +130,7 @@ func coldStorm() Scene {
 	for i := range models[10:] {
 		m := &models[10+i]
 		m.Name, m.Cold = "cold", true
-		course[10+i].Course = startAt(4)
+		course[10+i].Course = Course(4, Part{1, 0}, Part{4, 1})
 	}
 	demands(models[:10], 0.06)
 	demands(models[10:], 0.004)
@@ -156,12 +152,8 @@ func flip() Scene {
 		models, nil)
 	s.From = func(span time.Duration) time.Duration { return span / 2 }
 	s.Workload.Arrivals = make([]Process, len(models))
-	s.Workload.Arrivals[0].Course = func(_ *rand.Rand,
-		span time.Duration,
-	) []Stretch {
-		return []Stretch{{span / 2, 1}, {span, 0}}
-	}
-	s.Workload.Arrivals[1].Course = startAt(2)
+	s.Workload.Arrivals[0].Course = Course(2, Part{1, 1}, Part{2, 0})
+	s.Workload.Arrivals[1].Course = Course(2, Part{1, 0}, Part{2, 1})
 	return s
 }
 
@@ -181,11 +173,6 @@ func misjudged() Scene {
 		s.Workload.Error = append(s.Workload.Error, math.Exp(0.2*rng.NormFloat64()))
 	}
 	return s
-}
-
-// startAt begins after the n-th part of the span.
-func startAt(n time.Duration) func(*rand.Rand, time.Duration) []Stretch {
-	return func(_ *rand.Rand, span time.Duration) []Stretch { return []Stretch{{span / n, 0}, {span, 1}} }
 }
 
 func scene(name, about string, models []Model, watched func(*Model) bool) Scene {

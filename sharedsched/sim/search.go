@@ -34,29 +34,18 @@ const (
 // G99 returns the highest load, in units of the workload's fluid capacity, at which a policy answers 99 % of the
 // requests on time, over all seeds together; 0 if there is none of at least 1/64. Where the share on time is not
 // monotone in the load, it is one of the loads at which it crosses 99 %. For a workload whose models were drawn several
-// times it is the geometric mean over the draws.
-func G99(w *Workload, p *Maker, e Effort) (float64, error) {
-	g, _, err := FamilyG99(w, &Family{Members: []Maker{*p}}, e)
-	return g, err
-}
-
-// FamilyG99 is G99 of a family that is tuned to the workload: on each draw, of the member that did best in training
-// (tune). It also returns the names of these members, by draw.
-func FamilyG99(w *Workload, f *Family, e Effort) (float64, []string, error) {
+// times it is the geometric mean over the draws. On each draw the policy is the member of the family that does best in
+// training (tune); the names of these members are returned too.
+func G99(w *Workload, f *Family, e Effort) (load float64, tuned []string) {
 	var found []float64
-	var tuned []string
 	for _, draw := range w.draws() {
-		who, near, err := tune(&draw, f, e)
-		if err != nil {
-			return 0, nil, err
+		who, near := tune(&draw, f, e, (*trial).g99Above)
+		if near == 0 {
+			near = 1
 		}
-		g, err := newTrial(&draw, e).g99(who, near)
-		if err != nil {
-			return 0, nil, err
-		}
-		found, tuned = append(found, g), append(tuned, who.Name)
+		found, tuned = append(found, newTrial(&draw, e).g99(who, near)), append(tuned, who.Name)
 	}
-	return geomean(found), tuned, nil
+	return geomean(found), tuned
 }
 
 // geomean returns the geometric mean, 0 if one of the values is.
@@ -69,11 +58,8 @@ func geomean(values []float64) float64 {
 }
 
 // bracket finds where ok turns from true to false: first by strides of a factor, then by bisection.
-func bracket(ok func(float64) (bool, error), from, stride, precision float64) (float64, error) {
-	first, err := ok(from)
-	if err != nil {
-		return 0, err
-	}
+func bracket(ok func(float64) bool, from, stride, precision float64) float64 {
+	first := ok(from)
 	low, high := from, from // ok, and not ok
 	for now := first; now == first; {
 		at := low * stride
@@ -81,31 +67,23 @@ func bracket(ok func(float64) (bool, error), from, stride, precision float64) (f
 			at = high / stride
 		}
 		if at < lowest {
-			return 0, nil
+			return 0
 		}
 		if at > highest {
-			return highest, nil
+			return highest
 		}
-		if now, err = ok(at); err != nil {
-			return 0, err
-		}
-		if now {
+		if now = ok(at); now {
 			low = at
 		} else {
 			high = at
 		}
 	}
 	for high/low > 1+precision {
-		mid := (low + high) / 2
-		now, err := ok(mid)
-		if err != nil {
-			return 0, err
-		}
-		if now {
+		if mid := (low + high) / 2; ok(mid) {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	return low, nil
+	return low
 }

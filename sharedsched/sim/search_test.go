@@ -18,6 +18,9 @@ func waitsAtMost(t, rho float64) float64 {
 	return (1 - rho) * sum
 }
 
+// alone is a policy that nothing is tuned of.
+func alone(m *Maker) *Family { return &Family{Name: m.Name, Members: []Maker{*m}} }
+
 // TestG99OfMD1 searches for the load that an M/D/1 queue carries: one model without batching, served in order of
 // arrival.
 func TestG99OfMD1(t *testing.T) {
@@ -27,10 +30,7 @@ func TestG99OfMD1(t *testing.T) {
 	m.MaxBatch = 1
 	w := Workload{Models: []Model{m}, Arrivals: []Process{{}}}
 	fifo := Maker{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}
-	got, err := G99(&w, &fifo, Effort{Span: 2000 * time.Second, Seeds: 2, Precision: 0.002})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, _ := G99(&w, alone(&fifo), Effort{Span: 2000 * time.Second, Seeds: 2, Precision: 0.002})
 	low, high := 0.0, 1.0
 	for range 50 {
 		if mid := (low + high) / 2; waitsAtMost(float64(slo)/cost-1, mid) >= 0.99 {
@@ -47,37 +47,34 @@ func TestG99OfMD1(t *testing.T) {
 func TestBracket(t *testing.T) {
 	for _, want := range []float64{0.02, 0.3, 0.999, 1, 1.3, 20} {
 		runs := 0
-		got, err := bracket(func(load float64) (bool, error) { runs++; return load <= want, nil }, 1, stride, 0.01)
-		if err != nil || got > want || got < want/1.01 {
-			t.Errorf("found %.4f of %.4f: %v", got, want, err)
+		got := bracket(func(load float64) bool { runs++; return load <= want }, 1, stride, 0.01)
+		if got > want || got < want/1.01 {
+			t.Errorf("found %.4f of %.4f", got, want)
 		}
 		if runs > 30 {
 			t.Errorf("%d runs to find %.4f", runs, want)
 		}
 	}
-	if got, _ := bracket(func(float64) (bool, error) { return false, nil }, 1, stride, 0.01); got != 0 {
+	if got := bracket(func(float64) bool { return false }, 1, stride, 0.01); got != 0 {
 		t.Errorf("found %.4f where nothing is carried", got)
 	}
-	if got, _ := bracket(func(float64) (bool, error) { return true, nil }, 1, stride, 0.01); got != highest {
+	if got := bracket(func(float64) bool { return true }, 1, stride, 0.01); got != highest {
 		t.Errorf("found %.4f where everything is carried", got)
 	}
 }
 
-// TestFamilyG99 finds the best member wherever it stands.
-func TestFamilyG99(t *testing.T) {
-	w, _ := Find(Suite(), "single")
+// TestG99OfAFamily finds the best member wherever it stands.
+func TestG99OfAFamily(t *testing.T) {
+	w := inSuite("single")
 	small := func(name string, n int) Maker {
 		return Maker{Name: name, New: func(e *Env) Policy { return &script{env: e, next: inOrder(n)} }}
 	}
 	a, b, c := small("one", 1), small("many", 32), small("few", 4)
-	want, err := G99(w, &b, Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want, _ := G99(w, alone(&b), Quick)
 	for _, members := range [][]Maker{{a, b, c}, {b, a, c}, {a, c, b}} {
-		got, who, err := FamilyG99(w, &Family{Members: members}, Quick)
-		if err != nil || len(who) != 1 || who[0] != "many" || math.Abs(got/want-1) > Quick.Precision {
-			t.Errorf("family has %.3f by %s, want %.3f by many (%v)", got, who, want, err)
+		got, who := G99(w, &Family{Members: members}, Quick)
+		if len(who) != 1 || who[0] != "many" || math.Abs(got/want-1) > Quick.Precision {
+			t.Errorf("family has %.3f by %s, want %.3f by many", got, who, want)
 		}
 	}
 }
@@ -91,21 +88,15 @@ func TestG99OfDraws(t *testing.T) {
 	many := Maker{Name: "many", New: func(e *Env) Policy { return &script{env: e, next: inOrder(32)} }}
 	want := 1.0
 	for i, draw := range w.draws() {
-		a, err := G99(&draw, &few, Quick)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := G99(&draw, &many, Quick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, _ := G99(&draw, alone(&few), Quick)
+		b, _ := G99(&draw, alone(&many), Quick)
 		if i == 0 && a >= b {
 			t.Fatalf("on the first draw few carries %.3f, many %.3f: this test proves nothing", a, b)
 		}
 		want *= max(a, b)
 	}
-	got, tuned, err := FamilyG99(&w, &Family{Members: []Maker{few, many}}, Quick)
-	if err != nil || math.Abs(got/math.Sqrt(want)-1) > Quick.Precision || len(tuned) != 2 || tuned[0] != "many" {
-		t.Errorf("carries %.3f with %v (%v); want %.3f", got, tuned, err, math.Sqrt(want))
+	got, tuned := G99(&w, &Family{Members: []Maker{few, many}}, Quick)
+	if math.Abs(got/math.Sqrt(want)-1) > Quick.Precision || len(tuned) != 2 || tuned[0] != "many" {
+		t.Errorf("carries %.3f with %v; want %.3f", got, tuned, math.Sqrt(want))
 	}
 }

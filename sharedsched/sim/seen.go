@@ -13,50 +13,45 @@ type Seen struct {
 	Useful, Wasted, Idle float64 // device time per time: for results on time, for late ones, idle while requests waited
 }
 
-func (s *Seen) String() string { return fmt.Sprintf("%.2f / %.2f / %.2f", s.All, s.InShare, s.Worst) }
+func (s Seen) String() string { return fmt.Sprintf("%.2f / %.2f / %.2f", s.All, s.InShare, s.Worst) }
+
+// PlayBest runs the scene under the member of a family that has the largest share of all requests on time in training.
+func (s *Scene) PlayBest(f *Family, e Effort) Seen {
+	who, _ := tune(&s.Workload, f, e, func(t *trial, m *Maker, _ float64) float64 { return t.onTime(m, s.Load) })
+	return s.Play(who, e)
+}
 
 // Play runs the scene under a policy.
-func (s *Scene) Play(p *Maker, e Effort) (Seen, error) {
+func (s *Scene) Play(p *Maker, e Effort) Seen {
 	seen := Seen{Policy: p.Name, Worst: 1}
 	var all, inShare, watched Tally
-	models := s.Workload.Models
 	w := 1 / float64(e.Seeds)
 	for i := range e.Seeds {
-		r, err := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
-		if err != nil {
-			return Seen{}, err
-		}
+		r := s.Workload.Play(p, s.Load, e.Span, e.seed(i))
 		t := r.Total()
 		all.add(&t)
-		modest := r.Of(InShare(models, r))
-		inShare.add(&modest)
+		modest := InShare(s.Workload.Models, r)
+		within := r.Of(func(q *Request) bool { return modest[q.Model] })
+		inShare.add(&within)
 		innocent := s.watch(r, e.Span)
 		watched.add(&innocent)
 		seen.Worst = min(seen.Worst, r.Worst())
-		span := max(r.Span.Seconds(), 1e-9)
+		span := max(r.Span().Seconds(), 1e-9)
 		seen.Useful += w * t.Useful.Seconds() / span
 		seen.Wasted += w * t.Wasted.Seconds() / span
 		seen.Idle += w * r.Idle.Seconds() / span
 	}
 	seen.All, seen.InShare, seen.Watched = all.Share(), inShare.Share(), watched.Share()
-	return seen, nil
+	return seen
 }
 
+// watch counts the requests that the scene watches.
 func (s *Scene) watch(r *Result, span time.Duration) Tally {
 	from := Time(0)
 	if s.From != nil {
 		from = Time(s.From(span))
 	}
-	var t Tally
-	for i := range r.requests {
-		q := &r.requests[i]
-		if q.Background || q.Arrival < from || s.Watched != nil && !s.Watched(&s.Workload.Models[q.Model]) {
-			continue
-		}
-		t.Offered++
-		if q.Fate == OnTime {
-			t.OnTime++
-		}
-	}
-	return t
+	return r.Of(func(q *Request) bool {
+		return q.Arrival >= from && (s.Watched == nil || s.Watched(&s.Workload.Models[q.Model]))
+	})
 }

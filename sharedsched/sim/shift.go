@@ -30,6 +30,7 @@ const (
 func Shifts() []Shift {
 	seldom, rarely := sampled, sampled
 	seldom.CoTenant, rarely.CoTenant = time.Second, 5*time.Second
+	clockDown, besideUs := during(1, 3, 4, Pace{Clock: 0.7}), during(1, 3, 4, Pace{CoTenant: 0.4})
 	without, with := told(untold, Telemetry{}), told(toldAll, sampled)
 	return []Shift{
 		{
@@ -76,14 +77,6 @@ func suffering(models []Model, pace func(time.Duration) []Pace) Workload {
 	return Workload{Models: models, Arrivals: []Process{{CV: 1}}, Device: TypicalDevice, Pace: pace}
 }
 
-func clockDown(span time.Duration) []Pace {
-	return []Pace{{From: Time(span / 4), Clock: 0.7}, {From: Time(span * 3 / 4)}}
-}
-
-func besideUs(span time.Duration) []Pace {
-	return []Pace{{From: Time(span / 4), CoTenant: 0.4}, {From: Time(span * 3 / 4)}}
-}
-
 // crowding returns models that could use all of the device's memory, of which another process takes three quarters
 // before they need it.
 func crowding() Workload {
@@ -97,11 +90,7 @@ func crowding() Workload {
 	device.Memory = 16 * gib
 	return Workload{
 		Models: models, Device: device,
-		Pace: func(span time.Duration) []Pace {
-			return []Pace{{From: Time(span / 5), Taken: 12 * gib}, {From: Time(span * 4 / 5)}}
-		},
-		Arrivals: []Process{{CV: 1, Course: func(_ *rand.Rand, span time.Duration) []Stretch {
-			return []Stretch{{span * 3 / 10, 1}, {span * 7 / 10, 2}, {span, 1}}
-		}}},
+		Pace:     during(1, 4, 5, Pace{Taken: 12 * gib}),
+		Arrivals: []Process{{CV: 1, Course: Course(10, Part{3, 1}, Part{7, 2}, Part{10, 1})}},
 	}
 }

@@ -25,19 +25,15 @@ func playShifts(t *testing.T, names ...string) *Findings {
 	if len(s.Shifts) != len(names) {
 		t.Fatalf("%d shifts for the names %q", len(s.Shifts), names)
 	}
-	f, err := s.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return s.Run()
 }
 
 // isBack reports whether predictions are good again as soon as they must be: within two samples or three batches,
 // whichever is later, in every run.
 func isBack(t *Told) bool {
-	for _, runs := range t.settlings {
-		for _, s := range runs {
-			if s.back > 2*sampled.Every && s.batches > 3 {
+	for _, a := range t.After {
+		for _, s := range a.runs {
+			if s.Back > 2*sampled.Every && s.Batches > 3 {
 				return false
 			}
 		}
@@ -51,23 +47,20 @@ func TestTelemetryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "clock step", "clock step, heavy models", "co-tenant")
 	for j, shift := range f.Study.Shifts {
-		without, with := &f.Shifts[j][0], &f.Shifts[j][1]
-		if shift.Ways[0].Name != untold || shift.Ways[1].Name != toldAll {
-			t.Fatalf("%s: ways %s and %s", shift.Name, shift.Ways[0].Name, shift.Ways[1].Name)
-		}
+		without, with := f.Shifts[Pair{untold, shift.Name}], f.Shifts[Pair{toldAll, shift.Name}]
 		for k := range with.After {
 			t.Logf("%s, change %d: with telemetry %+v, without %+v", shift.Name, k, with.After[k], without.After[k])
-			if with.After[k].Error == 0 || len(with.settlings[k]) != shiftRuns {
+			if with.After[k].Median.Error == 0 || len(with.After[k].runs) != shiftRuns {
 				t.Errorf("%s: nothing was seen of change %d", shift.Name, k)
 			}
 		}
-		if !isBack(with) {
+		if !isBack(&with) {
 			t.Errorf("%s: %+v", shift.Name, with.After)
 		}
-		if j > 0 && isBack(without) {
+		if j > 0 && isBack(&without) {
 			t.Errorf("%s without telemetry, and nobody notices: %+v", shift.Name, without.After)
 		}
-		if with.After[0].Back > without.After[0].Back {
+		if with.After[0].Median.Back > without.After[0].Median.Back {
 			t.Errorf("%s: telemetry delays it, %+v and %+v", shift.Name, with.After[0], without.After[0])
 		}
 		if with.Missed > 1.2*without.Missed { // it makes no difference
@@ -82,7 +75,8 @@ func TestTelemetryMusts(t *testing.T) {
 func TestMemoryMusts(t *testing.T) {
 	skipUnderRace(t)
 	f := playShifts(t, "memory")
-	neither, without, with := &f.Shifts[0][0], &f.Shifts[0][1], &f.Shifts[0][2]
+	told := func(way string) Told { return f.Shifts[Pair{way, "memory"}] }
+	neither, without, with := told(forgetful), told(untold), told(toldAll)
 	t.Logf("with %.1f batches out of memory and %.3f missed, without %.1f and %.3f, forgetful %.1f and %.3f",
 		with.OutOfMemory, with.Missed, without.OutOfMemory, without.Missed, neither.OutOfMemory, neither.Missed)
 	if with.OutOfMemory > 0.5 || without.OutOfMemory < 5 || without.OutOfMemory > 30 ||

@@ -1,202 +1,151 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 )
 
 // Study is a comparison of policies.
 type Study struct {
-	Families  []Family // the first is the one that the others are compared with
-	Workloads []Workload
-	Variants  []Maker // of the first family's policy, for ablation
+	Families []Family // the first is the one that the others are compared with
+	Variants []Family // of the first family's policy, for ablation
 	// of the same, with one batch in flight or several; the others are compared with the first
-	InFlight  []Maker
+	InFlight  []Family
+	Workloads []Workload
 	Scenes    []Scene
 	Shifts    []Shift
 	Loads     []float64 // of the curves; none: no curves
 	Hindsight bool      // also compare with a search that knows the future
 	Effort    Effort
 	Workers   int          // runs at a time
-	Progress  func(string) // called for each figure that was found, from any goroutine; may be nil
+	Progress  func(string) // called for each figure that was found, one at a time; may be nil
 }
 
 // Findings holds the results of a study.
 type Findings struct {
 	Study     *Study
-	G99       [][]float64  // by family and workload, in units of the fluid capacity
-	Tuned     [][][]string // which member of the family that is, on each draw
-	Ablate    [][]float64  // G99 by variant and workload
-	InFlight  [][]Flown    // by maker and workload
-	Scenes    [][]Seen     // by family and scene
-	Isolation [][]Seen     // by variant and scene, of the scenes of isolation
-	Curves    [][]Curve    // by family and workload, of the first draw
-
-	Hindsight []Hindsight // by workload
-	Shifts    [][]Told    // by shift and way
+	Carried   map[Pair]Carried
+	Scenes    map[Pair]Seen
+	Shifts    map[Pair]Told
+	Hindsight map[Pair]Hindsight // of the first family
 }
 
-// Curve is the share on time at each load of the study.
-type Curve []float64
+// Pair names a family of policies, or a way, and the workload, scene or shift that it plays.
+type Pair struct{ Policy, On string }
+
+// Carried is how a family carries a workload.
+type Carried struct {
+	G99   float64   // in units of the fluid capacity
+	Tuned []string  // the member of the family that this is of, on each draw
+	Curve []float64 // share on time at each load of the study, of the first draw
+	// Copying is the part of the device's busy time in which no batch computes, at load 1.
+	Copying float64
+}
+
+func (c Carried) String() string { return fmt.Sprintf("%.2f (%s)", c.G99, settings(c.Tuned)) }
+
+// settings names the members chosen for each draw: a single one if they are the same.
+func settings(tuned []string) string {
+	if len(slices.Compact(slices.Clone(tuned))) == 1 {
+		return tuned[0]
+	}
+	return strings.Join(tuned, ", ")
+}
 
 // Run carries the study out.
-func (s *Study) Run() (*Findings, error) {
-	f := &Findings{
-		Study: s, G99: grid[float64](len(s.Families), len(s.Workloads)),
-		Tuned:  grid[[]string](len(s.Families), len(s.Workloads)),
-		Ablate: grid[float64](len(s.Variants), len(s.Workloads)), Scenes: grid[Seen](len(s.Families), len(s.Scenes)),
-		Isolation: grid[Seen](len(s.Variants), len(s.Scenes)),
-		InFlight:  grid[Flown](len(s.InFlight), len(s.Workloads)),
-		Curves:    grid[Curve](len(s.Families), len(s.Workloads)),
-	}
-	most := 0
-	for _, shift := range s.Shifts {
-		f.Shifts = append(f.Shifts, make([]Told, len(shift.Ways)))
-		most = max(most, len(shift.Ways))
-	}
-	if s.Hindsight {
-		f.Hindsight = make([]Hindsight, len(s.Workloads))
-	}
-	err := errors.Join(
-		s.each(len(s.Families), len(s.Workloads), f.search),
-		s.each(len(s.Variants), len(s.Workloads), f.ablate),
-		s.each(len(s.InFlight), len(s.Workloads), f.fly),
-		s.each(len(s.Families), len(s.Scenes), f.watch),
-		s.each(len(s.Variants), len(s.Scenes), f.isolate),
-		s.each(1, len(f.Hindsight), f.hindsight),
-		s.each(most, len(s.Shifts), f.shift),
-	)
-	if err != nil || len(s.Loads) == 0 {
-		return f, err
-	}
-	return f, s.each(1, len(s.Workloads), f.curves)
-}
-
-func (f *Findings) search(i, j int) error {
-	s := f.Study
-	g, tuned, err := FamilyG99(&s.Workloads[j], &s.Families[i], s.effort(j))
-	if err != nil {
-		return fmt.Errorf("%s on %s: %w", s.Families[i].Name, s.Workloads[j].Name, err)
-	}
-	f.G99[i][j], f.Tuned[i][j] = g, tuned
-	s.progress("g99 of %s on %s: %.2f (%s)", s.Families[i].Name, s.Workloads[j].Name, g, settings(tuned))
-	return nil
-}
-
-func (f *Findings) ablate(i, j int) error {
-	s := f.Study
-	g, err := G99(&s.Workloads[j], &s.Variants[i], s.effort(j))
-	if err != nil {
-		return fmt.Errorf("%s on %s: %w", s.Variants[i].Name, s.Workloads[j].Name, err)
-	}
-	f.Ablate[i][j] = g
-	s.progress("g99 of %s on %s: %.2f", s.Variants[i].Name, s.Workloads[j].Name, g)
-	return nil
-}
-
-// isolate plays a scene of isolation with a variant.
-func (f *Findings) isolate(i, j int) error {
-	scene, v := &f.Study.Scenes[j], &f.Study.Variants[i]
-	if !scene.Isolation {
-		return nil
-	}
-	seen, err := scene.Play(v, f.Study.Effort)
-	if err != nil {
-		return fmt.Errorf("%s in %s: %w", v.Name, scene.Name, err)
-	}
-	f.Isolation[i][j] = seen
-	f.Study.progress("%s in %s: %.3f", v.Name, scene.Name, seen.Watched)
-	return nil
-}
-
-// watch plays a scene with the member of a family that did best in training.
-func (f *Findings) watch(i, j int) error {
-	s := f.Study
-	who, err := tuneScene(&s.Scenes[j], &s.Families[i], s.Effort)
-	if err == nil {
-		f.Scenes[i][j], err = s.Scenes[j].Play(who, s.Effort)
-	}
-	if err != nil {
-		return fmt.Errorf("%s in %s: %w", s.Families[i].Name, s.Scenes[j].Name, err)
-	}
-	s.progress("%s in %s: %s", s.Families[i].Name, s.Scenes[j].Name, &f.Scenes[i][j])
-	return nil
-}
-
-// shift plays a shift in one of its ways.
-func (f *Findings) shift(i, j int) error {
-	shift := &f.Study.Shifts[j]
-	if i >= len(shift.Ways) {
-		return nil
-	}
-	told, err := shift.Play(&shift.Ways[i], f.Study.Effort)
-	if err != nil {
-		return fmt.Errorf("%s, %s: %w", shift.Name, shift.Ways[i].Name, err)
-	}
-	f.Shifts[j][i] = told
-	f.Study.progress("%s, %s: %.3f on time", shift.Name, shift.Ways[i].Name, 1-told.Missed)
-	return nil
-}
-
-// curves uses the members of the families that were chosen for the first draw.
-func (f *Findings) curves(_, j int) error {
-	s := f.Study
-	t := newTrial(&s.Workloads[j], s.effort(j))
-	for _, load := range s.Loads {
-		for i := range s.Families {
-			m := s.Families[i].member(f.Tuned[i][j][0])
-			share, err := t.onTime(m, load)
-			if err != nil {
-				return fmt.Errorf("%s on %s: %w", m.Name, s.Workloads[j].Name, err)
+func (s *Study) Run() *Findings {
+	f := &Findings{s, map[Pair]Carried{}, map[Pair]Seen{}, map[Pair]Told{}, map[Pair]Hindsight{}}
+	q := &queue{progress: s.Progress}
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		for _, family := range s.Families {
+			find(q, f.Carried, family.Name, w.Name, func() Carried { return s.carry(w, &family, s.Loads) })
+		}
+		for _, family := range slices.Concat(s.Variants, s.InFlight) {
+			if !w.Further {
+				find(q, f.Carried, family.Name, w.Name, func() Carried { return s.carry(w, &family, nil) })
 			}
-			f.Curves[i][j] = append(f.Curves[i][j], share)
+		}
+		if s.Hindsight {
+			find(q, f.Hindsight, s.Families[0].Name, w.Name, func() Hindsight { return foresee(w, &s.Families[0]) })
 		}
 	}
-	return nil
+	for i := range s.Scenes {
+		scene := &s.Scenes[i]
+		families := s.Families
+		if scene.Isolation {
+			families = slices.Concat(families, s.Variants)
+		}
+		for _, family := range families {
+			find(q, f.Scenes, family.Name, scene.Name, func() Seen { return scene.PlayBest(&family, s.Effort) })
+		}
+	}
+	for i := range s.Shifts {
+		shift := &s.Shifts[i]
+		for _, way := range shift.Ways {
+			find(q, f.Shifts, way.Name, shift.Name, func() Told { return shift.Play(&way, s.Effort) })
+		}
+	}
+	q.work(max(s.Workers, 1))
+	return f
 }
 
-// effort returns the effort for each draw of a workload's models. A workload that is not drawn gets as many runs as one
-// that is drawn three times.
-func (s *Study) effort(workload int) Effort {
+// carry plays a workload. A workload whose models are not drawn gets as many runs as one whose models are drawn three
+// times.
+func (s *Study) carry(w *Workload, f *Family, loads []float64) Carried {
 	e := s.Effort
-	if len(s.Workloads[workload].Again) == 0 {
+	if len(w.Again) == 0 {
 		e.Seeds *= timesDrawn
 	}
-	return e
-}
-
-func (s *Study) progress(format string, args ...any) {
-	if s.Progress != nil {
-		s.Progress(fmt.Sprintf(format, args...))
+	var c Carried
+	c.G99, c.Tuned = G99(w, f, e)
+	t := newTrial(w, e)
+	for _, load := range loads {
+		c.Curve = append(c.Curve, t.onTime(f.member(c.Tuned[0]), load))
 	}
+	if m := &f.Members[0]; m.Copying > 0 {
+		r := w.Play(m, 1, e.Span, e.seed(0))
+		c.Copying = float64(r.Busy-r.Computed) / float64(r.Busy)
+	}
+	return c
 }
 
-// each does a thing for every place of a grid, several at a time. Every result has a place of its own, so that the
-// outcome does not depend on their order.
-func (s *Study) each(rows, columns int, do func(i, j int) error) error {
-	faults := make([]error, rows*columns)
-	work := make(chan int)
+// queue holds the figures that are still to be found.
+type queue struct {
+	figures  []func()
+	found    sync.Mutex // guards the maps of figures
+	progress func(string)
+}
+
+// find queues a figure. Each has a place of its own, so that the outcome does not depend on their order.
+func find[T fmt.Stringer](q *queue, figures map[Pair]T, policy, on string, figure func() T) {
+	q.figures = append(q.figures, func() {
+		it := figure()
+		q.found.Lock()
+		defer q.found.Unlock()
+		figures[Pair{policy, on}] = it
+		if q.progress != nil {
+			q.progress(fmt.Sprintf("%s on %s: %v", policy, on, it))
+		}
+	})
+}
+
+// work finds all figures, several at a time.
+func (q *queue) work(workers int) {
+	next := make(chan func())
 	var wg sync.WaitGroup
-	for range max(s.Workers, 1) {
+	for range workers {
 		wg.Go(func() {
-			for at := range work {
-				faults[at] = do(at/columns, at%columns)
+			for figure := range next {
+				figure()
 			}
 		})
 	}
-	for at := range faults {
-		work <- at
+	for _, figure := range q.figures {
+		next <- figure
 	}
-	close(work)
+	close(next)
 	wg.Wait()
-	return errors.Join(faults...)
-}
-
-func grid[T any](rows, columns int) [][]T {
-	g := make([][]T, rows)
-	for i := range g {
-		g[i] = make([]T, columns)
-	}
-	return g
 }

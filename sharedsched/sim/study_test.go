@@ -17,7 +17,7 @@ func small(workers int) *Study {
 			Core(Ours, CoreOptions{}),
 			{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }},
 		}),
-		Workloads: []Workload{Suite()[0], Bursts()[0]}, Variants: Variants()[:2], Scenes: Scenes()[3:5],
+		Workloads: []Workload{Suite()[0], Bursts()[0]}, Variants: Families(Variants()[:2]), Scenes: Scenes()[3:5],
 		Loads:  []float64{0.5, 2},
 		Effort: Effort{Span: time.Second, Seeds: 2, Precision: 0.1}, Workers: workers,
 	}
@@ -28,21 +28,15 @@ func TestFindingsDoNotDependOnWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 2 seconds")
 	}
-	one, err := small(1).Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	many, err := small(5).Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	one, many := small(1).Run(), small(5).Run()
 	if diff := cmp.Diff(one, many, cmpopts.IgnoreFields(Findings{}, "Study")); diff != "" {
 		t.Errorf("findings of one and of five workers differ (-one +five):\n%s", diff)
 	}
-	for i := range one.G99 {
-		for j := range one.G99[i] {
-			if one.G99[i][j] == 0 || len(one.Curves[i][j]) != 2 || one.Curves[i][j][0] < one.Curves[i][j][1] {
-				t.Errorf("family %d, workload %d: g99 %v, curve %v", i, j, one.G99[i][j], one.Curves[i][j])
+	for _, family := range one.Study.Families {
+		for _, w := range one.Study.Workloads {
+			c := one.Carried[Pair{family.Name, w.Name}]
+			if c.G99 == 0 || len(c.Curve) != 2 || c.Curve[0] < c.Curve[1] {
+				t.Errorf("%s on %s: %+v", family.Name, w.Name, c)
 			}
 		}
 	}
@@ -54,12 +48,20 @@ func TestMarkdown(t *testing.T) {
 	s.Scenes = []Scene{{Name: "crowd", About: "many", Group: Adversity, Isolation: true}}
 	s.Families = append(s.Families, Family{Name: FamilyNexus, Members: []Maker{{Name: "one"}, {Name: "other"}}})
 	f := Findings{
-		Study: s, G99: [][]float64{{1, 1}, {0.5, 0.8}, {0.4, 0.9}}, Ablate: [][]float64{{0.5, 0.5}, {0, 1}},
-		Scenes: [][]Seen{
-			{{Watched: 0.9876, Wasted: 0.012}}, {{Watched: 0.5}}, {{Watched: 0.25, Policy: "other"}},
+		Study: s,
+		Carried: map[Pair]Carried{
+			{Ours, "a"}: {G99: 1}, {Ours, "b"}: {G99: 1},
+			{"fifo", "a"}: {G99: 0.5}, {"fifo", "b"}: {G99: 0.8},
+			{FamilyNexus, "a"}:         {G99: 0.4, Tuned: []string{"one"}},
+			{FamilyNexus, "b"}:         {G99: 0.9, Tuned: []string{"one", "one", "other"}},
+			{"least slack first", "a"}: {G99: 0.5}, {"least slack first", "b"}: {G99: 0.5},
+			{"no conflict rule", "a"}: {}, {"no conflict rule", "b"}: {G99: 1},
 		},
-		Isolation: [][]Seen{{{Watched: 0.75}}, {{Watched: 0.25}}},
-		Tuned:     [][][]string{nil, nil, {{"one"}, {"one", "one", "other"}}},
+		Scenes: map[Pair]Seen{
+			{Ours, "crowd"}: {Watched: 0.9876, Wasted: 0.012}, {"fifo", "crowd"}: {Watched: 0.5},
+			{FamilyNexus, "crowd"}:         {Watched: 0.25, Policy: "other"},
+			{"least slack first", "crowd"}: {Watched: 0.75}, {"no conflict rule", "crowd"}: {Watched: 0.25},
+		},
 	}
 	var b bytes.Buffer
 	if err := f.Markdown(&b); err != nil {
@@ -98,10 +100,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func TestScenes(t *testing.T) {
 	for _, s := range Scenes() {
 		p := Maker{Name: "fifo", New: func(e *Env) Policy { return &script{env: e, next: inOrder(1)} }}
-		r, err := s.Workload.Play(&p, s.Load, 5*time.Second, 1)
-		if err != nil {
-			t.Fatalf("%s: %v", s.Name, err)
-		}
+		r := s.Workload.Play(&p, s.Load, 5*time.Second, 1)
 		watched := s.watch(r, 5*time.Second)
 		total := r.Total()
 		if watched.Offered == 0 || (s.Watched != nil || s.From != nil) == (watched.Offered == total.Offered) {

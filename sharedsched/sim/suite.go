@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -125,12 +126,8 @@ func blocker() []Model {
 	return models
 }
 
-// Find returns the workload of that name among several.
-func Find(workloads []Workload, name string) (*Workload, bool) {
-	for i := range workloads {
-		if workloads[i].Name == name {
-			return &workloads[i], true
-		}
-	}
-	return nil, false
+// inSuite returns the workload of that name, which the suite must have.
+func inSuite(name string) *Workload {
+	all := Suite()
+	return &all[slices.IndexFunc(all, func(w Workload) bool { return w.Name == name })]
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -44,12 +45,9 @@ func newSampler(s *Setup, p Policy) *sampler {
 
 func (s *sampler) sample(e *engine) {
 	now := &e.now
-	s.latest.Clock = referenceClock
-	if now.Clock > 0 {
-		s.latest.Clock = int(referenceClock * now.Clock)
-	}
-	s.latest.Idle = e.lanes.inFlight == 0 && e.recorder.busy == s.busy // nothing ran since the last one
-	s.busy = e.recorder.busy
+	s.latest.Clock = int(referenceClock * cmp.Or(now.Clock, 1))
+	s.latest.Idle = e.lanes.inFlight == 0 && e.result.Busy == s.busy // nothing ran since the last one
+	s.busy = e.result.Busy
 	if s.due(s.CoTenant) {
 		s.latest.CoTenant = int(math.Round(1000 * now.CoTenant))
 	}

@@ -7,7 +7,7 @@ type trial struct {
 	effort  Effort
 	load    float64
 	runs    [][]Request // by seed
-	offered int         // foreground requests of all runs
+	offered int         // requests of all runs
 	scratch []Request   // of a run, which writes fates into them
 }
 
@@ -16,61 +16,50 @@ func newTrial(w *Workload, e Effort) *trial {
 }
 
 // g99 returns G99, searched for from a load on.
-func (t *trial) g99(p *Maker, from float64) (float64, error) {
-	return bracket(func(load float64) (bool, error) { return t.carries(p, load) }, from, stride, t.effort.Precision)
+func (t *trial) g99(p *Maker, from float64) float64 {
+	return bracket(func(load float64) bool { return t.carries(p, load) }, from, stride, t.effort.Precision)
 }
 
 // g99Above returns the load that a policy carries if it is above another by more than the precision of the search, else
 // 0, which is found at a single load.
-func (t *trial) g99Above(p *Maker, above float64) (float64, error) {
+func (t *trial) g99Above(p *Maker, above float64) float64 {
 	from := 1.0
 	if above > 0 {
-		from = above * (1 + t.effort.Precision)
-		if ok, err := t.carries(p, from); !ok || err != nil {
-			return 0, err
+		if from = above * (1 + t.effort.Precision); !t.carries(p, from) {
+			return 0
 		}
 	}
 	return t.g99(p, from)
 }
 
 // onTime returns the share on time over all seeds.
-func (t *trial) onTime(p *Maker, load float64) (float64, error) {
+func (t *trial) onTime(p *Maker, load float64) float64 {
 	t.prepare(load)
 	var sum Tally
 	for i := range t.runs {
-		r, err := t.play(p, i, nil)
-		if err != nil {
-			return 0, err
-		}
-		total := r.Total()
+		total := t.play(p, i, nil).Total()
 		sum.add(&total)
 	}
-	return sum.Share(), nil
+	return sum.Share()
 }
 
 // carries reports whether a policy has enough requests on time over all seeds. Runs end as soon as it has not.
-func (t *trial) carries(p *Maker, load float64) (bool, error) {
+func (t *trial) carries(p *Maker, load float64) bool {
 	t.prepare(load)
 	lost := int(float64(t.offered) * (1 - attained)) // that many may be lost
 	for i := range t.runs {
-		r, err := t.play(p, i, &lost)
-		if err != nil {
-			return false, err
-		}
-		sum := r.Total()
-		if lost -= sum.Late + sum.Failed + sum.Refused + sum.Dropped; lost < 0 {
-			return false, nil
+		sum := t.play(p, i, &lost).Total()
+		if lost -= sum.missed(); lost < 0 {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // play runs the prepared load of one seed, until more than lost requests are, if that is given.
-func (t *trial) play(p *Maker, i int, lost *int) (*Result, error) {
-	s := t.w.setup(p, t.effort.Span, t.effort.seed(i))
-	s.Lost = lost
+func (t *trial) play(p *Maker, i int, lost *int) *Result {
 	t.scratch = append(t.scratch[:0], t.runs[i]...)
-	return Run(&s, t.scratch, p.New)
+	return t.w.run(p, t.scratch, t.effort.Span, t.effort.seed(i), lost)
 }
 
 // prepare makes the requests of a load.
@@ -81,10 +70,6 @@ func (t *trial) prepare(load float64) {
 	t.load, t.offered = load, 0
 	for i := range t.runs {
 		t.runs[i] = t.w.Requests(load, t.effort.Span, t.effort.seed(i))
-		for k := range t.runs[i] {
-			if !t.runs[i][k].Background {
-				t.offered++
-			}
-		}
+		t.offered += len(t.runs[i])
 	}
 }

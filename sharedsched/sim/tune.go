@@ -9,46 +9,18 @@ func (e Effort) training() Effort {
 	return Effort{Span: min(e.Span, Quick.Span), Seeds: 1, Precision: Full.Precision, First: trainingSeed}
 }
 
-// tune returns the member of a family that carries the highest load of a single draw in training, the first of equals,
-// and a load from which to search for its G99.
-func tune(w *Workload, f *Family, e Effort) (*Maker, float64, error) {
+// tune returns the member of a family with the highest figure in training, the first of equals, and the figure. figure
+// is given the highest one so far, and may return 0 for a lower one. Where there is nothing to choose the figure is 0.
+func tune(w *Workload, f *Family, e Effort, figure func(*trial, *Maker, float64) float64) (*Maker, float64) {
 	best, who := 0.0, &f.Members[0]
 	if len(f.Members) == 1 {
-		return who, 1, nil
+		return who, 0
 	}
 	t := newTrial(w, e.training())
 	for i := range f.Members {
-		m := &f.Members[i]
-		g, err := t.g99Above(m, best)
-		if err != nil {
-			return nil, 0, err
-		}
-		if g > best {
-			best, who = g, m
+		if found := figure(t, &f.Members[i], best); found > best {
+			best, who = found, &f.Members[i]
 		}
 	}
-	if best == 0 {
-		return who, 1, nil
-	}
-	return who, best, nil
-}
-
-// tuneScene returns the member of a family that has the largest share of all requests on time in training, the first of
-// equals.
-func tuneScene(s *Scene, f *Family, e Effort) (*Maker, error) {
-	most, who := -1.0, &f.Members[0]
-	if len(f.Members) == 1 {
-		return who, nil
-	}
-	t := newTrial(&s.Workload, e.training())
-	for i := range f.Members {
-		share, err := t.onTime(&f.Members[i], s.Load)
-		if err != nil {
-			return nil, err
-		}
-		if share > most {
-			most, who = share, &f.Members[i]
-		}
-	}
-	return who, nil
+	return who, best
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 	"time"
@@ -71,10 +72,7 @@ func (w *Workload) Requests(load float64, span time.Duration, seed uint64) []Req
 		if waiting := keys[model]; len(waiting) > 0 {
 			key, keys[model] = waiting[0], waiting[1:]
 		}
-		requests[i] = Request{
-			Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO),
-			Background: m.Background,
-		}
+		requests[i] = Request{Model: model, Key: key, Rows: 1, Arrival: at, Deadline: at.Add(m.SLO)}
 	}
 	return requests
 }
@@ -86,19 +84,24 @@ func (w *Workload) process(model int) *Process {
 	return &w.Arrivals[model]
 }
 
-// Play runs the workload under a policy.
-func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64) (*Result, error) {
-	s := w.setup(p, span, seed)
-	return Run(&s, w.Requests(load, span, seed), p.New)
+// Play runs the workload under a policy, as run does.
+func (w *Workload) Play(p *Maker, load float64, span time.Duration, seed uint64) *Result {
+	return w.run(p, w.Requests(load, span, seed), span, seed, nil)
 }
 
-func (w *Workload) setup(p *Maker, span time.Duration, seed uint64) Setup {
+// run plays requests of the workload, until more than lost of them are, if that is given. It panics if the policy
+// breaks its contract: no figure of it means anything.
+func (w *Workload) run(p *Maker, requests []Request, span time.Duration, seed uint64, lost *int) *Result {
 	s := Setup{
 		Models: w.Models, Error: w.Error, Device: w.Device, Lanes: p.lanes(len(w.Models)), Overlap: p.Overlap,
-		Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed,
+		Copying: p.Copying, Telemetry: p.Telemetry, Seed: seed, Lost: lost,
 	}
 	if w.Pace != nil {
 		s.Device.Pace = w.Pace(span)
 	}
-	return s
+	r, err := Run(&s, requests, p.New)
+	if err != nil {
+		panic(fmt.Sprintf("%s on %s: %v", p.Name, w.Name, err))
+	}
+	return r
 }
