@@ -86,7 +86,7 @@ func serveAccounted(t *testing.T) *accounted {
 	var edge *server.Server
 	h, err := newHouse(&settings, log, surroundings{
 		observer: measured, onChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
-		busy: func(model string, version int64) bool { return edge.Busy(model, version) },
+		busy: func(model string, version int64) bool { return edge.Router().Busy(model, version) },
 	})
 	check(err)
 	models, err := measured.Watch(h.models, h.scheduler)

@@ -109,7 +109,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 			over.follow(now)
 			s.edge.ModelsChanged()
 		},
-		busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
+		busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
 		audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 	}
 	if s.trace != nil {
@@ -138,11 +138,11 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.group.Start(part)
 	s.rollouts = rollout.New(rollout.Config{
 		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
-		Began: func(model, episode string) (time.Time, bool) { return s.edge.Began(model, episode) },
+		Began: func(model, episode string) (time.Time, bool) { return s.edge.Router().Began(model, episode) },
 		Unfinished: func(model string,
 			since time.Time,
 		) map[int64][]time.Time {
-			return s.edge.Unfinished(model, since)
+			return s.edge.Router().Unfinished(model, since)
 		},
 	})
 	settings := server.Config{
@@ -152,7 +152,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 	}
 	sources := telemetry.Sources{
-		Episodes:        func() int { return s.edge.Episodes() },
+		Episodes:        func() int { return s.edge.Router().Episodes() },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,

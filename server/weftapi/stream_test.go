@@ -3,6 +3,8 @@ package weftapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +17,11 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 func TestStreamAnswersInAnyOrder(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	first := make(chan struct{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if call.Version.Number == 1 {
@@ -40,7 +41,7 @@ func TestStreamAnswersInAnyOrder(t *testing.T) {
 }
 
 func TestStreamErrorAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	s := h.OpenStream(t.Context(), t)
 	unknown := servertest.Observation("a")
 	unknown.Model.Name = "polcy"
@@ -64,7 +65,7 @@ func TestStreamErrorAnswersOneRequest(t *testing.T) {
 }
 
 func TestStreamErrorsCarryDetails(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error {
 		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1, MaxQueue: 1}
 	}
@@ -81,7 +82,7 @@ func TestStreamErrorsCarryDetails(t *testing.T) {
 }
 
 func TestStreamRefusesDuplicateIDs(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
@@ -100,7 +101,7 @@ func TestStreamRefusesDuplicateIDs(t *testing.T) {
 }
 
 func TestStreamTimeoutIsTheLimit(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	limits := make(chan time.Time, 1)
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		limits <- call.Limit
@@ -127,7 +128,7 @@ func TestStreamTimeoutIsTheLimit(t *testing.T) {
 }
 
 func TestStreamSupersedes(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	running := make(chan struct{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
@@ -171,35 +172,45 @@ func TestStreamSupersedes(t *testing.T) {
 
 // TestStreamStopsReading: with its maximum in flight the server reads on only after an answer.
 func TestStreamStopsReading(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxInFlightPerStream: 2}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
-	for _, id := range []string{"a", "b", "c", "a"} {
-		s.Request(id)
-	}
-	<-gate.Entered
-	<-gate.Entered
-	// Had the server read on, the last request would be refused as a duplicate, and its answer would come first: the
-	// two requests in flight cannot be answered yet.
-	for range 2 {
-		gate.Release <- struct{}{}
-	}
-	got := []string{s.Answer(), s.Answer()}
-	for _, a := range got {
-		if a != "a: version 2" && a != "b: version 2" {
-			t.Errorf("the first answers are %q", got)
+	const most = 64
+	want := map[string]bool{}
+	var later []string
+	for n := range 2*most - 1 {
+		s.Request(strconv.Itoa(n))
+		if answer := fmt.Sprintf("%d: version 2", n); n < most {
+			want[answer] = true
+		} else {
+			later = append(later, answer)
 		}
 	}
-	<-gate.Entered
-	<-gate.Entered
+	s.Request("0")
+	for range most {
+		<-gate.Entered
+	}
+	// Had the server read on, the last request would be refused as a duplicate, and its answer would come first: the
+	// requests in flight cannot be answered yet.
+	for range most {
+		gate.Release <- struct{}{}
+	}
+	for range most {
+		if a := s.Answer(); !want[a] {
+			t.Errorf("%q is among the first answers", a)
+		}
+	}
+	for range most {
+		<-gate.Entered
+	}
 	close(gate.Release)
-	s.Want("c: version 2", "a: version 2")
+	s.Want(append(later, "0: version 2")...)
 	s.End()
 }
 
 func TestStreamHalfCloseAnswersTheRest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
@@ -216,7 +227,7 @@ func TestStreamHalfCloseAnswersTheRest(t *testing.T) {
 }
 
 func TestStreamPanicAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if call.Rows == 2 {
 			panic("secret")
@@ -232,7 +243,7 @@ func TestStreamPanicAnswersOneRequest(t *testing.T) {
 }
 
 func TestStreamCallerGoesAway(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate, left := servertest.NewGated(), make(chan error, 2)
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		err := gate.Run(ctx, call)
@@ -254,7 +265,7 @@ func TestStreamCallerGoesAway(t *testing.T) {
 }
 
 func TestDrainAnswersWhatStreamsHaveAccepted(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
