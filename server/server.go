@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -45,6 +46,9 @@ type Config struct {
 	// more are refused (SERVER_FULL). Zero: no bound but the queues'. Too low refuses requests that the queues could
 	// hold.
 	MaxConcurrentRequests int
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
+	// Zero: 64. Too low keeps batches small when few streams carry all traffic; each one costs a goroutine.
+	MaxInFlightPerStream int
 	// MaxMessageBytes is the largest message in bytes, its framing on a stream and its size after decompression
 	// included. Larger ones become errors (MESSAGE_TOO_LARGE, ANSWER_TOO_LARGE). Zero: the default of Transport. It
 	// must not be above what the grpc.Server sends. Too low refuses big tensors; too high lets one caller claim that
@@ -77,12 +81,8 @@ type Server struct {
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
 // ModelsChanged has found the models in order.
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
-	if config.MaxMessageBytes <= 0 {
-		config.MaxMessageBytes = transport.DefaultMaxMessageBytes
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL,
@@ -93,7 +93,8 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		pipeline: pipeline,
 		api: &weftapi.API{
 			Pipeline: pipeline, Scheduler: scheduler,
-			MaxMessageBytes: config.MaxMessageBytes, Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
+			MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
+			Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
 		health: newModelHealth(health.NewServer()),

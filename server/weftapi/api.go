@@ -16,6 +16,8 @@ type API struct {
 	Pipeline *predict.Pipeline
 	// Scheduler is only shown.
 	Scheduler SchedulerState
+	// MaxInFlightPerStream is how many requests of one stream may be unanswered before the server stops reading it.
+	MaxInFlightPerStream int
 	// MaxMessageBytes is the largest answer in bytes, with its framing on a stream.
 	MaxMessageBytes int
 	// Logger gets changes.

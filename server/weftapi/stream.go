@@ -15,10 +15,6 @@ import (
 	"github.com/weftserve/weft/server/wire"
 )
 
-// maxInFlight is how many requests of one stream may be unanswered before the server stops reading it. Fewer keep batches
-// small when few streams carry all traffic; each one costs a goroutine.
-const maxInFlight = 64
-
 // PredictStream implements weftv1.PredictionServiceServer. It returns once everything that it accepted was answered.
 func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamServer) error {
 	if err := s.Pipeline.Gate().EnterStream(); err != nil {
@@ -28,7 +24,7 @@ func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamSer
 	st := &stream{
 		api:      s.API,
 		rpc:      rpc,
-		slots:    make(chan struct{}, maxInFlight),
+		slots:    make(chan struct{}, s.MaxInFlightPerStream),
 		inFlight: make(map[string]*accepted),
 	}
 	err := st.read()

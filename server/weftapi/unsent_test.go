@@ -44,7 +44,7 @@ func TestUnsentAnswersAreInTheServer(t *testing.T) {
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: 1, Explain: status.Explain, Logger: slog.New(slog.DiscardHandler),
 	}, noModels{})
-	s := weftapi.Predictions{API: &weftapi.API{Pipeline: pipeline, MaxMessageBytes: 1 << 20}}
+	s := weftapi.Predictions{API: &weftapi.API{Pipeline: pipeline, MaxInFlightPerStream: 2, MaxMessageBytes: 1 << 20}}
 	stream := &oneRequest{ctx: t.Context(), requests: make(chan *weftv1.PredictStreamRequest, 1)}
 	inside := -1
 	stream.sending = func() { inside = pipeline.Gate().Inside() }
