@@ -31,11 +31,11 @@ type keptRollout struct {
 // recall goes on with rollouts of an earlier process. Their counts did not outlive that: evidence begins from zero, in
 // the stage that was reached, and the stage lasts as long as if it began now.
 func (m *Manager) recall(kept map[string]Kept) {
-	now := m.now()
+	now := m.config.Now()
 	for model, k := range kept {
 		r, err := decode(model, k)
 		if err != nil {
-			m.logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
+			m.config.Logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
 				"kept", "the traffic as it is", "cause", err)
 			continue
 		}
@@ -90,7 +90,7 @@ func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 			d.RollBack = &catalog.RolledBack{Version: r.CandidateVersion, By: last.By, Why: last.Reason}
 		}
 	}
-	set, err := m.traffic.Decide(r.Model, d)
+	set, err := m.config.Traffic.Decide(r.Model, d)
 	if err == nil && t != nil {
 		r.revision = set.Revision
 	}
