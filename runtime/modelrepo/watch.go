@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -58,7 +59,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		timer.Stop()
 	}
 	for {
-		events := n.events()
+		events := n.events
 		if w.Interval == 0 {
 			events = nil
 		}
@@ -70,7 +71,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			timer.Reset(0)
 			continue
 		case <-events:
-		case err := <-n.errors():
+		case err := <-n.errors:
 			n.log.Debug("repository events lost", "event", "repository_events_lost",
 				"effect", "the repository is scanned instead", "cause", err)
 		case <-timer.C:
@@ -89,7 +90,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			switch {
 			case settling.now.Before(first):
 				due = first // nothing is known to be complete yet
-			case last == nil || !sameListing(last, &listing):
+			case last == nil || !reflect.DeepEqual(last, &listing):
 				last = &listing
 				changed(listing)
 			}
