@@ -42,8 +42,6 @@ type Config struct {
 	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
-	// Tick is how often Run looks. 0: 1 s.
-	Tick time.Duration
 }
 
 // Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. The
@@ -77,7 +75,7 @@ type version struct {
 
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
-	c.Tick, c.Logger = cmp.Or(c.Tick, time.Second), cmp.Or(c.Logger, slog.Default())
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Agreement == nil {
 		c.Agreement = func(string, int64) (int64, int64) { return 0, 0 }
 	}
@@ -92,10 +90,10 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Run looks at the running rollouts every tick and moves the automatic ones, until ctx ends. The traffic then stays as
+// Run looks at the running rollouts once a second and moves the automatic ones, until ctx ends. The traffic then stays as
 // it is.
 func (m *Manager) Run(ctx context.Context) {
-	ticker := time.NewTicker(m.config.Tick)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		select {
