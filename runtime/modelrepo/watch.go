@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -90,7 +89,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			switch {
 			case settling.now.Before(first):
 				due = first // nothing is known to be complete yet
-			case last == nil || !reflect.DeepEqual(last, &listing):
+			case last == nil || !sameListing(last, &listing):
 				last = &listing
 				changed(listing)
 			}

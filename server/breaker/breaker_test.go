@@ -124,7 +124,7 @@ func TestRecoversByItself(t *testing.T) {
 		b.told = nil
 		time.Sleep(5*time.Second - 1)
 		b.wantAllowed("before the pause is over", false)
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if n := b.probes(); n != 3 {
 			t.Errorf("%d probes at a time, want 3", n)
 		}
@@ -170,7 +170,7 @@ func TestPausesDouble(t *testing.T) {
 			}
 			time.Sleep(want - 1)
 			b.wantAllowed("before the end of the pause", false)
-			time.Sleep(1)
+			time.Sleep(1 * time.Nanosecond)
 			b.wantAllowed("after the pause", true)
 			b.outcomes(1, breaker.Fault)
 			b.wantAllowed("a probe failed", false)

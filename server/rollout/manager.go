@@ -90,8 +90,8 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Run looks at the running rollouts once a second and moves the automatic ones, until ctx ends. The traffic then stays as
-// it is.
+// Run looks at the running rollouts once a second and moves the automatic ones, until ctx ends. The traffic then stays
+// as it is.
 func (m *Manager) Run(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

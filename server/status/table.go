@@ -33,8 +33,8 @@ func of[E error](translate func(E) fault) entry {
 // all is the row of a type of errors that have one fault.
 func all[E error](f fault) entry { return of(func(E) fault { return f }) }
 
-// is is the row of some errors that have one fault.
-func is(f fault, those ...error) entry {
+// some is the row of some errors that have one fault.
+func some(f fault, those ...error) entry {
 	return func(err error) (fault, bool) {
 		return f, slices.ContainsFunc(those, func(one error) bool { return errors.Is(err, one) })
 	}
@@ -99,21 +99,21 @@ var table = []entry{
 		}
 		return fault{code: code, reason: "VERSION_NOT_READY"}
 	}),
-	is(notFound, catalog.ErrUnknown),
+	some(notFound, catalog.ErrUnknown),
 	all[*catalog.KeepError](fault{code: codes.Unavailable, reason: "NOT_KEPT"}),
-	is(fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, catalog.ErrBusy),
+	some(fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, catalog.ErrBusy),
 	all[*catalog.InUseError](fault{code: codes.FailedPrecondition, reason: "VERSION_IN_USE"}),
 	of(func(e *rollout.PlanError) fault {
 		return violation("rollout."+e.Field, "expected "+e.Want+", got "+e.Got)
 	}),
 	all[*rollout.UnknownError](notFound),
-	is(notFound, rollout.ErrNone),
+	some(notFound, rollout.ErrNone),
 	all[*rollout.NotReadyError](failed),
-	is(failed, rollout.ErrRunning, rollout.ErrEnded),
+	some(failed, rollout.ErrRunning, rollout.ErrEnded),
 
 	all[*routing.NotReadyError](unavailable),
 	// A lost device is asked for before ModelError, which may wrap it.
-	is(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
+	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
 		sharedsched.ErrClosed),
 	all[*catalog.ModelError](fault{code: codes.Internal, reason: "MODEL_FAILED"}),
 	func(err error) (fault, bool) {
@@ -122,9 +122,9 @@ var table = []entry{
 		}
 		return fault{}, false
 	},
-	is(fault{code: codes.Aborted, reason: "SUPERSEDED"}, predict.ErrSuperseded),
-	is(fault{code: codes.DeadlineExceeded}, sharedsched.ErrExpired, context.DeadlineExceeded),
-	is(fault{code: codes.Canceled}, context.Canceled),
+	some(fault{code: codes.Aborted, reason: "SUPERSEDED"}, predict.ErrSuperseded),
+	some(fault{code: codes.DeadlineExceeded}, sharedsched.ErrExpired, context.DeadlineExceeded),
+	some(fault{code: codes.Canceled}, context.Canceled),
 }
 
 // faultOf looks an error up in the table.
