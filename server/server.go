@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -15,6 +16,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/status"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
@@ -69,8 +71,6 @@ type Config struct {
 	Recorder predict.Recorder
 }
 
-const defaultInFlightPerStream = 64
-
 // Server serves models until it drains. It is safe for concurrent use.
 type Server struct {
 	pipeline *predict.Pipeline
@@ -81,15 +81,8 @@ type Server struct {
 // New returns a server of the models. The scheduler's state is only shown. Its health is NOT_SERVING until
 // ModelsChanged has found the models in order.
 func New(config Config, models predict.Models, scheduler weftapi.SchedulerState) *Server {
-	if config.MaxInFlightPerStream <= 0 {
-		config.MaxInFlightPerStream = defaultInFlightPerStream
-	}
-	if config.MaxMessageBytes <= 0 {
-		config.MaxMessageBytes = transport.DefaultMaxMessageBytes
-	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL,
@@ -100,7 +93,7 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		pipeline: pipeline,
 		api: &weftapi.API{
 			Pipeline: pipeline, Scheduler: scheduler,
-			MaxInFlightPerStream: config.MaxInFlightPerStream, MaxMessageBytes: config.MaxMessageBytes,
+			MaxInFlightPerStream: cmp.Or(config.MaxInFlightPerStream, 64), MaxMessageBytes: config.MaxMessageBytes,
 			Logger: config.Logger, NotPersistedBecause: config.NotPersistedBecause,
 			Outcomes: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		},
@@ -160,24 +153,8 @@ func (s *Server) Drain(ctx context.Context) error {
 	return s.pipeline.Gate().Drain(ctx)
 }
 
-// Episodes returns the number of running episodes whose version is remembered.
-func (s *Server) Episodes() int { return s.pipeline.Router().Episodes() }
-
-// Began returns when an episode that is running, or ended lately, came to its version.
-func (s *Server) Began(model, episode string) (time.Time, bool) {
-	return s.pipeline.Router().Began(model, episode)
-}
-
-// Unfinished returns, by version, the beginnings of those episodes of a model that began at since or later and may
-// still be reported.
-func (s *Server) Unfinished(model string, since time.Time) map[int64][]time.Time {
-	return s.pipeline.Router().Unfinished(model, since)
-}
-
-// Busy reports whether an episode is running on a version.
-func (s *Server) Busy(model string, version int64) bool {
-	return s.pipeline.Router().Busy(model, version)
-}
+// Router remembers the versions of running episodes.
+func (s *Server) Router() *routing.Router { return s.pipeline.Router() }
 
 // Breakers returns the circuit breakers of all versions with recent requests.
 func (s *Server) Breakers() []breaker.State { return s.pipeline.Breakers() }

@@ -19,7 +19,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // statuses returns the health of the server as a whole and of each named model.
@@ -39,7 +38,7 @@ func statuses(t *testing.T, h *servertest.House, names ...string) map[string]str
 }
 
 func TestHealthFollowsModels(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	model := func(name string, states ...catalog.State) *catalog.Model {
 		m := &catalog.Model{Name: name}
 		for i, s := range states {
@@ -97,7 +96,7 @@ func TestHealthFollowsModels(t *testing.T) {
 }
 
 func TestDrainWaitsForRequests(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	answered := make(chan error, 1)
@@ -131,7 +130,7 @@ func TestDrainWaitsForRequests(t *testing.T) {
 }
 
 func TestServerFull(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxConcurrentRequests: 2}, transport.Config{})
+	h := servertest.New(t, server.Config{MaxConcurrentRequests: 2})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	answered := make(chan error, 1)
@@ -163,7 +162,7 @@ func TestServerFull(t *testing.T) {
 }
 
 func TestServerHasRoomAgain(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxConcurrentRequests: 1}, transport.Config{})
+	h := servertest.New(t, server.Config{MaxConcurrentRequests: 1})
 	for range 3 {
 		if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("")); err != nil {
 			t.Fatal(err)
@@ -176,7 +175,7 @@ func TestServerHasRoomAgain(t *testing.T) {
 }
 
 func TestMessageLimit(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxMessageBytes: 1024}, transport.Config{})
+	h := servertest.New(t, server.Config{MaxMessageBytes: 1024})
 	_, err := h.Predictions.Predict(t.Context(), servertest.Observation("", make([]float32, 1024)...))
 	servertest.WantCode(t, err, codes.ResourceExhausted, "--max-message-bytes")
 }
@@ -184,7 +183,7 @@ func TestMessageLimit(t *testing.T) {
 // TestAnswerLimit: an answer as large as a message may be is sent, one of a byte more is an error, on a stream too.
 func TestAnswerLimit(t *testing.T) {
 	var size [2]int // of the answer to Predict, and on a stream
-	probe := servertest.New(t, server.Config{}, transport.Config{})
+	probe := servertest.New(t, server.Config{})
 	resp, err := probe.Predictions.Predict(t.Context(), servertest.Observation("a"))
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +194,7 @@ func TestAnswerLimit(t *testing.T) {
 		Result:    &weftv1.PredictStreamResponse_Response{Response: resp},
 	})
 
-	h := servertest.New(t, server.Config{MaxMessageBytes: size[0]}, transport.Config{})
+	h := servertest.New(t, server.Config{MaxMessageBytes: size[0]})
 	if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("a")); err != nil {
 		t.Error(err)
 	}
@@ -203,7 +202,7 @@ func TestAnswerLimit(t *testing.T) {
 	servertest.WantCode(t, err, codes.ResourceExhausted,
 		fmt.Sprintf("the answer takes %d bytes, of at most %d", size[0]+1, size[0]))
 
-	h = servertest.New(t, server.Config{MaxMessageBytes: size[1] - 1}, transport.Config{})
+	h = servertest.New(t, server.Config{MaxMessageBytes: size[1] - 1})
 	s := h.OpenStream(t.Context(), t)
 	s.Request("a")
 	s.Want(fmt.Sprintf("a: ResourceExhausted the answer takes %d bytes, of at most %d; ask for fewer outputs or rows, "+
@@ -219,7 +218,7 @@ func TestAnswerLimit(t *testing.T) {
 
 // TestWatchersDoNotHoldUpTheStop: they get NOT_SERVING, and their call ends.
 func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Current.Store(servertest.SnapshotOf(1,
 		&catalog.Model{Name: "policy", Versions: []*catalog.Version{servertest.PolicyVersion(1, catalog.Ready)}}))
 	h.ModelsChanged()
@@ -252,7 +251,7 @@ func TestWatchersDoNotHoldUpTheStop(t *testing.T) {
 }
 
 func TestReflection(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	stream, err := reflectiongrpc.NewServerReflectionClient(h.Conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func serveAccounted(t *testing.T) *accounted {
 	var edge *server.Server
 	h, err := newHouse(&settings, log, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
-		Busy:     func(model string, version int64) bool { return edge.Busy(model, version) },
+		Busy:     func(model string, version int64) bool { return edge.Router().Busy(model, version) },
 	}, shell.Options{Observer: measured})
 	check(err)
 	models, err := measured.Watch(h.models, h.scheduler)

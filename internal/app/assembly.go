@@ -113,7 +113,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 			over.follow(now)
 			s.edge.ModelsChanged()
 		},
-		Busy:    func(model string, version int64) bool { return s.edge.Busy(model, version) },
+		Busy:    func(model string, version int64) bool { return s.edge.Router().Busy(model, version) },
 		Audited: func(e audit.Event) { s.measured.Audited(e.Model, e.Version, string(e.Result), e.Count) },
 	}
 	options := shell.Options{Observer: s.measured}
@@ -143,11 +143,11 @@ func (s *assembly) buildEdge(context.Context) error {
 	s.group.Start(part)
 	s.rollouts = rollout.New(rollout.Config{
 		Traffic: h.models, Agreement: mirror.Agreement, Kept: keptRollouts(s.state), Logger: s.log,
-		Began: func(model, episode string) (time.Time, bool) { return s.edge.Began(model, episode) },
+		Began: func(model, episode string) (time.Time, bool) { return s.edge.Router().Began(model, episode) },
 		Unfinished: func(model string,
 			since time.Time,
 		) map[int64][]time.Time {
-			return s.edge.Unfinished(model, since)
+			return s.edge.Router().Unfinished(model, since)
 		},
 	})
 	settings := server.Config{
@@ -157,7 +157,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 	}
 	sources := telemetry.Sources{
-		Episodes:        func() int { return s.edge.Episodes() },
+		Episodes:        func() int { return s.edge.Router().Episodes() },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,

@@ -19,8 +19,7 @@ import (
 
 // grpcOptions returns the options of the gRPC server.
 func grpcOptions(s *config.Server, log *slog.Logger, measured *telemetry.Telemetry) []grpc.ServerOption {
-	limits := transport.Config{MaxMessageBytes: int(s.MaxMessageBytes), Logger: log}
-	options := append(limits.Options(), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
+	options := append(transport.Options(int(s.MaxMessageBytes), log), grpc.MaxSendMsgSize(int(s.MaxMessageBytes)))
 	return append(options, measured.ServerOptions()...)
 }
 

@@ -49,7 +49,7 @@ var layers = []layer{
 		"server",
 		[]string{
 			"proto/gen/weft/...", "server/predict", "server/weftapi", "server/status", "server/transport",
-			"server/breaker",
+			"server/breaker", "server/routing",
 			"sharedsched", "runtime/catalog",
 		},
 		"the edge puts its parts together; engines, devices and files stay behind the interfaces that app hands in",

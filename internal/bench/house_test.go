@@ -142,7 +142,8 @@ func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ s
 func (h *house) serve(tb testing.TB) *grpc.ClientConn {
 	tb.Helper()
 	edge := server.New(server.Config{}, h.host, h.sched)
-	return listen(tb, edge.Register, transport.Config{}.Options()...)
+	return listen(tb, edge.Register,
+		transport.Options(transport.DefaultMaxMessageBytes, slog.Default())...)
 }
 
 // listen serves on a loopback port and returns a connection to it.

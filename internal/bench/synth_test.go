@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,5 +90,6 @@ func (h *synthHouse) serve(tb testing.TB) weftv1.PredictionServiceClient {
 func (h *synthHouse) serveAs(tb testing.TB, c server.Config) weftv1.PredictionServiceClient {
 	tb.Helper()
 	edge := server.New(c, h, h.sched)
-	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register, transport.Config{}.Options()...))
+	return weftv1.NewPredictionServiceClient(listen(tb, edge.Register,
+		transport.Options(transport.DefaultMaxMessageBytes, slog.Default())...))
 }

@@ -11,6 +11,8 @@ import (
 // notifier reports that something happened in directories. It is an aid: polling finds the changes that it misses.
 type notifier struct {
 	watcher *fsnotify.Watcher // nil: the system gives no events
+	events  <-chan fsnotify.Event
+	errors  <-chan error
 	watched map[string]string // the directories, by path, and which ones they were
 	log     *slog.Logger
 	told    bool
@@ -23,7 +25,7 @@ func newNotifier(open func() (*fsnotify.Watcher, error), log *slog.Logger) *noti
 		n.tell(err)
 		return n
 	}
-	n.watcher = watcher
+	n.watcher, n.events, n.errors = watcher, watcher.Events, watcher.Errors
 	return n
 }
 
@@ -34,20 +36,6 @@ func (n *notifier) tell(err error) {
 			"effect", "changes there are noticed by polling only, a little later", "cause", err)
 		n.told = true
 	}
-}
-
-func (n *notifier) events() <-chan fsnotify.Event {
-	if n.watcher == nil {
-		return nil
-	}
-	return n.watcher.Events
-}
-
-func (n *notifier) errors() <-chan error {
-	if n.watcher == nil {
-		return nil
-	}
-	return n.watcher.Errors
 }
 
 // follow watches the given directories and no others. A directory that took the path of another is watched again.

@@ -74,9 +74,6 @@ func isDirectory(path string) error {
 	return nil
 }
 
-// Paths returns the absolute paths of the directories.
-func (r *Repository) Paths() []string { return slices.Clone(r.paths) }
-
 // Scan reads the directories as they are now. A fault of one model never hides another model: faults are in the
 // listing, each at the innermost thing that it harms.
 //

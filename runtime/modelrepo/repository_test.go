@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -338,8 +337,8 @@ func TestRelativePathsBecomeAbsolute(t *testing.T) {
 	}
 	t.Chdir("/")
 	l := r.Scan()
-	if !slices.Equal(r.Paths(), []string{filepath.Join(dir, "repo")}) || len(l.Models) != 1 ||
+	if len(l.Models) != 1 || filepath.Dir(l.Models[0].Dir) != filepath.Join(dir, "repo") ||
 		!filepath.IsAbs(l.Models[0].Versions[0].Path) {
-		t.Errorf("paths %v, listing %v", r.Paths(), l)
+		t.Errorf("listing %v", l)
 	}
 }

@@ -58,7 +58,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 		timer.Stop()
 	}
 	for {
-		events := n.events()
+		events := n.events
 		if w.Interval == 0 {
 			events = nil
 		}
@@ -70,7 +70,7 @@ func (r *Repository) Watch(ctx context.Context, w WatchConfig, changed func(List
 			timer.Reset(0)
 			continue
 		case <-events:
-		case err := <-n.errors():
+		case err := <-n.errors:
 			n.log.Debug("repository events lost", "event", "repository_events_lost",
 				"effect", "the repository is scanned instead", "cause", err)
 		case <-timer.C:

@@ -49,13 +49,10 @@ func CopyRows(s *tensor.Signature, inputs []tensor.Tensor, n int) [][]tensor.Ten
 	for k := range sets {
 		sets[k] = make([]tensor.Tensor, len(inputs))
 		for i := range inputs {
-			switch dim := s.Inputs[i].BatchDim; {
-			case dim != tensor.NoBatch:
-				sets[k][i] = tensor.RowRange{Tensor: inputs[i], First: k, Rows: 1}.Copy(dim)
-			case k == 0:
-				sets[k][i] = inputs[i].Clone()
-			default:
+			if dim := s.Inputs[i].BatchDim; dim == tensor.NoBatch && k > 0 {
 				sets[k][i] = sets[0][i]
+			} else {
+				sets[k][i] = inputs[i].Row(dim, k)
 			}
 		}
 	}

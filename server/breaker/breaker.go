@@ -33,55 +33,28 @@ const (
 	// Ignored says nothing about the version: overload, cancellation, a deadline, an invalid request, an input that
 	// fails while others of its batch are answered.
 	Ignored Outcome = iota
-	// OK is an answer, which may turn out to be Slow.
+	// OK is an answer.
 	OK
-	// Slow is an answer that the caller knows to be slower than the version's objective, regardless of Config.Latency.
+	// Slow is an answer that took the model longer than the version's objective.
 	Slow
 	// Fault is a failure of the model.
 	Fault
 )
 
-// Config holds the settings of a Breaker. Zero values are defaults.
-type Config struct {
-	// Window is how many of a version's last requests are judged; 0: 20. Too low: chance opens it. Too high: it opens
-	// late.
-	Window int
-	// MinRequests is how many there must be before the circuit opens, at most Window; 0: 10, or Window if that is less.
-	MinRequests int
-	// ErrorRate is the part of them that failed from which on it opens; 0: 0.5.
-	ErrorRate float64
-	// Latency is the time in the model beyond which an answer is slow; 0: none is.
-	Latency time.Duration
-	// LatencyRate is the part of them that was slow from which on it opens; 0: 0.5.
-	LatencyRate float64
-	// OpenFor is the first pause; 0: 5 s. It doubles each time that probes fail, and when the circuit opens again after
-	// less time closed than its last pause. Too low: more requests fail as probes. Too high: a recovered version waits.
-	OpenFor time.Duration
-	// MaxOpenFor is the longest pause; 0: 5 min, or OpenFor if that is more.
-	MaxOpenFor time.Duration
-	// Probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
-	// OpenFor has passed; 0: 3.
-	Probes int
-	// OnChange is called after a circuit changed its phase, with no lock held, by the goroutine whose call changed it;
-	// it must not block. Calls for changes at the same moment may come in another order. Nil: changes are not reported.
-	OnChange func(State)
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
-}
-
-func (c Config) withDefaults() Config {
-	c.Window = cmp.Or(max(c.Window, 0), 20)
-	c.MinRequests = min(cmp.Or(max(c.MinRequests, 0), 10), c.Window)
-	c.ErrorRate = cmp.Or(c.ErrorRate, 0.5)
-	c.LatencyRate = cmp.Or(c.LatencyRate, 0.5)
-	c.OpenFor = cmp.Or(max(c.OpenFor, 0), 5*time.Second)
-	c.MaxOpenFor = max(cmp.Or(c.MaxOpenFor, 5*time.Minute), c.OpenFor)
-	c.Probes = cmp.Or(max(c.Probes, 0), 3)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	return c
-}
+const (
+	// window is how many of a version's last requests are judged: of fewer, chance opens a circuit; of more, it opens
+	// late. There must be minRequests before it opens.
+	window, minRequests = 20, 10
+	// openRate is the part of them that failed, or the part that was slow, from which on it opens.
+	openRate = 0.5
+	// openFor is the first pause. It doubles each time that probes fail, and when the circuit opens again after less
+	// time closed than its last pause, up to maxOpenFor. Shorter, more requests fail as probes; longer, a recovered
+	// version waits.
+	openFor, maxOpenFor = 5 * time.Second, 5 * time.Minute
+	// probes is how many requests decide in a half-open circuit, and how many are let through until they have ended or
+	// openFor has passed.
+	probes = 3
+)
 
 // forgetAfter is how long a circuit without requests is kept, since versions come and go.
 const forgetAfter = time.Hour
@@ -94,15 +67,17 @@ type versionID struct {
 // Breaker has the circuits of all versions that had requests in the last hour. It is safe for concurrent use and starts
 // no goroutine: its calls read the clock.
 type Breaker struct {
-	config Config
+	onChange func(State)
 
 	circuits atomic.Pointer[map[versionID]*circuit] // replaced whole, so that Allow takes no lock of all
 	adding   sync.Mutex                             // held while it is replaced
 }
 
-// New returns a breaker whose circuits are closed.
-func New(c Config) *Breaker {
-	b := &Breaker{config: c.withDefaults()}
+// New returns a breaker whose circuits are closed. onChange is called after a circuit changed its phase, with no lock
+// held, by the goroutine whose call changed it; it must not block. Calls for changes at the same moment may come in
+// another order.
+func New(onChange func(State)) *Breaker {
+	b := &Breaker{onChange: onChange}
 	b.circuits.Store(&map[versionID]*circuit{})
 	return b
 }
@@ -113,25 +88,22 @@ func (b *Breaker) Allow(model string, version int64) bool {
 	if c == nil || c.closed.Load() {
 		return true
 	}
-	allowed, changed := c.allow(&b.config, b.config.Now())
+	allowed, changed := c.allow(time.Now())
 	b.tell(changed)
 	return allowed
 }
 
-// Done reports how a request ended and the time that it took in the model, which is judged for OK alone.
-func (b *Breaker) Done(model string, version int64, outcome Outcome, compute time.Duration) {
+// Done reports how a request ended.
+func (b *Breaker) Done(model string, version int64, outcome Outcome) {
 	if outcome == Ignored {
 		return
 	}
-	if outcome == OK && b.config.Latency > 0 && compute > b.config.Latency {
-		outcome = Slow
-	}
-	now := b.config.Now()
+	now := time.Now()
 	c := (*b.circuits.Load())[versionID{model, version}]
 	if c == nil {
 		c = b.add(versionID{model, version}, now)
 	}
-	b.tell(c.done(&b.config, outcome, now))
+	b.tell(c.done(outcome, now))
 }
 
 // add returns the circuit of a version, new unless another goroutine was faster, and forgets circuits without requests.
@@ -162,8 +134,8 @@ func (b *Breaker) add(id versionID, now time.Time) *circuit {
 
 func (b *Breaker) tell(changes ...State) {
 	for _, s := range changes {
-		if b.config.OnChange != nil && s.Model != "" {
-			b.config.OnChange(s)
+		if s.Model != "" {
+			b.onChange(s)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,29 +12,26 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 )
 
-// bench is a breaker with a clock that the test moves, and the changes that it reported.
+// bench is a breaker and the changes that it reported.
 type bench struct {
 	*breaker.Breaker
 
 	t    *testing.T
-	now  time.Time
 	told []string
 }
 
-func newBench(t *testing.T, c breaker.Config) *bench {
-	b := &bench{t: t, now: time.Unix(1_000_000, 0)}
-	c.Now = func() time.Time { return b.now }
-	c.OnChange = func(s breaker.State) {
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t}
+	b.Breaker = breaker.New(func(s breaker.State) {
 		b.told = append(b.told, fmt.Sprintf("%s/%d %s: %s", s.Model, s.Version, s.State, s.Reason))
-	}
-	b.Breaker = breaker.New(c)
+	})
 	return b
 }
 
 // outcomes reports n outcomes of version 1 of m.
 func (b *bench) outcomes(n int, o breaker.Outcome) {
 	for range n {
-		b.Done("m", 1, o, 0)
+		b.Done("m", 1, o)
 	}
 }
 
@@ -63,277 +61,291 @@ func (b *bench) wantAllowed(when string, want bool) {
 }
 
 func TestOpensOnFaults(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.wantAllowed("never heard of", true)
-	b.outcomes(9, breaker.Fault)
-	b.wantAllowed("9 requests, 10 are needed", true)
-	b.outcomes(1, breaker.Fault)
-	b.wantAllowed("10 of 10 failed", false)
-	b.wantTold("m/1 open: 10 of the last 10 requests failed")
-	if !b.Allow("m", 2) || !b.Allow("n", 1) {
-		t.Error("another version's circuit opened too")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.wantAllowed("never heard of", true)
+		b.outcomes(9, breaker.Fault)
+		b.wantAllowed("9 requests, 10 are needed", true)
+		b.outcomes(1, breaker.Fault)
+		b.wantAllowed("10 of 10 failed", false)
+		b.wantTold("m/1 open: 10 of the last 10 requests failed")
+		if !b.Allow("m", 2) || !b.Allow("n", 1) {
+			t.Error("another version's circuit opened too")
+		}
+	})
 }
 
 func TestJudgesTheLastRequests(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(1000, breaker.OK)
-	b.outcomes(9, breaker.Fault)
-	b.wantAllowed("9 of 20 failed", true)
-	b.outcomes(11, breaker.OK)
-	b.outcomes(9, breaker.Fault)
-	b.wantAllowed("9 of 20 failed, those before are forgotten", true)
-	b.outcomes(1, breaker.Fault)
-	b.wantTold("m/1 open: 10 of the last 20 requests failed")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(1000, breaker.OK)
+		b.outcomes(9, breaker.Fault)
+		b.wantAllowed("9 of 20 failed", true)
+		b.outcomes(11, breaker.OK)
+		b.outcomes(9, breaker.Fault)
+		b.wantAllowed("9 of 20 failed, those before are forgotten", true)
+		b.outcomes(1, breaker.Fault)
+		b.wantTold("m/1 open: 10 of the last 20 requests failed")
+	})
 }
 
 func TestIgnoredSaysNothing(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(1000, breaker.Ignored)
-	b.wantAllowed("overload", true)
-	if states := b.States(); len(states) != 0 {
-		t.Errorf("overload made the circuits %+v", states)
-	}
-	// Refusals count neither for nor against the version: nine faults are as many among a thousand refusals.
-	for range 9 {
-		b.outcomes(100, breaker.Ignored)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(1000, breaker.Ignored)
+		b.wantAllowed("overload", true)
+		if states := b.States(); len(states) != 0 {
+			t.Errorf("overload made the circuits %+v", states)
+		}
+		// Refusals count neither for nor against the version: nine faults are as many among a thousand refusals.
+		for range 9 {
+			b.outcomes(100, breaker.Ignored)
+			b.outcomes(1, breaker.Fault)
+		}
+		b.wantAllowed("9 faults", true)
 		b.outcomes(1, breaker.Fault)
-	}
-	b.wantAllowed("9 faults", true)
-	b.outcomes(1, breaker.Fault)
-	b.wantAllowed("10 faults", false)
-	b.now = b.now.Add(5 * time.Second)
-	if n := b.probes(); n != 3 {
-		t.Errorf("%d probes", n)
-	}
-	b.outcomes(3, breaker.Ignored)
-	b.wantAllowed("probes that said nothing", false)
-	if s := b.States()[0]; s.State != breaker.HalfOpen {
-		t.Errorf("probes that said nothing made it %+v", s)
-	}
+		b.wantAllowed("10 faults", false)
+		time.Sleep(5 * time.Second)
+		if n := b.probes(); n != 3 {
+			t.Errorf("%d probes", n)
+		}
+		b.outcomes(3, breaker.Ignored)
+		b.wantAllowed("probes that said nothing", false)
+		if s := b.States()[0]; s.State != breaker.HalfOpen {
+			t.Errorf("probes that said nothing made it %+v", s)
+		}
+	})
 }
 
 func TestRecoversByItself(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	b.told = nil
-	b.now = b.now.Add(5*time.Second - 1)
-	b.wantAllowed("before the pause is over", false)
-	b.now = b.now.Add(1)
-	if n := b.probes(); n != 3 {
-		t.Errorf("%d probes at a time, want 3", n)
-	}
-	b.wantTold("m/1 half-open: 5s passed")
-	b.outcomes(2, breaker.OK)
-	if n := b.probes(); n != 0 {
-		t.Errorf("%d more probes while one is out, want none", n)
-	}
-	b.outcomes(1, breaker.OK)
-	b.wantTold("m/1 closed: 3 probes were answered")
-	if n := b.probes(); n != 100 {
-		t.Errorf("a closed circuit allows %d of 100", n)
-	}
-	b.outcomes(9, breaker.Fault)
-	b.wantAllowed("the faults from before it opened are forgotten", true)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		b.told = nil
+		time.Sleep(5*time.Second - 1)
+		b.wantAllowed("before the pause is over", false)
+		time.Sleep(1 * time.Nanosecond)
+		if n := b.probes(); n != 3 {
+			t.Errorf("%d probes at a time, want 3", n)
+		}
+		b.wantTold("m/1 half-open: 5s passed")
+		b.outcomes(2, breaker.OK)
+		if n := b.probes(); n != 0 {
+			t.Errorf("%d more probes while one is out, want none", n)
+		}
+		b.outcomes(1, breaker.OK)
+		b.wantTold("m/1 closed: 3 probes were answered")
+		if n := b.probes(); n != 100 {
+			t.Errorf("a closed circuit allows %d of 100", n)
+		}
+		b.outcomes(9, breaker.Fault)
+		b.wantAllowed("the faults from before it opened are forgotten", true)
+	})
 }
 
 // TestProbesOneByOne: where requests are rare each probe ends before the next comes.
 func TestProbesOneByOne(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	b.now = b.now.Add(5 * time.Second)
-	for range 3 {
-		b.wantAllowed("the one before was answered", true)
-		b.outcomes(1, breaker.OK)
-	}
-	if s := b.States()[0]; s.State != breaker.Closed {
-		t.Errorf("%+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		time.Sleep(5 * time.Second)
+		for range 3 {
+			b.wantAllowed("the one before was answered", true)
+			b.outcomes(1, breaker.OK)
+		}
+		if s := b.States()[0]; s.State != breaker.Closed {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 func TestPausesDouble(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	for _, seconds := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
-		want := time.Duration(seconds) * time.Second
-		if s := b.States()[0]; s.Until.Sub(s.Since) != want || s.Since != b.now || s.State != breaker.Open {
-			t.Errorf("%+v, want a pause of %v", s, want)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		for _, seconds := range []int{5, 10, 20, 40, 80, 160, 300, 300} {
+			want := time.Duration(seconds) * time.Second
+			if s := b.States()[0]; s.Until.Sub(s.Since) != want || !s.Since.Equal(time.Now()) || s.State != breaker.Open {
+				t.Errorf("%+v, want a pause of %v", s, want)
+			}
+			time.Sleep(want - 1)
+			b.wantAllowed("before the end of the pause", false)
+			time.Sleep(1 * time.Nanosecond)
+			b.wantAllowed("after the pause", true)
+			b.outcomes(1, breaker.Fault)
+			b.wantAllowed("a probe failed", false)
 		}
-		b.now = b.now.Add(want - 1)
-		b.wantAllowed("before the end of the pause", false)
-		b.now = b.now.Add(1)
-		b.wantAllowed("after the pause", true)
-		b.outcomes(1, breaker.Fault)
-		b.wantAllowed("a probe failed", false)
-	}
-	b.now = b.now.Add(300 * time.Second)
-	b.probes()
-	b.outcomes(3, breaker.OK)
-	b.now = b.now.Add(300 * time.Second)
-	b.outcomes(20, breaker.Fault)
-	if s := b.States()[0]; s.Until.Sub(s.Since) != 5*time.Second {
-		t.Errorf("after as long well as the last pause: %+v, want a pause of 5 s", s)
-	}
+		time.Sleep(300 * time.Second)
+		b.probes()
+		b.outcomes(3, breaker.OK)
+		time.Sleep(300 * time.Second)
+		b.outcomes(20, breaker.Fault)
+		if s := b.States()[0]; s.Until.Sub(s.Since) != 5*time.Second {
+			t.Errorf("after as long well as the last pause: %+v, want a pause of 5 s", s)
+		}
+	})
 }
 
 // TestRelapseDoubles: a version that answers probes and fails under load must not be tried every five seconds for ever.
 func TestRelapseDoubles(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
-		if s := b.States()[0]; s.Until.Sub(s.Since) != pause {
-			t.Errorf("%+v, want a pause of %v", s, pause)
-		}
-		b.now = b.now.Add(pause)
-		b.probes()
-		b.outcomes(3, breaker.OK)
-		b.wantAllowed("closed", true)
-		b.now = b.now.Add(pause - 1)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
 		b.outcomes(10, breaker.Fault)
-	}
+		for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+			if s := b.States()[0]; s.Until.Sub(s.Since) != pause {
+				t.Errorf("%+v, want a pause of %v", s, pause)
+			}
+			time.Sleep(pause)
+			b.probes()
+			b.outcomes(3, breaker.OK)
+			b.wantAllowed("closed", true)
+			time.Sleep(pause - 1)
+			b.outcomes(10, breaker.Fault)
+		}
+	})
 }
 
 func TestLostProbesAreReplaced(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	b.now = b.now.Add(5 * time.Second)
-	allowed := 0
-	for range 600 { // a minute of probes that are never heard of
-		allowed += b.probes()
-		b.now = b.now.Add(100 * time.Millisecond)
-	}
-	if allowed != 3*12 {
-		t.Errorf("%d probes in a minute, want 3 each 5 s", allowed)
-	}
-	b.outcomes(3, breaker.OK)
-	b.wantAllowed("three were answered at last", true)
-	if s := b.States()[0]; s.State != breaker.Closed {
-		t.Errorf("%+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		time.Sleep(5 * time.Second)
+		allowed := 0
+		for range 600 { // a minute of probes that are never heard of
+			allowed += b.probes()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if allowed != 3*12 {
+			t.Errorf("%d probes in a minute, want 3 each 5 s", allowed)
+		}
+		b.outcomes(3, breaker.OK)
+		b.wantAllowed("three were answered at last", true)
+		if s := b.States()[0]; s.State != breaker.Closed {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 // TestHealsThroughRunningEpisodes: nobody asks, but requests that cannot be turned away end well.
 func TestHealsThroughRunningEpisodes(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	b.outcomes(100, breaker.OK)
-	b.wantAllowed("within the pause", false)
-	b.now = b.now.Add(5 * time.Second)
-	b.told = nil
-	b.outcomes(3, breaker.OK)
-	b.wantTold("m/1 half-open: 5s passed", "m/1 closed: 3 probes were answered")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		b.outcomes(100, breaker.OK)
+		b.wantAllowed("within the pause", false)
+		time.Sleep(5 * time.Second)
+		b.told = nil
+		b.outcomes(3, breaker.OK)
+		b.wantTold("m/1 half-open: 5s passed", "m/1 closed: 3 probes were answered")
+	})
 }
 
 func TestOpensOnLatency(t *testing.T) {
-	b := newBench(t, breaker.Config{Latency: 10 * time.Millisecond, LatencyRate: 0.25})
-	answer := func(n int, compute time.Duration) {
-		for range n {
-			b.Done("m", 1, breaker.OK, compute)
-		}
-	}
-	answer(20, 10*time.Millisecond)
-	b.wantAllowed("as fast as it must be", true)
-	answer(4, 11*time.Millisecond)
-	b.wantAllowed("4 of 20 slow", true)
-	answer(1, 11*time.Millisecond)
-	b.wantTold("m/1 open: 5 of the last 20 requests were slow")
-	b.now = b.now.Add(5 * time.Second)
-	b.probes()
-	b.told = nil
-	answer(1, 11*time.Millisecond)
-	answer(2, 1*time.Millisecond)
-	b.wantTold("m/1 open: 1 of 3 probes were slow")
-	b.now = b.now.Add(10 * time.Second)
-	b.told = nil
-	answer(3, 1)
-	b.wantTold("m/1 half-open: 10s passed", "m/1 closed: 3 probes were answered")
-
-	b = newBench(t, breaker.Config{})
-	answer(100, time.Hour)
-	b.wantAllowed("no objective", true)
-	b.outcomes(20, breaker.Slow)
-	b.wantAllowed("slow by the caller's own objective", false)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(20, breaker.OK)
+		b.outcomes(9, breaker.Slow)
+		b.wantAllowed("9 of 20 slow", true)
+		b.outcomes(1, breaker.Slow)
+		b.wantTold("m/1 open: 10 of the last 20 requests were slow")
+		time.Sleep(5 * time.Second)
+		b.probes()
+		b.told = nil
+		b.outcomes(1, breaker.OK)
+		b.outcomes(2, breaker.Slow)
+		b.wantTold("m/1 open: 2 of 3 probes were slow")
+		time.Sleep(10 * time.Second)
+		b.told = nil
+		b.outcomes(1, breaker.Slow)
+		b.outcomes(2, breaker.OK)
+		b.wantTold("m/1 half-open: 10s passed", "m/1 closed: 3 probes were answered")
+	})
 }
 
 func TestStates(t *testing.T) {
-	b := newBench(t, breaker.Config{Window: 4, MinRequests: 4})
-	began := b.now
-	b.Done("n", 1, breaker.OK, 0)
-	b.Done("m", 2, breaker.Fault, 0)
-	b.outcomes(2, breaker.OK)
-	b.outcomes(1, breaker.Fault)
-	b.now = b.now.Add(time.Second)
-	b.outcomes(1, breaker.Fault)
-	want := []breaker.State{
-		{
-			Model: "m", Version: 1, State: breaker.Open, Since: b.now, Until: b.now.Add(5 * time.Second), Requests: 4,
-			Errors: 2,
-			Reason: "2 of the last 4 requests failed",
-		},
-		{Model: "m", Version: 2, State: breaker.Closed, Since: began, Requests: 1, Errors: 1},
-		{Model: "n", Version: 1, State: breaker.Closed, Since: began, Requests: 1},
-	}
-	if diff := cmp.Diff(want, b.States()); diff != "" {
-		t.Errorf("states (-want +got):\n%s", diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		began := time.Now()
+		b.Done("n", 1, breaker.OK)
+		b.Done("m", 2, breaker.Fault)
+		b.outcomes(8, breaker.OK)
+		b.outcomes(7, breaker.Fault)
+		time.Sleep(time.Second)
+		b.outcomes(1, breaker.Fault)
+		want := []breaker.State{
+			{
+				Model: "m", Version: 1, State: breaker.Open, Since: time.Now(), Until: time.Now().Add(5 * time.Second),
+				Requests: 16, Errors: 8, Reason: "8 of the last 16 requests failed",
+			},
+			{Model: "m", Version: 2, State: breaker.Closed, Since: began, Requests: 1, Errors: 1},
+			{Model: "n", Version: 1, State: breaker.Closed, Since: began, Requests: 1},
+		}
+		if diff := cmp.Diff(want, b.States()); diff != "" {
+			t.Errorf("states (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestForgetsVersionsThatAreGone(t *testing.T) {
-	b := newBench(t, breaker.Config{})
-	b.outcomes(10, breaker.Fault)
-	b.Done("m", 2, breaker.OK, 0)
-	b.told = nil
-	b.now = b.now.Add(30 * time.Minute)
-	b.Done("m", 2, breaker.OK, 0)
-	b.now = b.now.Add(30*time.Minute + 1)
-	b.Done("m", 3, breaker.OK, 0)
-	b.wantTold("m/1 closed: nothing was heard of it for an hour")
-	var known []int64
-	for _, s := range b.States() {
-		known = append(known, s.Version)
-	}
-	if diff := cmp.Diff([]int64{2, 3}, known); diff != "" {
-		t.Errorf("versions known (-want +got):\n%s", diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.outcomes(10, breaker.Fault)
+		b.Done("m", 2, breaker.OK)
+		b.told = nil
+		time.Sleep(30 * time.Minute)
+		b.Done("m", 2, breaker.OK)
+		time.Sleep(30*time.Minute + 1)
+		b.Done("m", 3, breaker.OK)
+		b.wantTold("m/1 closed: nothing was heard of it for an hour")
+		var known []int64
+		for _, s := range b.States() {
+			known = append(known, s.Version)
+		}
+		if diff := cmp.Diff([]int64{2, 3}, known); diff != "" {
+			t.Errorf("versions known (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestManyAtOnce is for the race detector, and for properties that must hold in any order.
 func TestManyAtOnce(t *testing.T) {
-	var changes sync.Map
-	b := breaker.New(breaker.Config{
-		OpenFor: 1, MaxOpenFor: 1,
-		OnChange: func(s breaker.State) { changes.Store(s.State, s) },
-	})
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for j := range 2_000 {
-				outcome := breaker.OK
-				if j/100%2 == 0 {
-					outcome = breaker.Fault
+	synctest.Test(t, func(t *testing.T) {
+		var changes sync.Map
+		b := breaker.New(func(s breaker.State) { changes.Store(s.State, s) })
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for j := range 2_000 {
+					outcome := breaker.OK
+					if j/100%2 == 0 {
+						outcome = breaker.Fault
+					}
+					if version := int64(j % 3); b.Allow("m", version) {
+						b.Done("m", version, outcome)
+					}
+					b.States()
+					if j%50 == 0 {
+						time.Sleep(10 * time.Minute) // the longest pause, twice
+					}
 				}
-				if version := int64(j % 3); b.Allow("m", version) {
-					b.Done("m", version, outcome, 0)
-				}
-				b.States()
-			}
-		})
-	}
-	wg.Wait()
-	for _, phase := range []breaker.Phase{breaker.Open, breaker.HalfOpen, breaker.Closed} {
-		if _, ok := changes.Load(phase); !ok {
-			t.Errorf("no circuit was ever %s", phase)
+			})
 		}
-	}
+		wg.Wait()
+		for _, phase := range []breaker.Phase{breaker.Open, breaker.HalfOpen, breaker.Closed} {
+			if _, ok := changes.Load(phase); !ok {
+				t.Errorf("no circuit was ever %s", phase)
+			}
+		}
+	})
 }
 
 func BenchmarkAllowAndDone(b *testing.B) {
-	health := breaker.New(breaker.Config{Latency: time.Second})
+	health := breaker.New(func(breaker.State) {})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			health.Allow("policy", 1)
-			health.Done("policy", 1, breaker.OK, time.Millisecond)
+			health.Done("policy", 1, breaker.OK)
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (c *circuit) stateLocked() State {
 }
 
 // allow reports whether the request may pass, and returns the state that the circuit changed to, or none.
-func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed State) {
+func (c *circuit) allow(now time.Time) (allowed bool, changed State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = now
@@ -90,10 +90,10 @@ func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed St
 	case HalfOpen:
 	}
 	// A probe may never be judged: its outcome said nothing, or it went elsewhere.
-	if c.lent > 0 && now.Sub(c.lentAt) >= config.OpenFor {
+	if c.lent > 0 && now.Sub(c.lentAt) >= openFor {
 		c.lent = 0
 	}
-	if len(c.window)+c.lent >= config.Probes {
+	if len(c.window)+c.lent >= probes {
 		return false, changed
 	}
 	c.lent++
@@ -102,35 +102,35 @@ func (c *circuit) allow(config *Config, now time.Time) (allowed bool, changed St
 }
 
 // done returns the states that it changed to.
-func (c *circuit) done(config *Config, outcome Outcome, now time.Time) (woke, changed State) {
+func (c *circuit) done(outcome Outcome, now time.Time) (woke, changed State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = now
 	woke = c.wakeLocked(now)
 	switch c.phase {
 	case Closed:
-		c.countLocked(outcome, config.Window)
+		c.countLocked(outcome, window)
 		n, errors, slow := len(c.window), c.counts[Fault], c.counts[Slow]
-		if n < config.MinRequests {
+		if n < minRequests {
 			return woke, State{}
 		}
 		switch {
-		case reaches(errors, n, config.ErrorRate):
-			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests failed", errors, n))
-		case reaches(slow, n, config.LatencyRate):
-			changed = c.openLocked(config, now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
+		case reaches(errors, n):
+			changed = c.openLocked(now, fmt.Sprintf("%d of the last %d requests failed", errors, n))
+		case reaches(slow, n):
+			changed = c.openLocked(now, fmt.Sprintf("%d of the last %d requests were slow", slow, n))
 		}
 	case Open: // a request that was not turned away; it is judged when the pause is over
 	case HalfOpen:
 		c.lent = max(0, c.lent-1)
-		c.countLocked(outcome, config.Probes)
+		c.countLocked(outcome, probes)
 		n, slow := len(c.window), c.counts[Slow]
 		switch {
 		case outcome == Fault:
-			changed = c.openLocked(config, now, "a probe failed")
-		case n < config.Probes:
-		case reaches(slow, n, config.LatencyRate):
-			changed = c.openLocked(config, now, fmt.Sprintf("%d of %d probes were slow", slow, n))
+			changed = c.openLocked(now, "a probe failed")
+		case n < probes:
+		case reaches(slow, n):
+			changed = c.openLocked(now, fmt.Sprintf("%d of %d probes were slow", slow, n))
 		default:
 			changed = c.turnLocked(Closed, now, fmt.Sprintf("%d probes were answered", n))
 		}
@@ -138,9 +138,7 @@ func (c *circuit) done(config *Config, outcome Outcome, now time.Time) (woke, ch
 	return woke, changed
 }
 
-func reaches(count, of int, rate float64) bool {
-	return count > 0 && float64(count) >= rate*float64(of)
-}
+func reaches(count, of int) bool { return count > 0 && float64(count) >= openRate*float64(of) }
 
 func (c *circuit) countLocked(outcome Outcome, most int) {
 	if len(c.window) < most {
@@ -162,11 +160,11 @@ func (c *circuit) wakeLocked(now time.Time) State {
 	return c.turnLocked(HalfOpen, now, fmt.Sprintf("%v passed", c.pause))
 }
 
-func (c *circuit) openLocked(config *Config, now time.Time, reason string) State {
+func (c *circuit) openLocked(now time.Time, reason string) State {
 	if c.phase == HalfOpen || c.pause > 0 && now.Sub(c.since) < c.pause {
-		c.pause = min(2*c.pause, config.MaxOpenFor)
+		c.pause = min(2*c.pause, maxOpenFor)
 	} else {
-		c.pause = config.OpenFor
+		c.pause = openFor
 	}
 	c.phase, c.since, c.reason = Open, now, reason
 	c.closed.Store(false)

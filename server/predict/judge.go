@@ -21,7 +21,7 @@ func (p *Pipeline) judge(call *catalog.Call, err error) {
 			outcome = breaker.Fault
 		}
 	}
-	p.breaker.Done(v.Model, v.Number, outcome, call.Outcome.Compute)
+	p.breaker.Done(v.Model, v.Number, outcome)
 }
 
 // isFault reports whether it is surely the model that failed.

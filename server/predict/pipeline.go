@@ -69,7 +69,7 @@ type Pipeline struct {
 
 // New returns a pipeline to the models.
 func New(c Config, models Models) *Pipeline {
-	fit := breaker.New(breaker.Config{OnChange: func(b breaker.State) { logBreaker(c.Logger, &b) }})
+	fit := breaker.New(func(b breaker.State) { logBreaker(c.Logger, &b) })
 	return &Pipeline{
 		config:   c,
 		models:   models,

@@ -18,13 +18,12 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 // TestModelErrors passes errors of the models through to the wire; the table of status_test.go has them all.
 func TestModelErrors(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error {
 		return &sharedsched.Refusal{
 			Reason: sharedsched.RefusedQueueFull, Queued: 5, MaxQueue: 5,
@@ -44,7 +43,7 @@ func TestModelErrors(t *testing.T) {
 
 // TestVersionTakesOver: the version that a request was routed to is replaced before it gets there.
 func TestVersionTakesOver(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	tries := 0
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		tries++
@@ -78,7 +77,7 @@ func TestVersionTakesOver(t *testing.T) {
 }
 
 func TestCallerGoesAway(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate, left := servertest.NewGated(), make(chan error, 1)
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		err := gate.Run(ctx, call)
@@ -100,7 +99,7 @@ func TestCallerGoesAway(t *testing.T) {
 }
 
 func TestPanicAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error { panic("secret") }
 	_, err := h.Predictions.Predict(t.Context(), servertest.Observation(""))
 	servertest.WantCode(t, err, codes.Internal, "its log has the details")
@@ -118,7 +117,7 @@ func TestPanicAnswersOneRequest(t *testing.T) {
 }
 
 func TestBrokenResultsAreTheModelsFault(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if err := servertest.RunPolicy(ctx, call); err != nil {
 			return err
@@ -131,7 +130,7 @@ func TestBrokenResultsAreTheModelsFault(t *testing.T) {
 }
 
 func TestObserver(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	if _, err := h.Predictions.Predict(t.Context(), servertest.Observation("")); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"time"
@@ -59,19 +60,14 @@ type Codec interface {
 
 // check refuses a request that is wrong for every model. The error is a *tensor.FieldError.
 func (r *Request) check() error {
-	if len(r.ID) > MaxIDBytes {
-		return longID("request_id", r.ID)
-	}
-	if len(r.Episode) > MaxIDBytes {
-		return longID("episode_id", r.Episode)
-	}
-	if r.Fault != nil {
-		return r.Fault
-	}
-	return CheckModel(r.Model)
+	return cmp.Or(CheckID("request_id", r.ID), CheckID("episode_id", r.Episode), r.Fault, CheckModel(r.Model))
 }
 
-func longID(field, id string) error {
+// CheckID refuses an id that is too long. The error is a *tensor.FieldError.
+func CheckID(field, id string) error {
+	if len(id) <= MaxIDBytes {
+		return nil
+	}
 	return &tensor.FieldError{
 		Field: field, Want: fmt.Sprintf("at most %d bytes", MaxIDBytes), Got: fmt.Sprintf("%d bytes", len(id)),
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -44,7 +43,7 @@ func (l *listener) Begun(model string, version int64, at time.Time) {
 // TestRolloutsHearOfEveryRequest: with every code, once for each request that came to a version.
 func TestRolloutsHearOfEveryRequest(t *testing.T) {
 	var l listener
-	h := servertest.New(t, server.Config{Rollouts: &l}, transport.Config{})
+	h := servertest.New(t, server.Config{Rollouts: &l})
 	var next error
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if next == nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/shadow"
-	"github.com/weftserve/weft/server/transport"
 )
 
 var errModel = errors.New("the model is broken")
@@ -34,7 +33,7 @@ func TestBreakerTurnsNewEpisodesAway(t *testing.T) {
 		"overload": {catalog.ErrDeviceLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := servertest.New(t, server.Config{}, transport.Config{})
+			h := servertest.New(t, server.Config{})
 			h.Divide(&catalog.Traffic{
 				Revision: 1,
 				Split:    []catalog.Slot{{Name: "a", Version: 1, Weight: 0.001}, {Name: "b", Version: 2, Weight: 1000}},
@@ -98,7 +97,7 @@ func (o *offers) Summaries(model string) []shadow.Summary {
 // callers can read how the shadows compare.
 func TestAnsweredRequestsAreShown(t *testing.T) {
 	var o offers
-	h := servertest.New(t, server.Config{Shadows: &o}, transport.Config{})
+	h := servertest.New(t, server.Config{Shadows: &o})
 	h.Divide(&catalog.Traffic{
 		Revision: 1, Split: []catalog.Slot{{Name: "a", Version: 1, Weight: 1}},
 		// 3 is loading

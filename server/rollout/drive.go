@@ -20,7 +20,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 		return Rollout{}, fmt.Errorf("model %q: %w, of version %d: abort it first", p.Model, ErrRunning,
 			old.CandidateVersion)
 	}
-	known := m.traffic.Snapshot().Model(p.Model)
+	known := m.config.Traffic.Snapshot().Model(p.Model)
 	if known == nil {
 		return Rollout{}, &UnknownError{Model: p.Model}
 	}
@@ -37,8 +37,8 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	if known.Traffic != nil {
 		r.revision = known.Traffic.Revision
 	}
-	r.agreed, r.shadowed = m.agreement(p.Model, p.CandidateVersion)
-	now := m.now()
+	r.agreed, r.shadowed = m.config.Agreement(p.Model, p.CandidateVersion)
+	now := m.config.Now()
 	r.enter(0, now)
 	m.assess(r, now)
 	r.StageSince = now
@@ -48,7 +48,7 @@ func (m *Manager) Start(p Plan, by string) (Rollout, error) {
 	}
 	m.mu.Lock()
 	m.runs[p.Model] = r
-	r.strata[0].since = m.now() // earlier episodes went where the traffic led then
+	r.strata[0].since = m.config.Now() // earlier episodes went where the traffic led then
 	m.reserve(r)
 	m.countLocked()
 	m.mu.Unlock()

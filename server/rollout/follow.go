@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -20,7 +21,7 @@ func (m *Manager) look() {
 			m.follow(r)
 		}
 	}
-	snapshot := m.traffic.Snapshot()
+	snapshot := m.config.Traffic.Snapshot()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.windows, func(v version, _ *window) bool {
@@ -44,14 +45,14 @@ func (m *Manager) follow(r *run) {
 	}
 	if err != nil && err.Error() != r.refusal {
 		r.refusal = err.Error()
-		m.logger.Warn("rollout step failed", "event", "rollout_step_failed", "model", r.Model,
+		m.config.Logger.Warn("rollout step failed", "event", "rollout_step_failed", "model", r.Model,
 			"effect", "tried again at each look", "cause", err)
 	}
 }
 
 // judge asks the gate.
 func (m *Manager) judge(r *run) {
-	agreed, shadowed := m.agreement(r.Model, r.CandidateVersion)
+	agreed, shadowed := m.config.Agreement(r.Model, r.CandidateVersion)
 	m.mu.Lock()
 	m.countBegunLocked()
 	for _, s := range r.strata { // first: episodes that begin meanwhile must not seem to be lost
@@ -61,15 +62,15 @@ func (m *Manager) judge(r *run) {
 	}
 	m.mu.Unlock()
 	var unfinished map[int64][]time.Time
-	if m.unfinished != nil && len(r.strata) > 0 {
-		unfinished = m.unfinished(r.Model, r.strata[0].since)
+	if m.config.Unfinished != nil && len(r.strata) > 0 {
+		unfinished = m.config.Unfinished(r.Model, r.strata[0].since)
 	}
 	m.mu.Lock()
-	r.look(unfinished, m.now())
+	r.look(unfinished, m.config.Now())
 	evidence := r.evidence(agreed, shadowed)
 	m.mu.Unlock()
 	report := Judge(r.Gate, evidence)
-	report.At = m.now()
+	report.At = m.config.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r.Report = report
@@ -77,16 +78,13 @@ func (m *Manager) judge(r *run) {
 
 // reason returns the reasons of the checks that decided.
 func reason(r Report) string {
-	s := ""
+	var all []string
 	for _, c := range r.Checks {
 		if c.Verdict == r.Verdict {
-			if s != "" {
-				s += "; "
-			}
-			s += c.Reason
+			all = append(all, c.Reason)
 		}
 	}
-	return s
+	return strings.Join(all, "; ")
 }
 
 // advance enters the next stage, or promotes.
@@ -94,7 +92,7 @@ func (m *Manager) advance(r *run, by, why string) error {
 	if r.Stage == len(r.Stages)-1 {
 		return m.end(r, Promoted, by, why)
 	}
-	next, now := r.Stage+1, m.now()
+	next, now := r.Stage+1, m.config.Now()
 	after := m.copyOf(r)
 	after.Stage, after.StageSince = next, now
 	after.note(now, r.Stages[next], by, why)
@@ -102,7 +100,7 @@ func (m *Manager) advance(r *run, by, why string) error {
 		return err
 	}
 	m.mu.Lock()
-	r.enter(next, m.now())
+	r.enter(next, m.config.Now())
 	r.Steps = after.Steps
 	m.countLocked()
 	m.mu.Unlock()
@@ -127,7 +125,7 @@ func (m *Manager) end(r *run, state State, by, why string) error {
 // endIfBroken ends a rollout that cannot go on, and reports whether it did. If only the candidate is gone, the baseline
 // gets everything.
 func (m *Manager) endIfBroken(r *run) bool {
-	snapshot := m.traffic.Snapshot()
+	snapshot := m.config.Traffic.Snapshot()
 	why := r.broken(snapshot)
 	if why == "" {
 		return false
@@ -144,7 +142,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 	}
 	after := m.ended(r, Aborted, r.Stages[r.Stage], byServer, why)
 	if err := m.decide(r, &after, nil); err != nil {
-		m.logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
+		m.config.Logger.Warn("rollout end not kept", "event", "rollout_end_not_kept", "model", r.Model, "cause", err)
 	}
 	m.finish(r, after)
 	return true
@@ -154,7 +152,7 @@ func (m *Manager) endIfBroken(r *run) bool {
 func (m *Manager) ended(r *run, state State, percent float64, by, why string) Rollout {
 	after := m.copyOf(r)
 	after.State = state
-	after.note(m.now(), percent, by, why)
+	after.note(m.config.Now(), percent, by, why)
 	return after
 }
 
@@ -168,7 +166,7 @@ func (m *Manager) finish(r *run, after Rollout) {
 
 // present returns the model's traffic now, nil if there is none.
 func (m *Manager) present(r *run) *catalog.Traffic {
-	if known := m.traffic.Snapshot().Model(r.Model); known != nil {
+	if known := m.config.Traffic.Snapshot().Model(r.Model); known != nil {
 		return known.Traffic
 	}
 	return nil
@@ -195,5 +193,5 @@ func (m *Manager) tell(r *run) {
 	for _, c := range step.Report.Checks {
 		attrs = append(attrs, slog.String(c.Name, c.Verdict.String()+": "+c.Reason))
 	}
-	m.logger.LogAttrs(context.Background(), slog.LevelInfo, "rollout moved", attrs...)
+	m.config.Logger.LogAttrs(context.Background(), slog.LevelInfo, "rollout moved", attrs...)
 }

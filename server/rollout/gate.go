@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -54,27 +55,13 @@ type Gate struct {
 
 // WithDefaults returns the gate with its zero values replaced.
 func (g Gate) WithDefaults() Gate {
-	if g.MinRequests == 0 {
-		g.MinRequests = 100
-	}
-	if g.MinEpisodes == 0 {
-		g.MinEpisodes = 20
-	}
-	if g.MaxErrorRate == 0 {
-		g.MaxErrorRate = 0.01
-	}
-	if g.MaxLatencyRatio == 0 {
-		g.MaxLatencyRatio = 1.5
-	}
-	if g.MaxFailureIncrease == 0 {
-		g.MaxFailureIncrease = 0.01
-	}
-	if g.MaxLostIncrease == 0 {
-		g.MaxLostIncrease = 0.05
-	}
-	if g.Alpha == 0 {
-		g.Alpha = 0.05
-	}
+	g.MinRequests = cmp.Or(g.MinRequests, 100)
+	g.MinEpisodes = cmp.Or(g.MinEpisodes, 20)
+	g.MaxErrorRate = cmp.Or(g.MaxErrorRate, 0.01)
+	g.MaxLatencyRatio = cmp.Or(g.MaxLatencyRatio, 1.5)
+	g.MaxFailureIncrease = cmp.Or(g.MaxFailureIncrease, 0.01)
+	g.MaxLostIncrease = cmp.Or(g.MaxLostIncrease, 0.05)
+	g.Alpha = cmp.Or(g.Alpha, 0.05)
 	return g
 }
 

@@ -31,11 +31,11 @@ type keptRollout struct {
 // recall goes on with rollouts of an earlier process. Their counts did not outlive that: evidence begins from zero, in
 // the stage that was reached, and the stage lasts as long as if it began now.
 func (m *Manager) recall(kept map[string]Kept) {
-	now := m.now()
+	now := m.config.Now()
 	for model, k := range kept {
 		r, err := decode(model, k)
 		if err != nil {
-			m.logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
+			m.config.Logger.Error("KEPT ROLLOUT UNREADABLE AND FORGOTTEN", "event", "rollout_unreadable", "model", model,
 				"kept", "the traffic as it is", "cause", err)
 			continue
 		}
@@ -90,7 +90,7 @@ func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 			d.RollBack = &catalog.RolledBack{Version: r.CandidateVersion, By: last.By, Why: last.Reason}
 		}
 	}
-	set, err := m.traffic.Decide(r.Model, d)
+	set, err := m.config.Traffic.Decide(r.Model, d)
 	if err == nil && t != nil {
 		r.revision = set.Revision
 	}
@@ -101,29 +101,26 @@ func (m *Manager) decide(r *run, after *Rollout, t *catalog.Traffic) error {
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the name.
-func (s *State) UnmarshalText(text []byte) error {
-	for *s = Running; *s <= Aborted; *s++ {
-		if s.String() == string(text) {
-			return nil
-		}
-	}
-	return errUnknownName
-}
+func (s *State) UnmarshalText(text []byte) error { return parse(s, text, Running, Aborted) }
 
 // MarshalText gives the name.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
 // UnmarshalText reads the name. UNSPECIFIED is the verdict of a gate that was not asked yet.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	for *v = 0; *v <= Rollback; *v++ {
-		if v.String() == string(text) {
+func (v *Verdict) UnmarshalText(text []byte) error { return parse(v, text, 0, Rollback) }
+
+// parse finds the value that has the name, among those from first to last.
+func parse[T interface {
+	State | Verdict
+	fmt.Stringer
+}](value *T, name []byte, first, last T) error {
+	for *value = first; *value <= last; *value++ {
+		if (*value).String() == string(name) {
 			return nil
 		}
 	}
-	return errUnknownName
+	return errors.New("no such state or verdict")
 }
-
-var errUnknownName = errors.New("no such state or verdict")
 
 // note adds a step.
 func (r *Rollout) note(at time.Time, percent float64, by, why string) {

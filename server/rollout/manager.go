@@ -6,7 +6,6 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,24 +42,16 @@ type Config struct {
 	Kept   map[string]Kept
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
-	// Tick is how often Run looks. 0: 1 s.
-	Tick time.Duration
 }
 
 // Manager holds the outcomes of all versions and the latest rollout of each model. It is safe for concurrent use. The
 // part of a rollout that Config.Traffic keeps outlives the process.
 //
-// Lock order: changing, mu, then counter.mu or beginnings.mu. Config.Traffic and Config.Agreement may be called with
+// Lock order: changing, mu, then counter.mu or begunMu. Config.Traffic and Config.Agreement may be called with
 // changing held, never with mu.
 type Manager struct {
-	traffic    Traffic
-	agreement  func(model string, shadow int64) (agreed, done int64)
-	began      func(model, episode string) (time.Time, bool)
-	unfinished func(model string, since time.Time) map[int64][]time.Time
-	now        func() time.Time
-	logger     *slog.Logger
-	tick       time.Duration
-	seed       maphash.Seed
+	config Config
+	seed   maphash.Seed
 
 	// changing is held from the look at the evidence to the end of the change of traffic.
 	changing sync.Mutex
@@ -69,7 +60,8 @@ type Manager struct {
 	runs    map[string]*run     // by model; written with changing held too
 	windows map[version]*window // versions that are not in the snapshot any more are removed by look
 
-	begun beginnings // of the running rollouts' versions
+	begunMu sync.Mutex
+	begun   []beginning // of the running rollouts' versions, since the last look; guarded by begunMu
 
 	// counters of the running rollouts' versions, for Observe. The map is immutable.
 	counters atomic.Pointer[map[version]*counter]
@@ -83,32 +75,25 @@ type version struct {
 
 // New returns a Manager. Nothing happens by itself until Run.
 func New(c Config) *Manager {
-	m := &Manager{
-		traffic: c.Traffic, agreement: c.Agreement, began: c.Began, unfinished: c.Unfinished, now: c.Now,
-		logger: c.Logger,
-		tick:   cmp.Or(c.Tick, time.Second), seed: maphash.MakeSeed(),
-		runs: map[string]*run{}, windows: map[version]*window{},
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Agreement == nil {
+		c.Agreement = func(string, int64) (int64, int64) { return 0, 0 }
 	}
-	if m.agreement == nil {
-		m.agreement = func(string, int64) (int64, int64) { return 0, 0 }
+	if c.Began == nil {
+		c.Began = func(string, string) (time.Time, bool) { return time.Time{}, false }
 	}
-	if m.began == nil {
-		m.began = func(string, string) (time.Time, bool) { return time.Time{}, false }
+	if c.Now == nil {
+		c.Now = time.Now
 	}
-	if m.now == nil {
-		m.now = time.Now
-	}
-	if m.logger == nil {
-		m.logger = slog.Default()
-	}
+	m := &Manager{config: c, seed: maphash.MakeSeed(), runs: map[string]*run{}, windows: map[version]*window{}}
 	m.recall(c.Kept)
 	return m
 }
 
-// Run looks at the running rollouts every tick and moves the automatic ones, until ctx ends. The traffic then stays as
-// it is.
+// Run looks at the running rollouts once a second and moves the automatic ones, until ctx ends. The traffic then stays
+// as it is.
 func (m *Manager) Run(ctx context.Context) {
-	ticker := time.NewTicker(m.tick)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		select {
@@ -129,18 +114,6 @@ func (m *Manager) Get(model string) (Rollout, bool) {
 		return Rollout{}, false
 	}
 	return r.clone(), true
-}
-
-// Rollouts returns the latest rollout of every model that had one, sorted by model.
-func (m *Manager) Rollouts() []Rollout {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]Rollout, 0, len(m.runs))
-	for _, r := range m.runs {
-		all = append(all, r.clone())
-	}
-	slices.SortFunc(all, func(a, b Rollout) int { return cmp.Compare(a.Model, b.Model) })
-	return all
 }
 
 // Observe counts a request that came to a version. It costs next to nothing for versions without a running rollout.

@@ -343,7 +343,7 @@ func TestStartRefuses(t *testing.T) {
 		if err := start(Plan{Model: "m", BaselineVersion: 1, CandidateVersion: 2}); err == nil {
 			t.Error("started although the traffic was refused")
 		}
-		if all := b.Rollouts(); len(all) != 0 || b.host.changes != 0 {
+		if all := len(b.runs); all != 0 || b.host.changes != 0 {
 			t.Errorf("something was started: %+v", all)
 		}
 		b.host.setRefusal(nil)

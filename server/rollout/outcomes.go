@@ -1,19 +1,11 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
 )
-
-// Outcome sums up one outcome of one version over the window of its latest episodes.
-type Outcome struct {
-	Version int64
-	Name    string
-	Moments Moments
-}
 
 // MaxOutcome is the largest magnitude of an outcome: squares of outcomes stay finite.
 const MaxOutcome = 1e100
@@ -42,7 +34,7 @@ const (
 // numbers for which there was no room, ascending by name; all others are kept.
 func (m *Manager) Report(model, episode string, number int64, values map[string]float64) []NotKept {
 	names := slices.Sorted(maps.Keys(values))
-	if known := m.traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
+	if known := m.config.Traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
 		why := fmt.Sprintf("version %d of model %q is not there any more", number, model)
 		var all []NotKept
 		for _, name := range names {
@@ -50,9 +42,9 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 		}
 		return all
 	}
-	began, known := m.began(model, episode)
+	began, known := m.config.Began(model, episode)
 	if !known {
-		began = m.now()
+		began = m.config.Now()
 	}
 	id := maphash.String(m.seed, episode)
 
@@ -86,7 +78,7 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 		switch {
 		case in == nil:
 			s.add(id, values[name], began)
-		case m.unfinished == nil:
+		case m.config.Unfinished == nil:
 			s.add(id, values[name], began).count(in.moments(side))
 			finished()
 		case len(r.waiting) < maxWaiting:
@@ -108,23 +100,4 @@ func (m *Manager) windowLocked(v version) *window {
 		m.windows[v] = w
 	}
 	return w
-}
-
-// Outcomes returns the contents of a model's windows, sorted by version and name.
-func (m *Manager) Outcomes(model string) []Outcome {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []Outcome
-	for v, w := range m.windows {
-		if v.model != model {
-			continue
-		}
-		for name, s := range w.series {
-			all = append(all, Outcome{v.number, name, s.moments()})
-		}
-	}
-	slices.SortFunc(all, func(a, b Outcome) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.Name, b.Name))
-	})
-	return all
 }

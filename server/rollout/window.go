@@ -104,12 +104,3 @@ func (s *series) add(episode uint64, value float64, began time.Time) *sample {
 	s.next = (s.next + 1) % maxEpisodes
 	return entry
 }
-
-// moments sums the window up.
-func (s *series) moments() Moments {
-	var m Moments
-	for _, e := range s.ring {
-		m.Add(e.value)
-	}
-	return m
-}

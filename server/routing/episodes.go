@@ -68,28 +68,15 @@ func (t *episodes) find(model, episode string, now time.Duration) pin {
 	return e.pin
 }
 
-// peek returns the pin of an episode that is running or ended lately.
-func (t *episodes) peek(model, episode string, now time.Duration) pin {
+// peek returns the pin of an episode that is running or ended lately, and when it was made.
+func (t *episodes) peek(model, episode string, now time.Duration) (p pin, began time.Duration) {
 	s := t.shardOf(episode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byID[episodeID{model, episode}]
-	if e == nil || t.expired(e, now) {
-		return pin{}
+	if e := s.byID[episodeID{model, episode}]; e != nil && !t.expired(e, now) {
+		p, began = e.pin, e.began
 	}
-	return e.pin
-}
-
-// began returns when an episode that is running or ended lately was pinned.
-func (t *episodes) began(model, episode string, now time.Duration) (time.Duration, bool) {
-	s := t.shardOf(episode)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.byID[episodeID{model, episode}]
-	if e == nil || t.expired(e, now) {
-		return 0, false
-	}
-	return e.began, true
+	return p, began
 }
 
 // unfinished returns, by version, the times at which those episodes of a model were pinned that are no older than

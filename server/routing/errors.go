@@ -39,11 +39,12 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	var b strings.Builder
 	switch {
 	case e.Kind == KindModel:
-		fmt.Fprintf(&b, "no model is named %s", Quote(e.Name))
-	case e.Kind == KindVersion && e.Name == "":
+		return fmt.Sprintf("no model is named %s; there is %s", Quote(e.Name), e.exists)
+	case e.Kind == KindLabel:
+		return fmt.Sprintf("model %s has no label %s; there is %s", Quote(e.Model), Quote(e.Name), e.exists)
+	case e.Name == "":
 		return fmt.Sprintf("all versions of model %s were unloaded by hand; load one with LoadVersion of "+
 			"weft.v1.AdminService, or change versions.policy in model.yaml", Quote(e.Model))
 	case e.byTraffic:
@@ -54,17 +55,11 @@ func (e *NotFoundError) Error() string {
 		return fmt.Sprintf("the label %s of model %s names version %s, which is not there; there is %s (change the "+
 			"label, or put the version where it was)",
 			Quote(e.byLabel), Quote(e.Model), e.Name, e.exists)
-	case e.Kind == KindVersion:
-		fmt.Fprintf(&b, "model %s has no version %s", Quote(e.Model), e.Name)
 	default:
-		fmt.Fprintf(&b, "model %s has no %s %s", Quote(e.Model), e.Kind, Quote(e.Name))
+		return fmt.Sprintf("model %s has no version %s; there is %s (versions.policy in model.yaml, and who loads and "+
+			"unloads by hand, decide which are served)",
+			Quote(e.Model), e.Name, e.exists)
 	}
-	b.WriteString("; there is ")
-	b.WriteString(e.exists)
-	if e.Kind == KindVersion {
-		b.WriteString(" (versions.policy in model.yaml, and who loads and unloads by hand, decide which are served)")
-	}
-	return b.String()
 }
 
 // NotReadyError says that the version exists and will answer later, or has just stopped answering.

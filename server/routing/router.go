@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,37 +59,31 @@ type Route struct {
 	Began time.Time
 }
 
-// Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. The zero
-// value has the default configuration. It is safe for concurrent use: a table is replaced whole and readers never wait
-// for it, episodes are behind many short locks.
+// Router routes requests by the newest snapshot it has seen, and remembers the versions of running episodes. It is
+// safe for concurrent use: a table is replaced whole and readers never wait for it, episodes are behind many short
+// locks.
 type Router struct {
 	config   Config
-	prepare  sync.Once
 	start    time.Time
 	episodes *episodes
 	current  atomic.Pointer[Table]
 }
 
 // NewRouter returns a router that has seen no snapshot.
-func NewRouter(c Config) *Router { return &Router{config: c} }
-
-func (r *Router) init() {
-	r.prepare.Do(func() {
-		if r.config.MaxEpisodes <= 0 {
-			r.config.MaxEpisodes = 100_000
-		}
-		if r.config.EpisodeTTL <= 0 {
-			r.config.EpisodeTTL = 10 * time.Minute
-		}
-		if r.config.Now == nil {
-			r.config.Now = time.Now
-		}
-		r.start = r.config.Now()
-		r.episodes = newEpisodes(r.config.MaxEpisodes, r.config.EpisodeTTL)
-	})
+func NewRouter(c Config) *Router {
+	if c.MaxEpisodes <= 0 {
+		c.MaxEpisodes = 100_000
+	}
+	if c.EpisodeTTL <= 0 {
+		c.EpisodeTTL = 10 * time.Minute
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Router{config: c, start: c.Now(), episodes: newEpisodes(c.MaxEpisodes, c.EpisodeTTL)}
 }
 
-// now is the time since the router's first use.
+// now is the time since the router was made.
 func (r *Router) now() time.Duration { return r.config.Now().Sub(r.start) }
 
 // Table returns the table of s, or of a newer snapshot if there was one. It builds a table only when s is news.
@@ -117,7 +110,6 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 // none is fit to the best that is ready; to a slot without weight only where none that has some is ready. An episode
 // runs from its first request on.
 func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
-	r.init()
 	if q.Choice != (Choice{}) {
 		return r.Table(s).Resolve(q.Model, q.Choice)
 	}
@@ -163,35 +155,30 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 
 // End says that an episode's last request was answered: if more come, a new episode begins.
 func (r *Router) End(model, episode string) {
-	r.init()
 	r.episodes.end(model, episode, false, r.now())
 }
 
 // Reported notes that somebody reported how an episode went, which ends it too.
 func (r *Router) Reported(model, episode string) {
-	r.init()
 	r.episodes.end(model, episode, true, r.now())
 }
 
 // Episodes returns how many episodes are running.
 func (r *Router) Episodes() int {
-	r.init()
 	return r.episodes.running(r.now())
 }
 
 // VersionOf returns the version of an episode that is running or ended lately: at most EpisodeTTL ago, and less if the
 // table of episodes was full since.
 func (r *Router) VersionOf(model, episode string) (int64, bool) {
-	r.init()
-	p := r.episodes.peek(model, episode, r.now())
+	p, _ := r.episodes.peek(model, episode, r.now())
 	return p.version, p != (pin{})
 }
 
 // Began returns when an episode that is running, or ended lately, came to its version.
 func (r *Router) Began(model, episode string) (time.Time, bool) {
-	r.init()
-	began, ok := r.episodes.began(model, episode, r.now())
-	return r.start.Add(began), ok
+	p, began := r.episodes.peek(model, episode, r.now())
+	return r.start.Add(began), p != (pin{})
 }
 
 // silent is the time after which an episode without requests counts as ended, and an ended one without a report counts
@@ -202,7 +189,6 @@ const silent = 30 * time.Second
 // still be reported. Episodes of which nothing was heard for half a minute do not count. It looks at all episodes: call
 // it every second, not with every request.
 func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time {
-	r.init()
 	began := map[int64][]time.Time{}
 	for version, all := range r.episodes.unfinished(model, since.Sub(r.start), r.now()-silent) {
 		for _, at := range all {
@@ -214,6 +200,5 @@ func (r *Router) Unfinished(model string, since time.Time) map[int64][]time.Time
 
 // Busy reports whether an episode is running on a version. It takes the same time however many there are.
 func (r *Router) Busy(model string, version int64) bool {
-	r.init()
 	return r.episodes.isOn(model, version, r.now())
 }

@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -44,15 +45,15 @@ type House struct {
 }
 
 // New returns a house that serves until the end of the test. It checks then that every request that came has ended.
-func New(t *testing.T, config server.Config, limits transport.Config) *House {
+func New(t *testing.T, config server.Config) *House {
 	t.Helper()
 	h := &House{Run: RunPolicy, offered: map[offer]int{}}
 	h.Current.Store(PolicySnapshot())
 	config.Observer = h
 	config.Logger = slog.New(slog.DiscardHandler)
-	limits.Logger = config.Logger
 	h.Server = server.New(config, h, h)
-	h.GRPC = grpc.NewServer(limits.Options()...)
+	limit := cmp.Or(config.MaxMessageBytes, transport.DefaultMaxMessageBytes)
+	h.GRPC = grpc.NewServer(transport.Options(limit, config.Logger)...)
 	h.Register(h.GRPC)
 	t.Cleanup(func() {
 		for of, n := range h.offered { // the handlers have ended

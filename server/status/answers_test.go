@@ -20,7 +20,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -37,7 +36,7 @@ func queueFull() error {
 // TestQueueFullAnswer holds the whole answer to a request that finds no room: which queue, how long it is, and when to
 // come again.
 func TestQueueFullAnswer(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error { return queueFull() }
 	var trailer metadata.MD
 	_, err := h.Predictions.Predict(t.Context(), servertest.Observation(""), grpc.Trailer(&trailer))

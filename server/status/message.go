@@ -1,12 +1,6 @@
 package status
 
-import (
-	"errors"
-	"fmt"
-	"strconv"
-
-	"google.golang.org/grpc/codes"
-)
+import "fmt"
 
 // BrokenMessageError says that a call did not get the message that it takes.
 type BrokenMessageError struct {
@@ -43,26 +37,4 @@ type AnswerTooLargeError struct {
 func (e *AnswerTooLargeError) Error() string {
 	return fmt.Sprintf("the answer takes %d bytes, of at most %d; %s, or raise --max-message-bytes",
 		e.Bytes, e.Limit, e.Remedy)
-}
-
-// messageFault is the part of the table for messages that cannot be read or sent.
-func messageFault(err error) (fault, bool) {
-	if e, ok := errors.AsType[*AnswerTooLargeError](err); ok {
-		return fault{
-			code: codes.ResourceExhausted, reason: "ANSWER_TOO_LARGE", retry: -1, pushback: true,
-			numbers: []string{"bytes", strconv.Itoa(e.Bytes), "max_message_bytes", strconv.Itoa(e.Limit)},
-		}, true
-	}
-	if _, ok := errors.AsType[*BrokenMessageError](err); ok {
-		return fault{code: codes.InvalidArgument}, true
-	}
-	if e, ok := errors.AsType[*MessageTooLargeError](err); ok {
-		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
-		if !e.Inflated {
-			f.numbers = []string{"bytes", strconv.Itoa(e.Bytes)}
-		}
-		f.numbers = append(f.numbers, "max_message_bytes", strconv.Itoa(e.Limit))
-		return f, true
-	}
-	return fault{}, false
 }

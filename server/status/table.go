@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -11,69 +12,127 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// faultOf is the error table.
-func faultOf(err error) fault {
-	if e, ok := errors.AsType[*catalog.LoadError](err); ok { // before the errors that it may wrap
-		return loadFault(e)
+// entry is a row of the error table: it returns the fault of an error that it is about.
+type entry func(error) (fault, bool)
+
+// of is the row of a type of errors.
+func of[E error](translate func(E) fault) entry {
+	return func(err error) (fault, bool) {
+		if e, ok := errors.AsType[E](err); ok {
+			return translate(e), true
+		}
+		return fault{}, false
 	}
-	if e, ok := errors.AsType[*tensor.FieldError](err); ok {
-		return violation(e.Field, "expected "+e.Want+", got "+e.Got)
+}
+
+// all is the row of a type of errors that have one fault.
+func all[E error](f fault) entry { return of(func(E) fault { return f }) }
+
+// some is the row of some errors that have one fault.
+func some(f fault, those ...error) entry {
+	return func(err error) (fault, bool) {
+		return f, slices.ContainsFunc(those, func(one error) bool { return errors.Is(err, one) })
 	}
-	if e, ok := errors.AsType[*routing.NotFoundError](err); ok {
+}
+
+var (
+	notFound    = fault{code: codes.NotFound}
+	failed      = fault{code: codes.FailedPrecondition}
+	unavailable = fault{code: codes.Unavailable, retry: retryUnavailable}
+)
+
+// table is the error table: the first row that is about an error decides.
+var table = []entry{
+	of(loadFault), // before the errors that it may wrap
+	of(func(e *tensor.FieldError) fault { return violation(e.Field, "expected "+e.Want+", got "+e.Got) }),
+	of(func(e *routing.NotFoundError) fault {
 		return fault{code: codes.NotFound, detail: &errdetails.ResourceInfo{
 			ResourceType: string(e.Kind), ResourceName: resourceName(e.Name), Owner: e.Model,
 			Description: predict.Clip(e.Error()),
 		}}
-	}
-	if e, ok := errors.AsType[*sharedsched.Refusal](err); ok {
-		return refusalFault(e)
-	}
-	if e, ok := errors.AsType[*predict.ServerFullError](err); ok {
+	}),
+	of(refusalFault),
+	of(func(e *predict.ServerFullError) fault {
 		return fault{
 			code: codes.ResourceExhausted, reason: "SERVER_FULL", retry: retryWhenFull, pushback: true,
 			numbers: []string{"max_concurrent_requests", strconv.Itoa(e.Limit)},
 		}
-	}
-	if f, ok := messageFault(err); ok {
-		return f
-	}
-	if _, ok := errors.AsType[*routing.FailedError](err); ok {
-		return fault{code: codes.FailedPrecondition}
-	}
-	if _, ok := errors.AsType[*routing.RolledBackError](err); ok {
-		return fault{code: codes.FailedPrecondition}
-	}
-	if f, ok := changeFault(err); ok {
-		return f
-	}
-	if _, ok := errors.AsType[*routing.NotReadyError](err); ok {
-		return fault{code: codes.Unavailable, retry: retryUnavailable}
-	}
-	for _, unavailable := range []error{
-		// A lost device is asked for before ModelError, which may wrap it.
-		catalog.ErrDeviceLost, catalog.ErrNotReady,
-		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed,
-	} {
-		if errors.Is(err, unavailable) {
-			return fault{code: codes.Unavailable, retry: retryUnavailable}
+	}),
+
+	// messages that cannot be read or sent
+	of(func(e *AnswerTooLargeError) fault {
+		return fault{
+			code: codes.ResourceExhausted, reason: "ANSWER_TOO_LARGE", retry: -1, pushback: true,
+			numbers: []string{"bytes", strconv.Itoa(e.Bytes), "max_message_bytes", strconv.Itoa(e.Limit)},
 		}
-	}
-	if _, ok := errors.AsType[*catalog.ModelError](err); ok {
-		return fault{code: codes.Internal, reason: "MODEL_FAILED"}
-	}
-	switch {
-	case errors.Is(err, sharedsched.ErrTooManyRows), errors.Is(err, sharedsched.ErrNoRows):
-		return violation("inputs", err.Error())
-	case errors.Is(err, predict.ErrSuperseded):
-		return fault{code: codes.Aborted, reason: "SUPERSEDED"}
-	case errors.Is(err, sharedsched.ErrExpired), errors.Is(err, context.DeadlineExceeded):
-		return fault{code: codes.DeadlineExceeded}
-	case errors.Is(err, context.Canceled):
-		return fault{code: codes.Canceled}
+	}),
+	all[*BrokenMessageError](fault{code: codes.InvalidArgument}),
+	of(func(e *MessageTooLargeError) fault {
+		f := fault{code: codes.ResourceExhausted, reason: "MESSAGE_TOO_LARGE", retry: -1, pushback: true}
+		if !e.Inflated {
+			f.numbers = []string{"bytes", strconv.Itoa(e.Bytes)}
+		}
+		f.numbers = append(f.numbers, "max_message_bytes", strconv.Itoa(e.Limit))
+		return f
+	}),
+	all[*routing.FailedError](failed),
+	all[*routing.RolledBackError](failed),
+
+	// calls that change something
+	of(func(e *catalog.TrafficError) fault {
+		return violation("traffic."+e.Field, "expected "+e.Want+", got "+e.Got)
+	}),
+	of(func(e *catalog.RevisionError) fault {
+		return fault{code: codes.Aborted, reason: "REVISION_CHANGED", numbers: []string{
+			"expected", strconv.FormatUint(e.Expected, 10), "current", strconv.FormatUint(e.Current, 10),
+		}}
+	}),
+	of(func(e *catalog.NotReadyError) fault {
+		code := codes.FailedPrecondition
+		if e.State == 0 {
+			code = codes.NotFound
+		}
+		return fault{code: code, reason: "VERSION_NOT_READY"}
+	}),
+	some(notFound, catalog.ErrUnknown),
+	all[*catalog.KeepError](fault{code: codes.Unavailable, reason: "NOT_KEPT"}),
+	some(fault{code: codes.FailedPrecondition, reason: "VERSION_BUSY", retry: retryUnavailable}, catalog.ErrBusy),
+	all[*catalog.InUseError](fault{code: codes.FailedPrecondition, reason: "VERSION_IN_USE"}),
+	of(func(e *rollout.PlanError) fault {
+		return violation("rollout."+e.Field, "expected "+e.Want+", got "+e.Got)
+	}),
+	all[*rollout.UnknownError](notFound),
+	some(notFound, rollout.ErrNone),
+	all[*rollout.NotReadyError](failed),
+	some(failed, rollout.ErrRunning, rollout.ErrEnded),
+
+	all[*routing.NotReadyError](unavailable),
+	// A lost device is asked for before ModelError, which may wrap it.
+	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
+		sharedsched.ErrClosed),
+	all[*catalog.ModelError](fault{code: codes.Internal, reason: "MODEL_FAILED"}),
+	func(err error) (fault, bool) {
+		if errors.Is(err, sharedsched.ErrTooManyRows) || errors.Is(err, sharedsched.ErrNoRows) {
+			return violation("inputs", err.Error()), true
+		}
+		return fault{}, false
+	},
+	some(fault{code: codes.Aborted, reason: "SUPERSEDED"}, predict.ErrSuperseded),
+	some(fault{code: codes.DeadlineExceeded}, sharedsched.ErrExpired, context.DeadlineExceeded),
+	some(fault{code: codes.Canceled}, context.Canceled),
+}
+
+// faultOf looks an error up in the table.
+func faultOf(err error) fault {
+	for _, row := range table {
+		if f, ok := row(err); ok {
+			return f
+		}
 	}
 	return fault{code: codes.Internal}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // rawCodec sends bytes as they are.
@@ -54,7 +53,7 @@ func call(ctx context.Context, h *servertest.House, method string, message []byt
 
 // TestBrokenMessages: bytes that are no message of the call are the caller's fault, in every call of every service.
 func TestBrokenMessages(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	whole, err := proto.Marshal(servertest.Observation("a"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +85,7 @@ func TestBrokenMessages(t *testing.T) {
 
 // TestBrokenMessageEndsItsStream: requests accepted before are answered. Each counts as a request.
 func TestBrokenMessageEndsItsStream(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	stream, err := h.Conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
 		weftv1.PredictionService_PredictStream_FullMethodName, grpc.ForceCodecV2(rawCodec{}))
 	if err != nil {
@@ -127,7 +126,7 @@ func TestBrokenMessageEndsItsStream(t *testing.T) {
 // TestLargeMessagesNameTheSetting in both directions, on streams, and where they are compressed.
 func TestLargeMessagesNameTheSetting(t *testing.T) {
 	const limit = 2000
-	h := servertest.New(t, server.Config{MaxMessageBytes: limit}, transport.Config{MaxMessageBytes: limit})
+	h := servertest.New(t, server.Config{MaxMessageBytes: limit})
 	request := servertest.Observation("a")
 	request.EpisodeId = strings.Repeat("e", 3000)
 	size := proto.Size(request)
@@ -177,7 +176,7 @@ func TestLargeMessagesNameTheSetting(t *testing.T) {
 
 // TestNoMessage: a call of one message that brings none.
 func TestNoMessage(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	stream, err := h.Conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
 		weftv1.PredictionService_Predict_FullMethodName)
 	if err != nil {

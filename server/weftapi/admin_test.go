@@ -19,7 +19,6 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 func TestAnswersOfChanges(t *testing.T) {
@@ -55,7 +54,7 @@ func TestAnswersOfChanges(t *testing.T) {
 // of the caller.
 func TestChangesSayWhetherTheyLast(t *testing.T) {
 	for _, because := range []string{"", readOnly} {
-		h := servertest.New(t, server.Config{}, transport.Config{})
+		h := servertest.New(t, server.Config{})
 		r := &residents{house: h}
 		config := server.Config{
 			Logger: slog.New(slog.DiscardHandler), Rollouts: drives{end: r.end},
@@ -101,7 +100,7 @@ var requestsOfChanges = map[protoreflect.Name]string{
 
 // TestChangesOfAnUnknownModel say which there are, whichever layer finds out.
 func TestChangesOfAnUnknownModel(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	admin := server.NewAdmin(h.Server, &residents{house: h, err: fmt.Errorf("load it: %w", catalog.ErrUnknown)})
 	_, load := admin.LoadVersion(t.Context(), &weftv1.LoadVersionRequest{Model: "polcy", Version: 1})
 	_, unload := admin.UnloadVersion(t.Context(), &weftv1.UnloadVersionRequest{Model: "polcy", Version: 1})
@@ -115,7 +114,7 @@ func TestChangesOfAnUnknownModel(t *testing.T) {
 
 // TestErrorsOfChanges is the part of the error table that is about changes.
 func TestErrorsOfChanges(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	r := &residents{house: h}
 	admin := server.NewAdmin(h.Server, r)
 	for _, c := range []struct {

@@ -13,7 +13,6 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // residents is the Residents of an Admin: each call ends with err, or changes the house.
@@ -77,7 +76,7 @@ type audited struct {
 const readOnly = "the disk is read-only"
 
 func newAudited(t *testing.T) *audited {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	a := &audited{residents: &residents{house: h}}
 	log := slog.New(slog.NewJSONHandler(&a.log, nil))
 	a.Admin = server.NewAdmin(

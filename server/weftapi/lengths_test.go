@@ -10,7 +10,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // TestPredictRefusesLengths has a model whose ids and mask are padded to 4 or 8 tokens.
@@ -25,7 +24,7 @@ func TestPredictRefusesLengths(t *testing.T) {
 		},
 		Outputs: servertest.PolicySignature.Outputs,
 	}
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "policy", Versions: []*catalog.Version{version}}))
 	request := func(ids, mask int64) *weftv1.PredictRequest {
 		in := func(n int64) *weftv1.Tensor {

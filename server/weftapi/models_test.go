@@ -13,11 +13,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 func TestGetModelMetadata(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	got, err := h.Predictions.GetModelMetadata(t.Context(), &weftv1.GetModelMetadataRequest{
 		Model: &weftv1.ModelSpec{Name: "policy", VersionChoice: &weftv1.ModelSpec_Label{Label: "stable"}},
 	})
@@ -58,7 +57,7 @@ func TestGetModelMetadata(t *testing.T) {
 }
 
 func TestModelsAreShown(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	s := servertest.PolicySnapshot()
 	s.Models = s.Models.With("torn", &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
 	first := s.Model("policy").Versions[0]

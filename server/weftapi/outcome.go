@@ -99,16 +99,13 @@ var notKeptReasons = map[rollout.NotKeptReason]weftv1.NotKeptReason{
 
 // outcomeValues returns the reported numbers, by name. The error is a *tensor.FieldError.
 func outcomeValues(req *weftv1.ReportOutcomeRequest) (map[string]float64, error) {
-	switch n := len(req.GetEpisodeId()); {
-	case n == 0:
+	if req.GetEpisodeId() == "" {
 		return nil, &tensor.FieldError{
 			Field: "episode_id", Want: "the id that the requests of the episode had", Got: "none",
 		}
-	case n > predict.MaxIDBytes:
-		return nil, &tensor.FieldError{
-			Field: "episode_id", Want: fmt.Sprintf("at most %d bytes", predict.MaxIDBytes),
-			Got: fmt.Sprintf("%d bytes", n),
-		}
+	}
+	if err := predict.CheckID("episode_id", req.GetEpisodeId()); err != nil {
+		return nil, err
 	}
 	values := map[string]float64{}
 	for name, value := range req.GetMetrics() {

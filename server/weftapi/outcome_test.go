@@ -17,7 +17,6 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // reports remembers the reported outcomes.
@@ -54,7 +53,7 @@ func label(model, name string) *weftv1.ModelSpec {
 
 func TestReportOutcome(t *testing.T) {
 	var said reports
-	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
+	h := servertest.New(t, server.Config{Rollouts: &said})
 	if _, err := h.Ask(t, "e"); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +140,7 @@ func TestReportOutcome(t *testing.T) {
 // of the report counts.
 func TestReportWhatCannotBeKept(t *testing.T) {
 	var said reports
-	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
+	h := servertest.New(t, server.Config{Rollouts: &said})
 	for name, c := range map[string]struct {
 		req                *weftv1.ReportOutcomeRequest
 		field, description string
@@ -179,7 +178,7 @@ func TestReportThatIsNotKept(t *testing.T) {
 		{Name: "reward", Reason: rollout.TooManyWaiting, Message: "20000 wait"},
 		{Name: "success", Reason: rollout.VersionGone, Message: "gone"},
 	}}
-	h := servertest.New(t, server.Config{Rollouts: &said}, transport.Config{})
+	h := servertest.New(t, server.Config{Rollouts: &said})
 	got, err := h.Predictions.ReportOutcome(t.Context(),
 		&weftv1.ReportOutcomeRequest{Model: spec("policy", 1), EpisodeId: "e", Reward: new(1.0)})
 	if err != nil {

@@ -20,12 +20,11 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 func TestPredict(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	req := servertest.Observation("r1", 1, 2, 3, 4, 5, 6, 7, 8)
 	got, err := h.Predictions.Predict(t.Context(), req)
 	if err != nil {
@@ -50,7 +49,7 @@ func TestPredict(t *testing.T) {
 }
 
 func TestPredictRawInputsOneOutputByLabel(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	req := servertest.Observation("")
 	req.Model.VersionChoice = &weftv1.ModelSpec_Label{Label: "stable"}
 	req.Outputs = []string{"value"}
@@ -79,7 +78,7 @@ func TestPredictRawInputsOneOutputByLabel(t *testing.T) {
 
 // TestPredictCall looks at the calls that reach the models.
 func TestPredictCall(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	var seen catalog.Call
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		seen = *call
@@ -115,7 +114,7 @@ func TestPredictCall(t *testing.T) {
 }
 
 func TestPredictRefuses(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	many := make([]float32, 4*101)
 	for _, tt := range []struct {
 		name   string
@@ -245,7 +244,7 @@ func TestPredictRefuses(t *testing.T) {
 // TestEvilNames sends hostile names through every field that takes one. The answer must be an ordinary error whose
 // trailers any client accepts.
 func TestEvilNames(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error { panic("a request with an evil name ran") }
 	for what, name := range map[string]string{
 		"parent": "../policy", "absolute": "/etc/passwd", "NUL": "policy\x00",

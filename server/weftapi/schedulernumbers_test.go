@@ -14,7 +14,6 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/cost"
 	"github.com/weftserve/weft/sharedsched/fairq"
@@ -23,7 +22,7 @@ import (
 // shown returns a state as callers see it.
 func shown(t *testing.T, state *sharedsched.State) *weftv1.SchedulerState {
 	t.Helper()
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Scheduler = *state
 	s := servertest.PolicySnapshot()
 	s.Lost = []catalog.LostDevice{

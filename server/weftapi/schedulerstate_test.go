@@ -16,7 +16,6 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -92,7 +91,7 @@ func (e *lateExecutor) Execute(*sharedsched.Batch) sharedsched.Report {
 
 func TestSchedulerStateIsShown(t *testing.T) {
 	busy, idle := schedulerStates(t)
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	s := servertest.PolicySnapshot()
 	s.Models = s.Models.With("text", &catalog.Model{Name: "text", Versions: []*catalog.Version{textVersion}})
 	h.Current.Store(s)

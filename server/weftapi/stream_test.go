@@ -15,12 +15,11 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
 
 func TestStreamAnswersInAnyOrder(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	first := make(chan struct{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if call.Version.Number == 1 {
@@ -40,7 +39,7 @@ func TestStreamAnswersInAnyOrder(t *testing.T) {
 }
 
 func TestStreamErrorAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	s := h.OpenStream(t.Context(), t)
 	unknown := servertest.Observation("a")
 	unknown.Model.Name = "polcy"
@@ -64,7 +63,7 @@ func TestStreamErrorAnswersOneRequest(t *testing.T) {
 }
 
 func TestStreamErrorsCarryDetails(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error {
 		return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull, Queued: 1, MaxQueue: 1}
 	}
@@ -81,7 +80,7 @@ func TestStreamErrorsCarryDetails(t *testing.T) {
 }
 
 func TestStreamRefusesDuplicateIDs(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
@@ -100,7 +99,7 @@ func TestStreamRefusesDuplicateIDs(t *testing.T) {
 }
 
 func TestStreamTimeoutIsTheLimit(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	limits := make(chan time.Time, 1)
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		limits <- call.Limit
@@ -127,7 +126,7 @@ func TestStreamTimeoutIsTheLimit(t *testing.T) {
 }
 
 func TestStreamSupersedes(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	running := make(chan struct{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
@@ -171,7 +170,7 @@ func TestStreamSupersedes(t *testing.T) {
 
 // TestStreamStopsReading: with its maximum in flight the server reads on only after an answer.
 func TestStreamStopsReading(t *testing.T) {
-	h := servertest.New(t, server.Config{MaxInFlightPerStream: 2}, transport.Config{})
+	h := servertest.New(t, server.Config{MaxInFlightPerStream: 2})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
@@ -199,7 +198,7 @@ func TestStreamStopsReading(t *testing.T) {
 }
 
 func TestStreamHalfCloseAnswersTheRest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)
@@ -216,7 +215,7 @@ func TestStreamHalfCloseAnswersTheRest(t *testing.T) {
 }
 
 func TestStreamPanicAnswersOneRequest(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		if call.Rows == 2 {
 			panic("secret")
@@ -232,7 +231,7 @@ func TestStreamPanicAnswersOneRequest(t *testing.T) {
 }
 
 func TestStreamCallerGoesAway(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate, left := servertest.NewGated(), make(chan error, 2)
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
 		err := gate.Run(ctx, call)
@@ -254,7 +253,7 @@ func TestStreamCallerGoesAway(t *testing.T) {
 }
 
 func TestDrainAnswersWhatStreamsHaveAccepted(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	gate := servertest.NewGated()
 	h.Run = gate.Run
 	s := h.OpenStream(t.Context(), t)

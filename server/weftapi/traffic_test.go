@@ -13,12 +13,11 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/servertest"
-	"github.com/weftserve/weft/server/transport"
 )
 
 // TestTrafficThereAndBack: the traffic given to SetTraffic reaches the models, and GetTraffic returns the same.
 func TestTrafficThereAndBack(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	admin := server.NewAdmin(h.Server, &residents{house: h})
 	wanted := &weftv1.Traffic{
 		Split: []*weftv1.TrafficSlot{{Slot: "a", Version: 1, Weight: 3}, {Slot: "b", Version: 2, Weight: 1}},
@@ -54,7 +53,7 @@ func TestTrafficThereAndBack(t *testing.T) {
 
 // TestTrafficThatWaits: GetTraffic names the versions that the manifest's traffic waits for.
 func TestTrafficThatWaits(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	m := *h.Snapshot().Model("policy")
 	m.TrafficWaitsFor = []int64{7, 9}
 	h.Current.Store(servertest.SnapshotOf(2, &m))
@@ -69,7 +68,7 @@ func TestTrafficThatWaits(t *testing.T) {
 
 // TestImpossibleTraffic is refused before the models are asked.
 func TestImpossibleTraffic(t *testing.T) {
-	h := servertest.New(t, server.Config{}, transport.Config{})
+	h := servertest.New(t, server.Config{})
 	admin := server.NewAdmin(h.Server, &residents{house: h})
 	for name, c := range map[string]struct {
 		shadow             *weftv1.TrafficShadow

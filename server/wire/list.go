@@ -42,28 +42,12 @@ var listNames = [lists]string{
 	listString: "string_values",
 }
 
-// typedList returns the typed list that belongs to an element type.
-func typedList(d tensor.DType) list {
-	switch d {
-	case tensor.Float16, tensor.BFloat16, tensor.Float32:
-		return listFloat
-	case tensor.Float64:
-		return listDouble
-	case tensor.Int8, tensor.Int16, tensor.Int32:
-		return listInt32
-	case tensor.Int64:
-		return listInt64
-	case tensor.Uint8, tensor.Uint16, tensor.Uint32:
-		return listUint32
-	case tensor.Uint64:
-		return listUint64
-	case tensor.Bool:
-		return listBool
-	case tensor.String:
-		return listString
-	default:
-		return listNone
-	}
+// typedLists are the typed lists that belong to element types.
+var typedLists = [...]list{
+	tensor.Float16: listFloat, tensor.BFloat16: listFloat, tensor.Float32: listFloat, tensor.Float64: listDouble,
+	tensor.Int8: listInt32, tensor.Int16: listInt32, tensor.Int32: listInt32, tensor.Int64: listInt64,
+	tensor.Uint8: listUint32, tensor.Uint16: listUint32, tensor.Uint32: listUint32, tensor.Uint64: listUint64,
+	tensor.Bool: listBool, tensor.String: listString,
 }
 
 // sizes counts the contents of each field of a message: bytes of raw, elements of the lists.
@@ -98,7 +82,7 @@ func usedList(dtype tensor.DType, shape tensor.Shape, count int64, sizes *sizes)
 			present++
 		}
 	}
-	switch typed := typedList(dtype); {
+	switch typed := typedLists[dtype]; {
 	case present > 1:
 		return listNone, fault("", "one representation of the elements", sizes.names())
 	case used == listNone && count > 0:
@@ -115,5 +99,5 @@ func listsFor(dtype tensor.DType) string {
 	if dtype == tensor.String {
 		return listNames[listString]
 	}
-	return "raw or " + listNames[typedList(dtype)]
+	return "raw or " + listNames[typedLists[dtype]]
 }
