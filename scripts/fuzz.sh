@@ -5,10 +5,8 @@ set -euo pipefail
 
 budget=${1:?usage: fuzz.sh TIME}
 
-# go test -list prints a package's targets, then a line "ok <package> ...".
-targets=$(go test -list '^Fuzz' ./... | awk '
-  /^Fuzz/ { names[n++] = $1 }
-  $1 == "ok" { for (i = 0; i < n; i++) print $2, names[i]; n = 0 }')
+# From the sources: go test -list would link every test program of the module to ask it.
+targets=$(grep -Er --include='*_test.go' -o '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's,/[^/]+:func , ,' | sort || true)
 if [[ -z $targets ]]; then
   echo "fuzz: no fuzz target was found" >&2
   exit 1
@@ -16,5 +14,5 @@ fi
 while read -r package name; do
   echo "fuzz: $package $name"
   # Minimizing an interesting input can take a minute, in which nothing new is tried.
-  go test -run '^$' -fuzz "^$name\$" -fuzztime "$budget" -fuzzminimizetime 1x "$package" </dev/null
+  go test -vet=off -run '^$' -fuzz "^$name\$" -fuzztime "$budget" -fuzzminimizetime 1x "$package" </dev/null
 done <<<"$targets"

@@ -66,6 +66,9 @@ func TestSearchDoesNotDependOnTheCores(t *testing.T) {
 }
 
 func TestSearchImproves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	kind, err := plant.Lookup("cartpole")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -57,6 +58,10 @@ func moving(met float32) func(rows [][]float32) error {
 // TestASmallDifferenceIsFound: no number hides behind a larger one, in the first rows that are looked at, in large rows
 // and in rows that change in length, nor behind the results of made-up rows.
 func TestASmallDifferenceIsFound(t *testing.T) {
+	large := 1<<16 + 1
+	if race.Enabled {
+		large = 1<<12 + 1 // more numbers take longer, in the same goroutines
+	}
 	many := func(first float32, n int) []float32 {
 		row := slices.Repeat([]float32{2}, n)
 		row[0], row[1] = first, 1e5
@@ -69,8 +74,8 @@ func TestASmallDifferenceIsFound(t *testing.T) {
 	}{
 		{"beside a huge one", moved(2, magic), [][]float32{{1, 1e9}, {2, 1e9}, {magic, 1e9}, {3, 1e9}}},
 		{
-			"among many", moved(1<<16+1, magic),
-			[][]float32{many(1, 1<<16+1), many(2, 1<<16+1), many(magic, 1<<16+1), many(3, 1<<16+1)},
+			"among many", moved(int64(large), magic),
+			[][]float32{many(1, large), many(2, large), many(magic, large), many(3, large)},
 		},
 		{"in rows that change in length", sequence(func(rows [][]float32) ([][]float32, error) {
 			return rows, moving(magic)(rows)
@@ -161,6 +166,9 @@ func randomRows(rng *rand.Rand) [][]float32 {
 
 // TestKernelsThatAddInAnotherOrder are no difference, in however many rows, and of whatever size.
 func TestKernelsThatAddInAnotherOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, outputs := range []int{1, 12, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAudited(t, network(outputs), time.Millisecond, 0,

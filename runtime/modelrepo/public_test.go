@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
@@ -18,6 +19,9 @@ import (
 func TestFaultsAreToldWithoutWhatStandsInTheFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 15 seconds")
+	}
+	if race.Enabled {
+		t.Skip("one goroutine, and half a minute under the race detector")
 	}
 	files, _ := filepath.Glob("testdata/*.yaml")
 	faulty, _ := filepath.Glob("testdata/faults/*.yaml")

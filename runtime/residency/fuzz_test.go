@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
 	"github.com/weftserve/weft/runtime/fleet/placement"
@@ -303,6 +304,9 @@ func run(seed uint64, events int) error {
 func TestHistories(t *testing.T) {
 	const events = 200
 	histories := 500
+	if testing.Short() || race.Enabled {
+		histories = 100 // one goroutine takes each step
+	}
 	if n, err := strconv.Atoi(os.Getenv("WEFT_HISTORIES")); err == nil {
 		histories = n
 	}

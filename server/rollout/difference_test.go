@@ -109,6 +109,14 @@ func simulate(r *rand.Rand, w world, g Gate, stages []stage,
 
 const simulated = 1000
 
+// skipCalibration leaves thousands of simulated rollouts to runs that have the time for them.
+func skipCalibration(t *testing.T) {
+	t.Helper()
+	if testing.Short() || race.Enabled {
+		t.Skip("one goroutine computes, for a second or more, and for minutes under the race detector")
+	}
+}
+
 // limit is alpha and three standard errors of a part of the simulated rollouts.
 func limit(alpha float64) float64 { return alpha + 3*math.Sqrt(alpha*(1-alpha)/simulated) }
 
@@ -134,6 +142,7 @@ func falseVerdicts(w world, g Gate, stages []stage, judge func([]Stratum, Gate) 
 // TestDifferenceCalibration: with a look after every episode, a verdict that is not true comes in at most alpha of the
 // rollouts. The hardest truth is that of the margin itself, where either verdict is wrong.
 func TestDifferenceCalibration(t *testing.T) {
+	skipCalibration(t)
 	for _, c := range []struct {
 		name   string
 		w      world
@@ -174,9 +183,7 @@ func TestDifferenceCalibration(t *testing.T) {
 // TestDifferenceOneSided: a candidate that is truly worse is promoted with margin 0 in at most alpha of the rollouts,
 // and one that is less than the margin worse is rolled back in at most alpha.
 func TestDifferenceOneSided(t *testing.T) {
-	if race.Enabled {
-		t.Skip("one goroutine, and minutes under the race detector")
-	}
+	skipCalibration(t)
 	const alpha = 0.05
 	for _, shift := range []float64{-0.02, -0.1, -0.3} {
 		if promote, _ := falseVerdicts(normal(shift), Gate{MinEpisodes: 20, Alpha: alpha}, staged,

@@ -16,9 +16,7 @@ import (
 // excess in at most alpha of the runs. Both versions fail ever more or less often meanwhile, as they do when a server
 // is overloaded now and then.
 func TestExceedsCalibration(t *testing.T) {
-	if race.Enabled {
-		t.Skip("one goroutine, and minutes under the race detector")
-	}
+	skipCalibration(t)
 	const alpha, requests = 0.05, 4000
 	for _, c := range []struct {
 		rate, margin, share float64

@@ -22,6 +22,9 @@ func (c *clock) advance(d time.Duration) { c.now.Add(int64(d)) }
 // TestRunningEpisodesStay has as many episodes running as are remembered by default, and changes everything but their
 // versions.
 func TestRunningEpisodesStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	var unfit atomic.Pointer[refusing]
 	unfit.Store(&refusing{})
 	r := routing.NewRouter(routing.Config{Health: healthFunc(

@@ -119,7 +119,7 @@ func TestClairvoyantAgainstExhaustiveSearch(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		offered, optima, beams, rules := 0, 0, 0, 0
 		instances := 400
-		if race.Enabled {
+		if testing.Short() || race.Enabled {
 			instances = 40 // one goroutine searches
 		}
 		for i := range instances {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
@@ -51,7 +52,10 @@ func TestRules(t *testing.T) {
 		t.Skip("it takes 17 seconds")
 	}
 	initialise(t)
-	for _, line := range ruleLines(t) {
+	for i, line := range ruleLines(t) {
+		if race.Enabled && i%8 > 0 {
+			continue // one goroutine proves and runs them
+		}
 		t.Run(line.operator, func(t *testing.T) {
 			s, err := parseSketch(line.sketch)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/proof/structure"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -290,6 +291,9 @@ func TestSearch(t *testing.T) {
 		t.Skip("it takes 5 seconds")
 	}
 	seed, graphs := uint64(1), 150
+	if race.Enabled {
+		graphs = 40 // one goroutine proves and runs them
+	}
 	long := os.Getenv(searchVariable)
 	if long != "" {
 		if _, err := fmt.Sscanf(long, "%d,%d", &seed, &graphs); err != nil {
