@@ -129,9 +129,6 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 	}
 	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
-		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of
-		// their own.
-		opened.ThreadTime = opened.Provider == ort.CPU && o.IntraOpThreads == 1
 	}
 	return opened, nil
 }

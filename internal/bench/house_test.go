@@ -135,7 +135,7 @@ func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ s
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), ThreadTime: true}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 }
 
 // serve puts the gRPC edge before the house and returns a connection to it.

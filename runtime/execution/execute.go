@@ -3,13 +3,10 @@ package execution
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -114,25 +111,8 @@ func (x *execution) run(parts []part, size int) (err error) {
 
 // compute calls the engine.
 func (x *execution) compute() error {
-	if !x.unit.threadTime {
-		return x.unit.session.Run(context.Background(), x.buf.batch)
-	}
-	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
-	runtime.LockOSThread()
-	start := threadTime()
-	defer func() {
-		x.deviceTime += threadTime() - start
-		runtime.UnlockOSThread()
-	}()
-	return x.unit.session.Run(context.Background(), x.buf.batch)
-}
-
-// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that
-// clock: without it, it panics.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
-	}
-	return time.Duration(ts.Nano())
+	b := x.buf.batch
+	b.DeviceTime = 0
+	defer func() { x.deviceTime += b.DeviceTime }()
+	return x.unit.session.Run(context.Background(), b)
 }

@@ -48,16 +48,15 @@ func (u *Unit) Follow(p *Plan) { u.plan.Store(p) }
 type Loaded struct {
 	Meter *engine.Meter // of the session
 
-	session    engine.Session
-	threadTime bool
-	buffers    pool
+	session engine.Session
+	buffers pool
 }
 
 // Load takes over a session that was just opened.
 func Load(o engine.Opened) *Loaded {
 	s := o.Session.Signature()
 	return &Loaded{
-		Meter: engine.NewMeter(o.Session), session: o.Session, threadTime: o.ThreadTime,
+		Meter: engine.NewMeter(o.Session), session: o.Session,
 		buffers: pool{inputs: len(s.Inputs), outputs: len(s.Outputs), memory: o.Memory},
 	}
 }

@@ -55,10 +55,7 @@ func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ s
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{
-		Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(),
-		ThreadTime: m.ONNX.IntraOpThreads == 1,
-	}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes()}, nil
 }
 
 // onnxModel is a listing of one model file.

@@ -9,7 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -28,13 +32,22 @@ type frame struct {
 // memory (tensor.Batch.Input). Where the model's declaration determines an output's shape the model writes into the
 // batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
 // end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
-// run from being started.
+// run from being started. On the CPU with one thread, b.DeviceTime is the thread's processor time.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	if err := s.check(b.Inputs); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
+	}
+	if s.threadTime {
+		// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
+		runtime.LockOSThread()
+		start := threadTime()
+		defer func() {
+			b.DeviceTime = threadTime() - start
+			runtime.UnlockOSThread()
+		}()
 	}
 	g, err := s.attempt(ctx, b)
 	if g != nil && g.broken.Load() != nil {
@@ -49,6 +62,16 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		}
 	}
 	return err
+}
+
+// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that
+// clock: without it, it panics.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
+	}
+	return time.Duration(ts.Nano())
 }
 
 var errAgain = errors.New("the run needs another native session")

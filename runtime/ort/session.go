@@ -26,6 +26,7 @@ type Session struct {
 	signature   *tensor.Signature
 	inputDims   int // dimensions of all inputs together
 	provider    string
+	threadTime  bool // the calling thread does all the work of a run
 	notes       []string
 	predictions []prediction // per output; nil: its shape is known after the run only
 	// unpredictable is set when the model's declared shapes turned out to be wrong.
@@ -84,6 +85,8 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 		return nil, errors.Join(err, destroy(m.session, m.provider))
 	}
 	s.path, s.options, s.log, s.notes = path, o, o.Log, m.notes
+	// More threads than the calling one would work unseen by its clock; OpenVINO and CoreML have threads of their own.
+	s.threadTime = m.provider == CPU && o.IntraOpThreads <= 1
 	s.options.Providers, s.options.CUDAGraphs = []string{m.provider}, false
 	if o.PinBuffers && onCUDA(m.provider) {
 		if s.buffers, err = newPinner(o.DeviceID, o.Log); err != nil {

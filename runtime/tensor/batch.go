@@ -1,6 +1,9 @@
 package tensor
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Batch is the memory of one execution: complete input tensors that the host assembled and room for the outputs that
 // the engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time:
@@ -9,6 +12,8 @@ type Batch struct {
 	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this
 	// run.
 	Inputs, Outputs []Tensor
+	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
+	DeviceTime time.Duration
 
 	in, out []Slab
 }
