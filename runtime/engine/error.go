@@ -19,6 +19,9 @@ const (
 	OutOfMemory
 	// Terminated says that the run was stopped, whatever its inputs.
 	Terminated
+	// Crashed says that the run ended the process that it ran in, or that this had to be ended because it took too long.
+	// Any request of the batch may be the cause, or none.
+	Crashed
 )
 
 // Error is an error of a kind. Its text is that of Err.

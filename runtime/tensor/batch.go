@@ -45,6 +45,12 @@ func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
 	return place(&b.Outputs[i], &b.out[i], dtype, shape, size)
 }
 
+// Room returns all the memory that output i has now. Output gives the beginning of it as long as that suffices.
+func (b *Batch) Room(i int) []byte { return b.out[i].mem }
+
+// Lend makes output i lie in memory of another owner, who is asked for more when that does not suffice.
+func (b *Batch) Lend(i int, memory []byte, more Allocator) { b.out[i] = Slab{mem: memory, memory: more} }
+
 func place(t *Tensor, s *Slab, dtype DType, shape Shape, size int) []byte {
 	t.DType = dtype
 	t.Shape = append(t.Shape[:0], shape...)
