@@ -20,6 +20,7 @@ type commandLine struct {
 	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
+	Worker  workerCommand  `cmd:"" hidden:""`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 

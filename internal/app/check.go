@@ -82,7 +82,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 		return err
 	}
 	present.loseAbsent(h.models)
-	if err := h.library.loadFor(listing); err != nil {
+	if err := h.library.check(listing); err != nil {
 		r.fault(err)
 	} else if err := h.models.Reconcile(ctx, listing); err != nil {
 		return err

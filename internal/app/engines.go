@@ -10,29 +10,54 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
 )
 
 // engines open models in the engines that execute them.
 type engines struct {
 	devices devices
 	library *library
+	workers *worker.Pool // nil: models run in this process
+	each    bool         // version has a worker for itself, else each device
 	log     *slog.Logger
 
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
-func newEngines(d devices, l *library, log *slog.Logger) *engines {
+func newEngines(d devices, i config.Isolation, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
+	if i != config.IsolateNone {
+		e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Log: log})
+		e.each = i == config.IsolateModel
+	}
 	for _, name := range d.synths {
 		e.synths[name] = synth.NewDevice()
 	}
 	return e
+}
+
+// close ends the workers, which have no session any more, or have one that hangs.
+func (e *engines) close() {
+	if e.workers != nil {
+		e.workers.Close()
+	}
+}
+
+// lose notes that the driver has said that a GPU is lost.
+func (e *engines) lose(g gpu.Device, cause error) {
+	if e.workers == nil {
+		ort.LoseDevice(g.Ordinal, cause) // before sessions there are closed
+		return
+	}
+	e.workers.Lose(g.Name, cause)
 }
 
 // sites returns the devices that may run a version, ranked by the order of its providers: it is host.Config.Sites.
@@ -74,19 +99,18 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 }
 
 // open is a host.Opener.
-func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest,
+func (e *engines) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest,
 	device string,
 ) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(v, &m.ONNX, device)
+	return e.openONNX(ctx, v, &m.ONNX, device)
 }
 
-func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string) (engine.Opened, error) {
-	if err := e.library.load(); err != nil {
-		return engine.Opened{}, err
-	}
+func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, o *modelrepo.ONNX,
+	device string,
+) (engine.Opened, error) {
 	providers, without := e.usable(o.Providers)
 	var notes []string
 	var on cudaDevice
@@ -98,12 +122,12 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	session, err := ort.Open(v.Path, ort.Options{
+	opened, err := e.openWhere(ctx, v, device, onnxModel{v.Path, ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
-		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Log: e.log,
-	})
+		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
+	}})
 	if err != nil {
 		if len(without) > 0 {
 			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
@@ -111,26 +135,40 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		return engine.Opened{}, err
 	}
 	for _, p := range o.Providers { // those that it would rather have
-		if string(p) == session.Provider() {
+		if string(p) == opened.Provider {
 			break
 		}
 		if why := e.deviceless(p); why != "" {
-			notes = append(notes, fmt.Sprintf("%s; using %s", why, session.Provider()))
+			notes = append(notes, fmt.Sprintf("%s; using %s", why, opened.Provider))
 		}
 	}
-	notes = append(notes, session.Notes()...)
+	notes = append(notes, opened.Notes...)
 	for _, note := range notes {
 		e.log.Warn("model does not run as asked", "event", "model_option_refused",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened := engine.Opened{
-		Session: session, Provider: session.Provider(), Device: on.name, Notes: notes,
-		Memory: session.Memory(),
-	}
+	opened.Device, opened.Notes = on.name, notes
 	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
 	}
 	return opened, nil
+}
+
+// openWhere opens a model in this process, or in the worker whose part it is.
+func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, device string,
+	m onnxModel,
+) (engine.Opened, error) {
+	if e.workers == nil {
+		if err := e.library.load(); err != nil {
+			return engine.Opened{}, err
+		}
+		return m.open(e.log)
+	}
+	name := device
+	if e.each {
+		name = fmt.Sprintf("%s of %s/%d", device, filepath.Base(filepath.Dir(v.Dir)), v.Number)
+	}
+	return e.workers.Open(ctx, name, m)
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -53,7 +54,7 @@ func TestUsableProviders(t *testing.T) {
 		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
-		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
+		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), config.IsolateNone, nil, nil)
 		got, notes := e.usable(tt.asked)
 		if !cmp.Equal(got, tt.want) || !cmp.Equal(notes, tt.notes) {
 			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes,
@@ -74,7 +75,7 @@ func cartpole(t *testing.T, devices string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngines(parseDevices(strings.Split(devices, ",")), &library{}, slog.New(slog.DiscardHandler))
+	e := newEngines(parseDevices(strings.Split(devices, ",")), config.IsolateNone, &library{}, slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
 	v := modelrepo.Version{Path: path}
@@ -143,7 +144,7 @@ func TestSitesOfONNX(t *testing.T) {
 			"",
 		},
 	} {
-		e := newEngines(parseDevices(strings.Split(c.devices, ",")), nil, nil)
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), config.IsolateNone, nil, nil)
 		m := modelrepo.Defaults()
 		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
 		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)
@@ -194,7 +195,7 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 		{[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []string{"it asks for cuda, but no GPU can take it now"}},
 		{[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, nil},
 	} {
-		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &library{}, slog.New(slog.DiscardHandler))
+		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), config.IsolateNone, &library{}, slog.New(slog.DiscardHandler))
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
 		opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")

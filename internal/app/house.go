@@ -17,6 +17,7 @@ type house struct {
 	models    *host.Host
 	scheduler *shell.Scheduler
 	library   *library
+	engines   *engines
 }
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
@@ -30,8 +31,9 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	engines := newEngines(available, h.library, log)
-	models.Open, models.Sites, models.Logger, models.MemoryBudget = engines.open, engines.sites, log, int64(s.ModelMemory)
+	h.engines = newEngines(available, s.Isolation, h.library, log)
+	models.Open, models.Sites, models.Logger, models.MemoryBudget = h.engines.open, h.engines.sites, log,
+		int64(s.ModelMemory)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
@@ -53,5 +55,6 @@ func (h *house) drain(ctx context.Context) error {
 
 // close ends everything.
 func (h *house) close(ctx context.Context) error {
+	defer h.engines.close()
 	return errors.Join(h.drain(ctx), h.models.Close(ctx))
 }

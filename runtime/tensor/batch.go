@@ -49,7 +49,9 @@ func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
 func (b *Batch) Room(i int) []byte { return b.out[i].mem }
 
 // Lend makes output i lie in memory of another owner, who is asked for more when that does not suffice.
-func (b *Batch) Lend(i int, memory []byte, more Allocator) { b.out[i] = Slab{mem: memory, memory: more} }
+func (b *Batch) Lend(i int, memory []byte, more Allocator) {
+	b.out[i] = Slab{mem: memory, memory: more}
+}
 
 func place(t *Tensor, s *Slab, dtype DType, shape Shape, size int) []byte {
 	t.DType = dtype

@@ -15,16 +15,18 @@ import (
 
 // Config holds the settings of a Pool.
 type Config struct {
-	// Command is the program that calls Serve, and its arguments.
-	Command []string
+	// Command is the argument that makes this program call Serve. The path of the engine's library follows.
+	Command string
+	// Library returns that path. The error says how to help.
+	Library func() (path string, err error)
 	Log     *slog.Logger
 }
 
 // Pool is all workers of a server. It keeps one process more than there are workers, with the engine's library loaded,
 // for the one that dies next. Safe for concurrent use.
 type Pool struct {
-	command []string
-	log     *slog.Logger
+	cfg Config
+	log *slog.Logger
 
 	mu      sync.Mutex
 	closed  bool               // guarded by mu, as is the rest
@@ -44,7 +46,7 @@ var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
-	return &Pool{command: cfg.Command, log: cfg.Log, workers: map[string]*Worker{}}
+	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}}
 }
 
 // process returns a process in which nothing is open.
@@ -84,7 +86,7 @@ func (p *Pool) prepareLocked() *spare {
 	}
 	go func() {
 		defer close(s.ready)
-		s.process, s.err = startProcess(context.Background(), p.command, p.log)
+		s.process, s.err = startProcess(context.Background(), p.cfg)
 	}()
 	return s
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"sync"
@@ -40,7 +39,11 @@ type process struct {
 const helloPatience = 60 * time.Second
 
 // startProcess starts a process and waits until it is there.
-func startProcess(ctx context.Context, command []string, log *slog.Logger) (_ *process, err error) {
+func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
+	library, err := cfg.Library()
+	if err != nil {
+		return nil, err
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot start a worker: socketpair: %w", err)
@@ -48,13 +51,14 @@ func startProcess(ctx context.Context, command []string, log *slog.Logger) (_ *p
 	ours, theirs := os.NewFile(uintptr(pair[0]), "worker"), os.NewFile(uintptr(pair[1]), "server")
 	defer theirs.Close()
 	p := &process{
-		output: newOutput(log), ended: make(chan struct{}), replies: map[uint32]chan *message{},
+		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[uint32]chan *message{},
 		lanes: map[uint32]*lane{},
 	}
 	if p.conn, err = newConn(ours); err != nil {
 		return nil, err
 	}
-	p.command = exec.Command(command[0], command[1:]...)
+	// The kernel's name of this program's file: the file may have been replaced since.
+	p.command = &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
 	p.command.Stderr = p.output
@@ -75,8 +79,7 @@ func startProcess(ctx context.Context, command []string, log *slog.Logger) (_ *p
 		err = m.Fault.err()
 	}
 	if err == nil && m.ID != protocol {
-		err = fmt.Errorf("%s speaks version %d of the protocol, expected %d: it was replaced while the server runs; "+
-			"restart the server", command[0], m.ID, protocol)
+		err = fmt.Errorf("it speaks version %d of the protocol, expected %d", m.ID, protocol)
 	}
 	if err != nil {
 		p.kill("it did not start")

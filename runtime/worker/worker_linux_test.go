@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,11 +21,8 @@ import (
 func newPool(t testing.TB) (*worker.Pool, *weftest.Log) {
 	t.Helper()
 	log := &weftest.Log{}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := worker.NewPool(worker.Config{Command: []string{exe, serves}, Log: slog.New(log)})
+	library := func() (string, error) { return "", nil }
+	p := worker.NewPool(worker.Config{Command: serves, Library: library, Log: slog.New(log)})
 	t.Cleanup(p.Close)
 	return p, log
 }
