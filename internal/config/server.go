@@ -29,6 +29,11 @@ type Server struct {
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
+	// expected, at least a second. A run that takes longer is stopped, if need be by ending its process, and its requests
+	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
+	// that hangs hold up its device for so long.
+	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`

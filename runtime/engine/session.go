@@ -33,6 +33,10 @@ type Opened struct {
 	Provider string
 	// Notes are remarks for readers of the metadata, such as on a provider that was asked for in vain.
 	Notes []string
+	// Quarantine runs the model in a process where nothing else runs, one batch at a time: an error of the kind Crashed
+	// is then that batch's fault. It has the signature of Session, its own runs and statistics, and is not closed. Nil:
+	// the engine has no process of its own.
+	Quarantine Session
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator
 }

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -15,9 +16,11 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
-	unit *Unit
-	plan *Plan
-	buf  *buffers
+	ctx     context.Context // ends it early; without a run's own patience
+	unit    *Unit
+	session engine.Session
+	plan    *Plan
+	buf     *buffers
 
 	deviceTime time.Duration // 0 where only the elapsed time is known
 	runs       int           // of the engine, begun
@@ -37,7 +40,7 @@ type part struct {
 func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	buf := u.buffers.take()
 	defer u.buffers.give(buf)
-	x := execution{unit: u, plan: u.Plan().during(b.Spans), buf: buf}
+	x := execution{ctx: context.Background(), unit: u, session: u.session, plan: u.Plan().during(b.Spans), buf: buf}
 	for i := range b.Spans {
 		s := &b.Spans[i]
 		if j := s.Payload.(*Job); s.Rows == j.Rows || !j.complete() {
@@ -103,16 +106,35 @@ func (x *execution) run(parts []part, size int) (err error) {
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
-	if err := x.compute(); err != nil {
+	if err := x.compute(size); err != nil {
 		return err
 	}
 	return x.scatter(parts, size)
 }
 
-// compute calls the engine.
-func (x *execution) compute() error {
+// compute calls the engine for so many rows. A run that takes too long is stopped, and is then of the kind
+// engine.Crashed, too: it may have hung.
+func (x *execution) compute(rows int) error {
 	b := x.buf.batch
 	b.DeviceTime = 0
 	defer func() { x.deviceTime += b.DeviceTime }()
-	return x.unit.session.Run(context.Background(), b)
+	patience := x.unit.Owner.Patience(rows)
+	if patience == 0 {
+		return x.session.Run(x.ctx, b)
+	}
+	ctx, cancel := context.WithTimeoutCause(x.ctx, patience, errPatience)
+	defer cancel()
+	err := x.session.Run(ctx, b)
+	if err == nil || context.Cause(ctx) != errPatience {
+		return err
+	}
+	if kind := engine.KindOf(err); kind != engine.Terminated && kind != engine.Crashed {
+		return err
+	}
+	return &engine.Error{
+		Kind: engine.Crashed, Err: fmt.Errorf("the run did not end in %v, and was stopped (%w)", patience, err),
+	}
 }
+
+// errPatience is the cause of a run's end that has taken too long.
+var errPatience = errors.New("it took too long")

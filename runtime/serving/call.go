@@ -70,7 +70,12 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arrival time.Time,
 	undecided *execution.UndecidedError,
 ) error {
-	err := r.predictAgain(ctx, call, arrival, undecided.Rowless())
+	var err error
+	if undecided.Crashed() && r.unit.HasQuarantine() {
+		err = r.predictQuarantined(ctx, call, arrival)
+	} else {
+		err = r.predictAgain(ctx, call, arrival, undecided.Rowless())
+	}
 	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
 		err = twice.ModelError // it has so many rows that it was split again
 	}

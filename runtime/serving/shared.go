@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -51,6 +52,8 @@ type Config struct {
 	Open   Opener
 	Fleet  *fleet.Fleet
 	Memory *fleet.Budget
+	// RunTimeout is the longest that a run may take; 0: any time.
+	RunTimeout time.Duration
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
 	Log     *slog.Logger

@@ -135,6 +135,7 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	}
 	return engine.Opened{
 		Session: s, Device: m.Opened.Device, Provider: m.Opened.Provider, Notes: m.Opened.Notes, Memory: s.memory,
+		Quarantine: Quarantined{s},
 	}, nil
 }
 
@@ -143,7 +144,10 @@ func (p *Pool) worker(ctx context.Context, name string) (*Worker, error) {
 	p.mu.Lock()
 	w := p.workers[name]
 	if w == nil && !p.closed {
-		w = &Worker{name: name, pool: p, changed: make(chan struct{}), sessions: map[uint32]*Session{}}
+		w = &Worker{
+			name: name, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			sessions: map[uint32]*Session{},
+		}
 		p.workers[name] = w
 		p.alive.Go(func() {
 			if first := w.restart(); first != nil {

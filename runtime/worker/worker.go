@@ -15,8 +15,9 @@ import (
 
 // Worker supervises one process at a time and the sessions in it.
 type Worker struct {
-	name string
-	pool *Pool
+	name       string
+	pool       *Pool
+	quarantine *quarantine
 
 	mu       sync.Mutex
 	process  *process            // guarded by mu, as is the rest; nil while the next one is being started
@@ -240,4 +241,5 @@ func (w *Worker) end(cause error, why string) {
 	if p != nil {
 		p.kill(why)
 	}
+	w.quarantine.close()
 }
