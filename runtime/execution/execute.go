@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -16,7 +15,7 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
-	ctx     context.Context // ends it early; without a run's own patience
+	ctx     context.Context // ends it early
 	unit    *Unit
 	session engine.Session
 	plan    *Plan
@@ -112,29 +111,10 @@ func (x *execution) run(parts []part, size int) (err error) {
 	return x.scatter(parts, size)
 }
 
-// compute calls the engine for so many rows. A run that takes too long is stopped, and is then of the kind
-// engine.Crashed, too: it may have hung.
+// compute calls the engine for so many rows.
 func (x *execution) compute(rows int) error {
 	b := x.buf.batch
-	b.DeviceTime = 0
+	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
 	defer func() { x.deviceTime += b.DeviceTime }()
-	patience := x.unit.Owner.Patience(rows)
-	if patience == 0 {
-		return x.session.Run(x.ctx, b)
-	}
-	ctx, cancel := context.WithTimeoutCause(x.ctx, patience, errPatience)
-	defer cancel()
-	err := x.session.Run(ctx, b)
-	if err == nil || context.Cause(ctx) != errPatience {
-		return err
-	}
-	if kind := engine.KindOf(err); kind != engine.Terminated && kind != engine.Crashed {
-		return err
-	}
-	return &engine.Error{
-		Kind: engine.Crashed, Err: fmt.Errorf("the run did not end in %v, and was stopped (%w)", patience, err),
-	}
+	return x.session.Run(x.ctx, b)
 }
-
-// errPatience is the cause of a run's end that has taken too long.
-var errPatience = errors.New("it took too long")

@@ -28,7 +28,7 @@ type Owner interface {
 	// Found is called with the finding of an execution, on the goroutine that executes it and before its jobs end. It
 	// must not wait for an execution.
 	Found(Finding)
-	// Patience returns the elapsed time that a run of so many rows may take, which is more than it is expected to; 0: any.
+	// Patience returns how long a run of so many rows may take, which is more than it is expected to; 0: any time.
 	Patience(rows int) time.Duration
 }
 
@@ -59,10 +59,11 @@ type Loaded struct {
 // Load takes over a session that was just opened.
 func Load(o engine.Opened) *Loaded {
 	s := o.Session.Signature()
-	buffers := pool{inputs: len(s.Inputs), outputs: len(s.Outputs), memory: o.Memory}
-	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session, buffers: buffers}
+	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session}
+	l.buffers.init(s, o.Memory)
 	if o.Quarantine != nil {
-		l.quarantine = &quarantine{session: o.Quarantine, buffers: buffers}
+		l.quarantine = &quarantine{session: o.Quarantine}
+		l.quarantine.buffers.init(s, o.Memory)
 	}
 	return l
 }

@@ -23,12 +23,11 @@ type process struct {
 	conn    *conn
 	command *exec.Cmd
 	output  *output
-	ended   chan struct{} // closed once it is dead, after cause is set
+	ended   chan struct{} // closed with mu held once it is dead, after cause is set; then no lane is taken
 	cause   *DeathError
 
 	mu      sync.Mutex
 	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
-	dead    bool                     // from then on no lane is taken
 	replies map[uint32]chan *message // who waits for an answer about a session
 	free    []*lane
 	lanes   map[uint32]*lane
@@ -93,7 +92,7 @@ func (p *process) await() {
 	err := p.command.Wait()
 	p.mu.Lock()
 	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.output.last())
-	p.dead = true
+	close(p.ended)
 	free, busy := p.free, p.lanes
 	p.free = nil
 	for _, l := range free {
@@ -104,7 +103,6 @@ func (p *process) await() {
 		l.wake()
 	}
 	p.mu.Unlock()
-	close(p.ended)
 	p.conn.socket.Close()
 }
 
@@ -209,7 +207,7 @@ func isDead(ended chan struct{}) bool {
 func (p *process) take() (*lane, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if isDead(p.ended) {
 		return nil, p.cause
 	}
 	if n := len(p.free); n > 0 {
@@ -228,7 +226,7 @@ func (p *process) take() (*lane, error) {
 func (p *process) give(l *lane) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if isDead(p.ended) {
 		delete(p.lanes, l.id)
 		l.close()
 		return
@@ -238,12 +236,10 @@ func (p *process) give(l *lane) {
 
 // death returns why the process is dead, or nil.
 func (p *process) death() *DeathError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.dead {
-		return nil
+	if isDead(p.ended) {
+		return p.cause
 	}
-	return p.cause
+	return nil
 }
 
 // crashed is the error of a run that its process did not survive.

@@ -28,8 +28,12 @@ type Worker struct {
 	restarts int
 }
 
-// present returns the process, and waits while there is none.
+// restartPatience is how long a run waits for its worker to be started again.
+const restartPatience = 10 * time.Second
+
+// present returns the process, and waits for a while if there is none.
 func (w *Worker) present(ctx context.Context) (*process, error) {
+	var late <-chan time.Time
 	for {
 		w.mu.Lock()
 		p, gone, changed := w.process, w.gone, w.changed
@@ -40,12 +44,17 @@ func (w *Worker) present(ctx context.Context) (*process, error) {
 		case p != nil && !isDead(p.ended):
 			return p, nil
 		}
+		if late == nil {
+			late = time.After(restartPatience)
+		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
+		case <-late:
 			return nil, &engine.Error{
-				Kind: engine.Terminated, Err: fmt.Errorf("the worker %s is being started again: %w", w.name, context.Cause(ctx)),
+				Kind: engine.Terminated, Err: fmt.Errorf("the engine's process %s is still being started again", w.name),
 			}
+		case <-ctx.Done():
+			return nil, &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 		}
 	}
 }

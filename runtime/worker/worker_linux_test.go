@@ -119,16 +119,23 @@ func TestDeaths(t *testing.T) {
 }
 
 // TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
+// It is told to by its context or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
 	p, _ := newPool(t)
 	o := open(t, p, "cpu")
 	for value, want := range map[float32]engine.Kind{obedient: engine.Terminated, hanging: engine.Crashed} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := run(ctx, o, value)
-		cancel()
-		if engine.KindOf(err) != want {
+		if _, err := run(ctx, o, value); engine.KindOf(err) != want {
 			t.Errorf("value %v: %v, want kind %d", value, err, want)
 		}
+		cancel()
+		b := tensor.NewBatch(1, 1, o.Memory)
+		b.Patience = 10 * time.Millisecond
+		if _, err := runIn(t.Context(), b, o, value); engine.KindOf(err) != engine.Crashed ||
+			!strings.Contains(err.Error(), "did not end within 10ms") {
+			t.Errorf("value %v: %v, want an overrun", value, err)
+		}
+		b.Free()
 		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
 			t.Errorf("after %v: %v, %v", value, got, err)
 		}
