@@ -31,6 +31,7 @@ type process struct {
 	replies map[uint32]chan *message // who waits for an answer about a session
 	free    []*lane
 	lanes   map[uint32]*lane
+	made    uint32 // how many lanes were made
 }
 
 // helloPatience is how long a process may take from its start to its first word. It loads the engine's library in that
@@ -206,20 +207,26 @@ func isDead(ended chan struct{}) bool {
 // take returns a lane that nobody uses. give must follow.
 func (p *process) take() (*lane, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if isDead(p.ended) {
-		return nil, p.cause
-	}
-	if n := len(p.free); n > 0 {
+	if n := len(p.free); n > 0 && !isDead(p.ended) {
+		defer p.mu.Unlock()
 		l := p.free[n-1]
 		p.free = p.free[:n-1]
 		return l, nil
 	}
-	l, err := newLane(p, uint32(len(p.lanes)+1))
+	p.made++
+	id := p.made
+	p.mu.Unlock()
+	l, err := newLane(p, id)
 	if err != nil {
 		return nil, err
 	}
-	p.lanes[l.id] = l
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isDead(p.ended) {
+		l.close()
+		return nil, p.cause
+	}
+	p.lanes[id] = l
 	return l, nil
 }
 
