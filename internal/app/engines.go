@@ -35,8 +35,13 @@ type engines struct {
 func newEngines(d devices, i config.Isolation, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
 	if i != config.IsolateNone {
-		e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Log: log})
-		e.each = i == config.IsolateModel
+		if err := worker.Supported(); err != nil {
+			log.Warn("models run in the server's process", "event", "isolation_unavailable",
+				"effect", "one that crashes or hangs takes the server along", "cause", err)
+		} else {
+			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Log: log})
+			e.each = i == config.IsolateModel
+		}
 	}
 	for _, name := range d.synths {
 		e.synths[name] = synth.NewDevice()

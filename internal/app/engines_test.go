@@ -75,7 +75,8 @@ func cartpole(t *testing.T, devices string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngines(parseDevices(strings.Split(devices, ",")), config.IsolateNone, &library{}, slog.New(slog.DiscardHandler))
+	e := newEngines(parseDevices(strings.Split(devices, ",")), config.IsolateNone, &library{},
+		slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
 	v := modelrepo.Version{Path: path}
@@ -195,7 +196,8 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 		{[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []string{"it asks for cuda, but no GPU can take it now"}},
 		{[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, nil},
 	} {
-		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), config.IsolateNone, &library{}, slog.New(slog.DiscardHandler))
+		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), config.IsolateNone, &library{},
+			slog.New(slog.DiscardHandler))
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
 		opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")

@@ -15,7 +15,7 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
-	ctx     context.Context // ends it early
+	ctx     context.Context //nolint:containedctx // an execution is one call, of whose methods each may run the engine
 	unit    *Unit
 	session engine.Session
 	plan    *Plan

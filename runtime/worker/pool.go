@@ -13,15 +13,6 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 )
 
-// Config holds the settings of a Pool.
-type Config struct {
-	// Command is the argument that makes this program call Serve. The path of the engine's library follows.
-	Command string
-	// Library returns that path. The error says how to help.
-	Library func() (path string, err error)
-	Log     *slog.Logger
-}
-
 // Pool is all workers of a server. It keeps one process more than there are workers, with the engine's library loaded,
 // for the one that dies next. Safe for concurrent use.
 type Pool struct {
@@ -119,8 +110,8 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	}
 	trial.kill("the model was opened")
 	if err != nil {
-		if died := asCrash(err); died != err {
-			err = fmt.Errorf("opening the model ended the engine's process: %w", died)
+		if cause, died := errors.AsType[*DeathError](err); died {
+			err = fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
 		}
 		return engine.Opened{}, err
 	}

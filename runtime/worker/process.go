@@ -34,6 +34,9 @@ type process struct {
 	made    uint32 // how many lanes were made
 }
 
+// self is the kernel's name of this program's file, which may have been replaced since.
+const self = "/proc/self/exe"
+
 // helloPatience is how long a process may take from its start to its first word. It loads the engine's library in that
 // time, from a disk that may be cold.
 const helloPatience = 60 * time.Second
@@ -57,8 +60,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	if p.conn, err = newConn(ours); err != nil {
 		return nil, err
 	}
-	// The kernel's name of this program's file: the file may have been replaced since.
-	p.command = &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], cfg.Command, library}}
+	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
 	p.command.Stderr = p.output
@@ -66,7 +68,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	// A group of its own: what a terminal sends to the server's is the server's to pass on.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
-		p.conn.socket.Close()
+		_ = p.conn.socket.Close()
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
 	go p.await()
@@ -104,7 +106,7 @@ func (p *process) await() {
 		l.wake()
 	}
 	p.mu.Unlock()
-	p.conn.socket.Close()
+	_ = p.conn.socket.Close()
 }
 
 // kill ends the process. Why is for people.

@@ -12,7 +12,7 @@ import (
 // TestQuarantine: runs are made in a process of their own; one that ends it harms nobody, and the next goes well.
 func TestQuarantine(t *testing.T) {
 	p, log := newPool(t)
-	o, other := open(t, p, "cpu"), open(t, p, "cpu")
+	o, other := open(t, p), open(t, p)
 	alone, others := o, other
 	alone.Session, others.Session = o.Quarantine, other.Quarantine
 	for range 2 {

@@ -27,9 +27,9 @@ func newPool(t testing.TB) (*worker.Pool, *weftest.Log) {
 	return p, log
 }
 
-func open(t testing.TB, p *worker.Pool, name string) engine.Opened {
+func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), name, model{})
+	o, err := p.Open(t.Context(), "cpu", model{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func runIn(ctx context.Context, b *tensor.Batch, o engine.Opened, values ...floa
 
 func TestRunsInAnotherProcess(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	if got := o.Session.Signature(); len(got.Inputs) != 1 || got.Inputs[0].Name != "x" ||
 		!slices.Equal(o.Notes, []string{"a note"}) || o.Device != "cpu" || o.Provider != "test" {
 		t.Errorf("opened as %+v with %+v", o, got)
@@ -103,7 +103,7 @@ func TestRunsInAnotherProcess(t *testing.T) {
 // process.
 func TestDeaths(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	for value, want := range map[float32]string{segfaulting: "SIGSEGV", exiting: "exit status 3"} {
 		_, err := run(t.Context(), o, value)
 		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
@@ -122,7 +122,7 @@ func TestDeaths(t *testing.T) {
 // It is told to by its context or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
 	p, _ := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	for value, want := range map[float32]engine.Kind{obedient: engine.Terminated, hanging: engine.Crashed} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		if _, err := run(ctx, o, value); engine.KindOf(err) != want {
@@ -145,7 +145,7 @@ func TestStops(t *testing.T) {
 // TestOpening: a model that cannot be opened, or ends the process while it is opened, harms no other.
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	if _, err := p.Open(t.Context(), "cpu", model{Opens: "fails"}); engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
@@ -162,10 +162,10 @@ func TestOpening(t *testing.T) {
 func TestManyDeaths(t *testing.T) {
 	p, _ := newPool(t)
 	var callers sync.WaitGroup
-	killer := open(t, p, "cpu")
+	killer := open(t, p)
 	end := make(chan struct{})
 	for range 4 {
-		o := open(t, p, "cpu")
+		o := open(t, p)
 		callers.Go(func() {
 			b := tensor.NewBatch(1, 1, o.Memory)
 			defer b.Free()

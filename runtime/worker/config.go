@@ -1,0 +1,26 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
+
+// Config holds the settings of a Pool.
+type Config struct {
+	// Command is the argument that makes this program call Serve. The path of the engine's library follows.
+	Command string
+	// Library returns that path. The error says how to help.
+	Library func() (path string, err error)
+	Log     *slog.Logger
+}
+
+// Engine opens the models that a worker is asked for.
+type Engine interface {
+	// Load loads the engine's library. It is called once, before anything else.
+	Load() error
+	// Open opens a model, which is the value that the server gave to Pool.Open. It is called from several goroutines.
+	Open(ctx context.Context, model json.RawMessage, log *slog.Logger) (engine.Opened, error)
+}
