@@ -45,7 +45,7 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, b.Patience, errPatience)
 		defer cancel()
 		defer func() {
-			if context.Cause(ctx) == errPatience && err != nil && engine.KindOf(err) == engine.Terminated {
+			if err != nil && errors.Is(context.Cause(ctx), errPatience) && engine.KindOf(err) == engine.Terminated {
 				err = engine.Overrun(b.Patience, err)
 			}
 		}()

@@ -37,6 +37,9 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 
 // Predict makes the replica answer the call, which may have waited since its arrival.
 func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
+	if cause := r.killers.find(call.Inputs); cause != nil {
+		return r.crash(cause)
+	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
 		Task: taskOf(call, arrival),

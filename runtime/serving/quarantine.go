@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -33,7 +34,8 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 	err := r.unit.Quarantine(ctx, j, most)
 	call.Outcome.Compute += time.Since(start)
 	call.Outcome.Executions++
-	switch kind := engine.KindOf(err); {
+	kind := engine.KindOf(err)
+	switch {
 	case err == nil:
 		call.Results, err = j.Join()
 		return err
@@ -42,11 +44,20 @@ func (r *Replica) predictQuarantined(ctx context.Context, call *catalog.Call, ar
 	case kind == engine.Terminated, kind == engine.DeviceLost:
 		return sharedsched.ErrRemoved // it says nothing about the call, which may run elsewhere
 	}
-	failed := &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
-	if engine.KindOf(err) == engine.Crashed {
-		failed.Crashed = true
-		r.shared.Log.Error("request crashes the model", "event", "request_crashed", "model", r.Model,
-			"version", r.Number, "device", r.Device.Name, "cause", err)
+	if kind != engine.Crashed {
+		return &catalog.ModelError{Model: r.Model, Version: r.Number, Err: err}
+	}
+	r.shared.Log.Error("request crashes the model", "event", "request_crashed", "model", r.Model, "version", r.Number,
+		"device", r.Device.Name, "cause", err)
+	failed := r.crash(err)
+	if r.killers.add(call.Inputs, err) {
+		r.shared.Owner.Crashed(r.Version, fmt.Errorf("requests ended the engine's process %d times within %v, each by "+
+			"itself; the latest: %w", maxKills, killTime, err))
 	}
 	return failed
+}
+
+// crash returns the error of a request that ended the engine's process.
+func (v *Version) crash(cause error) error {
+	return &catalog.ModelError{Model: v.Model, Version: v.Number, Crashed: true, Err: cause}
 }

@@ -30,6 +30,8 @@ type Owner interface {
 	Judged(*Version)
 	// Lost says that a device failed. by is the version that ran there, or was being opened there.
 	Lost(d *fleet.Device, cause error, by *Version)
+	// Crashed says that requests of the version end the engine's process again and again.
+	Crashed(v *Version, cause error)
 	// Freed says that a session was closed; last, that it was the only one of its version.
 	Freed(last bool)
 	// Discard gives up a replica that was made ready in vain: it is to be drained and released.
