@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -54,6 +55,19 @@ func (e *engines) close() {
 	if e.workers != nil {
 		e.workers.Close()
 	}
+}
+
+// stats is telemetry.Sources.Workers.
+func (e *engines) stats() (up map[string]bool, deaths map[telemetry.WorkerDeath]uint64) {
+	if e.workers == nil {
+		return nil, nil
+	}
+	up, died := e.workers.Stats()
+	deaths = map[telemetry.WorkerDeath]uint64{}
+	for d, n := range died {
+		deaths[telemetry.WorkerDeath(d)] = n
+	}
+	return up, deaths
 }
 
 // lose notes that the driver has said that a GPU is lost.

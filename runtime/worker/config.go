@@ -24,3 +24,9 @@ type Engine interface {
 	// Open opens a model, which is the value that the server gave to Pool.Open. It is called from several goroutines.
 	Open(ctx context.Context, model json.RawMessage, log *slog.Logger) (engine.Opened, error)
 }
+
+// Death is how a process of a worker ended.
+type Death struct {
+	Worker string
+	Signal string // such as SIGSEGV; "": it ended by itself
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -23,6 +24,7 @@ type Pool struct {
 	closed  bool               // guarded by mu, as is the rest
 	workers map[string]*Worker // those that are not gone
 	spare   *spare             // nil: none was asked for yet
+	deaths  map[Death]uint64   // how often workers died, those that are gone too
 	alive   sync.WaitGroup     // supervisors
 }
 
@@ -37,7 +39,7 @@ var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
-	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}}
+	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}, deaths: map[Death]uint64{}}
 }
 
 // process returns a process in which nothing is open.
@@ -154,12 +156,29 @@ func (p *Pool) worker(ctx context.Context, name string) (*Worker, error) {
 	return w, err
 }
 
+func (p *Pool) died(d Death) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaths[d]++
+}
+
 func (p *Pool) forget(w *Worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.workers[w.name] == w {
 		delete(p.workers, w.name)
 	}
+}
+
+// Stats returns which workers have a process now, and how often their processes died.
+func (p *Pool) Stats() (up map[string]bool, deaths map[Death]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	up = map[string]bool{}
+	for name, w := range p.workers {
+		up[name] = w.up()
+	}
+	return up, maps.Clone(p.deaths)
 }
 
 // Lose ends the named worker, because its device is lost. Sessions in it fail with the cause from then on; the next

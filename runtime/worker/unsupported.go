@@ -28,6 +28,9 @@ func (*Pool) Open(context.Context, string, any) (engine.Opened, error) {
 	return engine.Opened{}, errSystem
 }
 
+// Stats returns nothing.
+func (*Pool) Stats() (map[string]bool, map[Death]uint64) { return nil, nil }
+
 // Lose does nothing.
 func (*Pool) Lose(string, error) {}
 

@@ -25,7 +25,6 @@ type Worker struct {
 	gone     error               // why there is no next process
 	sessions map[uint32]*Session // those that are open
 	last     uint32              // number of the latest session
-	restarts int
 }
 
 // restartPatience is how long a run waits for its worker to be started again.
@@ -57,6 +56,13 @@ func (w *Worker) present(ctx context.Context) (*process, error) {
 			return nil, &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 		}
 	}
+}
+
+// up reports whether runs can begin now.
+func (w *Worker) up() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.process != nil && !isDead(w.process.ended)
 }
 
 func (w *Worker) setLocked(p *process) {
@@ -125,7 +131,6 @@ func (w *Worker) supervise(p *process) {
 	for {
 		<-p.ended
 		w.mu.Lock()
-		w.restarts++
 		gone := w.gone != nil
 		if !gone {
 			w.setLocked(nil)
@@ -134,6 +139,7 @@ func (w *Worker) supervise(p *process) {
 		if gone {
 			return
 		}
+		w.pool.died(Death{w.name, p.cause.Signal})
 		began := time.Now()
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
 			"signal", p.cause.Signal)
