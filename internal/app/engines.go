@@ -183,11 +183,11 @@ func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, device str
 		}
 		return m.open(e.log)
 	}
-	name := device
+	owner := ""
 	if e.each {
-		name = fmt.Sprintf("%s of %s/%d", device, filepath.Base(filepath.Dir(v.Dir)), v.Number)
+		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
 	}
-	return e.workers.Open(ctx, name, m)
+	return e.workers.Open(ctx, device, owner, m)
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

@@ -52,7 +52,7 @@ func BenchmarkIsolation(b *testing.B) {
 	pool := worker.NewPool(worker.Config{Command: serves, Library: ortlib.Find, Log: slog.New(slog.DiscardHandler)})
 	b.Cleanup(pool.Close)
 	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, _ string) (engine.Opened, error) {
-		return pool.Open(ctx, "cpu", v.Path)
+		return pool.Open(ctx, "cpu", "", v.Path)
 	}
 	clients := map[string]weftv1.PredictionServiceClient{}
 	houses := map[string]*house{}

@@ -30,7 +30,7 @@ type Server struct {
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
-	// expected, at least a second. A run that takes longer is stopped, if need be by ending its process, and its requests
+	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
 	// that hangs hold up its device for so long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`

@@ -72,3 +72,19 @@ func TestACrashingVersionIsTakenOut(t *testing.T) {
 	}
 	weftest.Until(t, "a failed version", func() bool { return b.version("m", 1).State == catalog.Failed })
 }
+
+// TestMadeUpRowsCrashOnce: a model that crashes on made-up rows ends the engine's process once while it is loaded.
+func TestMadeUpRowsCrashOnce(t *testing.T) {
+	f := perRow(1, func([]float32) error {
+		return &engine.Error{Kind: engine.Crashed, Err: errors.New("SIGFPE")}
+	})
+	f.Opened.Quarantine = perRow(1, doubleUnlessNaN)
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	if v := w.load("m"); v.State != catalog.Ready || v.Batching.Batched {
+		t.Errorf("state %v, batched %v: %s", v.State, v.Batching.Batched, v.Batching.Reason)
+	}
+	if runs := f.Forget(); len(runs) != 1 {
+		t.Errorf("runs %v while it was loaded, want one", runs)
+	}
+}

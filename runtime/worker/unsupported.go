@@ -24,7 +24,7 @@ type Pool struct{}
 func NewPool(Config) *Pool { return &Pool{} }
 
 // Open fails.
-func (*Pool) Open(context.Context, string, any) (engine.Opened, error) {
+func (*Pool) Open(context.Context, string, string, any) (engine.Opened, error) {
 	return engine.Opened{}, errSystem
 }
 
