@@ -29,6 +29,9 @@ type Server struct {
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	// Sandbox says whether the processes of models are confined to the files of the repositories, without a network and
+	// without a way to programs and other processes: auto as far as the kernel can, off not at all.
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Confine the processes of models to the repositories' files: auto (as far as the kernel can) or off."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`
@@ -107,6 +110,20 @@ func (Isolation) Choices() (now, later []string) {
 	return []string{string(IsolateDevice), string(IsolateModel), string(IsolateNone)}, nil
 }
 
+// Sandbox is auto or off.
+type Sandbox string
+
+// Whether processes of models are confined.
+const (
+	SandboxAuto Sandbox = "auto"
+	SandboxOff  Sandbox = "off"
+)
+
+// Choices lists whether processes of models may be confined.
+func (Sandbox) Choices() (now, later []string) {
+	return []string{string(SandboxAuto), string(SandboxOff)}, nil
+}
+
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
 
@@ -151,7 +168,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
-		Isolation:    IsolateDevice,
+		Isolation: IsolateDevice, Sandbox: SandboxAuto,
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),

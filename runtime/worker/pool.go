@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // Config holds the settings of a Pool.
@@ -19,6 +20,8 @@ type Config struct {
 	Command string
 	// Library returns that path. The error says how to help.
 	Library func() (path string, err error)
+	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
+	Sandbox *sandbox.Policy
 	Log     *slog.Logger
 }
 
@@ -33,6 +36,7 @@ type Pool struct {
 	workers map[string]*Worker // those that are not gone
 	spare   *spare             // nil: none was asked for yet
 	alive   sync.WaitGroup     // supervisors
+	told    sync.Once          // whether processes are confined
 }
 
 // spare is a process that is being started, or was.
@@ -87,6 +91,7 @@ func (p *Pool) prepareLocked() *spare {
 	go func() {
 		defer close(s.ready)
 		s.process, s.err = startProcess(context.Background(), p.cfg)
+		p.tellConfined(s.process)
 	}()
 	return s
 }
