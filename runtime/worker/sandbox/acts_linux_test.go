@@ -209,6 +209,8 @@ func acts() []act {
 		{"list what is allowed", "", open(unix.O_DIRECTORY, func(w *world) string { return w.Allowed })},
 		{"its own memory map", "", open(unix.O_RDONLY, always("/proc/self/maps"))},
 		{"the processors", "", open(unix.O_RDONLY, always("/sys/devices/system/cpu/possible"))},
+		{"list its descriptors", "", open(unix.O_DIRECTORY, always("/proc/self/fd"))},
+		{"list the processors", "", open(unix.O_DIRECTORY, always("/sys/devices/system/cpu"))},
 		{"random numbers", "", open(unix.O_RDONLY, always("/dev/urandom"))},
 		{"a descriptor for nothing", "", open(unix.O_WRONLY, always("/dev/null"))},
 		{"memory by a descriptor", "", call(unix.SYS_MEMFD_CREATE, empty, 0)},

@@ -20,7 +20,7 @@ const (
 	change = read | write | llsys.AccessFSTruncate | llsys.AccessFSMakeReg | llsys.AccessFSMakeDir |
 		llsys.AccessFSRemoveFile | llsys.AccessFSRemoveDir
 
-	ofFiles = read&^llsys.AccessFSReadDir | write | llsys.AccessFSIoctlDev | llsys.AccessFSTruncate
+	ofFiles = llsys.AccessFSReadFile | write | llsys.AccessFSIoctlDev | llsys.AccessFSTruncate
 )
 
 // system are the files that the dynamic linker, the C library and ONNX Runtime read: libraries, and what the process
@@ -46,10 +46,11 @@ func (p *Policy) rules() (all []landlock.Rule) {
 			if err != nil {
 				continue
 			}
+			its := rights
 			if !info.IsDir() {
-				rights &= ofFiles
+				its &= ofFiles
 			}
-			all = append(all, landlock.PathAccess(rights, path).IgnoreIfMissing())
+			all = append(all, landlock.PathAccess(its, path).IgnoreIfMissing())
 			if strings.HasPrefix(path, "/proc/") {
 				pin(path)
 			}
