@@ -165,6 +165,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
+		Workers:         h.engines.stats,
 	}
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list

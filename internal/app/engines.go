@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
@@ -36,8 +37,13 @@ type engines struct {
 func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
 	if i != config.IsolateNone {
-		e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
-		e.each = i == config.IsolateModel
+		if err := worker.Supported(); err != nil {
+			log.Warn("models run in the server's process", "event", "isolation_unavailable",
+				"effect", "one that crashes or hangs takes the server along", "cause", err)
+		} else {
+			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
+			e.each = i == config.IsolateModel
+		}
 	}
 	for _, name := range d.synths {
 		e.synths[name] = synth.NewDevice()
@@ -50,6 +56,19 @@ func (e *engines) close() {
 	if e.workers != nil {
 		e.workers.Close()
 	}
+}
+
+// stats is telemetry.Sources.Workers.
+func (e *engines) stats() (up map[string]bool, deaths map[telemetry.WorkerDeath]uint64) {
+	if e.workers == nil {
+		return nil, nil
+	}
+	up, died := e.workers.Stats()
+	deaths = map[telemetry.WorkerDeath]uint64{}
+	for d, n := range died {
+		deaths[telemetry.WorkerDeath(d)] = n
+	}
+	return up, deaths
 }
 
 // lose notes that the driver has said that a GPU is lost.

@@ -37,6 +37,7 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 	h.engines = newEngines(available, s.Isolation, sandboxOf(s, repositories, available), h.library, log)
 	models.Open, models.Sites, models.Logger, models.MemoryBudget = h.engines.open, h.engines.sites, log,
 		int64(s.ModelMemory)
+	models.RunTimeout = time.Duration(s.RunTimeout)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{

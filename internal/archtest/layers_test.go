@@ -204,6 +204,11 @@ var layers = []layer{
 			"live in another process",
 	},
 	{
+		"runtime/worker",
+		[]string{"runtime/engine", "runtime/tensor"},
+		"what crosses between two processes is a batch; which engine runs it, and for whom, neither end knows",
+	},
+	{
 		"runtime/proof/structure/slim",
 		[]string{},
 		"which parts of a file are read is a matter of its format",

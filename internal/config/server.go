@@ -32,6 +32,11 @@ type Server struct {
 	// Sandbox says whether the processes of models are confined to the files of the repositories, without a network and
 	// without a way to programs and other processes: auto as far as the kernel can, off not at all.
 	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Confine the processes of models to the repositories' files: auto (as far as the kernel can) or off."`
+	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
+	// expected, at least a second. A run that takes longer is stopped, if need be by ending its process, and its requests
+	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
+	// that hangs hold up its device for so long.
+	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`
@@ -168,7 +173,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
-		Isolation: IsolateDevice, Sandbox: SandboxAuto,
+		Isolation: IsolateDevice, Sandbox: SandboxAuto, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),

@@ -15,9 +15,11 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
-	unit *Unit
-	plan *Plan
-	buf  *buffers
+	ctx     context.Context //nolint:containedctx // an execution is one call, of whose methods each may run the engine
+	unit    *Unit
+	session engine.Session
+	plan    *Plan
+	buf     *buffers
 
 	deviceTime time.Duration // 0 where only the elapsed time is known
 	runs       int           // of the engine, begun
@@ -37,7 +39,7 @@ type part struct {
 func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	buf := u.buffers.take()
 	defer u.buffers.give(buf)
-	x := execution{unit: u, plan: u.Plan().during(b.Spans), buf: buf}
+	x := execution{ctx: context.Background(), unit: u, session: u.session, plan: u.Plan().during(b.Spans), buf: buf}
 	for i := range b.Spans {
 		s := &b.Spans[i]
 		if j := s.Payload.(*Job); s.Rows == j.Rows || !j.complete() {
@@ -103,16 +105,16 @@ func (x *execution) run(parts []part, size int) (err error) {
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
-	if err := x.compute(); err != nil {
+	if err := x.compute(size); err != nil {
 		return err
 	}
 	return x.scatter(parts, size)
 }
 
-// compute calls the engine.
-func (x *execution) compute() error {
+// compute calls the engine for so many rows.
+func (x *execution) compute(rows int) error {
 	b := x.buf.batch
-	b.DeviceTime = 0
+	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
 	defer func() { x.deviceTime += b.DeviceTime }()
-	return x.unit.session.Run(context.Background(), b)
+	return x.session.Run(x.ctx, b)
 }

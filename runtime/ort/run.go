@@ -33,12 +33,22 @@ type frame struct {
 // batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
 // end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
 // run from being started. On the CPU with one thread, b.DeviceTime is the thread's processor time.
-func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	if err := s.check(b.Inputs); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
+	}
+	if b.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, b.Patience, errPatience)
+		defer cancel()
+		defer func() {
+			if err != nil && errors.Is(context.Cause(ctx), errPatience) && engine.KindOf(err) == engine.Terminated {
+				err = engine.Overrun(b.Patience, err)
+			}
+		}()
 	}
 	if s.threadTime {
 		// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
@@ -49,7 +59,8 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 			runtime.UnlockOSThread()
 		}()
 	}
-	g, err := s.attempt(ctx, b)
+	var g *graphs
+	g, err = s.attempt(ctx, b)
 	if g != nil && g.broken.Load() != nil {
 		// The graphs have failed. If they took the run along, it is repeated without them.
 		if failed := s.dropGraphs(g); failed != nil {
@@ -73,6 +84,9 @@ func threadTime() time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
+
+// errPatience is the cause of the end of a run that took too long.
+var errPatience = errors.New("it took too long")
 
 var errAgain = errors.New("the run needs another native session")
 

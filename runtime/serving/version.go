@@ -22,7 +22,8 @@ type Version struct {
 	From   residency.Candidate // its source, with the manifest that the proof was made with
 	Ready  atomic.Bool         // takes requests
 
-	shared *Shared
+	shared  *Shared
+	killers killers
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
 	// tuning held.
 	demoted atomic.Pointer[string]

@@ -14,6 +14,8 @@ type Batch struct {
 	Inputs, Outputs []Tensor
 	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
 	DeviceTime time.Duration
+	// Patience is how long the run may take once it has begun; 0: any time.
+	Patience time.Duration
 
 	in, out []Slab
 }

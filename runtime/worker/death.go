@@ -16,7 +16,7 @@ import (
 type DeathError struct {
 	// Signal that ended it, such as SIGSEGV; "": it ended by itself.
 	Signal string
-	// Outside: something other than the engine ended it, such as kill -9, the system's lack of memory, or this server.
+	// Outside: something other than the engine ended it, such as kill -9 or the system's lack of memory.
 	Outside bool
 	// Text says it to people.
 	Text string
@@ -47,7 +47,7 @@ func deathOf(state *os.ProcessState, err error, killed string, last []string) *D
 		d.Text = d.Signal
 	}
 	if killed != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		d.Text = killed
+		d.Text, d.Outside = killed, false
 		return d
 	}
 	for _, line := range last {

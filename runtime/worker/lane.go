@@ -115,16 +115,16 @@ func (l *lane) request(kind int64, values ...int64) *cursor {
 // operators has as long for an operator.
 const stopPatience = 500 * time.Millisecond
 
-// stopWith has the run that follows stopped when ctx ends, if need be by ending the process. release must follow the
-// run.
-func (l *lane) stopWith(ctx context.Context) (release func()) {
+// limit has the run that follows stopped when ctx ends or it has taken too long, if need be by ending the process.
+// release must follow the run; it reports whether the run was stopped because it took too long.
+func (l *lane) limit(ctx context.Context, patience time.Duration) (release func() (late bool)) {
 	l.run++
-	if ctx.Done() == nil {
-		return func() {}
+	if ctx.Done() == nil && patience == 0 {
+		return func() bool { return false }
 	}
 	p, id, run := l.process, l.id, l.run
 	over := make(chan struct{})
-	unwatch := context.AfterFunc(ctx, func() {
+	stop := func() {
 		_ = p.send(&message{Kind: stopMessage, ID: id, Size: run})
 		select {
 		case <-over:
@@ -132,17 +132,32 @@ func (l *lane) stopWith(ctx context.Context) (release func()) {
 		case <-time.After(stopPatience):
 			p.kill("a run did not stop when it was told to")
 		}
-	})
-	return func() {
+	}
+	unwatch := context.AfterFunc(ctx, stop)
+	var timer *time.Timer
+	if patience > 0 {
+		timer = time.AfterFunc(patience, stop)
+	}
+	return func() (late bool) {
 		unwatch()
 		close(over)
+		return timer != nil && !timer.Stop() && ctx.Err() == nil
 	}
 }
 
 // execute has a session of the process run a batch. It sets the session's statistics.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
-	release := l.stopWith(ctx)
-	defer release()
+	release := l.limit(ctx, b.Patience)
+	err := l.exchangeAll(s, b)
+	late := release()
+	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
+		return engine.Overrun(b.Patience, err)
+	}
+	return err
+}
+
+// exchangeAll asks for the run of a batch, gives its outputs the room that they need, and declares them.
+func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
 	c := l.request(runRequest, int64(s.id), int64(l.run), int64(len(b.Inputs)))
 	for i := range b.Inputs {
 		id, err := s.lend(l.process, b.Inputs[i].Data)

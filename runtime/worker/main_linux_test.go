@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -26,7 +27,7 @@ const serves = "serve-as-a-worker"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == serves {
 		if err := worker.Serve(engines{}); err != nil {
-			slog.Error(err.Error())
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return

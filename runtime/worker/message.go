@@ -18,7 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
-// protocol is the version of messages and lanes. Both ends are the same program, unless its file was replaced meanwhile.
+// protocol is the version of messages and lanes.
 const protocol = 1
 
 // kind says what a message is for.

@@ -8,22 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 
 	"github.com/weftserve/weft/runtime/engine"
-	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
-
-// Config holds the settings of a Pool.
-type Config struct {
-	// Command is the argument that makes this program call Serve. The path of the engine's library follows.
-	Command string
-	// Library returns that path. The error says how to help.
-	Library func() (path string, err error)
-	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
-	Sandbox *sandbox.Policy
-	Log     *slog.Logger
-}
 
 // Pool is all workers of a server. It keeps one process more than there are workers, with the engine's library loaded,
 // for the one that dies next. Safe for concurrent use.
@@ -35,6 +24,7 @@ type Pool struct {
 	closed  bool               // guarded by mu, as is the rest
 	workers map[string]*Worker // those that are not gone
 	spare   *spare             // nil: none was asked for yet
+	deaths  map[Death]uint64   // how often workers died, those that are gone too
 	alive   sync.WaitGroup     // supervisors
 	told    sync.Once          // whether processes are confined
 }
@@ -50,7 +40,7 @@ var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New
 
 // NewPool returns a pool without workers.
 func NewPool(cfg Config) *Pool {
-	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}}
+	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}, deaths: map[Death]uint64{}}
 }
 
 // process returns a process in which nothing is open.
@@ -124,8 +114,8 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	}
 	trial.kill("the model was opened")
 	if err != nil {
-		if died := asCrash(err); died != err {
-			err = fmt.Errorf("opening the model ended the engine's process: %w", died)
+		if cause, died := errors.AsType[*DeathError](err); died {
+			err = fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
 		}
 		return engine.Opened{}, err
 	}
@@ -140,6 +130,7 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	}
 	return engine.Opened{
 		Session: s, Device: m.Opened.Device, Provider: m.Opened.Provider, Notes: m.Opened.Notes, Memory: s.memory,
+		Quarantine: Quarantined{s},
 	}, nil
 }
 
@@ -148,7 +139,10 @@ func (p *Pool) worker(ctx context.Context, name string) (*Worker, error) {
 	p.mu.Lock()
 	w := p.workers[name]
 	if w == nil && !p.closed {
-		w = &Worker{name: name, pool: p, changed: make(chan struct{}), sessions: map[uint32]*Session{}}
+		w = &Worker{
+			name: name, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			sessions: map[uint32]*Session{},
+		}
 		p.workers[name] = w
 		p.alive.Go(func() {
 			if first := w.restart(); first != nil {
@@ -164,12 +158,29 @@ func (p *Pool) worker(ctx context.Context, name string) (*Worker, error) {
 	return w, err
 }
 
+func (p *Pool) died(d Death) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaths[d]++
+}
+
 func (p *Pool) forget(w *Worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.workers[w.name] == w {
 		delete(p.workers, w.name)
 	}
+}
+
+// Stats returns which workers have a process now, and how often their processes died.
+func (p *Pool) Stats() (up map[string]bool, deaths map[Death]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	up = map[string]bool{}
+	for name, w := range p.workers {
+		up[name] = w.up()
+	}
+	return up, maps.Clone(p.deaths)
 }
 
 // Lose ends the named worker, because its device is lost. Sessions in it fail with the cause from then on; the next

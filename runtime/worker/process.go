@@ -25,16 +25,19 @@ type process struct {
 	command  *exec.Cmd
 	output   *output
 	confined *sandbox.Report // nil: it is not
-	ended    chan struct{}   // closed once it is dead, after cause is set
+	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
 	cause    *DeathError
 
 	mu      sync.Mutex
 	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
-	dead    bool                     // from then on no lane is taken
 	replies map[uint32]chan *message // who waits for an answer about a session
 	free    []*lane
 	lanes   map[uint32]*lane
+	made    uint32 // how many lanes were made
 }
+
+// self is the kernel's name of this program's file, which may have been replaced since.
+const self = "/proc/self/exe"
 
 // helloPatience is how long a process may take from its start to its first word. It loads the engine's library in that
 // time, from a disk that may be cold.
@@ -59,8 +62,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	if p.conn, err = newConn(ours); err != nil {
 		return nil, err
 	}
-	// The kernel's name of this program's file: the file may have been replaced since.
-	p.command = &exec.Cmd{Path: "/proc/self/exe", Args: []string{os.Args[0], cfg.Command, library}}
+	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
 	p.command.Env = environment(os.Environ())
 	p.command.ExtraFiles = []*os.File{theirs}
 	p.command.Stderr = p.output
@@ -68,7 +70,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	// A group of its own: what a terminal sends to the server's is the server's to pass on.
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.command.Start(); err != nil {
-		p.conn.socket.Close()
+		_ = p.conn.socket.Close()
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
 	go p.await()
@@ -97,7 +99,7 @@ func (p *process) await() {
 	err := p.command.Wait()
 	p.mu.Lock()
 	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.output.last())
-	p.dead = true
+	close(p.ended)
 	free, busy := p.free, p.lanes
 	p.free = nil
 	for _, l := range free {
@@ -108,8 +110,7 @@ func (p *process) await() {
 		l.wake()
 	}
 	p.mu.Unlock()
-	close(p.ended)
-	p.conn.socket.Close()
+	_ = p.conn.socket.Close()
 }
 
 // kill ends the process. Why is for people.
@@ -212,27 +213,33 @@ func isDead(ended chan struct{}) bool {
 // take returns a lane that nobody uses. give must follow.
 func (p *process) take() (*lane, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead {
-		return nil, p.cause
-	}
-	if n := len(p.free); n > 0 {
+	if n := len(p.free); n > 0 && !isDead(p.ended) {
+		defer p.mu.Unlock()
 		l := p.free[n-1]
 		p.free = p.free[:n-1]
 		return l, nil
 	}
-	l, err := newLane(p, uint32(len(p.lanes)+1))
+	p.made++
+	id := p.made
+	p.mu.Unlock()
+	l, err := newLane(p, id)
 	if err != nil {
 		return nil, err
 	}
-	p.lanes[l.id] = l
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isDead(p.ended) {
+		l.close()
+		return nil, p.cause
+	}
+	p.lanes[id] = l
 	return l, nil
 }
 
 func (p *process) give(l *lane) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.dead {
+	if isDead(p.ended) {
 		delete(p.lanes, l.id)
 		l.close()
 		return
@@ -242,12 +249,10 @@ func (p *process) give(l *lane) {
 
 // death returns why the process is dead, or nil.
 func (p *process) death() *DeathError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.dead {
-		return nil
+	if isDead(p.ended) {
+		return p.cause
 	}
-	return p.cause
+	return nil
 }
 
 // crashed is the error of a run that its process did not survive.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 )
 
 // newLogger returns the logger of a worker: its records are lines of JSON, which relay reads.
@@ -27,14 +28,18 @@ func relay(log *slog.Logger, line []byte) bool {
 	if name, _ := fields[slog.LevelKey].(string); !is || level.UnmarshalText([]byte(name)) != nil {
 		return false
 	}
-	event := fields["event"]
+	ctx := context.Background()
+	if !log.Enabled(ctx, level) {
+		return true
+	}
+	r := slog.NewRecord(time.Now(), level, text, 0)
+	r.AddAttrs(slog.Any("event", fields["event"]))
 	for _, key := range []string{slog.TimeKey, slog.MessageKey, slog.LevelKey, "event"} {
 		delete(fields, key)
 	}
-	attrs := []slog.Attr{slog.Any("event", event)}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		attrs = append(attrs, slog.Any(key, fields[key]))
+		r.AddAttrs(slog.Any(key, fields[key]))
 	}
-	log.LogAttrs(context.Background(), level, text, attrs...)
+	_ = log.Handler().Handle(ctx, r) // there is nowhere to say that the log cannot be written
 	return true
 }

@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,14 +18,6 @@ import (
 
 // socketFile is where a worker finds its socket: the first file after the standard ones.
 const socketFile = 3
-
-// Engine opens the models that a worker is asked for.
-type Engine interface {
-	// Load loads the engine's library. It is called once, before anything else.
-	Load() error
-	// Open opens a model, which is the value that the server gave to Pool.Open. It is called from several goroutines.
-	Open(ctx context.Context, model json.RawMessage, log *slog.Logger) (engine.Opened, error)
-}
 
 // Serve is the main function of a worker. It returns when the server has closed its end of the socket, or is dead.
 func Serve(e Engine) error {

@@ -28,8 +28,8 @@ var _ engine.Session = (*Session)(nil)
 // Signature returns the model's inputs and outputs, as the worker reported them.
 func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
 
-// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. When ctx
-// ends, the run is told to stop; a process that does not obey within half a second is ended.
+// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. A run that is
+// to stop is told to; a process that does not obey within half a second is ended.
 func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	var l *lane
 	for l == nil {
@@ -40,7 +40,7 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 		if broken := s.broken.Load(); broken != nil {
 			return *broken
 		}
-		if l, err = p.take(); err != nil && !isDead(p.ended) {
+		if l, err = p.take(); err != nil && p.death() == nil {
 			return err
 		}
 	}

@@ -27,8 +27,11 @@ func newSlabTable() *slabTable {
 func (t *slabTable) add(id uint32, file int, size uint64) error {
 	defer unix.Close(file)
 	var is unix.Stat_t
-	if err := unix.Fstat(file, &is); err != nil || uint64(is.Size) < size {
-		return fmt.Errorf("slab %d has %d bytes, expected %d (%v)", id, is.Size, size, err)
+	if err := unix.Fstat(file, &is); err != nil {
+		return fmt.Errorf("slab %d: %w", id, err)
+	}
+	if uint64(is.Size) < size {
+		return fmt.Errorf("slab %d has %d bytes, expected %d", id, is.Size, size)
 	}
 	memory, err := mapShared(file, int(size))
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 
 // Worker supervises one process at a time and the sessions in it.
 type Worker struct {
-	name string
-	pool *Pool
+	name       string
+	pool       *Pool
+	quarantine *quarantine
 
 	mu       sync.Mutex
 	process  *process            // guarded by mu, as is the rest; nil while the next one is being started
@@ -24,11 +25,14 @@ type Worker struct {
 	gone     error               // why there is no next process
 	sessions map[uint32]*Session // those that are open
 	last     uint32              // number of the latest session
-	restarts int
 }
 
-// present returns the process, and waits while there is none.
+// restartPatience is how long a run waits for its worker to be started again.
+const restartPatience = 10 * time.Second
+
+// present returns the process, and waits for a while if there is none.
 func (w *Worker) present(ctx context.Context) (*process, error) {
+	var late <-chan time.Time
 	for {
 		w.mu.Lock()
 		p, gone, changed := w.process, w.gone, w.changed
@@ -39,14 +43,26 @@ func (w *Worker) present(ctx context.Context) (*process, error) {
 		case p != nil && !isDead(p.ended):
 			return p, nil
 		}
+		if late == nil {
+			late = time.After(restartPatience)
+		}
 		select {
 		case <-changed:
-		case <-ctx.Done():
+		case <-late:
 			return nil, &engine.Error{
-				Kind: engine.Terminated, Err: fmt.Errorf("the worker %s is being started again: %w", w.name, context.Cause(ctx)),
+				Kind: engine.Terminated, Err: fmt.Errorf("the engine's process %s is still being started again", w.name),
 			}
+		case <-ctx.Done():
+			return nil, &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 		}
 	}
+}
+
+// up reports whether runs can begin now.
+func (w *Worker) up() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.process != nil && !isDead(w.process.ended)
 }
 
 func (w *Worker) setLocked(p *process) {
@@ -115,7 +131,6 @@ func (w *Worker) supervise(p *process) {
 	for {
 		<-p.ended
 		w.mu.Lock()
-		w.restarts++
 		gone := w.gone != nil
 		if !gone {
 			w.setLocked(nil)
@@ -124,6 +139,7 @@ func (w *Worker) supervise(p *process) {
 		if gone {
 			return
 		}
+		w.pool.died(Death{w.name, p.cause.Signal})
 		began := time.Now()
 		w.pool.log.Error("engine process died", "event", "worker_died", "worker", w.name, "cause", p.cause.Text,
 			"signal", p.cause.Signal)
@@ -240,4 +256,5 @@ func (w *Worker) end(cause error, why string) {
 	if p != nil {
 		p.kill(why)
 	}
+	w.quarantine.close()
 }

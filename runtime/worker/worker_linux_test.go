@@ -30,9 +30,9 @@ func newPoolWith(t testing.TB, box *sandbox.Policy) (*worker.Pool, *weftest.Log)
 	return p, log
 }
 
-func open(t testing.TB, p *worker.Pool, name string) engine.Opened {
+func open(t testing.TB, p *worker.Pool) engine.Opened {
 	t.Helper()
-	o, err := p.Open(t.Context(), name, model{})
+	o, err := p.Open(t.Context(), "cpu", model{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func runIn(ctx context.Context, b *tensor.Batch, o engine.Opened, values ...floa
 
 func TestRunsInAnotherProcess(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	if got := o.Session.Signature(); len(got.Inputs) != 1 || got.Inputs[0].Name != "x" ||
 		!slices.Equal(o.Notes, []string{"a note"}) || o.Device != "cpu" || o.Provider != "test" {
 		t.Errorf("opened as %+v with %+v", o, got)
@@ -106,7 +106,7 @@ func TestRunsInAnotherProcess(t *testing.T) {
 // process.
 func TestDeaths(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	for value, want := range map[float32]string{segfaulting: "SIGSEGV", exiting: "exit status 3"} {
 		_, err := run(t.Context(), o, value)
 		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
@@ -122,16 +122,23 @@ func TestDeaths(t *testing.T) {
 }
 
 // TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
+// It is told to by its context or, once it takes too long, by its patience.
 func TestStops(t *testing.T) {
 	p, _ := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	for value, want := range map[float32]engine.Kind{obedient: engine.Terminated, hanging: engine.Crashed} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := run(ctx, o, value)
-		cancel()
-		if engine.KindOf(err) != want {
+		if _, err := run(ctx, o, value); engine.KindOf(err) != want {
 			t.Errorf("value %v: %v, want kind %d", value, err, want)
 		}
+		cancel()
+		b := tensor.NewBatch(1, 1, o.Memory)
+		b.Patience = 10 * time.Millisecond
+		if _, err := runIn(t.Context(), b, o, value); engine.KindOf(err) != engine.Crashed ||
+			!strings.Contains(err.Error(), "did not end within 10ms") {
+			t.Errorf("value %v: %v, want an overrun", value, err)
+		}
+		b.Free()
 		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
 			t.Errorf("after %v: %v, %v", value, got, err)
 		}
@@ -141,7 +148,7 @@ func TestStops(t *testing.T) {
 // TestOpening: a model that cannot be opened, or ends the process while it is opened, harms no other.
 func TestOpening(t *testing.T) {
 	p, log := newPool(t)
-	o := open(t, p, "cpu")
+	o := open(t, p)
 	if _, err := p.Open(t.Context(), "cpu", model{Opens: "fails"}); engine.KindOf(err) != engine.OutOfMemory {
 		t.Errorf("a model that cannot be opened: %v", err)
 	}
@@ -158,10 +165,10 @@ func TestOpening(t *testing.T) {
 func TestManyDeaths(t *testing.T) {
 	p, _ := newPool(t)
 	var callers sync.WaitGroup
-	killer := open(t, p, "cpu")
+	killer := open(t, p)
 	end := make(chan struct{})
 	for range 4 {
-		o := open(t, p, "cpu")
+		o := open(t, p)
 		callers.Go(func() {
 			b := tensor.NewBatch(1, 1, o.Memory)
 			defer b.Free()
