@@ -20,6 +20,7 @@ import (
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // engines open models in the engines that execute them.
@@ -33,14 +34,14 @@ type engines struct {
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
-func newEngines(d devices, i config.Isolation, l *library, log *slog.Logger) *engines {
+func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
 	if i != config.IsolateNone {
 		if err := worker.Supported(); err != nil {
 			log.Warn("models run in the server's process", "event", "isolation_unavailable",
 				"effect", "one that crashes or hangs takes the server along", "cause", err)
 		} else {
-			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Log: log})
+			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
 			e.each = i == config.IsolateModel
 		}
 	}

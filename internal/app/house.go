@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -21,8 +22,10 @@ type house struct {
 }
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
-// settings is filled in. It must be closed.
-func newHouse(s *config.Server, log *slog.Logger, models host.Config, options shell.Options) (*house, error) {
+// settings is filled in. Models lie in the repositories. It must be closed.
+func newHouse(s *config.Server, repositories []string, log *slog.Logger, models host.Config,
+	options shell.Options,
+) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	available.countByBus(log)
@@ -31,7 +34,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	h.engines = newEngines(available, s.Isolation, h.library, log)
+	h.engines = newEngines(available, s.Isolation, sandboxOf(s, repositories, available), h.library, log)
 	models.Open, models.Sites, models.Logger, models.MemoryBudget = h.engines.open, h.engines.sites, log,
 		int64(s.ModelMemory)
 	models.RunTimeout = time.Duration(s.RunTimeout)
@@ -45,6 +48,15 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	}
 	h.models.Attach(h.scheduler)
 	return h, nil
+}
+
+// sandboxOf returns what the processes of models may do; nil: whatever the server may. One serves many models, and later
+// ones too, so it may read all that lies in the repositories.
+func sandboxOf(s *config.Server, repositories []string, d devices) *sandbox.Policy {
+	if s.Sandbox == config.SandboxOff {
+		return nil
+	}
+	return &sandbox.Policy{Readable: repositories, GPU: len(d.gpus) > 0}
 }
 
 // drain ends the scheduler: admitted tasks are executed, as far as ctx leaves time for them.

@@ -204,8 +204,13 @@ var layers = []layer{
 			"live in another process",
 	},
 	{
+		"runtime/worker/sandbox/...",
+		[]string{},
+		"what confines a process knows nothing of what runs there",
+	},
+	{
 		"runtime/worker",
-		[]string{"runtime/engine", "runtime/tensor"},
+		[]string{"runtime/engine", "runtime/tensor", "runtime/worker/sandbox"},
 		"what crosses between two processes is a batch; which engine runs it, and for whom, neither end knows",
 	},
 	{

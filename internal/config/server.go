@@ -29,6 +29,9 @@ type Server struct {
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	// Sandbox says whether the processes of models are confined to the files of the repositories, without a network and
+	// without a way to programs and other processes: auto as far as the kernel can, off not at all.
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Confine the processes of models to the repositories' files: auto (as far as the kernel can) or off."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
 	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
@@ -112,6 +115,20 @@ func (Isolation) Choices() (now, later []string) {
 	return []string{string(IsolateDevice), string(IsolateModel), string(IsolateNone)}, nil
 }
 
+// Sandbox is auto or off.
+type Sandbox string
+
+// Whether processes of models are confined.
+const (
+	SandboxAuto Sandbox = "auto"
+	SandboxOff  Sandbox = "off"
+)
+
+// Choices lists whether processes of models may be confined.
+func (Sandbox) Choices() (now, later []string) {
+	return []string{string(SandboxAuto), string(SandboxOff)}, nil
+}
+
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
 
@@ -156,7 +173,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
-		Isolation: IsolateDevice, RunTimeout: Duration(30 * time.Second),
+		Isolation: IsolateDevice, Sandbox: SandboxAuto, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // Config holds the settings of a Pool.
@@ -14,6 +15,8 @@ type Config struct {
 	Command string
 	// Library returns that path. The error says how to help.
 	Library func() (path string, err error)
+	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
+	Sandbox *sandbox.Policy
 	Log     *slog.Logger
 }
 

@@ -40,7 +40,7 @@ type engines struct{}
 
 // model is what tests open. Its one input and its one output are floats.
 type model struct {
-	Opens string // "dies", "fails": what opening it does
+	Opens string // "dies", "fails", "looks": what opening it does
 	Path  string // of an ONNX model
 }
 
@@ -65,14 +65,17 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, log *slog.Logger
 		}
 		return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 	}
+	notes := []string{"a note"}
 	switch m.Opens {
+	case "looks":
+		notes = sight()
 	case "dies":
 		die(unix.SIGSEGV)
 	case "fails":
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	return engine.Opened{Session: &session{}, Device: "cpu", Provider: "test", Notes: []string{"a note"}}, nil
+	return engine.Opened{Session: &session{}, Device: "cpu", Provider: "test", Notes: notes}, nil
 }
 
 func die(s unix.Signal) {

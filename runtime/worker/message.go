@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // protocol is the version of messages and lanes.
@@ -24,7 +25,8 @@ const protocol = 1
 type kind string
 
 const (
-	helloMessage  kind = "hello"  // to the server: ID is the protocol
+	beginMessage  kind = "begin"  // to the worker, before all others: perhaps with a Sandbox
+	helloMessage  kind = "hello"  // to the server: the answer, ID is the protocol; Confined says what is in force
 	openMessage   kind = "open"   // to the worker: ID names the session, Model says what to open
 	openedMessage kind = "opened" // to the server: the answer, Opened or Fault
 	closeMessage  kind = "close"  // to the worker: the session's runs have ended
@@ -37,12 +39,14 @@ const (
 
 // message is one control message.
 type message struct {
-	Kind   kind            `json:"kind"`
-	ID     uint32          `json:"id,omitempty"`
-	Size   uint64          `json:"size,omitempty"`
-	Model  json.RawMessage `json:"model,omitempty"`
-	Opened *opened         `json:"opened,omitempty"`
-	Fault  *fault          `json:"fault,omitempty"`
+	Kind     kind            `json:"kind"`
+	ID       uint32          `json:"id,omitempty"`
+	Size     uint64          `json:"size,omitempty"`
+	Model    json.RawMessage `json:"model,omitempty"`
+	Opened   *opened         `json:"opened,omitempty"`
+	Fault    *fault          `json:"fault,omitempty"`
+	Sandbox  *sandbox.Policy `json:"sandbox,omitempty"`
+	Confined *sandbox.Report `json:"confined,omitempty"`
 }
 
 // opened describes a session that was opened, as engine.Opened does.

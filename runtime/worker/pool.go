@@ -27,6 +27,7 @@ type Pool struct {
 	spare   *spare             // nil: none was asked for yet
 	deaths  map[Death]uint64   // how often workers died, those that are gone too
 	alive   sync.WaitGroup     // supervisors
+	told    sync.Once          // whether processes are confined
 }
 
 // spare is a process that is being started, or was.
@@ -84,6 +85,7 @@ func (p *Pool) prepareLocked() *spare {
 		if s.err != nil {
 			return // the next one who wants a process learns it
 		}
+		p.tellConfined(s.process)
 		<-s.process.ended
 		p.mu.Lock()
 		defer p.mu.Unlock()

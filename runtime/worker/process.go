@@ -16,15 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // process is one life of a worker.
 type process struct {
-	conn    *conn
-	command *exec.Cmd
-	output  *output
-	ended   chan struct{} // closed with mu held once it is dead, after cause is set; then no lane is taken
-	cause   *DeathError
+	conn     *conn
+	command  *exec.Cmd
+	output   *output
+	confined *sandbox.Report // nil: it is not
+	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
+	cause    *DeathError
 
 	mu      sync.Mutex
 	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
@@ -73,6 +75,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 	}
 	go p.await()
 	hello := p.expect(0)
+	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
 	go p.listen()
 	ctx, cancel := context.WithTimeout(ctx, helloPatience)
 	defer cancel()
@@ -87,6 +90,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 		p.kill("it did not start")
 		return nil, fmt.Errorf("cannot start a worker: %w", err)
 	}
+	p.confined = m.Confined
 	return p, nil
 }
 

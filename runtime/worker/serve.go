@@ -24,6 +24,7 @@ func Serve(e Engine) error {
 	// A core file of all mapped memory would take seconds in which nobody learns of the death.
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	unix.CloseOnExec(socketFile)
+	closeInherited()
 	socket := os.NewFile(socketFile, "server")
 	if socket == nil {
 		return errors.New("a worker is started by a server, not by hand")
@@ -32,11 +33,22 @@ func Serve(e Engine) error {
 	if err != nil {
 		return fmt.Errorf("a worker is started by a server, not by hand: %w", err)
 	}
+	begin, _, err := c.receive()
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	child := &child{
 		conn: c, engine: e, log: newLogger(os.Stderr), sessions: map[uint32]*held{}, lanes: map[uint32]*servedLane{},
 		slabs: newSlabTable(),
 	}
-	if err := c.send(&message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}); err != nil {
+	hello := &message{Kind: helloMessage, ID: protocol, Fault: faultOf(e.Load())}
+	if begin.Sandbox != nil {
+		hello.Confined = new(begin.Sandbox.Apply()) // after the library, which may need more than models do
+	}
+	if err := c.send(hello); err != nil {
 		return err
 	}
 	for {

@@ -16,13 +16,16 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/runtime/worker"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
-func newPool(t testing.TB) (*worker.Pool, *weftest.Log) {
+func newPool(t testing.TB) (*worker.Pool, *weftest.Log) { return newPoolWith(t, testPolicy(t)) }
+
+func newPoolWith(t testing.TB, box *sandbox.Policy) (*worker.Pool, *weftest.Log) {
 	t.Helper()
 	log := &weftest.Log{}
 	library := func() (string, error) { return "", nil }
-	p := worker.NewPool(worker.Config{Command: serves, Library: library, Log: slog.New(log)})
+	p := worker.NewPool(worker.Config{Command: serves, Library: library, Sandbox: box, Log: slog.New(log)})
 	t.Cleanup(p.Close)
 	return p, log
 }
