@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
-	"github.com/weftserve/weft/runtime/proof/structure/slim"
+	"github.com/weftserve/weft/runtime/modelfile/slim"
 )
 
 // Model is the graph of a model file, without its weights.
