@@ -32,8 +32,8 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 		models.Lanes[d.Name] = d.Lanes
 	}
 	h.engines = newEngines(available, s.Isolation, h.library, log)
-	models.Open, models.Sites, models.Logger, models.MemoryBudget = h.engines.open, h.engines.sites, log,
-		int64(s.ModelMemory)
+	models.Read, models.Open, models.Sites = readFiles, h.engines.open, h.engines.sites
+	models.Logger, models.MemoryBudget = log, int64(s.ModelMemory)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{

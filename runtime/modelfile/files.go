@@ -34,6 +34,11 @@ type Files struct {
 // Copy returns the file that holds the copy, which is read-only. It is the caller's only until Close.
 func (f *Files) Copy() *os.File { return f.copy }
 
+// Duplicate returns another descriptor of the copy's file.
+func (f *Files) Duplicate() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.copy.Fd()))
+}
+
 // Graph returns the model file as an engine takes it.
 func (f *Files) Graph() *io.SectionReader {
 	return io.NewSectionReader(f.copy, f.Opened.Offset, f.Opened.Size)

@@ -25,7 +25,7 @@ type kind string
 
 const (
 	helloMessage  kind = "hello"  // to the server: ID is the protocol
-	openMessage   kind = "open"   // to the worker: ID names the session, Model says what to open
+	openMessage   kind = "open"   // to the worker: ID names the session, Model and a file say what to open
 	openedMessage kind = "opened" // to the server: the answer, Opened or Fault
 	closeMessage  kind = "close"  // to the worker: the session's runs have ended
 	closedMessage kind = "closed" // to the server: the answer, perhaps with a Fault

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -102,18 +103,30 @@ func (s *spare) discard() {
 
 // Open opens a model in the named worker, which is started if there is none of that name. The model is a value that
 // Serve's opener understands. It is opened first in a process where nothing else is open: if that dies of it, the error
-// is of the kind engine.Crashed, and nobody else is harmed.
-func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened, error) {
+// is of the kind engine.Crashed, and nobody else is harmed. The opener gets the file too, which may be nil; each process
+// in which the session is opened later gets it again.
+func (p *Pool) Open(ctx context.Context, name string, model any, file *os.File) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
 		return engine.Opened{}, err
 	}
+	from := source{model: encoded}
+	if file != nil {
+		if from.file, err = duplicate(file); err != nil {
+			return engine.Opened{}, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			from.close()
+		}
+	}()
 	trial, err := p.process(ctx)
 	if err != nil {
 		return engine.Opened{}, err
 	}
 	const only = 1
-	m, err := trial.ask(ctx, &message{Kind: openMessage, ID: only, Model: encoded})
+	m, err := trial.open(ctx, only, from)
 	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
 		err = errors.New("the engine's process did not say what it opened")
 	}
@@ -129,7 +142,7 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.open(ctx, encoded, m.Opened)
+	s, err := w.open(ctx, from, m.Opened)
 	if err != nil {
 		return engine.Opened{}, err
 	}

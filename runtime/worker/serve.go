@@ -24,8 +24,9 @@ const socketFile = 3
 type Engine interface {
 	// Load loads the engine's library. It is called once, before anything else.
 	Load() error
-	// Open opens a model, which is the value that the server gave to Pool.Open. It is called from several goroutines.
-	Open(ctx context.Context, model json.RawMessage, log *slog.Logger) (engine.Opened, error)
+	// Open opens a model, which is the value that the server gave to Pool.Open, with the file, which it owns and which
+	// is nil if the server gave none. It is called from several goroutines.
+	Open(ctx context.Context, model json.RawMessage, file *os.File, log *slog.Logger) (engine.Opened, error)
 }
 
 // Serve is the main function of a worker. It returns when the server has closed its end of the socket, or is dead.
@@ -84,7 +85,11 @@ type held struct {
 func (c *child) handle(m *message, files []int) error {
 	switch m.Kind {
 	case openMessage:
-		go c.open(m)
+		if len(files) > 1 {
+			closeAll(files)
+			return errors.New("a model has one file")
+		}
+		go c.open(m, files)
 	case closeMessage:
 		go c.close(m)
 	case laneMessage:
@@ -115,9 +120,13 @@ func (c *child) handle(m *message, files []int) error {
 	return nil
 }
 
-func (c *child) open(m *message) {
+func (c *child) open(m *message, files []int) {
 	answer := &message{Kind: openedMessage, ID: m.ID}
-	o, err := c.engine.Open(context.Background(), m.Model, c.log)
+	var file *os.File
+	if len(files) > 0 {
+		file = os.NewFile(uintptr(files[0]), "model")
+	}
+	o, err := c.engine.Open(context.Background(), m.Model, file, c.log)
 	if err == nil {
 		sig := o.Session.Signature()
 		c.mu.Lock()
