@@ -32,7 +32,7 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 		models.Lanes[d.Name] = d.Lanes
 	}
 	h.engines = newEngines(available, s.Isolation, h.library, log)
-	models.Read, models.Open, models.Sites = readFiles, h.engines.open, h.engines.sites
+	models.Read, models.Open, models.Sites = reads(s.RequireDigests), h.engines.open, h.engines.sites
 	models.Logger, models.MemoryBudget = log, int64(s.ModelMemory)
 	h.models = host.New(models)
 	var err error

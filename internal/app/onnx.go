@@ -10,6 +10,7 @@ import (
 	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/runtime/worker"
 )
 
@@ -20,12 +21,14 @@ type onnxModel struct {
 	Options ort.Options
 }
 
-// readFiles is a host.Config.Read.
-func readFiles(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
-	if v.Path == "" {
-		return nil, nil // it is synthetic
+// reads returns a host.Config.Read that refuses versions without digests, if so required.
+func reads(requireDigests bool) serving.Reader {
+	return func(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+		if v.Path == "" {
+			return nil, nil // it is synthetic
+		}
+		return modelfile.Load(ctx, v.Repository(), v.Dir, requireDigests)
 	}
-	return modelfile.Load(ctx, v.Repository(), v.Dir, false)
 }
 
 // sourceOf describes the private copy of a version's files, which it does not take over.

@@ -29,6 +29,9 @@ type Server struct {
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	// RequireDigests refuses versions that have no SHA256SUMS, which `weft seal` writes; default false: a version's files
+	// are compared with it where there is one.
+	RequireDigests bool `yaml:"require-digests" name:"require-digests" help:"Refuse versions without a SHA256SUMS, which weft seal writes."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`

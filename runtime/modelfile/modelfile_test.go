@@ -229,7 +229,7 @@ func TestSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.WriteSums(dir); err != nil {
+	if err := modelfile.WriteSums(dir, f.Sums()); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(); err != nil {

@@ -121,8 +121,8 @@ func escape(name string) (before, escaped string) {
 	return before, escaped
 }
 
-// WriteSums writes the version's SHA256SUMS, in one step.
-func (f *Files) WriteSums(dir string) (err error) {
+// WriteSums writes a version's SHA256SUMS, in one step.
+func WriteSums(dir string, sums []byte) (err error) {
 	temporary, err := os.CreateTemp(dir, "."+SumsName+".*")
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (f *Files) WriteSums(dir string) (err error) {
 			_ = os.Remove(temporary.Name())
 		}
 	}()
-	_, err = temporary.Write(f.Sums())
+	_, err = temporary.Write(sums)
 	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
 	if err != nil {
 		return err
