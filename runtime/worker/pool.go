@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"sync"
 	"time"
 
@@ -111,21 +112,33 @@ const openPatience = 15 * time.Minute
 var errOpening = fmt.Errorf("the model was not opened within %v", openPatience)
 
 // Open opens a model in the worker of a device, or in that of one owner on it, such as a version; it is started if
-// there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing else is open: if that dies of it, the error
-// is of the kind engine.Crashed, and nobody else is harmed.
-func (p *Pool) Open(ctx context.Context, device, owner string, model any) (engine.Opened, error) {
+// there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing
+// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. The engine gets
+// the file too, which may be nil; each process in which the session is opened later gets it again.
+func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
 		return engine.Opened{}, err
 	}
+	from := source{model: encoded}
+	if file != nil {
+		if from.file, err = duplicate(file); err != nil {
+			return engine.Opened{}, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			from.close()
+		}
+	}()
 	trial, err := p.process(ctx)
 	if err != nil {
 		return engine.Opened{}, err
 	}
 	const only = 1
-	ctx, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
+	opening, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
 	defer cancel()
-	m, err := trial.ask(ctx, &message{Kind: openMessage, ID: only, Model: encoded})
+	m, err := trial.open(opening, only, from)
 	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
 		err = errors.New("the engine's process did not say what it opened")
 	}
@@ -141,7 +154,7 @@ func (p *Pool) Open(ctx context.Context, device, owner string, model any) (engin
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.add(ctx, encoded, m.Opened)
+	s, err := w.add(ctx, from, m.Opened)
 	if err != nil {
 		return engine.Opened{}, err
 	}

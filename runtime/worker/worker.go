@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -73,10 +72,10 @@ func (w *Worker) setLocked(p *process) {
 }
 
 // add opens a model, which opened elsewhere as first, in the worker's process.
-func (w *Worker) add(ctx context.Context, model json.RawMessage, first *opened) (*Session, error) {
+func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, model: model, first: first}
+	s := &Session{id: w.last, worker: w, source: of, first: first}
 	w.mu.Unlock()
 	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
 	s.stats.Store(&first.Stats)
@@ -105,7 +104,7 @@ func (w *Worker) add(ctx context.Context, model json.RawMessage, first *opened) 
 
 // openIn opens the session in a process.
 func (s *Session) openIn(ctx context.Context, p *process) error {
-	m, err := p.ask(ctx, &message{Kind: openMessage, ID: s.id, Model: s.model})
+	m, err := p.open(ctx, s.id, s.source)
 	if err == nil && m.Opened == nil {
 		err = errors.New("the engine's process did not say what it opened")
 	}
@@ -113,6 +112,7 @@ func (s *Session) openIn(ctx context.Context, p *process) error {
 }
 
 func (w *Worker) closeSession(s *Session) error {
+	defer s.source.close()
 	w.mu.Lock()
 	delete(w.sessions, s.id)
 	p := w.process
