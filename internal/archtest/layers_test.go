@@ -143,6 +143,11 @@ var layers = []layer{
 		"reading the repository loads nothing and runs nothing",
 	},
 	{
+		"runtime/modelfile",
+		[]string{"runtime/modelfile/slim", "proto/gen/onnx"},
+		"what a model is made of follows from its files: it runs nothing and knows no host",
+	},
+	{
 		"runtime/modelfile/slim",
 		[]string{},
 		"which parts of a file are read is a matter of its format",
@@ -182,7 +187,7 @@ var layers = []layer{
 		"runtime/serving",
 		[]string{
 			"runtime/residency", "runtime/fleet/...", "runtime/engine", "runtime/execution", "runtime/proof",
-			"runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo",
+			"runtime/audit", "sharedsched", "runtime/catalog", "runtime/tensor", "runtime/modelrepo", "runtime/modelfile",
 		},
 		"a version answers by its replicas, whatever made it resident; when it comes and goes is its owner's to say",
 	},
@@ -406,6 +411,7 @@ func TestLayeringComplains(t *testing.T) {
 		{"runtime/execution/unit.go", "runtime/host", "who keeps models resident"},
 		{"runtime/execution/unit.go", "runtime/proof", "why rows may be joined"},
 		{"runtime/proof/prove.go", "runtime/execution", "behind an interface"},
+		{"runtime/modelfile/read.go", "runtime/modelrepo", "runs nothing and knows no host"},
 		{"runtime/modelfile/slim/slim.go", "runtime/tensor", "its format"},
 		{"runtime/host/host.go", "runtime/ort", "what residency decides"},
 		{"runtime/host/host.go", "server", "what residency decides"},
