@@ -35,7 +35,7 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 		models.Lanes[d.Name] = d.Lanes
 	}
 	h.engines = newEngines(available, s.Isolation, sandboxOf(s, repositories, available), h.library, log)
-	models.Read, models.Open, models.Sites = reads(s.RequireDigests), h.engines.open, h.engines.sites
+	models.Revive, models.Read, models.Open, models.Sites = h.engines.revive, reads(s.RequireDigests), h.engines.open, h.engines.sites
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	h.models = host.New(models)
 	var err error

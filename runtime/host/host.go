@@ -68,6 +68,9 @@ type Config struct {
 	MemoryBudget int64
 	// RunTimeout is the longest that one run of an engine may take; a run whose cost is known may take less. 0: any time.
 	RunTimeout time.Duration
+	// Revive returns once a device that was lost can be used again, in another process; an error: never, or ctx ended.
+	// It is called in a goroutine of its own after each loss. Nil: devices do not come back.
+	Revive func(ctx context.Context, device string) error
 	// Busy reports whether episodes are running on a version. A version that the policy does not select any more is
 	// unloaded when none are running, unless versions.transition is resource. Busy must not block, and is called about
 	// once a second. Nil: no episodes ever run.

@@ -27,9 +27,9 @@ func (e *DeathError) Error() string { return "the engine's process ended: " + e.
 // signalName finds the signal in the words of Go's runtime, which catches those of the engine and then exits.
 var signalName = regexp.MustCompile(`\bSIG[A-Z]{2,5}\b`)
 
-// deathOf describes the end of a process. killed says why this server ended it, if it did; last is the end of what it
-// wrote.
-func deathOf(state *os.ProcessState, err error, killed string, last []string) *DeathError {
+// deathOf describes the end of a process. killed says why this server ended it, if it did, and blamed whether a run was
+// the reason; last is the end of what it wrote.
+func deathOf(state *os.ProcessState, err error, killed string, blamed bool, last []string) *DeathError {
 	d := &DeathError{Text: fmt.Sprint(err)}
 	if state == nil {
 		return d
@@ -47,7 +47,7 @@ func deathOf(state *os.ProcessState, err error, killed string, last []string) *D
 		d.Text = d.Signal
 	}
 	if killed != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
-		d.Text, d.Outside = killed, false
+		d.Text, d.Outside = killed, !blamed
 		return d
 	}
 	for _, line := range last {

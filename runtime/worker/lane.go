@@ -99,7 +99,7 @@ func (l *lane) exchange() (*cursor, error) {
 
 // damaged ends a process that answers a run with something that cannot be read, and returns the error of the run.
 func (l *lane) damaged() error {
-	l.process.kill("it answered a run with something that cannot be read")
+	l.process.convict("it answered a run with something that cannot be read")
 	<-l.process.ended
 	return crashed(l.process.cause)
 }
@@ -130,7 +130,7 @@ func (l *lane) limit(ctx context.Context, patience time.Duration) (release func(
 		case <-over:
 		case <-p.ended:
 		case <-time.After(stopPatience):
-			p.kill("a run did not stop when it was told to")
+			p.convict("a run did not stop when it was told to")
 		}
 	}
 	unwatch := context.AfterFunc(ctx, stop)

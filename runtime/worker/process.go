@@ -30,6 +30,7 @@ type process struct {
 
 	mu      sync.Mutex
 	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
+	blamed  bool                     // the server ended it because of what a run did
 	replies map[uint32]chan *message // who waits for an answer about a session
 	free    []*lane
 	lanes   map[uint32]*lane
@@ -98,7 +99,7 @@ func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
 func (p *process) await() {
 	err := p.command.Wait()
 	p.mu.Lock()
-	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.output.last())
+	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.blamed, p.output.last())
 	close(p.ended)
 	free, busy := p.free, p.lanes
 	p.free = nil
@@ -113,11 +114,16 @@ func (p *process) await() {
 	_ = p.conn.socket.Close()
 }
 
-// kill ends the process. Why is for people.
-func (p *process) kill(why string) {
+// kill ends the process, which says nothing about a run in it. Why is for people.
+func (p *process) kill(why string) { p.end(why, false) }
+
+// convict ends the process because of what a run in it does.
+func (p *process) convict(why string) { p.end(why, true) }
+
+func (p *process) end(why string, blamed bool) {
 	p.mu.Lock()
 	if p.killed == "" {
-		p.killed = why
+		p.killed, p.blamed = why, blamed
 	}
 	p.mu.Unlock()
 	_ = p.command.Process.Kill() // it may be dead already

@@ -1,9 +1,16 @@
 package worker_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -34,4 +41,53 @@ func TestQuarantine(t *testing.T) {
 	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
 		t.Errorf("%v, %v; %v", got, err, log.Lines(""))
 	}
+}
+
+// TestAKillIsNobodysFault: a run whose process is ended from outside is made again, and is not blamed.
+func TestAKillIsNobodysFault(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	o.Session = o.Quarantine
+	var killers sync.WaitGroup
+	end := make(chan struct{})
+	killers.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(5 * time.Millisecond):
+				for _, pid := range children(t) {
+					_ = unix.Kill(pid, unix.SIGKILL) // it may be gone
+				}
+			}
+		}
+	})
+	for i := range 100 {
+		got, err := run(t.Context(), o, float32(i))
+		if err != nil && engine.KindOf(err) != engine.Terminated || err == nil && got[0] != float32(2*i) {
+			t.Fatalf("run %d: %v, %v", i, got, err)
+		}
+	}
+	close(end)
+	killers.Wait()
+}
+
+// children returns the processes that this one has started.
+func children(t *testing.T) (pids []int) {
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
