@@ -33,6 +33,9 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 	}
 	listing := repository.Scan()
 	r.listing(&listing)
+	if wrong == nil {
+		r.digests(&listing, s.RequireDigests, load)
+	}
 	if wrong != nil {
 		return r.verdict() // it would be another server that is tried
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/synth"
@@ -119,16 +120,16 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 }
 
 // open is a host.Opener.
-func (e *engines) open(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest,
+func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
 	device string,
 ) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(ctx, v, &m.ONNX, device)
+	return e.openONNX(ctx, v, f, &m.ONNX, device)
 }
 
-func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, o *modelrepo.ONNX,
+func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, o *modelrepo.ONNX,
 	device string,
 ) (engine.Opened, error) {
 	providers, without := e.usable(o.Providers)
@@ -142,7 +143,7 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, o *modelrep
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	opened, err := e.openWhere(ctx, v, device, onnxModel{v.Path, ort.Options{
+	opened, err := e.openWhere(ctx, v, f, device, onnxModel{sourceOf(v, f), ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
@@ -175,20 +176,24 @@ func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, o *modelrep
 }
 
 // openWhere opens a model in this process, or in the worker whose part it is.
-func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, device string,
+func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string,
 	m onnxModel,
 ) (engine.Opened, error) {
 	if e.workers == nil {
 		if err := e.library.load(); err != nil {
 			return engine.Opened{}, err
 		}
-		return m.open(e.log)
+		copied, err := f.Duplicate()
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		return m.open(copied, e.log)
 	}
-	name := device
+	owner := ""
 	if e.each {
-		name = fmt.Sprintf("%s of %s/%d", device, filepath.Base(filepath.Dir(v.Dir)), v.Number)
+		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
 	}
-	return e.workers.Open(ctx, name, m)
+	return e.workers.Open(ctx, device, owner, m, f.Copy())
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

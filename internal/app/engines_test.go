@@ -12,6 +12,7 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -79,12 +80,12 @@ func cartpole(t *testing.T, devices string,
 		slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
-	v := modelrepo.Version{Path: path}
+	v := modelrepo.Version{Path: path, Dir: filepath.Dir(path)}
 	sites, err := e.sites(v, &m)
 	if err != nil {
 		return "", nil, false, err
 	}
-	opened, err := e.open(t.Context(), v, &m, sites[0].Device)
+	opened, err := e.open(t.Context(), v, copyOf(t, v), &m, sites[0].Device)
 	if err != nil {
 		return "", nil, false, err
 	}
@@ -200,7 +201,8 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 			slog.New(slog.DiscardHandler))
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
-		opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")
+		v := modelrepo.Version{Path: path, Dir: filepath.Dir(path)}
+		opened, err := e.open(t.Context(), v, copyOf(t, v), &m, "cpu")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,4 +247,15 @@ func TestONNXWithoutItsDevice(t *testing.T) {
 	if err != nil || device != "cpu" || len(notes) > 0 {
 		t.Errorf("on %q, notes %q, %v; want the CPU and nothing to tell", device, notes, err)
 	}
+}
+
+// copyOf returns the private copy of a version's files.
+func copyOf(t *testing.T, v modelrepo.Version) *modelfile.Files {
+	t.Helper()
+	f, err := reads(false)(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }

@@ -35,9 +35,8 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 		models.Lanes[d.Name] = d.Lanes
 	}
 	h.engines = newEngines(available, s.Isolation, sandboxOf(s, repositories, available), h.library, log)
-	models.Open, models.Sites, models.Logger, models.MemoryBudget = h.engines.open, h.engines.sites, log,
-		int64(s.ModelMemory)
-	models.RunTimeout = time.Duration(s.RunTimeout)
+	models.Read, models.Open, models.Sites = reads(s.RequireDigests), h.engines.open, h.engines.sites
+	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{

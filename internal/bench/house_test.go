@@ -21,6 +21,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/server"
@@ -101,7 +102,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &house{host: host.New(host.Config{Open: open, Logger: slog.New(slog.DiscardHandler)})}
+	h := &house{host: host.New(host.Config{Open: open, Read: readONNX, Logger: slog.New(slog.DiscardHandler)})}
 	h.sched, err = shell.New(sharedsched.Config{
 		Devices:        []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
 		FairnessWindow: 50 * time.Millisecond,
@@ -135,7 +136,16 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+	if v.Path == "" {
+		return nil, nil
+	}
+	return modelfile.Read(ctx, v.Repository(), v.Dir)
+}
+
+func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+	_ string,
+) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return engine.Opened{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/internal/ortlib"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/worker"
@@ -35,7 +36,7 @@ type onnxWorker string
 
 func (library onnxWorker) Load() error { return ort.Init(string(library)) }
 
-func (onnxWorker) Open(_ context.Context, model json.RawMessage, _ *slog.Logger) (engine.Opened, error) {
+func (onnxWorker) Open(_ context.Context, model json.RawMessage, _ *os.File, _ *slog.Logger) (engine.Opened, error) {
 	var path string
 	if err := json.Unmarshal(model, &path); err != nil {
 		return engine.Opened{}, err
@@ -51,8 +52,10 @@ func (onnxWorker) Open(_ context.Context, model json.RawMessage, _ *slog.Logger)
 func BenchmarkIsolation(b *testing.B) {
 	pool := worker.NewPool(worker.Config{Command: serves, Library: ortlib.Find, Log: slog.New(slog.DiscardHandler)})
 	b.Cleanup(pool.Close)
-	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest, _ string) (engine.Opened, error) {
-		return pool.Open(ctx, "cpu", v.Path)
+	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
+		_ string,
+	) (engine.Opened, error) {
+		return pool.Open(ctx, "cpu", "", v.Path, nil)
 	}
 	clients := map[string]weftv1.PredictionServiceClient{}
 	houses := map[string]*house{}

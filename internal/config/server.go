@@ -33,10 +33,13 @@ type Server struct {
 	// without a way to programs and other processes: auto as far as the kernel can, off not at all.
 	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Confine the processes of models to the repositories' files: auto (as far as the kernel can) or off."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
-	// expected, at least a second. A run that takes longer is stopped, if need be by ending its process, and its requests
+	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
 	// that hangs hold up its device for so long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`
+	// RequireDigests refuses versions that have no SHA256SUMS, which `weft seal` writes; default false: a version's files
+	// are compared with it where there is one.
+	RequireDigests bool `yaml:"require-digests" name:"require-digests" help:"Refuse versions without a SHA256SUMS, which weft seal writes."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`

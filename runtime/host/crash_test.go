@@ -7,6 +7,7 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
 // Rows of a poison and more crash a model of crashing always, those of a suspect only outside of the quarantine.
@@ -30,11 +31,14 @@ func crashing() (f, quarantine *fake) {
 	return f, quarantine
 }
 
+// trusted joins rows without a proof, whose made-up rows would crash.
+func trusted(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchOn }
+
 // TestACrashIsProven: requests whose batch ended the engine's process run again, each by itself in quarantine: the
 // innocent are answered, the one that ends that process, too, gets the error, and is not run a third time.
 func TestACrashIsProven(t *testing.T) {
 	f, quarantine := crashing()
-	b := newBench(t, f, patient)
+	b := newBench(t, f, trusted)
 	calls := oneRowCalls(4)
 	calls[2] = ask(nil, 1, poison)
 	errs, _ := b.together(0, calls)
@@ -61,7 +65,7 @@ func TestACrashIsProven(t *testing.T) {
 // TestACrashingVersionIsTakenOut once three different requests have ended the engine's process.
 func TestACrashingVersionIsTakenOut(t *testing.T) {
 	f, _ := crashing()
-	b := newBench(t, f, patient)
+	b := newBench(t, f, trusted)
 	for i := range 3 {
 		if b.version("m", 1).State != catalog.Ready {
 			t.Fatalf("it is out after %d", i)
@@ -71,4 +75,20 @@ func TestACrashingVersionIsTakenOut(t *testing.T) {
 		}
 	}
 	weftest.Until(t, "a failed version", func() bool { return b.version("m", 1).State == catalog.Failed })
+}
+
+// TestMadeUpRowsCrashOnce: a model that crashes on made-up rows ends the engine's process once while it is loaded.
+func TestMadeUpRowsCrashOnce(t *testing.T) {
+	f := perRow(1, func([]float32) error {
+		return &engine.Error{Kind: engine.Crashed, Err: errors.New("SIGFPE")}
+	})
+	f.Opened.Quarantine = perRow(1, doubleUnlessNaN)
+	w := newWorld(t, 1)
+	w.add("m", 1, f, nil)
+	if v := w.load("m"); v.State != catalog.Ready || v.Batching.Batched {
+		t.Errorf("state %v, batched %v: %s", v.State, v.Batching.Batched, v.Batching.Reason)
+	}
+	if runs := f.Forget(); len(runs) != 1 {
+		t.Errorf("runs %v while it was loaded, want one", runs)
+	}
 }

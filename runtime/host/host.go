@@ -43,6 +43,8 @@ type Site = placement.Site
 
 // Config holds the settings of a Host.
 type Config struct {
+	// Read reads a version's files before Open needs them. Nil: it needs none, and batching is proven by examples.
+	Read serving.Reader
 	// Open loads a version. Required.
 	Open Opener
 	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among
@@ -140,7 +142,7 @@ func New(cfg Config) *Host {
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.drains, h.start = h.stop, h.loads.Go
 	h.serving = serving.NewShared(serving.Config{
-		Owner: owner{h}, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
+		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
 		Audited: cfg.Audited, Log: h.log,
 	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})

@@ -64,7 +64,7 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	if g != nil && g.broken.Load() != nil {
 		// The graphs have failed. If they took the run along, it is repeated without them.
 		if failed := s.dropGraphs(g); failed != nil {
-			s.log.Error("model session lost", "event", "session_lost", "path", s.path, "cause", failed)
+			s.log.Error("model session lost", "event", "session_lost", "path", s.source.Path, "cause", failed)
 		}
 	}
 	if errors.Is(err, errAgain) {

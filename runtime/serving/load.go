@@ -36,7 +36,7 @@ func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()
 // of ordinary runs, on a machine that is not busy with others.
 const (
 	patienceFactor = 20
-	leastPatience  = time.Second
+	leastPatience  = 2 * time.Second
 )
 
 // Patience returns how long a run of so many rows may take.

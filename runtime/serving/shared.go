@@ -48,9 +48,10 @@ const (
 	parallelProofs = 8
 )
 
-// Config holds the settings of a Shared. All of it but Audited is required.
+// Config holds the settings of a Shared. All of it but Read and Audited is required.
 type Config struct {
 	Owner  Owner
+	Read   Reader // nil: Open needs no copies
 	Open   Opener
 	Fleet  *fleet.Fleet
 	Memory *fleet.Budget

@@ -33,6 +33,7 @@ type Version struct {
 
 	proofs atomic.Int64 // how often it was proven again while it served
 
+	copied   copied
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/worker/sandbox"
@@ -24,8 +25,9 @@ type Config struct {
 type Engine interface {
 	// Load loads the engine's library. It is called once, before anything else.
 	Load() error
-	// Open opens a model, which is the value that the server gave to Pool.Open. It is called from several goroutines.
-	Open(ctx context.Context, model json.RawMessage, log *slog.Logger) (engine.Opened, error)
+	// Open opens a model, which is the value that the server gave to Pool.Open, with the file, which it owns and which
+	// is nil if the server gave none. It is called from several goroutines.
+	Open(ctx context.Context, model json.RawMessage, file *os.File, log *slog.Logger) (engine.Opened, error)
 }
 
 // Death is how a process of a worker ended.

@@ -46,7 +46,9 @@ type model struct {
 
 func (engines) Load() error { return nil }
 
-func (engines) Open(_ context.Context, encoded json.RawMessage, log *slog.Logger) (engine.Opened, error) {
+func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
+	log *slog.Logger,
+) (engine.Opened, error) {
 	var m model
 	if err := json.Unmarshal(encoded, &m); err != nil {
 		return engine.Opened{}, err
@@ -75,7 +77,16 @@ func (engines) Open(_ context.Context, encoded json.RawMessage, log *slog.Logger
 		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
 	}
 	log.Info("model opened", "event", "test_opened")
-	return engine.Opened{Session: &session{}, Device: "cpu", Provider: "test", Notes: notes}, nil
+	s := &session{factor: 2}
+	if file != nil {
+		defer file.Close()
+		var b [4]byte
+		if _, err := file.ReadAt(b[:], 0); err != nil {
+			return engine.Opened{}, err
+		}
+		s.factor = floatsOf(b[:])[0]
+	}
+	return engine.Opened{Session: s, Device: "cpu", Provider: "test", Notes: notes}, nil
 }
 
 func die(s unix.Signal) {
@@ -83,8 +94,11 @@ func die(s unix.Signal) {
 	select {}
 }
 
-// session doubles its rows. Some values have it do something else.
-type session struct{ runs uint64 }
+// session multiplies its rows, by 2 unless a file says otherwise. Some values have it do something else.
+type session struct {
+	runs   uint64
+	factor float32
+}
 
 // The first value of an input that has a session do something else.
 const (
@@ -134,7 +148,7 @@ func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
 	}
 	out := b.Output(0, tensor.Float32, tensor.Shape{int64(times * len(values))}, times*len(in.Data))
 	for i := range times * len(values) {
-		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(2*values[i%len(values)]))
+		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(s.factor*values[i%len(values)]))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type kind string
 const (
 	beginMessage  kind = "begin"  // to the worker, before all others: perhaps with a Sandbox
 	helloMessage  kind = "hello"  // to the server: the answer, ID is the protocol; Confined says what is in force
-	openMessage   kind = "open"   // to the worker: ID names the session, Model says what to open
+	openMessage   kind = "open"   // to the worker: ID names the session, Model and a file say what to open
 	openedMessage kind = "opened" // to the server: the answer, Opened or Fault
 	closeMessage  kind = "close"  // to the worker: the session's runs have ended
 	closedMessage kind = "closed" // to the server: the answer, perhaps with a Fault

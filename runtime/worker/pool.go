@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
 )
@@ -79,9 +81,18 @@ func (p *Pool) prepareLocked() *spare {
 		return s
 	}
 	go func() {
-		defer close(s.ready)
 		s.process, s.err = startProcess(context.Background(), p.cfg)
+		close(s.ready)
+		if s.err != nil {
+			return // the next one who wants a process learns it
+		}
 		p.tellConfined(s.process)
+		<-s.process.ended
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.spare == s && !p.closed { // it died before it was needed
+			p.spare = p.prepareLocked()
+		}
 	}()
 	return s
 }
@@ -95,20 +106,39 @@ func (s *spare) discard() {
 	}
 }
 
-// Open opens a model in the named worker, which is started if there is none of that name. The model is a value that
-// Serve's opener understands. It is opened first in a process where nothing else is open: if that dies of it, the error
-// is of the kind engine.Crashed, and nobody else is harmed.
-func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened, error) {
+// openPatience is how long a model may take to be opened. Some providers compile it, which takes minutes.
+const openPatience = 15 * time.Minute
+
+var errOpening = fmt.Errorf("the model was not opened within %v", openPatience)
+
+// Open opens a model in the worker of a device, or in that of one owner on it, such as a version; it is started if
+// there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing
+// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. The engine gets
+// the file too, which may be nil; each process in which the session is opened later gets it again.
+func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
 		return engine.Opened{}, err
 	}
+	from := source{model: encoded}
+	if file != nil {
+		if from.file, err = duplicate(file); err != nil {
+			return engine.Opened{}, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			from.close()
+		}
+	}()
 	trial, err := p.process(ctx)
 	if err != nil {
 		return engine.Opened{}, err
 	}
 	const only = 1
-	m, err := trial.ask(ctx, &message{Kind: openMessage, ID: only, Model: encoded})
+	opening, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
+	defer cancel()
+	m, err := trial.open(opening, only, from)
 	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
 		err = errors.New("the engine's process did not say what it opened")
 	}
@@ -120,11 +150,11 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 		return engine.Opened{}, err
 	}
 	<-trial.ended // its memory is free
-	w, err := p.worker(ctx, name)
+	w, err := p.worker(ctx, device, owner)
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	s, err := w.open(ctx, encoded, m.Opened)
+	s, err := w.add(ctx, from, m.Opened)
 	if err != nil {
 		return engine.Opened{}, err
 	}
@@ -134,13 +164,17 @@ func (p *Pool) Open(ctx context.Context, name string, model any) (engine.Opened,
 	}, nil
 }
 
-// worker returns the worker of a name.
-func (p *Pool) worker(ctx context.Context, name string) (*Worker, error) {
+// worker returns the worker of an owner on a device, once it has a process.
+func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error) {
+	name := device
+	if owner != "" {
+		name += " " + owner
+	}
 	p.mu.Lock()
 	w := p.workers[name]
 	if w == nil && !p.closed {
 		w = &Worker{
-			name: name, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			name: name, device: device, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
 			sessions: map[uint32]*Session{},
 		}
 		p.workers[name] = w
@@ -183,15 +217,24 @@ func (p *Pool) Stats() (up map[string]bool, deaths map[Death]uint64) {
 	return up, maps.Clone(p.deaths)
 }
 
-// Lose ends the named worker, because its device is lost. Sessions in it fail with the cause from then on; the next
-// one that is opened under this name is in another process.
-func (p *Pool) Lose(name string, cause error) {
-	p.mu.Lock()
-	w := p.workers[name]
-	p.mu.Unlock()
-	if w != nil {
-		w.lose(&engine.Error{Kind: engine.DeviceLost, Err: cause})
+// Lose ends all workers of a device that is lost. Sessions in them fail with the cause from then on; the next one that
+// is opened there is in another process.
+func (p *Pool) Lose(device string, cause error) {
+	for _, w := range p.list() {
+		if w.device == device {
+			w.lose(&engine.Error{Kind: engine.DeviceLost, Err: cause})
+		}
 	}
+}
+
+// list returns the workers that are not gone.
+func (p *Pool) list() (all []*Worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		all = append(all, w)
+	}
+	return all
 }
 
 // Close ends all processes and waits for that. Sessions fail from then on.
@@ -200,12 +243,8 @@ func (p *Pool) Close() {
 	p.closed = true
 	s := p.spare
 	p.spare = nil
-	all := make([]*Worker, 0, len(p.workers))
-	for _, w := range p.workers {
-		all = append(all, w)
-	}
 	p.mu.Unlock()
-	for _, w := range all {
+	for _, w := range p.list() {
 		w.end(errPoolClosed, "the server is stopping")
 	}
 	if s != nil {

@@ -179,10 +179,10 @@ func (p *process) reply(ctx context.Context, id uint32, waiter chan *message) (*
 	}
 }
 
-// ask sends a message about a session and waits for the answer to it.
-func (p *process) ask(ctx context.Context, m *message) (*message, error) {
+// ask sends a message about a session, with files, and waits for the answer to it.
+func (p *process) ask(ctx context.Context, m *message, files ...int) (*message, error) {
 	waiter := p.expect(m.ID)
-	_ = p.send(m) // the answer, or the end of the process, says more
+	_ = p.send(m, files...) // the answer, or the end of the process, says more
 	answer, err := p.reply(ctx, m.ID, waiter)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,11 @@ type held struct {
 func (c *child) handle(m *message, files []int) error {
 	switch m.Kind {
 	case openMessage:
-		go c.open(m)
+		if len(files) > 1 {
+			closeAll(files)
+			return errors.New("a model has one file")
+		}
+		go c.open(m, files)
 	case closeMessage:
 		go c.close(m)
 	case laneMessage:
@@ -118,9 +122,13 @@ func (c *child) handle(m *message, files []int) error {
 	return nil
 }
 
-func (c *child) open(m *message) {
+func (c *child) open(m *message, files []int) {
 	answer := &message{Kind: openedMessage, ID: m.ID}
-	o, err := c.engine.Open(context.Background(), m.Model, c.log)
+	var file *os.File
+	if len(files) > 0 {
+		file = os.NewFile(uintptr(files[0]), "model")
+	}
+	o, err := c.engine.Open(context.Background(), m.Model, file, c.log)
 	if err == nil {
 		sig := o.Session.Signature()
 		c.mu.Lock()

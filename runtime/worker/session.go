@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 type Session struct {
 	id     uint32
 	worker *Worker
-	model  json.RawMessage
+	source source
 	memory *memory
 	first  *opened // when it was opened first
 	stats  atomic.Pointer[engine.Stats]

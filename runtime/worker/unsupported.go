@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/weftserve/weft/runtime/engine"
 )
@@ -24,7 +25,7 @@ type Pool struct{}
 func NewPool(Config) *Pool { return &Pool{} }
 
 // Open fails.
-func (*Pool) Open(context.Context, string, any) (engine.Opened, error) {
+func (*Pool) Open(context.Context, string, string, any, *os.File) (engine.Opened, error) {
 	return engine.Opened{}, errSystem
 }
 

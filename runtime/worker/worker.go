@@ -4,7 +4,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,6 +15,7 @@ import (
 // Worker supervises one process at a time and the sessions in it.
 type Worker struct {
 	name       string
+	device     string
 	pool       *Pool
 	quarantine *quarantine
 
@@ -71,11 +71,11 @@ func (w *Worker) setLocked(p *process) {
 	w.changed = make(chan struct{})
 }
 
-// open opens a model, which opened elsewhere as first, in the worker's process.
-func (w *Worker) open(ctx context.Context, model json.RawMessage, first *opened) (*Session, error) {
+// add opens a model, which opened elsewhere as first, in the worker's process.
+func (w *Worker) add(ctx context.Context, of source, first *opened) (*Session, error) {
 	w.mu.Lock()
 	w.last++
-	s := &Session{id: w.last, worker: w, model: model, first: first}
+	s := &Session{id: w.last, worker: w, source: of, first: first}
 	w.mu.Unlock()
 	s.memory = &memory{worker: w, slabs: map[*byte]*slab{}}
 	s.stats.Store(&first.Stats)
@@ -104,7 +104,7 @@ func (w *Worker) open(ctx context.Context, model json.RawMessage, first *opened)
 
 // openIn opens the session in a process.
 func (s *Session) openIn(ctx context.Context, p *process) error {
-	m, err := p.ask(ctx, &message{Kind: openMessage, ID: s.id, Model: s.model})
+	m, err := p.open(ctx, s.id, s.source)
 	if err == nil && m.Opened == nil {
 		err = errors.New("the engine's process did not say what it opened")
 	}
@@ -112,6 +112,7 @@ func (s *Session) openIn(ctx context.Context, p *process) error {
 }
 
 func (w *Worker) closeSession(s *Session) error {
+	defer s.source.close()
 	w.mu.Lock()
 	delete(w.sessions, s.id)
 	p := w.process
@@ -166,7 +167,8 @@ func (w *Worker) restart() *process {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err := w.pool.process(context.Background())
 		if err == nil {
-			if err = w.reopen(p, alone); err == nil && w.publish(p) {
+			all := w.list()
+			if err = reopen(p, all, alone); err == nil && w.publish(p, all) {
 				return p
 			}
 			p.kill("it was started in vain")
@@ -184,38 +186,25 @@ func (w *Worker) restart() *process {
 	}
 }
 
-// reopen opens all sessions in a new process. The error says that this died. A session that cannot be opened, and one
-// that ends the process while nothing else is opened there, fails its runs from then on.
-func (w *Worker) reopen(p *process, alone bool) error {
+// list returns the sessions that are open.
+func (w *Worker) list() (all []*Session) {
 	w.mu.Lock()
-	all := make([]*Session, 0, len(w.sessions))
+	defer w.mu.Unlock()
 	for _, s := range w.sessions {
 		all = append(all, s)
 	}
-	w.mu.Unlock()
-	open := func(s *Session) error {
-		err := s.openIn(context.Background(), p)
-		_, died := errors.AsType[*DeathError](err)
-		switch {
-		case died && !alone:
-			return err
-		case err != nil:
-			err = fmt.Errorf("the model cannot be opened again: %w", asCrash(err))
-			s.broken.Store(&err)
-		default:
-			s.broken.Store(nil)
-		}
-		if died {
-			return err
-		}
-		return nil
-	}
+	return all
+}
+
+// reopen opens sessions in a new process, in parallel unless each is to be alone. The error says that the process died.
+// A session that cannot be opened, and one that ends the process alone, fails its runs from then on.
+func reopen(p *process, all []*Session, alone bool) error {
 	if alone {
 		for _, s := range all {
 			if s.broken.Load() != nil {
 				continue
 			}
-			if err := open(s); err != nil {
+			if err := s.reopen(p, true); err != nil {
 				return err
 			}
 		}
@@ -224,20 +213,45 @@ func (w *Worker) reopen(p *process, alone bool) error {
 	errs := make([]error, len(all))
 	var opening sync.WaitGroup
 	for i, s := range all {
-		opening.Go(func() { errs[i] = open(s) })
+		opening.Go(func() { errs[i] = s.reopen(p, false) })
 	}
 	opening.Wait()
 	return errors.Join(errs...)
 }
 
-// publish makes a process the present one, unless it is dead or the worker gone.
-func (w *Worker) publish(p *process) bool {
+// reopen opens the session in a new process. The error says that this died.
+func (s *Session) reopen(p *process, alone bool) error {
+	err := s.openIn(context.Background(), p)
+	if err == nil {
+		s.broken.Store(nil)
+		return nil
+	}
+	_, died := errors.AsType[*DeathError](err)
+	if died && !alone {
+		return err
+	}
+	broken := fmt.Errorf("the model cannot be opened again: %w", asCrash(err))
+	s.broken.Store(&broken)
+	if died {
+		return err
+	}
+	return nil
+}
+
+// publish makes a process the present one, unless it is dead or the worker gone. Sessions that were closed while they
+// were opened in it are closed there.
+func (w *Worker) publish(p *process, opened []*Session) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.gone != nil || isDead(p.ended) {
 		return false
 	}
 	w.setLocked(p)
+	for _, s := range opened {
+		if w.sessions[s.id] == nil {
+			go func() { _, _ = p.ask(context.Background(), &message{Kind: closeMessage, ID: s.id}) }()
+		}
+	}
 	return true
 }
 

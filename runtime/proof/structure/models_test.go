@@ -36,7 +36,7 @@ func verdictOf(t *testing.T, path string) structure.Verdict {
 		t.Skipf("ONNX Runtime refuses it: %v", err) // as on a machine without the locale that it asks for
 	}
 	defer session.Close()
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 func readModel(t testing.TB, model []byte) *structure.Model {
 	t.Helper()
-	m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
+	m, err := structure.Read(bytes.NewReader(model), int64(len(model)))
 	if err != nil {
 		t.Fatal(err)
 	}

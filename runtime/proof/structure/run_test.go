@@ -133,7 +133,7 @@ func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, erro
 	if err := os.WriteFile(path, model, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

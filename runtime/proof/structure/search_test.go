@@ -110,7 +110,7 @@ func (g *generator) open(text string) (*sketch, *ort.Session, *structure.Model, 
 	if err := os.WriteFile(path, s.graph.Marshal(), 0o600); err != nil {
 		return nil, nil, nil, err
 	}
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("cannot be read: %w", err)
 	}
