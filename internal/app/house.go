@@ -49,8 +49,8 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 	return h, nil
 }
 
-// sandboxOf returns what the processes of models may do; nil: whatever the server may. One serves many models, and later
-// ones too, so it may read all that lies in the repositories.
+// sandboxOf returns what the processes of models may do; nil: whatever the server may. One process serves many models,
+// and later ones too, so it may read all that lies in the repositories.
 func sandboxOf(s *config.Server, repositories []string, d devices) *sandbox.Policy {
 	if s.Sandbox == config.SandboxOff {
 		return nil

@@ -27,8 +27,8 @@ func (c *Config) policy(library string) *sandbox.Policy {
 
 // resolved returns a path without symbolic links; "" if it leads nowhere.
 func resolved(path string) string {
-	real, _ := filepath.EvalSymlinks(path)
-	return real
+	target, _ := filepath.EvalSymlinks(path)
+	return target
 }
 
 // tellConfined logs once what confines processes, and what the kernel lacks to confine them further.

@@ -8,7 +8,7 @@ import "strings"
 // dynamic linker read. All others stay here, because some are secrets.
 var passed = []string{
 	"CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "NCCL_", "LD_LIBRARY_PATH=", "DYLD_LIBRARY_PATH=", "OMP_", "ORT_", "TF32_",
-	"GODEBUG=", "GORACE=", "GOCOVERDIR=", "LANG=", "LC_", "TZ=",
+	"GODEBUG=", "GORACE=", "GOCOVERDIR=", "LANG=", "LC_", "LOCPATH=", "TZ=",
 }
 
 // environment returns the part of the variables that a worker inherits.

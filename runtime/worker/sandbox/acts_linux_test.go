@@ -119,11 +119,15 @@ func acts() []act {
 		{"read another folder", "landlock", open(unix.O_RDONLY, other)},
 		{"list another folder", "landlock", open(unix.O_DIRECTORY, func(w *world) string { return w.Other })},
 		{"write another folder", "landlock", open(unix.O_WRONLY, other)},
-		{"create in another folder", "landlock",
-			open(unix.O_WRONLY|unix.O_CREAT, func(w *world) string { return w.Other + "/new" })},
+		{
+			"create in another folder", "landlock",
+			open(unix.O_WRONLY|unix.O_CREAT, func(w *world) string { return w.Other + "/new" }),
+		},
 		{"write a readable folder", "landlock", open(unix.O_RDWR, allowed)},
-		{"create in a readable folder", "landlock",
-			open(unix.O_WRONLY|unix.O_CREAT, func(w *world) string { return w.Allowed + "/new" })},
+		{
+			"create in a readable folder", "landlock",
+			open(unix.O_WRONLY|unix.O_CREAT, func(w *world) string { return w.Allowed + "/new" }),
+		},
 		{"cut a readable file by opening it", "landlock", open(unix.O_RDONLY|unix.O_TRUNC, allowed)},
 		{"remove a readable file", "landlock", func(t *sandboxtest.Thread, w *world) error {
 			here := unix.AT_FDCWD
@@ -192,7 +196,7 @@ func acts() []act {
 		{"a program in memory", "seccomp", func(t *sandboxtest.Thread, _ *world) error {
 			file, err := t.Call(unix.SYS_MEMFD_CREATE, empty, 0)
 			if err != nil {
-				return nil
+				return fmt.Errorf("there is no file in memory: %w", err) // which says nothing of the act
 			}
 			_, err = t.Call(unix.SYS_EXECVEAT, uintptr(file), empty, none, none, unix.AT_EMPTY_PATH)
 			if err == unix.ENOEXEC { //nolint:errorlint // it is empty

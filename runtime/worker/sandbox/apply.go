@@ -20,7 +20,7 @@ const truncates = 3
 func (p *Policy) Apply() (r Report) {
 	missing := func(format string, args ...any) { r.Missing = append(r.Missing, fmt.Sprintf(format, args...)) }
 	if version, err := llsys.LandlockGetABIVersion(); err != nil {
-		missing("files are not guarded, because the kernel has no Landlock: %v", err)
+		missing("files are not guarded, because there is no Landlock: %v", err)
 	} else if err := p.guardFiles(); err != nil {
 		missing("files are not guarded: %v", err)
 	} else if r.Landlock = version; version < truncates {

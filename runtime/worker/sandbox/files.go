@@ -5,6 +5,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
@@ -59,10 +60,9 @@ func (p *Policy) rules() (all []landlock.Rule) {
 	allow(read, system...)
 	allow(use&^llsys.AccessFSIoctlDev, "/dev/null", "/dev/zero")
 	allow(read, p.Readable...)
-	for _, folder := range filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")) {
-		if filepath.IsAbs(folder) {
-			allow(read, folder)
-		}
+	for _, variable := range []string{"LD_LIBRARY_PATH", "LOCPATH"} { // of the linker, and for locales
+		allow(read, slices.DeleteFunc(filepath.SplitList(os.Getenv(variable)),
+			func(folder string) bool { return !filepath.IsAbs(folder) })...)
 	}
 	if !p.GPU {
 		return all

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are the system calls that are refused with EPERM, whatever their arguments. So are all that the library does
-// not know, and those of other architectures. All others are allowed: those of GPU drivers differ from one release to
-// the next.
+// forbidden are the system calls that are refused with EPERM, whatever their arguments. So are all that the library
+// does not know, and those of other architectures. All others are allowed: what GPU drivers call differs from one
+// release to the next.
 var forbidden = slices.Concat(
 	// Programs and other processes. ptrace and its like read and write the memory of others.
 	[]string{

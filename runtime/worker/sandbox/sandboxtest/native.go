@@ -21,7 +21,8 @@ typedef struct {
 static long native_foreign(long number) {
 #ifdef __x86_64__
 	long result;
-	__asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(0), "c"(0), "d"(0) : "memory", "r8", "r9", "r10", "r11");
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(0), "c"(0), "d"(0)
+		: "memory", "r8", "r9", "r10", "r11");
 	return result;
 #else
 	return -ENOSYS;
