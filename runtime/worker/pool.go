@@ -103,8 +103,8 @@ func (s *spare) discard() {
 
 // Open opens a model in the named worker, which is started if there is none of that name. The model is a value that
 // Serve's opener understands. It is opened first in a process where nothing else is open: if that dies of it, the error
-// is of the kind engine.Crashed, and nobody else is harmed. The opener gets the file too, which may be nil; each process
-// in which the session is opened later gets it again.
+// is of the kind engine.Crashed, and nobody else is harmed. The opener gets the file too, which may be nil, and so does
+// each process in which the session is opened later.
 func (p *Pool) Open(ctx context.Context, name string, model any, file *os.File) (_ engine.Opened, err error) {
 	encoded, err := json.Marshal(model)
 	if err != nil {
