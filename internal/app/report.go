@@ -89,7 +89,8 @@ func (r *report) listing(l *modelrepo.Listing) {
 	}
 }
 
-// digests reports versions whose files differ from their SHA256SUMS. Those that are about to be loaded are compared then.
+// digests reports versions whose files differ from their SHA256SUMS. Those that are about to be loaded are compared
+// then.
 func (r *report) digests(l *modelrepo.Listing, required, load bool) {
 	for _, m := range l.Models {
 		for _, v := range m.Versions {

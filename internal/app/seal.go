@@ -29,7 +29,8 @@ func Seal(ctx context.Context, repositories []string, out io.Writer) error {
 	before := repository.Scan()
 	faults := append([]error(nil), before.Faults...)
 	sums := map[string][]byte{}
-	for v, err := range filed(&before) {
+	for _, v := range filed(&before) {
+		err := v.Err
 		if err == nil {
 			sums[v.Dir], err = sumsOf(ctx, v)
 		}
@@ -41,7 +42,7 @@ func Seal(ctx context.Context, repositories []string, out io.Writer) error {
 		return context.Cause(ctx)
 	}
 	after := repository.Scan()
-	for v := range filed(&after) {
+	for _, v := range filed(&after) {
 		text := sums[v.Dir]
 		if text == nil {
 			continue // it was refused above, or has come since
@@ -63,24 +64,23 @@ func Seal(ctx context.Context, repositories []string, out io.Writer) error {
 	return errors.Join(faults...)
 }
 
-// filed yields the versions of a listing that have files, and why one of them, or of those of its model, cannot be read.
-func filed(l *modelrepo.Listing) func(yield func(modelrepo.Version, error) bool) {
-	return func(yield func(modelrepo.Version, error) bool) {
-		for _, m := range l.Models {
-			if m.Err != nil && !yield(modelrepo.Version{Dir: m.Dir}, m.Err) {
-				return
-			}
-			for _, v := range m.Versions {
-				if v.Path != "" && !yield(v, v.Err) {
-					return
-				}
+// filed returns the versions of a listing that have files. Of a model that cannot be read there is one, with the reason.
+func filed(l *modelrepo.Listing) (all []modelrepo.Version) {
+	for _, m := range l.Models {
+		if m.Err != nil {
+			all = append(all, modelrepo.Version{Dir: m.Dir, Err: m.Err})
+		}
+		for _, v := range m.Versions {
+			if v.Path != "" {
+				all = append(all, v)
 			}
 		}
 	}
+	return all
 }
 
 func fingerprintOf(l *modelrepo.Listing, dir string) string {
-	for v := range filed(l) {
+	for _, v := range filed(l) {
 		if v.Dir == dir {
 			return v.Fingerprint
 		}

@@ -164,7 +164,7 @@ func children(t *testing.T) (pids []int) {
 	}
 	for _, path := range all {
 		text, _ := os.ReadFile(path) // the thread may have ended
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
 				pids = append(pids, pid)
 			}

@@ -27,7 +27,7 @@ func embed(model io.Reader, open func(name string) (*io.SectionReader, error)) (
 		if initializer {
 			for _, e := range t.GetExternalData() {
 				if e.GetKey() == "location" {
-					e.Value = proto.String(name)
+					e.Value = new(name)
 				}
 			}
 			continue
@@ -45,7 +45,7 @@ func embed(model io.Reader, open func(name string) (*io.SectionReader, error)) (
 			return nil, fmt.Errorf("its tensor %q lies beyond the %d bytes of %s", t.GetName(), file.Size(), name)
 		}
 		t.RawData = make([]byte, length)
-		if _, err := file.ReadAt(t.RawData, offset); err != nil && length > 0 {
+		if _, err := file.ReadAt(t.GetRawData(), offset); err != nil && length > 0 {
 			return nil, err
 		}
 		t.ExternalData, t.DataLocation = nil, nil

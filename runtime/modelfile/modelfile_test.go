@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,19 +88,19 @@ func TestRead(t *testing.T) {
 	if len(f.List) != len(want) || f.Opened != f.List[0] {
 		t.Fatalf("%+v, opened %+v", f.List, f.Opened)
 	}
-	sums := ""
+	var sums strings.Builder
 	for i, w := range want {
 		file := f.List[i]
 		if got := content(t, f, file); file.Name != w.name || !bytes.Equal(got, w.content) ||
 			file.SHA256 != sha256.Sum256(w.content) {
 			t.Errorf("file %d: %+v holds %q", i, file, got)
 		}
-		sums += fmt.Sprintf("%x  %s\n", sha256.Sum256(w.content), w.name)
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(w.content), w.name)
 	}
-	if got := string(f.Sums()); got != sums {
-		t.Errorf("sums: got\n%swant\n%s", got, sums)
+	if got := string(f.Sums()); got != sums.String() {
+		t.Errorf("sums: got\n%swant\n%s", got, sums.String())
 	}
-	if want := fmt.Sprintf("%x", sha256.Sum256([]byte(sums))); f.Digest() != want {
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte(sums.String()))); f.Digest() != want {
 		t.Errorf("digest %s, want %s", f.Digest(), want)
 	}
 }
@@ -128,13 +129,18 @@ func TestCopyIsSealed(t *testing.T) {
 
 // A large copy lies on disk if it can, else in memory.
 func TestLargeCopy(t *testing.T) {
-	for _, temporary := range []string{t.TempDir(), "/nowhere"} {
-		t.Setenv("TMPDIR", temporary)
+	directories := []string{t.TempDir(), "/nowhere"}
+	if inMemory, err := os.MkdirTemp("/dev/shm", ""); err == nil {
+		t.Cleanup(func() { _ = os.Remove(inMemory) })
+		directories = append(directories, inMemory)
+	}
+	for _, temporary := range directories {
 		repository, dir := put(t, map[string][]byte{"m/1/model.onnx": graph("w.bin"), "m/1/w.bin": nil})
 		weights := filepath.Join(dir, "w.bin")
 		if err := os.Truncate(weights, 65<<20); err != nil {
 			t.Fatal(err)
 		}
+		t.Setenv("TMPDIR", temporary)
 		f, err := modelfile.Read(context.Background(), repository, dir)
 		if err != nil {
 			t.Fatal(err)
@@ -178,15 +184,14 @@ func TestRefused(t *testing.T) {
 			[]string{"w.bin"}, map[string][]byte{"m/1/w.bin": []byte("-> " + outside)}, "within the repository",
 		},
 		"a directory that leads out": {
-			[]string{"deep/secret"}, map[string][]byte{"m/1/deep": []byte("-> " + filepath.Dir(outside))},
+			[]string{"deep/secret"},
+			map[string][]byte{"m/1/deep": []byte("-> " + filepath.Dir(outside))},
 			"within the repository",
 		},
 		"a link to nothing": {[]string{"w.bin"}, map[string][]byte{"m/1/w.bin": []byte("-> nothing")}, "m/1/w.bin"},
 	} {
 		files := map[string][]byte{"m/1/model.onnx": graph(c.names...)}
-		for name, content := range c.files {
-			files[name] = content
-		}
+		maps.Copy(files, c.files)
 		if f, err := read(t, files); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v %v, want an error with %q", name, f, err, c.want)
 		}

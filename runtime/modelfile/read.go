@@ -22,7 +22,7 @@ func Read(ctx context.Context, repository, dir string) (_ *Files, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{ctx: ctx, dir: dir, below: below, files: &Files{}}
+	r := &reader{dir: dir, below: below, files: &Files{}}
 	if r.root, err = os.OpenRoot(repository); err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func Read(ctx context.Context, repository, dir string) (_ *Files, err error) {
 			_ = r.copy.Close()
 		}
 	}()
-	if err := r.read(); err != nil {
+	if err := r.read(ctx); err != nil {
 		return nil, err
 	}
 	if r.files.copy, err = seal(r.copy); err != nil {
@@ -44,7 +44,6 @@ func Read(ctx context.Context, repository, dir string) (_ *Files, err error) {
 
 // reader reads one version.
 type reader struct {
-	ctx        context.Context
 	root       *os.Root
 	dir, below string // the version's directory, and the same from root
 	sources    []source
@@ -60,7 +59,7 @@ type source struct {
 	info fs.FileInfo
 }
 
-func (r *reader) read() error {
+func (r *reader) read(ctx context.Context) error {
 	if err := r.open(Model); err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func (r *reader) read() error {
 		return err
 	}
 	for _, s := range r.sources {
-		if err := r.add(s); err != nil {
+		if err := r.add(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -134,10 +133,10 @@ func (r *reader) close() {
 func (r *reader) path(name string) string { return filepath.Join(r.dir, name) }
 
 // add copies a file. One that is written to meanwhile is refused.
-func (r *reader) add(s source) error {
+func (r *reader) add(ctx context.Context, s source) error {
 	// Half a change has no digest that anybody wrote down; where there is none, the times tell.
 	size, sum := s.info.Size(), sha256.New()
-	from := io.LimitReader(io.TeeReader(stoppable{r.ctx, s.file}, sum), size+1)
+	from := io.LimitReader(io.TeeReader(stoppable(ctx, s.file), sum), size+1)
 	n, err := io.Copy(io.NewOffsetWriter(r.copy, r.end), from)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
@@ -191,17 +190,18 @@ func (r *reader) embed() error {
 }
 
 // stoppable ends reading with a context.
-type stoppable struct {
-	ctx context.Context
-	io.Reader
+func stoppable(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(b []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return r.Read(b)
+	})
 }
 
-func (s stoppable) Read(b []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.Reader.Read(b)
-}
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // changedAt is when a file was last changed in any way: unlike the time of its content, nobody can set it.
 func changedAt(info fs.FileInfo) time.Time {

@@ -82,6 +82,11 @@ func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
 	}
 	n := len(s.External)
 	names, files, sizes := make([]*C.char, n), make([]*C.char, n), make([]C.size_t, n)
+	defer func() {
+		for _, name := range names {
+			C.free(unsafe.Pointer(name))
+		}
+	}()
 	for i, e := range s.External {
 		b, err := e.of(all)
 		if err != nil {
@@ -91,7 +96,6 @@ func (s *Source) give(options *onnxruntime.SessionOptions, all []byte) error {
 			b = all[:1] // an address is wanted also of no bytes
 		}
 		names[i], sizes[i] = C.CString(e.Name), C.size_t(e.Size)
-		defer C.free(unsafe.Pointer(names[i]))
 		files[i] = (*C.char)(unsafe.Pointer(unsafe.SliceData(b)))
 	}
 	api, err := hold()

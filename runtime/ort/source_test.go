@@ -24,7 +24,8 @@ func sourceOf(t *testing.T, repository string) ort.Source {
 	}
 	src := ort.Source{Path: "m", File: f.Copy(), Model: ort.Extent{Offset: f.Opened.Offset, Size: f.Opened.Size}}
 	for _, e := range f.External() {
-		src.External = append(src.External, ort.ExternalFile{Name: e.Name, Extent: ort.Extent{Offset: e.Offset, Size: e.Size}})
+		extent := ort.Extent{Offset: e.Offset, Size: e.Size}
+		src.External = append(src.External, ort.ExternalFile{Name: e.Name, Extent: extent})
 	}
 	return src
 }
