@@ -265,6 +265,16 @@ var layers = []layer{
 		"reading and writing ONNX files is a leaf",
 	},
 	{
+		"internal/onnxgraph/sketch",
+		[]string{"internal/onnxgraph", "runtime/tensor"},
+		"a sketch is a model file and its values, and says nothing of who runs it",
+	},
+	{
+		"internal/poison",
+		[]string{},
+		"it has tests only, which ask the real program as any client does",
+	},
+	{
 		"internal/ortlib",
 		[]string{},
 		"finding the library is a leaf",

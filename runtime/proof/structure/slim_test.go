@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
@@ -111,8 +112,8 @@ func TestDamagedFiles(t *testing.T) {
 // Whatever a file holds, reading and proving it end, with an error or a verdict.
 func FuzzProve(f *testing.F) {
 	for _, line := range ruleLines(f) {
-		if s, err := parseSketch(line.sketch); err == nil {
-			f.Add(s.graph.Marshal())
+		if s, err := sketch.Parse(line.sketch); err == nil {
+			f.Add(s.Graph.Marshal())
 		}
 	}
 	f.Add(endless())
