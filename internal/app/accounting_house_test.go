@@ -86,7 +86,7 @@ func serveAccounted(t *testing.T) *accounted {
 	measured, err := telemetry.New(t.Context(), telemetry.Config{Version: "test", Slot: slotOf, Logger: log})
 	check(err)
 	var edge *server.Server
-	h, err := newHouse(&settings, []string{repository}, log, host.Config{
+	h, err := newHouse(&settings, log, host.Config{
 		OnChange: func(*catalog.Snapshot) { edge.ModelsChanged() },
 		Busy:     func(model string, version int64) bool { return edge.Router().Busy(model, version) },
 	}, shell.Options{Observer: measured})

@@ -127,7 +127,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 	if s.gpus != nil {
 		options.Telemetry, models.FreeMemory = s.gpus, s.gpus.free
 	}
-	if s.house, err = newHouse(&s.Server, s.Repositories, s.log, models, options); err != nil {
+	if s.house, err = newHouse(&s.Server, s.log, models, options); err != nil {
 		return err
 	}
 	s.group.Start(lifecycle.Part{Name: "scheduler and models", Stop: s.house.close})

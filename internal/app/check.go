@@ -80,7 +80,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 	if s.LogLevel == "debug" {
 		log = newLogger(r.err, &s.Server, new(slog.LevelVar))
 	}
-	h, err := newHouse(&s.Server, s.Repositories, log, host.Config{TryOnce: true}, shell.Options{})
+	h, err := newHouse(&s.Server, log, host.Config{TryOnce: true}, shell.Options{})
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,8 @@ type house struct {
 }
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
-// settings is filled in. Models lie in the repositories. It must be closed.
-func newHouse(s *config.Server, repositories []string, log *slog.Logger, models host.Config,
-	options shell.Options,
-) (*house, error) {
+// settings is filled in. It must be closed.
+func newHouse(s *config.Server, log *slog.Logger, models host.Config, options shell.Options) (*house, error) {
 	h := &house{library: &library{named: s.ONNXRuntimeLib}}
 	available := parseDevices(s.Devices)
 	available.countByBus(log)
@@ -34,7 +32,7 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	h.engines = newEngines(available, s.Isolation, sandboxOf(s, repositories, available), h.library, log)
+	h.engines = newEngines(available, s.Isolation, sandboxOf(s, available), h.library, log)
 	models.Revive, models.Read, models.Open, models.Sites = h.engines.revive, reads(s.RequireDigests), h.engines.open, h.engines.sites
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	h.models = host.New(models)
@@ -49,13 +47,13 @@ func newHouse(s *config.Server, repositories []string, log *slog.Logger, models 
 	return h, nil
 }
 
-// sandboxOf returns what the processes of models may do; nil: whatever the server may. One process serves many models,
-// and later ones too, so it may read all that lies in the repositories.
-func sandboxOf(s *config.Server, repositories []string, d devices) *sandbox.Policy {
+// sandboxOf returns what the processes of models may do; nil: whatever the server may. They get the private copies of
+// models, and no file of a repository.
+func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
 	if s.Sandbox == config.SandboxOff {
 		return nil
 	}
-	return &sandbox.Policy{Readable: repositories, GPU: len(d.gpus) > 0}
+	return &sandbox.Policy{GPU: len(d.gpus) > 0}
 }
 
 // drain ends the scheduler: admitted tasks are executed, as far as ctx leaves time for them.

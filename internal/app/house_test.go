@@ -15,7 +15,7 @@ func TestFairnessWindowReachesTheScheduler(t *testing.T) {
 	for _, want := range []time.Duration{0, 7 * time.Millisecond} {
 		s := config.DefaultServer()
 		s.FairnessWindow = config.Duration(want)
-		h, err := newHouse(&s, nil, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
+		h, err := newHouse(&s, slog.New(slog.DiscardHandler), host.Config{}, shell.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

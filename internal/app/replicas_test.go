@@ -73,7 +73,7 @@ func TestALostDeviceInTheHouse(t *testing.T) {
 	s := config.DefaultServer()
 	s.Devices = several
 	changed := make(chan *catalog.Snapshot, 1000)
-	h, err := newHouse(&s, nil, slog.New(slog.DiscardHandler),
+	h, err := newHouse(&s, slog.New(slog.DiscardHandler),
 		host.Config{OnChange: func(s *catalog.Snapshot) { changed <- s }, TryOnce: true}, shell.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,8 @@ func Seal(ctx context.Context, repositories []string, out io.Writer) error {
 	return errors.Join(faults...)
 }
 
-// filed returns the versions of a listing that have files. Of a model that cannot be read there is one, with the reason.
+// filed returns the versions of a listing that have files. Of a model that cannot be read there is one, with the
+// reason.
 func filed(l *modelrepo.Listing) (all []modelrepo.Version) {
 	for _, m := range l.Models {
 		if m.Err != nil {

@@ -190,12 +190,12 @@ func listen(tb testing.TB, register func(*grpc.Server), opts ...grpc.ServerOptio
 	return conn
 }
 
-// observation is a request of one row of n numbers.
-func observation(n int) *weftv1.PredictRequest {
+// observation is a request of one row of 48 numbers.
+func observation() *weftv1.PredictRequest {
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: "policy"},
 		Inputs: map[string]*weftv1.Tensor{
-			"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, int64(n)}, Raw: make([]byte, 4*n)},
+			"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 48}, Raw: make([]byte, 4*48)},
 		},
 	}
 }

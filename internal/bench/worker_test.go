@@ -67,7 +67,7 @@ func BenchmarkIsolation(b *testing.B) {
 		houses[in] = newHouseOf(b, small, "", open)
 		clients[in] = weftv1.NewPredictionServiceClient(houses[in].serve(b))
 	}
-	req := observation(48)
+	req := observation()
 	for _, n := range []int{1, 64} {
 		for _, in := range []string{"none", "device"} {
 			b.Run(fmt.Sprintf("callers=%d/in=%s", n, in), func(b *testing.B) {

@@ -29,9 +29,9 @@ type Server struct {
 	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
 	// that process and not the server; model, in a process for each version on each device; none, in the server.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
-	// Sandbox says whether the processes of models are confined to the files of the repositories, without a network and
-	// without a way to programs and other processes: auto as far as the kernel can, off not at all.
-	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Confine the processes of models to the repositories' files: auto (as far as the kernel can) or off."`
+	// Sandbox says whether the processes of models are confined: to libraries, without a network, and without a way to
+	// programs and other processes: auto as far as the kernel can, off not at all.
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Keep the processes of models from files, networks, programs and other processes: auto (as far as the kernel can) or off."`
 	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
 	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
 	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run

@@ -128,7 +128,7 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 
 // read reads the model files that there are.
 func (w *world) read(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
-	if _, err := os.Stat(v.Path); filepath.Base(v.Path) != modelrepo.ModelFile || err != nil {
+	if _, err := os.Stat(v.Path); filepath.Base(v.Path) != modelrepo.ModelFile || os.IsNotExist(err) {
 		return nil, nil
 	}
 	dir := filepath.Dir(v.Path)

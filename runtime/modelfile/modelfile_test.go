@@ -130,7 +130,7 @@ func TestCopyIsSealed(t *testing.T) {
 // A large copy lies on disk if it can, else in memory.
 func TestLargeCopy(t *testing.T) {
 	directories := []string{t.TempDir(), "/nowhere"}
-	if inMemory, err := os.MkdirTemp("/dev/shm", ""); err == nil {
+	if inMemory, err := os.MkdirTemp("/dev/shm", ""); err == nil { //nolint:usetesting // it is to be in memory
 		t.Cleanup(func() { _ = os.Remove(inMemory) })
 		directories = append(directories, inMemory)
 	}

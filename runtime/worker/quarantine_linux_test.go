@@ -83,7 +83,7 @@ func children(t *testing.T) (pids []int) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(word); err == nil {
 				pids = append(pids, pid)
 			}
