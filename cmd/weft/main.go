@@ -17,9 +17,11 @@ import (
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" help:"Serve the models of one or more repositories."`
 	Check   checkCommand   `cmd:"" help:"Print the settings, how each version is served, and every fault."`
+	Seal    sealCommand    `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
 	Sim     simCommand     `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
 	Replay  replayCommand  `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
 	Rollout rolloutCommand `cmd:"" help:"Show and drive the rollout of a version on a running server."`
+	Worker  workerCommand  `cmd:"" hidden:""`
 	Version versionCommand `cmd:"" help:"Print the version of this program."`
 }
 

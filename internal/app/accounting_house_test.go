@@ -107,7 +107,7 @@ func serveAccounted(t *testing.T) *accounted {
 	check(err)
 	_, listing, err := scan([]string{repository}, log)
 	check(err)
-	check(h.library.loadFor(listing))
+	check(h.library.check(listing))
 	h.models.Follow(listing)
 	check(h.models.Settled(t.Context()))
 

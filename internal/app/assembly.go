@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/weftserve/weft/gpu"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/record"
 	"github.com/weftserve/weft/internal/telemetry"
@@ -100,7 +101,10 @@ func (s *assembly) traceScheduler(context.Context) error {
 
 func (s *assembly) buildHouse(context.Context) (err error) {
 	s.gpus = watchGPUs(&s.Server, s.gpuStandIns,
-		func(device string, cause error) { s.house.models.LoseDevice(device, cause) }, s.log)
+		func(d gpu.Device, cause error) {
+			s.house.engines.lose(d, cause) // before sessions there are closed
+			s.house.models.LoseDevice(d.Name, cause)
+		}, s.log)
 	s.present = findDevices(&s.Server, s.gpus)
 	s.present.tell(&s.Server, s.log)
 	if unused := unusedGPUs(&s.Server, s.listing); unused != "" {
@@ -161,6 +165,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return telemetry.Resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
+		Workers:         h.engines.stats,
 	}
 	if s.gpus != nil {
 		sources.GPUs = s.gpus.list
@@ -188,7 +193,7 @@ func (s *assembly) load(context.Context) error {
 		s.group.Start(s.gpus.part(s.log)) // not before: a lost one changes which versions are served
 	}
 	s.present.loseAbsent(s.house.models)
-	if err := s.house.library.loadFor(s.listing); err != nil {
+	if err := s.house.library.check(s.listing); err != nil {
 		return err
 	}
 	s.house.models.Follow(s.listing)

@@ -33,6 +33,9 @@ func Check(s *Settings, load bool, out, errs io.Writer) error {
 	}
 	listing := repository.Scan()
 	r.listing(&listing)
+	if wrong == nil {
+		r.digests(&listing, s.RequireDigests, load)
+	}
 	if wrong != nil {
 		return r.verdict() // it would be another server that is tried
 	}
@@ -82,7 +85,7 @@ func checkModels(s *Settings, r *report, listing modelrepo.Listing, present pres
 		return err
 	}
 	present.loseAbsent(h.models)
-	if err := h.library.loadFor(listing); err != nil {
+	if err := h.library.check(listing); err != nil {
 		r.fault(err)
 	} else if err := h.models.Reconcile(ctx, listing); err != nil {
 		return err

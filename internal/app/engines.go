@@ -10,29 +10,75 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/gpu"
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 )
 
 // engines open models in the engines that execute them.
 type engines struct {
 	devices devices
 	library *library
+	workers *worker.Pool // nil: models run in this process
+	each    bool         // version has a worker for itself, else each device
 	log     *slog.Logger
 
 	synths map[string]*synth.Device // which all synthetic models share
 }
 
-func newEngines(d devices, l *library, log *slog.Logger) *engines {
+func newEngines(d devices, i config.Isolation, box *sandbox.Policy, l *library, log *slog.Logger) *engines {
 	e := &engines{devices: d, library: l, log: log, synths: map[string]*synth.Device{}}
+	if i != config.IsolateNone {
+		if err := worker.Supported(); err != nil {
+			log.Warn("models run in the server's process", "event", "isolation_unavailable",
+				"effect", "one that crashes or hangs takes the server along", "cause", err)
+		} else {
+			e.workers = worker.NewPool(worker.Config{Command: workerCommand, Library: l.find, Sandbox: box, Log: log})
+			e.each = i == config.IsolateModel
+		}
+	}
 	for _, name := range d.synths {
 		e.synths[name] = synth.NewDevice()
 	}
 	return e
+}
+
+// close ends the workers, which have no session any more, or have one that hangs.
+func (e *engines) close() {
+	if e.workers != nil {
+		e.workers.Close()
+	}
+}
+
+// stats is telemetry.Sources.Workers.
+func (e *engines) stats() (up map[string]bool, deaths map[telemetry.WorkerDeath]uint64) {
+	if e.workers == nil {
+		return nil, nil
+	}
+	up, died := e.workers.Stats()
+	deaths = map[telemetry.WorkerDeath]uint64{}
+	for d, n := range died {
+		deaths[telemetry.WorkerDeath(d)] = n
+	}
+	return up, deaths
+}
+
+// lose notes that the driver has said that a GPU is lost.
+func (e *engines) lose(g gpu.Device, cause error) {
+	if e.workers == nil {
+		ort.LoseDevice(g.Ordinal, cause) // before sessions there are closed
+		return
+	}
+	e.workers.Lose(g.Name, cause)
 }
 
 // sites returns the devices that may run a version, ranked by the order of its providers: it is host.Config.Sites.
@@ -74,19 +120,18 @@ func (e *engines) sites(v modelrepo.Version, m *modelrepo.Manifest) (all []host.
 }
 
 // open is a host.Opener.
-func (e *engines) open(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest,
+func (e *engines) open(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
 	device string,
 ) (engine.Opened, error) {
 	if m.Synth != nil {
 		return e.openSynth(m.Synth, device)
 	}
-	return e.openONNX(v, &m.ONNX, device)
+	return e.openONNX(ctx, v, f, &m.ONNX, device)
 }
 
-func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string) (engine.Opened, error) {
-	if err := e.library.load(); err != nil {
-		return engine.Opened{}, err
-	}
+func (e *engines) openONNX(ctx context.Context, v modelrepo.Version, f *modelfile.Files, o *modelrepo.ONNX,
+	device string,
+) (engine.Opened, error) {
 	providers, without := e.usable(o.Providers)
 	var notes []string
 	var on cudaDevice
@@ -98,12 +143,12 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		}
 		providers = slices.DeleteFunc(providers, onCUDA)
 	}
-	session, err := ort.Open(v.Path, ort.Options{
+	opened, err := e.openWhere(ctx, v, f, device, onnxModel{sourceOf(v, f), ort.Options{
 		Providers: providers, IntraOpThreads: o.IntraOpThreads, DeviceID: on.id,
 		DeviceMemory: int64(o.DeviceMemoryLimit), ArenaExtend: string(o.ArenaExtendStrategy), TF32: o.TF32,
 		ConvSearch: string(o.ConvAlgoSearch),
-		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs, Log: e.log,
-	})
+		PinBuffers: o.PinBuffers, CUDAGraphs: o.CUDAGraphs,
+	}})
 	if err != nil {
 		if len(without) > 0 {
 			err = fmt.Errorf("%w; nor can it have another provider: %s", err, strings.Join(without, "; "))
@@ -111,29 +156,44 @@ func (e *engines) openONNX(v modelrepo.Version, o *modelrepo.ONNX, device string
 		return engine.Opened{}, err
 	}
 	for _, p := range o.Providers { // those that it would rather have
-		if string(p) == session.Provider() {
+		if string(p) == opened.Provider {
 			break
 		}
 		if why := e.deviceless(p); why != "" {
-			notes = append(notes, fmt.Sprintf("%s; using %s", why, session.Provider()))
+			notes = append(notes, fmt.Sprintf("%s; using %s", why, opened.Provider))
 		}
 	}
-	notes = append(notes, session.Notes()...)
+	notes = append(notes, opened.Notes...)
 	for _, note := range notes {
 		e.log.Warn("model does not run as asked", "event", "model_option_refused",
 			"model", filepath.Base(filepath.Dir(v.Dir)), "version", v.Number, "path", v.Path, "cause", note)
 	}
-	opened := engine.Opened{
-		Session: session, Provider: session.Provider(), Device: on.name, Notes: notes,
-		Memory: session.Memory(),
-	}
+	opened.Device, opened.Notes = on.name, notes
 	if !onCUDA(opened.Provider) {
 		opened.Device = cpuDevice
-		// More threads than the one that calls would work unseen by its clock; OpenVINO and CoreML have threads of
-		// their own.
-		opened.ThreadTime = opened.Provider == ort.CPU && o.IntraOpThreads == 1
 	}
 	return opened, nil
+}
+
+// openWhere opens a model in this process, or in the worker whose part it is.
+func (e *engines) openWhere(ctx context.Context, v modelrepo.Version, f *modelfile.Files, device string,
+	m onnxModel,
+) (engine.Opened, error) {
+	if e.workers == nil {
+		if err := e.library.load(); err != nil {
+			return engine.Opened{}, err
+		}
+		copied, err := f.Duplicate()
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		return m.open(copied, e.log)
+	}
+	owner := ""
+	if e.each {
+		owner = fmt.Sprintf("%s/%d", filepath.Base(filepath.Dir(v.Dir)), v.Number)
+	}
+	return e.workers.Open(ctx, device, owner, m, f.Copy())
 }
 
 func onCUDA(provider string) bool { return modelrepo.Provider(provider).OnCUDA() }

@@ -9,9 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
 
@@ -52,7 +55,7 @@ func TestUsableProviders(t *testing.T) {
 		},
 		{devices: "cpu,cuda", asked: []modelrepo.Provider{cuda, cpu}, want: []string{"cuda", "cpu"}},
 	} {
-		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), nil, nil)
+		e := newEngines(parseDevices(strings.Split(tt.devices, ",")), config.IsolateNone, nil, nil, nil)
 		got, notes := e.usable(tt.asked)
 		if !cmp.Equal(got, tt.want) || !cmp.Equal(notes, tt.notes) {
 			t.Errorf("--devices %s, providers %v: %q with notes %q, want %q with %q", tt.devices, tt.asked, got, notes,
@@ -61,10 +64,10 @@ func TestUsableProviders(t *testing.T) {
 	}
 }
 
-// cartpole opens an example model.
+// cartpole opens an example model, and runs it.
 func cartpole(t *testing.T, devices string,
 	onnx modelrepo.ONNX,
-) (device string, notes []string, threadTime bool, err error) {
+) (device string, notes []string, measured bool, err error) {
 	t.Helper()
 	if _, err := ortlib.Find(); err != nil {
 		t.Fatal(err)
@@ -73,31 +76,38 @@ func cartpole(t *testing.T, devices string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEngines(parseDevices(strings.Split(devices, ",")), &library{}, slog.New(slog.DiscardHandler))
+	e := newEngines(parseDevices(strings.Split(devices, ",")), config.IsolateNone, nil, &library{},
+		slog.New(slog.DiscardHandler))
 	m := modelrepo.Defaults()
 	m.ONNX = onnx
-	v := modelrepo.Version{Path: path}
+	v := modelrepo.Version{Path: path, Dir: filepath.Dir(path)}
 	sites, err := e.sites(v, &m)
 	if err != nil {
 		return "", nil, false, err
 	}
-	opened, err := e.open(t.Context(), v, &m, sites[0].Device)
+	opened, err := e.open(t.Context(), v, copyOf(t, v), &m, sites[0].Device)
 	if err != nil {
 		return "", nil, false, err
+	}
+	b := tensor.NewBatch(1, len(opened.Session.Signature().Outputs), opened.Memory)
+	defer b.Free()
+	b.Input(0, tensor.Float32, tensor.Shape{1, 4}, 16)
+	if err := opened.Session.Run(t.Context(), b); err != nil {
+		t.Error(err)
 	}
 	if err := opened.Session.Close(); err != nil {
 		t.Error(err)
 	}
-	return opened.Device, opened.Notes, opened.ThreadTime, nil
+	return opened.Device, opened.Notes, b.DeviceTime > 0, nil
 }
 
 func TestONNXOnTheCPU(t *testing.T) {
 	for threads, measurable := range map[int]bool{1: true, 2: false} {
-		device, notes, threadTime,
+		device, notes, measured,
 			err := cartpole(t, "cpu",
 			modelrepo.ONNX{Providers: []modelrepo.Provider{modelrepo.CPU}, IntraOpThreads: threads})
-		if err != nil || device != "cpu" || len(notes) != 0 || threadTime != measurable {
-			t.Errorf("%d threads: on %q, notes %q, thread time %v, %v", threads, device, notes, threadTime, err)
+		if err != nil || device != "cpu" || len(notes) != 0 || measured != measurable {
+			t.Errorf("%d threads: on %q, notes %q, device time measured %v, %v", threads, device, notes, measured, err)
 		}
 	}
 }
@@ -136,7 +146,7 @@ func TestSitesOfONNX(t *testing.T) {
 			"",
 		},
 	} {
-		e := newEngines(parseDevices(strings.Split(c.devices, ",")), nil, nil)
+		e := newEngines(parseDevices(strings.Split(c.devices, ",")), config.IsolateNone, nil, nil, nil)
 		m := modelrepo.Defaults()
 		m.ONNX.Device, m.ONNX.Providers = c.device, c.providers
 		got, err := e.sites(modelrepo.Version{Path: "p"}, &m)
@@ -187,10 +197,12 @@ func TestONNXOnTheProcessorBesideAGPU(t *testing.T) {
 		{[]modelrepo.Provider{modelrepo.CUDA, modelrepo.CPU}, []string{"it asks for cuda, but no GPU can take it now"}},
 		{[]modelrepo.Provider{modelrepo.CPU, modelrepo.CUDA}, nil},
 	} {
-		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), &library{}, slog.New(slog.DiscardHandler))
+		e := newEngines(parseDevices([]string{"cuda:0", "cpu"}), config.IsolateNone, nil, &library{},
+			slog.New(slog.DiscardHandler))
 		m := modelrepo.Defaults()
 		m.ONNX.Providers = c.providers
-		opened, err := e.open(t.Context(), modelrepo.Version{Path: path}, &m, "cpu")
+		v := modelrepo.Version{Path: path, Dir: filepath.Dir(path)}
+		opened, err := e.open(t.Context(), v, copyOf(t, v), &m, "cpu")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,4 +247,15 @@ func TestONNXWithoutItsDevice(t *testing.T) {
 	if err != nil || device != "cpu" || len(notes) > 0 {
 		t.Errorf("on %q, notes %q, %v; want the CPU and nothing to tell", device, notes, err)
 	}
+}
+
+// copyOf returns the private copy of a version's files.
+func copyOf(t *testing.T, v modelrepo.Version) *modelfile.Files {
+	t.Helper()
+	f, err := reads(false)(t.Context(), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }

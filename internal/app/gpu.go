@@ -13,7 +13,6 @@ import (
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	"github.com/weftserve/weft/internal/telemetry"
-	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/sharedsched/cost"
 )
 
@@ -35,7 +34,7 @@ type gpuStandIns struct {
 // watchGPUs finds the GPUs among the devices. Where there is no driver to ask the log says so, and all else goes on:
 // estimates then rely on measured executions. lost hears of each GPU that the driver cannot reach any more, while the
 // part runs. The result is nil if there is no GPU, or if the settings turn this off.
-func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, cause error),
+func watchGPUs(s *config.Server, instead gpuStandIns, lost func(d gpu.Device, cause error),
 	log *slog.Logger,
 ) *gpuWatch {
 	devices := instead.devices
@@ -81,9 +80,7 @@ func watchGPUs(s *config.Server, instead gpuStandIns, lost func(device string, c
 					"cuda_device_order", os.Getenv(orderName), "effect", "used until runs on it fail", "cause", cause)
 				return
 			}
-			cause = fmt.Errorf("the driver says so: %w", cause)
-			ort.LoseDevice(d.Ordinal, cause) // before sessions there are closed
-			lost(d.Name, cause)
+			lost(d, fmt.Errorf("the driver says so: %w", cause))
 		},
 	})
 	return w

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
 	"github.com/weftserve/weft/sharedsched"
 	"github.com/weftserve/weft/sharedsched/shell"
 )
@@ -17,6 +18,7 @@ type house struct {
 	models    *host.Host
 	scheduler *shell.Scheduler
 	library   *library
+	engines   *engines
 }
 
 // newHouse returns a house without models, whose parts are connected as models and options say: what follows from the
@@ -30,8 +32,9 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	for _, d := range scheduled {
 		models.Lanes[d.Name] = d.Lanes
 	}
-	engines := newEngines(available, h.library, log)
-	models.Open, models.Sites, models.Logger, models.MemoryBudget = engines.open, engines.sites, log, int64(s.ModelMemory)
+	h.engines = newEngines(available, s.Isolation, sandboxOf(s, available), h.library, log)
+	models.Revive, models.Read, models.Open, models.Sites = h.engines.revive, reads(s.RequireDigests), h.engines.open, h.engines.sites
+	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	h.models = host.New(models)
 	var err error
 	h.scheduler, err = shell.New(sharedsched.Config{
@@ -44,6 +47,15 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 	return h, nil
 }
 
+// sandboxOf returns what the processes of models may do; nil: whatever the server may. They get the private copies of
+// models, and no file of a repository.
+func sandboxOf(s *config.Server, d devices) *sandbox.Policy {
+	if s.Sandbox == config.SandboxOff {
+		return nil
+	}
+	return &sandbox.Policy{GPU: len(d.gpus) > 0}
+}
+
 // drain ends the scheduler: admitted tasks are executed, as far as ctx leaves time for them.
 func (h *house) drain(ctx context.Context) error {
 	err := h.scheduler.Drain(ctx)
@@ -53,5 +65,6 @@ func (h *house) drain(ctx context.Context) error {
 
 // close ends everything.
 func (h *house) close(ctx context.Context) error {
+	defer h.engines.close()
 	return errors.Join(h.drain(ctx), h.models.Close(ctx))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/ort"
 )
 
-// library is the ONNX Runtime library, which is loaded when the first model needs it: synthetic models do not.
+// library is the ONNX Runtime library, which is needed once the first model is: synthetic models do not.
 type library struct {
 	named string // by the user; "" where it is to be found
 
@@ -16,27 +16,31 @@ type library struct {
 	err  error
 }
 
-// load loads the library once. The error is one sentence that includes the remedy.
+// find returns the path of the library. The error is one sentence that includes the remedy.
+func (l *library) find() (string, error) {
+	if l.named != "" {
+		return ortlib.Named(l.named)
+	}
+	return ortlib.Find()
+}
+
+// load loads the library into this process, once.
 func (l *library) load() error {
 	l.once.Do(func() {
 		var path string
-		if l.named != "" {
-			path, l.err = ortlib.Named(l.named)
-		} else {
-			path, l.err = ortlib.Find()
-		}
-		if l.err == nil {
+		if path, l.err = l.find(); l.err == nil {
 			l.err = ort.Init(path)
 		}
 	})
 	return l.err
 }
 
-// loadFor loads the library if a model of the listing runs on it.
-func (l *library) loadFor(listing modelrepo.Listing) error {
+// check reports whether the library is there, if a model of the listing runs on it.
+func (l *library) check(listing modelrepo.Listing) error {
 	for _, m := range listing.Models {
 		if m.Manifest.Synth == nil && len(m.Selected) > 0 {
-			return l.load()
+			_, err := l.find()
+			return err
 		}
 	}
 	return nil

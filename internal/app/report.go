@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,6 +85,23 @@ func (r *report) listing(l *modelrepo.Listing) {
 		}
 		for _, note := range m.Manifest.Batching.Notes() {
 			r.note(m.ManifestPath + ": " + note)
+		}
+	}
+}
+
+// digests reports versions whose files differ from their SHA256SUMS. Those that are about to be loaded are compared
+// then.
+func (r *report) digests(l *modelrepo.Listing, required, load bool) {
+	for _, m := range l.Models {
+		for _, v := range m.Versions {
+			if v.Err != nil || load && slices.Contains(m.Selected, v) {
+				continue
+			}
+			if files, err := reads(required)(context.Background(), v); err != nil {
+				r.fault(fmt.Errorf("model %s version %d: %w", m.Name, v.Number, err))
+			} else if files != nil {
+				_ = files.Close() // it was only read
+			}
 		}
 	}
 }

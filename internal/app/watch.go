@@ -40,7 +40,7 @@ func untilStopped(name string, run func(context.Context) error) lifecycle.Part {
 // follow makes the served models follow a listing. It does not wait for the loads, so that a long one does not hold up
 // the next listing.
 func (h *house) follow(l modelrepo.Listing, log *slog.Logger) {
-	if err := h.library.loadFor(l); err != nil {
+	if err := h.library.check(l); err != nil {
 		log.Error("ONNX Runtime unavailable", "event", "onnxruntime_unavailable",
 			"effect", "models that need it cannot be loaded", "cause", err)
 	}

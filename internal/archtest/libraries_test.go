@@ -24,6 +24,16 @@ var libraries = []struct {
 		"a call into a library that never loaded kills the process, so one package guards it",
 	},
 	{
+		"github.com/landlock-lsm/go-landlock",
+		[]string{"runtime/worker/sandbox"},
+		"what it does to a process cannot be undone, so one package does it",
+	},
+	{
+		"github.com/elastic/go-seccomp-bpf",
+		[]string{"runtime/worker/sandbox"},
+		"what it does to a process cannot be undone, so one package does it",
+	},
+	{
 		"google.golang.org/grpc",
 		[]string{
 			"server", "server/status", "server/transport", "server/weftapi", "server/servertest", "cmd/...",

@@ -21,6 +21,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/server"
@@ -60,6 +61,11 @@ func (c *counts) mark() (rowsPerBatch, cpuPerRow func() float64) {
 // manifest.
 func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 	tb.Helper()
+	return newHouseOf(tb, sizes, manifest, openONNX)
+}
+
+func newHouseOf(tb testing.TB, sizes []int, manifest string, open host.Opener) *house {
+	tb.Helper()
 	lib, err := ortlib.Find()
 	if err != nil {
 		tb.Fatal(err)
@@ -73,7 +79,7 @@ func newHouse(tb testing.TB, sizes []int, manifest string) *house {
 		onnxgraph.MLP("policy", sizes, 1, "Tanh", ""), 0o644); err != nil {
 		tb.Fatal(err)
 	}
-	h := assemble(tb, repo, "cpu", openONNX)
+	h := assemble(tb, repo, "cpu", open)
 	h.version = h.host.Snapshot().Model("policy").Newest()
 	return h
 }
@@ -96,7 +102,7 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h := &house{host: host.New(host.Config{Open: open, Logger: slog.New(slog.DiscardHandler)})}
+	h := &house{host: host.New(host.Config{Open: open, Read: readONNX, Logger: slog.New(slog.DiscardHandler)})}
 	h.sched, err = shell.New(sharedsched.Config{
 		Devices:        []sharedsched.Device{{Name: device, Class: device, Lanes: 1}},
 		FairnessWindow: 50 * time.Millisecond,
@@ -130,12 +136,21 @@ func assemble(tb testing.TB, repo, device string, open host.Opener) *house {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+	if v.Path == "" {
+		return nil, nil
+	}
+	return modelfile.Read(ctx, v.Repository(), v.Dir)
+}
+
+func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+	_ string,
+) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), ThreadTime: true}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
 }
 
 // serve puts the gRPC edge before the house and returns a connection to it.
@@ -175,12 +190,12 @@ func listen(tb testing.TB, register func(*grpc.Server), opts ...grpc.ServerOptio
 	return conn
 }
 
-// observation is a request of one row of n numbers.
-func observation(n int) *weftv1.PredictRequest {
+// observation is a request of one row of 48 numbers.
+func observation() *weftv1.PredictRequest {
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: "policy"},
 		Inputs: map[string]*weftv1.Tensor{
-			"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, int64(n)}, Raw: make([]byte, 4*n)},
+			"observation": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 48}, Raw: make([]byte, 4*48)},
 		},
 	}
 }

@@ -21,7 +21,7 @@ func TestOverload(t *testing.T) {
 	}
 	h := newHouse(t, large, "batching: {max_queue: 10, max_batch_size: 4}")
 	client := weftv1.NewPredictionServiceClient(h.serve(t))
-	req := observation(48)
+	req := observation()
 	round := func() (answered, refused int) {
 		errs := make([]error, 1000)
 		var wg sync.WaitGroup

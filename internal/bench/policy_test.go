@@ -50,7 +50,7 @@ func BenchmarkPolicyInProcess(b *testing.B) {
 func BenchmarkPolicyOverGRPC(b *testing.B) {
 	h := newHouse(b, large, "")
 	client := weftv1.NewPredictionServiceClient(h.serve(b))
-	req := observation(48)
+	req := observation()
 	rowsPerBatch, cpuPerRow := h.mark()
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -78,7 +78,7 @@ func (e *echo) Predict(context.Context, *weftv1.PredictRequest) (*weftv1.Predict
 func BenchmarkLoneCaller(b *testing.B) {
 	h := newHouse(b, small, "")
 	weft := weftv1.NewPredictionServiceClient(h.serve(b))
-	req := observation(48)
+	req := observation()
 	answer, err := weft.Predict(b.Context(), req)
 	if err != nil {
 		b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -82,7 +83,9 @@ func besideShadow(t *testing.T, course []stretch, shadowed bool) (c calls, s sha
 		}
 		device := synth.NewDevice()
 		h := assemble(t, repo, "synth",
-			func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+			func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+				_ string,
+			) (engine.Opened, error) {
 				session, err := synth.Open(
 					synth.Options{
 						Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow),

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -84,7 +85,9 @@ func swapping(t *testing.T, rate float64, swaps int) (c calls, grown int64) {
 		device := synth.NewDevice()
 		var open atomic.Int64
 		h := assemble(t, repo, "synth",
-			func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+			func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+				_ string,
+			) (engine.Opened, error) {
 				session, err := synth.Open(
 					synth.Options{
 						Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow),

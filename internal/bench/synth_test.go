@@ -12,6 +12,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/synth"
 	"github.com/weftserve/weft/server"
@@ -40,7 +41,9 @@ func synthHouseOf(tb testing.TB, repo string) *synthHouse {
 	tb.Helper()
 	device := synth.NewDevice()
 	return &synthHouse{house: assemble(tb, repo,
-		"synth", func(_ context.Context, _ modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+		"synth", func(_ context.Context, _ modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+			_ string,
+		) (engine.Opened, error) {
 			session, err := synth.Open(synth.Options{
 				Base: time.Duration(m.Synth.Base), PerRow: time.Duration(m.Synth.PerRow), Jitter: m.Synth.Jitter,
 				Device: device,

@@ -26,6 +26,20 @@ type Server struct {
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" help:"Serve AdminService, which changes what is served, on this address; empty disables it."`
 	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" help:"Devices that models may run on: cpu, cuda, cuda:N."`
+	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
+	// that process and not the server; model, in a process for each version on each device; none, in the server.
+	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" help:"Run models in a process for each device, in one for each version (model), or in the server (none)."`
+	// Sandbox says whether the processes of models are confined: to libraries, without a network, and without a way to
+	// programs and other processes: auto as far as the kernel can, off not at all.
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" help:"Keep the processes of models from files, networks, programs and other processes: auto (as far as the kernel can) or off."`
+	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
+	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
+	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
+	// that hangs hold up its device for so long.
+	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" help:"The longest that one run of a model may take; 0 disables the limit."`
+	// RequireDigests refuses versions that have no SHA256SUMS, which `weft seal` writes; default false: a version's files
+	// are compared with it where there is one.
+	RequireDigests bool `yaml:"require-digests" name:"require-digests" help:"Refuse versions without a SHA256SUMS, which weft seal writes."`
 	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
 	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" help:"Follow the state of the GPUs, for estimates and metrics: auto (where the driver can report it) or off."`
@@ -89,6 +103,35 @@ type Server struct {
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" help:"Log as text or json."`
 }
 
+// Isolation is device, model or none.
+type Isolation string
+
+// Where models run.
+const (
+	IsolateDevice Isolation = "device"
+	IsolateModel  Isolation = "model"
+	IsolateNone   Isolation = "none"
+)
+
+// Choices lists where models may run.
+func (Isolation) Choices() (now, later []string) {
+	return []string{string(IsolateDevice), string(IsolateModel), string(IsolateNone)}, nil
+}
+
+// Sandbox is auto or off.
+type Sandbox string
+
+// Whether processes of models are confined.
+const (
+	SandboxAuto Sandbox = "auto"
+	SandboxOff  Sandbox = "off"
+)
+
+// Choices lists whether processes of models may be confined.
+func (Sandbox) Choices() (now, later []string) {
+	return []string{string(SandboxAuto), string(SandboxOff)}, nil
+}
+
 // GPUTelemetry is auto or off.
 type GPUTelemetry string
 
@@ -133,6 +176,7 @@ func (LogFormat) Choices() (now, later []string) { return []string{"text", "json
 func DefaultServer() Server {
 	return Server{
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
+		Isolation: IsolateDevice, Sandbox: SandboxAuto, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto, GPUTelemetryInterval: Duration(150 * time.Millisecond),
 		FairnessWindow: Duration(50 * time.Millisecond),
 		DrainTimeout:   Duration(30 * time.Second),

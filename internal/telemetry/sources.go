@@ -28,7 +28,12 @@ type Sources struct {
 	// ShadowLinesLost returns how many lines of the shadow log were lost.
 	ShadowLinesLost func() int64
 	GPUs            func() []GPU
+	// Workers returns which workers have a process now, and how often their processes died.
+	Workers func() (up map[string]bool, deaths map[WorkerDeath]uint64)
 }
+
+// WorkerDeath is how a worker's process ended. It has the fields of worker.Death.
+type WorkerDeath struct{ Worker, Signal string }
 
 // WatchSources sets the sources, once and before the metrics are served.
 func (t *Telemetry) WatchSources(s Sources) error {
@@ -48,6 +53,10 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	budget := i.gauge("weft_model_memory_budget_bytes", "Memory that they may take together; 0: no limit.")
 	linesLost := i.counter("weft_shadow_log_lines_lost_total",
 		"Lines of the shadow log that were lost because the disk was too slow, or to an error.")
+	workers := i.gauge("weft_worker_up",
+		"Whether a worker has a process that runs models now: 1, or 0 while the next one is started.")
+	deaths := i.counter("weft_worker_deaths_total",
+		"Processes of a worker that died, by signal; an empty one: the process ended by itself.")
 	if s.GPUs != nil {
 		if err := observeGPUs(i.meter, s.GPUs); err != nil {
 			return err
@@ -81,6 +90,20 @@ func (t *Telemetry) WatchSources(s Sources) error {
 			o.ObserveInt64(unloads, int64(r.Unloads))
 			o.ObserveInt64(memory, r.MemoryInUse)
 			o.ObserveInt64(budget, r.MemoryBudget)
+		}
+		if s.Workers != nil {
+			up, died := s.Workers()
+			for name, is := range up {
+				value := int64(0)
+				if is {
+					value = 1
+				}
+				o.ObserveInt64(workers, value, metric.WithAttributes(attribute.String("worker", name)))
+			}
+			for d, n := range died {
+				o.ObserveInt64(deaths, int64(n),
+					metric.WithAttributes(attribute.String("worker", d.Worker), attribute.String("signal", d.Signal)))
+			}
 		}
 		if s.ShadowLinesLost != nil {
 			o.ObserveInt64(linesLost, s.ShadowLinesLost())

@@ -207,6 +207,10 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 			return telemetry.Resident{Loads: 4, LoadFailures: 2, Unloads: 1, MemoryInUse: 3000, MemoryBudget: 9000}
 		},
 		ShadowLinesLost: func() int64 { return 6 },
+		Workers: func() (map[string]bool, map[telemetry.WorkerDeath]uint64) {
+			return map[string]bool{"cpu": true, "cuda:0": false},
+				map[telemetry.WorkerDeath]uint64{{Worker: "cpu", Signal: "SIGFPE"}: 3}
+		},
 		GPUs: func() []telemetry.GPU {
 			return []telemetry.GPU{
 				{
@@ -364,7 +368,10 @@ func TestValues(t *testing.T) {
 		"weft_fairness_lag_ms{device=cpu}":          "2.5",
 		"weft_fairness_lag_ms{device=synth}":        "0",
 		"weft_models{state=ready}":                  "1", "weft_models{state=loading}": "1",
-		"weft_models{state=failed}": "1", "weft_models{state=unloading}": "0",
+		"weft_worker_up{worker=cpu}":                         "1",
+		"weft_worker_up{worker=cuda:0}":                      "0",
+		"weft_worker_deaths_total{signal=SIGFPE,worker=cpu}": "3",
+		"weft_models{state=failed}":                          "1", "weft_models{state=unloading}": "0",
 	}
 	maps.Copy(want, map[string]string{
 		"weft_gpu_info{device=cuda:0,product=Test,uuid=GPU-1}": "1",

@@ -44,10 +44,16 @@ type ModelError struct {
 	Version int64
 	// Mates is how many requests of the same batch were answered: where there were any, the input is to blame.
 	Mates int
-	Err   error
+	// Crashed: the run ended the engine's process, or did not end in time. It was this input, by itself.
+	Crashed bool
+	Err     error
 }
 
 func (e *ModelError) Error() string {
+	if e.Crashed {
+		return fmt.Sprintf("model %q version %d: this input crashes the model, or keeps it from ending, also when it runs "+
+			"by itself: %v; do not send it again", e.Model, e.Version, e.Err)
+	}
 	return fmt.Sprintf("model %q version %d failed on this input: %v", e.Model, e.Version, e.Err)
 }
 

@@ -38,6 +38,9 @@ type Version struct {
 	Fault error
 	// Path is the model file or, for a synthetic model, its version directory.
 	Path string
+	// Digest is the SHA-256 of the list of its files' SHA-256 (see modelfile.Files.Digest), in hexadecimal digits; ""
+	// while it is not resident, and of a synthetic model.
+	Digest string
 	// Signature is nil until the model was opened.
 	Signature *tensor.Signature
 	Batching  Batching

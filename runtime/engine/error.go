@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
 )
@@ -19,6 +21,9 @@ const (
 	OutOfMemory
 	// Terminated says that the run was stopped, whatever its inputs.
 	Terminated
+	// Crashed says that the run ended the process that it ran in, or that this had to be ended because it took too long.
+	// Any request of the batch may be the cause, or none.
+	Crashed
 )
 
 // Error is an error of a kind. Its text is that of Err.
@@ -31,6 +36,11 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error without its kind.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Overrun returns the error of a run that was stopped because it took longer than the batch's patience.
+func Overrun(patience time.Duration, err error) error {
+	return &Error{Crashed, fmt.Errorf("the run did not end within %v and was stopped (%w)", patience, err)}
+}
 
 // ErrClosed is returned by a run that Close stopped before it began.
 var ErrClosed error = &Error{Terminated, errors.New("the session is closed")}

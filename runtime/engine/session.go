@@ -11,10 +11,12 @@ type Session interface {
 	// Signature describes the inputs and outputs as the model file does, each with BatchDim NoBatch: along which
 	// dimension rows are joined is for the caller to decide. It is not to be changed.
 	Signature() *tensor.Signature
-	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output. It is
+	// Run executes the model once. b.Inputs are complete; Run declares and fills every output with b.Output, and sets
+	// b.DeviceTime, whether it succeeds or not, if it knows that better than a caller who measures elapsed time. It is
 	// called from several goroutines at once, each with a batch of its own, and must end in bounded time. When ctx
 	// ends, an engine that can stop a run does so soon, and the error is of the kind Terminated; one that cannot
-	// finishes the run. KindOf classifies an error.
+	// finishes the run. A run that takes longer than b.Patience is stopped in the same way, and the error is of the kind
+	// Crashed. KindOf classifies an error.
 	Run(ctx context.Context, b *tensor.Batch) error
 	// Stats returns the session's counters. It never waits, neither for a run nor for a device. It is called with none
 	// of the caller's locks held, and never after Close has begun. A Meter sees to both.
@@ -32,8 +34,10 @@ type Opened struct {
 	Provider string
 	// Notes are remarks for readers of the metadata, such as on a provider that was asked for in vain.
 	Notes []string
-	// ThreadTime: Run does all its work on the calling thread, so that the thread's CPU time is the use of the device.
-	ThreadTime bool
+	// Quarantine runs the model in a process where nothing else runs, one batch at a time: an error of the kind Crashed
+	// is then that batch's fault. It has the signature of Session, its own runs and statistics, and is not closed. Nil:
+	// the engine has no process of its own.
+	Quarantine Session
 	// Memory gives the memory of the batches that Run gets. Nil: any outside the Go heap will do.
 	Memory tensor.Allocator
 }

@@ -25,6 +25,11 @@ type pool struct {
 	closed bool       // guarded by mu
 }
 
+// init makes a pool for batches of a signature.
+func (p *pool) init(s *tensor.Signature, memory tensor.Allocator) {
+	p.inputs, p.outputs, p.memory = len(s.Inputs), len(s.Outputs), memory
+}
+
 // take returns buffers that the caller owns until give.
 func (p *pool) take() *buffers {
 	p.mu.Lock()

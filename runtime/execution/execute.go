@@ -3,13 +3,10 @@ package execution
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -18,9 +15,11 @@ import (
 
 // execution is one call of Execute. It owns its buffers until the end of the call.
 type execution struct {
-	unit *Unit
-	plan *Plan
-	buf  *buffers
+	ctx     context.Context //nolint:containedctx // an execution is one call, of whose methods each may run the engine
+	unit    *Unit
+	session engine.Session
+	plan    *Plan
+	buf     *buffers
 
 	deviceTime time.Duration // 0 where only the elapsed time is known
 	runs       int           // of the engine, begun
@@ -40,7 +39,7 @@ type part struct {
 func (u *Unit) execute(b *sharedsched.Batch) sharedsched.Report {
 	buf := u.buffers.take()
 	defer u.buffers.give(buf)
-	x := execution{unit: u, plan: u.Plan().during(b.Spans), buf: buf}
+	x := execution{ctx: context.Background(), unit: u, session: u.session, plan: u.Plan().during(b.Spans), buf: buf}
 	for i := range b.Spans {
 		s := &b.Spans[i]
 		if j := s.Payload.(*Job); s.Rows == j.Rows || !j.complete() {
@@ -106,33 +105,16 @@ func (x *execution) run(parts []part, size int) (err error) {
 	for i := range x.buf.batch.Outputs {
 		x.buf.batch.Outputs[i].DType = tensor.Invalid
 	}
-	if err := x.compute(); err != nil {
+	if err := x.compute(size); err != nil {
 		return err
 	}
 	return x.scatter(parts, size)
 }
 
-// compute calls the engine.
-func (x *execution) compute() error {
-	if !x.unit.threadTime {
-		return x.unit.session.Run(context.Background(), x.buf.batch)
-	}
-	// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
-	runtime.LockOSThread()
-	start := threadTime()
-	defer func() {
-		x.deviceTime += threadTime() - start
-		runtime.UnlockOSThread()
-	}()
-	return x.unit.session.Run(context.Background(), x.buf.batch)
-}
-
-// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that
-// clock: without it, it panics.
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
-	}
-	return time.Duration(ts.Nano())
+// compute calls the engine for so many rows.
+func (x *execution) compute(rows int) error {
+	b := x.buf.batch
+	b.DeviceTime, b.Patience = 0, x.unit.Owner.Patience(rows)
+	defer func() { x.deviceTime += b.DeviceTime }()
+	return x.session.Run(x.ctx, b)
 }

@@ -16,6 +16,9 @@ func (x *execution) recoverFrom(err error, parts []part) {
 	switch {
 	case x.found.Lost != nil, engine.KindOf(err) == engine.Terminated:
 		x.fail(err, parts, len(parts) > 1)
+	case engine.KindOf(err) == engine.Crashed:
+		// Not even a part that was alone is known to be the cause: something else may have ended the process.
+		x.fail(err, parts, len(parts) > 1 || x.unit.quarantine != nil)
 	case engine.KindOf(err) == engine.OutOfMemory:
 		x.halve(err, parts)
 	case isRowless(err):
@@ -28,7 +31,9 @@ func (x *execution) recoverFrom(err error, parts []part) {
 // fail ends parts that get no answer. Together says that they failed in one batch with others, so that none of them is
 // known to be the cause.
 func (x *execution) fail(err error, parts []part, together bool) {
-	failed := &catalog.ModelError{Model: x.unit.Model, Version: x.unit.Version, Err: err}
+	failed := &catalog.ModelError{
+		Model: x.unit.Model, Version: x.unit.Version, Crashed: !together && engine.KindOf(err) == engine.Crashed, Err: err,
+	}
 	switch {
 	case x.found.Lost != nil:
 		err = fmt.Errorf("model %q version %d: %w: %w", x.unit.Model, x.unit.Version, catalog.ErrDeviceLost,
@@ -59,6 +64,9 @@ func (e *UndecidedError) Unwrap() error { return e.ModelError }
 // Rowless reports whether the run went well but for outputs that cannot be divided among its requests, so that each
 // is to run as it came.
 func (e *UndecidedError) Rowless() bool { return isRowless(e) }
+
+// Crashed reports whether the run ended its engine's process, or hung.
+func (e *UndecidedError) Crashed() bool { return engine.KindOf(e.Err) == engine.Crashed }
 
 // Answer notes that one of these requests was answered when it was run once more.
 func (e *UndecidedError) Answer() { e.answered.Add(1) }

@@ -3,6 +3,7 @@ package execution
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/sharedsched"
@@ -27,6 +28,8 @@ type Owner interface {
 	// Found is called with the finding of an execution, on the goroutine that executes it and before its jobs end. It
 	// must not wait for an execution.
 	Found(Finding)
+	// Patience returns how long a run of so many rows may take, which is more than it is expected to; 0: any time.
+	Patience(rows int) time.Duration
 }
 
 // Finding is a fact about its unit that an execution brought to light.
@@ -49,17 +52,20 @@ type Loaded struct {
 	Meter *engine.Meter // of the session
 
 	session    engine.Session
-	threadTime bool
 	buffers    pool
+	quarantine *quarantine // nil: the engine has none
 }
 
 // Load takes over a session that was just opened.
 func Load(o engine.Opened) *Loaded {
 	s := o.Session.Signature()
-	return &Loaded{
-		Meter: engine.NewMeter(o.Session), session: o.Session, threadTime: o.ThreadTime,
-		buffers: pool{inputs: len(s.Inputs), outputs: len(s.Outputs), memory: o.Memory},
+	l := &Loaded{Meter: engine.NewMeter(o.Session), session: o.Session}
+	l.buffers.init(s, o.Memory)
+	if o.Quarantine != nil {
+		l.quarantine = &quarantine{session: o.Quarantine}
+		l.quarantine.buffers.init(s, o.Memory)
 	}
+	return l
 }
 
 // Keep keeps the memory of so many executions for later ones, as many as may be in flight. It is called before the
@@ -68,6 +74,9 @@ func (l *Loaded) Keep(executions int) { l.buffers.most = executions }
 
 // Close gives the memory back and closes the session. No execution may be in flight or follow.
 func (l *Loaded) Close() error {
+	if l.quarantine != nil {
+		l.quarantine.buffers.close()
+	}
 	l.buffers.close() // the driver unlocks them, where it had locked them
 	return l.Meter.Close()
 }

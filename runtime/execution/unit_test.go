@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -21,12 +22,14 @@ var anyBytes = tensor.Signature{
 
 // owner keeps the findings that it hears.
 type owner struct {
-	lost  bool
-	found []Finding
+	lost     bool
+	patience time.Duration
+	found    []Finding
 }
 
-func (o *owner) Lost() bool      { return o.lost }
-func (o *owner) Found(f Finding) { o.found = append(o.found, f) }
+func (o *owner) Lost() bool                 { return o.lost }
+func (o *owner) Found(f Finding)            { o.found = append(o.found, f) }
+func (o *owner) Patience(int) time.Duration { return o.patience }
 
 // batched returns a unit whose plan joins up to eight rows.
 func batched(run func(b *tensor.Batch) error) (*Unit, *owner) {

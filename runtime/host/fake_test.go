@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -90,6 +92,7 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 		all[name] = lanes
 	}
 	cfg := host.Config{
+		Read:     w.read,
 		Open:     w.open,
 		Logger:   slog.New(w.logs),
 		Lanes:    all,
@@ -123,7 +126,16 @@ func newWorldOn(t *testing.T, lanes int, devices []string, change func(*host.Con
 	return w
 }
 
-func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelrepo.Manifest,
+// read reads the model files that there are.
+func (w *world) read(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+	if _, err := os.Stat(v.Path); filepath.Base(v.Path) != modelrepo.ModelFile || os.IsNotExist(err) {
+		return nil, nil
+	}
+	dir := filepath.Dir(v.Path)
+	return modelfile.Read(ctx, filepath.Dir(dir), dir)
+}
+
+func (w *world) open(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
 	device string,
 ) (engine.Opened, error) {
 	w.opening.Lock()

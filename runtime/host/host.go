@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/catalog"
@@ -42,6 +43,8 @@ type Site = placement.Site
 
 // Config holds the settings of a Host.
 type Config struct {
+	// Read reads a version's files before Open needs them. Nil: it needs none, and batching is proven by examples.
+	Read serving.Reader
 	// Open loads a version. Required.
 	Open Opener
 	// Sites returns the devices that may run a version; the error, if none can, says what to do. The host chooses among
@@ -63,6 +66,11 @@ type Config struct {
 	// that the system may end the server when memory runs out. Too low keeps versions out that would fit; while a
 	// version is replaced both count.
 	MemoryBudget int64
+	// RunTimeout is the longest that one run of an engine may take; a run whose cost is known may take less. 0: any time.
+	RunTimeout time.Duration
+	// Revive returns once a device that was lost can be used again, in another process; an error: never, or ctx ended.
+	// It is called in a goroutine of its own after each loss. Nil: devices do not come back.
+	Revive func(ctx context.Context, device string) error
 	// Busy reports whether episodes are running on a version. A version that the policy does not select any more is
 	// unloaded when none are running, unless versions.transition is resource. Busy must not block, and is called about
 	// once a second. Nil: no episodes ever run.
@@ -137,7 +145,8 @@ func New(cfg Config) *Host {
 	h.stop, h.stopNow = context.WithCancelCause(context.Background())
 	h.drains, h.start = h.stop, h.loads.Go
 	h.serving = serving.NewShared(serving.Config{
-		Owner: owner{h}, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, Audited: cfg.Audited, Log: h.log,
+		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
+		Audited: cfg.Audited, Log: h.log,
 	})
 	h.published.Store(&published{snapshot: &catalog.Snapshot{}})
 	return h

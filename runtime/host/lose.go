@@ -6,10 +6,10 @@ import (
 	"github.com/weftserve/weft/runtime/serving"
 )
 
-// LoseDevice takes a device out of use until the server is started again: a process never gets back what it holds on a
-// device that failed. Sessions that fail for that reason say so themselves; this is for a caller that learns of it in
-// another way. Requests that wait on it are run on other replicas, and versions that have none are loaded elsewhere if
-// they can be.
+// LoseDevice takes a device out of use until Config.Revive says that it works again, else until the server is started
+// again: a process never gets back what it holds on a device that failed. Sessions that fail for that reason say so
+// themselves; this is for a caller that learns of it in another way. Requests that wait on it are run on other replicas,
+// and versions that have none are loaded elsewhere if they can be.
 func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.Get(name), cause, nil) }
 
 // lose takes a device out of use, once. It returns at once. by is the version that ran on it when it failed, or was
@@ -19,7 +19,7 @@ func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 		return
 	}
 	h.log.Error("device lost", "event", "device_lost", "device", d.Name, "cause", cause,
-		"effect", "it is not used any more", "remedy", "restart the server")
+		"effect", "it is not used until it works again, or the server is restarted")
 	e := residency.DeviceLost{Device: d.ID(), Cause: cause}
 	if by != nil {
 		of := by.From
@@ -29,6 +29,13 @@ func (h *Host) lose(d *fleet.Device, cause error, by *serving.Version) {
 		h.step(e)
 		d.Known()
 	})
+	if h.cfg.Revive != nil {
+		h.inBackground(func() {
+			if h.cfg.Revive(h.stop, d.Name) == nil {
+				h.RestoreDevice(d.Name)
+			}
+		})
+	}
 }
 
 // RestoreDevice takes a device into use again that was lost: versions loaded there from now on are in another process

@@ -15,6 +15,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/host"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/sharedsched"
@@ -31,7 +32,7 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 	if err := ort.Init(library); err != nil {
 		t.Fatal(err)
 	}
-	h := host.New(host.Config{Logger: slog.New(slog.DiscardHandler), Open: openONNX})
+	h := host.New(host.Config{Logger: slog.New(slog.DiscardHandler), Open: openONNX, Read: readONNX})
 	s, err := shell.New(sharedsched.Config{Devices: []sharedsched.Device{{Name: "cpu", Class: "cpu", Lanes: 1}}},
 		h, shell.Options{})
 	if err != nil {
@@ -50,15 +51,21 @@ func onnxHost(t testing.TB, l modelrepo.Listing) *host.Host {
 	return h
 }
 
-func openONNX(_ context.Context, v modelrepo.Version, m *modelrepo.Manifest, _ string) (engine.Opened, error) {
+func readONNX(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+	if v.Path == "" {
+		return nil, nil
+	}
+	return modelfile.Read(ctx, v.Repository(), v.Dir)
+}
+
+func openONNX(_ context.Context, v modelrepo.Version, _ *modelfile.Files, m *modelrepo.Manifest,
+	_ string,
+) (engine.Opened, error) {
 	s, err := ort.Open(v.Path, ort.Options{IntraOpThreads: m.ONNX.IntraOpThreads})
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{
-		Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes(),
-		ThreadTime: m.ONNX.IntraOpThreads == 1,
-	}, nil
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider(), Notes: s.Notes()}, nil
 }
 
 // onnxModel is a listing of one model file.

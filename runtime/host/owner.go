@@ -20,6 +20,12 @@ func (o owner) Judged(v *serving.Version) {
 
 func (o owner) Lost(d *fleet.Device, cause error, by *serving.Version) { o.lose(d, cause, by) }
 
+func (o owner) Crashed(v *serving.Version, cause error) {
+	o.inBackground(func() {
+		o.step(residency.Crashed{Model: v.Model, Number: v.Number, Resident: v.ID, Cause: cause})
+	})
+}
+
 func (o owner) Freed(last bool) {
 	if last {
 		o.counts.unloads.Add(1)

@@ -2,6 +2,7 @@ package modelrepo
 
 import (
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 )
@@ -66,6 +67,9 @@ type Version struct {
 	// are not harmed: a version that is still being copied does not take its elders down.
 	Err error
 }
+
+// Repository returns the absolute path of the directory of the repository that the version lies in.
+func (v Version) Repository() string { return filepath.Dir(filepath.Dir(v.Dir)) }
 
 // sameListing reports whether nothing differs that anybody could act on or read.
 func sameListing(a, b *Listing) bool {

@@ -5,6 +5,9 @@
 // ONNX Runtime only ever appends to the table, so a position holds for every later release. TestCallsMatchHeader has the
 // C compiler compare each line, position and prototype, with the header that the Go binding ships.
 
+CALL(279, AddExternalInitializersFromFilesInMemory, OrtStatus *, (OrtSessionOptions *, const char *const *, char *const *,
+    const size_t *, size_t))
+
 CALL(0, CreateStatus, OrtStatus *, (OrtErrorCode, const char *))
 CALL(1, GetErrorCode, OrtErrorCode, (const OrtStatus *))
 CALL(2, GetErrorMessage, const char *, (const OrtStatus *))

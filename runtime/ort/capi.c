@@ -55,6 +55,10 @@ OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, 
     return code;
 }
 
+OrtStatus *weft_give_files(const weft_api *api, OrtSessionOptions *options, char **names, char **files, const size_t *sizes, size_t count) {
+    return api->AddExternalInitializersFromFilesInMemory(options, (const char *const *)names, (char *const *)files, sizes, count);
+}
+
 OrtStatus *weft_providers(const weft_api *api, char ***names, int *count) { return api->GetAvailableProviders(names, count); }
 
 void weft_providers_free(const weft_api *api, char **names, int count) {

@@ -12,6 +12,7 @@ typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtSession OrtSession;
+typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtTypeInfo OrtTypeInfo;
@@ -54,6 +55,9 @@ OrtErrorCode weft_status(const weft_api *api, OrtStatus *status, char *message, 
 // weft_providers_free.
 OrtStatus *weft_providers(const weft_api *api, char ***names, int *count);
 void weft_providers_free(const weft_api *api, char **names, int count);
+
+// weft_give_files says where in memory files of external data are, by name. It keeps no name. The memory must stay until the session is made.
+OrtStatus *weft_give_files(const weft_api *api, OrtSessionOptions *options, char **names, char **files, const size_t *sizes, size_t count);
 
 // weft_memory is the state of a session's arena, in bytes.
 typedef struct {

@@ -28,7 +28,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w (a StringNormalizer of the model wants a locale that this system lacks; install it, or "+
 			"compile "+
 			"it into a folder, such as `localedef -i en_US -f UTF-8 DIR/en_US.UTF-8`, and set LOCPATH=DIR)", err)
-	case strings.Contains(text, "Protobuf parsing failed"):
+	case strings.Contains(strings.ToLower(text), "protobuf parsing failed"):
 		return fmt.Errorf("%w (the file is damaged, cut short, or not an ONNX model)", err)
 	case strings.Contains(text, "is not enabled in this build"):
 		return fmt.Errorf("%s: %s", strings.TrimSuffix(text, "."), otherLibrary)

@@ -342,7 +342,7 @@ func (g *graphs) postpone(e *graph, why error) {
 		return
 	}
 	e.told = true
-	g.s.log.Warn("no memory for a CUDA graph", "event", "graph_postponed", "path", g.s.path, "shape", e.inputs,
+	g.s.log.Warn("no memory for a CUDA graph", "event", "graph_postponed", "path", g.s.source.Path, "shape", e.inputs,
 		"effect", "the shape runs without until there is", "next_try_after", memoryPause, "cause", why)
 }
 
@@ -350,14 +350,14 @@ func (g *graphs) postpone(e *graph, why error) {
 func (g *graphs) refuse(e *graph, why error) {
 	e.state = refused
 	g.s.counts.failed.Add(1)
-	g.s.log.Warn("CUDA graph refused", "event", "graph_refused", "path", g.s.path, "shape", e.inputs,
+	g.s.log.Warn("CUDA graph refused", "event", "graph_refused", "path", g.s.source.Path, "shape", e.inputs,
 		"effect", "the shape runs without", "cause", why)
 }
 
 // breakDown gives up graphs for the session: a stream whose capture failed may be of no further use.
 func (g *graphs) breakDown(why error) {
 	g.s.counts.failed.Add(1)
-	g.s.log.Warn("CUDA graphs given up", "event", "graphs_disabled", "path", g.s.path,
+	g.s.log.Warn("CUDA graphs given up", "event", "graphs_disabled", "path", g.s.source.Path,
 		"effect", "the model is loaded again without", "cause", why)
 	g.broken.Store(&why)
 }

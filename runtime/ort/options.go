@@ -29,7 +29,7 @@ type Options struct {
 	// with a note.
 	CUDAGraphs bool
 	// Log gets later errors that fail no run. nil: they are not logged.
-	Log *slog.Logger
+	Log *slog.Logger `json:"-"`
 }
 
 // How an arena grows, for Options.ArenaExtend.

@@ -45,7 +45,7 @@ type made struct {
 }
 
 // withProviders creates the session with the first provider that can be had.
-func withProviders(path string, o Options) (made, error) {
+func withProviders(src *Source, o Options) (made, error) {
 	providers := o.Providers
 	if len(providers) == 0 {
 		providers = []string{CPU}
@@ -60,7 +60,7 @@ func withProviders(path string, o Options) (made, error) {
 	if err != nil {
 		return made{}, err
 	}
-	return firstOf(providers, have, func(p string) (made, error) { return ofProvider(path, o, p) })
+	return firstOf(providers, have, func(p string) (made, error) { return ofProvider(src, o, p) })
 }
 
 // firstOf returns the result of the first provider that can be had. Where a GPU is lost, or has no memory now, the
@@ -104,7 +104,7 @@ func firstOf(providers, have []string, try func(provider string) (made, error)) 
 
 // ofProvider creates the session with one provider. Where the model does not allow CUDA graphs a note says so, and it
 // has none.
-func ofProvider(path string, o Options, provider string) (made, error) {
+func ofProvider(src *Source, o Options, provider string) (made, error) {
 	m := made{provider: provider, graphs: o.CUDAGraphs && provider == graphDevice.provider}
 	if o.CUDAGraphs && provider == TensorRT {
 		m.notes = append(m.notes, noGraphs(errors.New("they are captured with the provider cuda only")))
@@ -115,12 +115,12 @@ func ofProvider(path string, o Options, provider string) (made, error) {
 	}
 	o.CUDAGraphs = m.graphs
 	var err error
-	if m.session, err = create(path, o, provider); err == nil || !m.graphs || blameDevice(provider, err) != nil {
+	if m.session, err = create(src, o, provider); err == nil || !m.graphs || blameDevice(provider, err) != nil {
 		return m, err
 	}
 	m.graphs, m.notes = false, []string{noGraphs(err)}
 	o.CUDAGraphs = false
-	m.session, err = create(path, o, provider)
+	m.session, err = create(src, o, provider)
 	return m, err
 }
 
@@ -129,7 +129,7 @@ func noGraphs(why error) string {
 	return fmt.Sprintf("cuda_graphs asked for but not possible: %v; running without", why)
 }
 
-func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvancedSession, error) {
+func create(src *Source, o Options, provider string) (*onnxruntime.DynamicAdvancedSession, error) {
 	options, err := onnxruntime.NewSessionOptions()
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func create(path string, o Options, provider string) (*onnxruntime.DynamicAdvanc
 		return nil, err
 	}
 	open := func() (*onnxruntime.DynamicAdvancedSession, error) {
-		session, err := onnxruntime.NewDynamicAdvancedSession(path, nil, nil, options)
+		session, err := src.create(options)
 		if err != nil {
 			return nil, explain(err)
 		}

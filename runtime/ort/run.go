@@ -9,7 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -28,19 +32,39 @@ type frame struct {
 // memory (tensor.Batch.Input). Where the model's declaration determines an output's shape the model writes into the
 // batch directly; other outputs are copied once. An error of ONNX Runtime is an *Error; no output is then valid. The
 // end of ctx stops the run before its next operator, unless the session captures CUDA graphs: then it only keeps the
-// run from being started.
-func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
+// run from being started. On the CPU with one thread, b.DeviceTime is the thread's processor time.
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) (err error) {
 	if err := s.check(b.Inputs); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return &engine.Error{Kind: engine.Terminated, Err: context.Cause(ctx)}
 	}
-	g, err := s.attempt(ctx, b)
+	if b.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, b.Patience, errPatience)
+		defer cancel()
+		defer func() {
+			if err != nil && errors.Is(context.Cause(ctx), errPatience) && engine.KindOf(err) == engine.Terminated {
+				err = engine.Overrun(b.Patience, err)
+			}
+		}()
+	}
+	if s.threadTime {
+		// Locked around the run only: a goroutine that keeps its thread cannot be scheduled cheaply.
+		runtime.LockOSThread()
+		start := threadTime()
+		defer func() {
+			b.DeviceTime = threadTime() - start
+			runtime.UnlockOSThread()
+		}()
+	}
+	var g *graphs
+	g, err = s.attempt(ctx, b)
 	if g != nil && g.broken.Load() != nil {
 		// The graphs have failed. If they took the run along, it is repeated without them.
 		if failed := s.dropGraphs(g); failed != nil {
-			s.log.Error("model session lost", "event", "session_lost", "path", s.path, "cause", failed)
+			s.log.Error("model session lost", "event", "session_lost", "path", s.source.Path, "cause", failed)
 		}
 	}
 	if errors.Is(err, errAgain) {
@@ -50,6 +74,19 @@ func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
 	}
 	return err
 }
+
+// threadTime returns the processor time that the calling thread has used. Every system that Weft runs on has that
+// clock: without it, it panics.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		panic(fmt.Sprintf("the thread's processor time cannot be read: %v", err))
+	}
+	return time.Duration(ts.Nano())
+}
+
+// errPatience is the cause of the end of a run that took too long.
+var errPatience = errors.New("it took too long")
 
 var errAgain = errors.New("the run needs another native session")
 

@@ -20,12 +20,13 @@ import (
 
 // Session is a model loaded into ONNX Runtime. It is safe for concurrent use.
 type Session struct {
-	path        string
+	source      Source
 	options     Options // as it runs: the one provider, and without CUDA graphs
 	log         *slog.Logger
 	signature   *tensor.Signature
 	inputDims   int // dimensions of all inputs together
 	provider    string
+	threadTime  bool // the calling thread does all the work of a run
 	notes       []string
 	predictions []prediction // per output; nil: its shape is known after the run only
 	// unpredictable is set when the model's declared shapes turned out to be wrong.
@@ -59,23 +60,30 @@ func Open(path string, o Options) (*Session, error) {
 	} else if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory, not a model file", path)
 	}
+	return OpenSource(Source{Path: path}, o)
+}
+
+// OpenSource is Open for a model that need not be a file with a name.
+func OpenSource(src Source, o Options) (*Session, error) {
 	api, err := hold()
 	if err != nil {
+		src.close()
 		return nil, err
 	}
-	s, err := open(api, path, o)
+	s, err := open(api, &src, o)
 	if err != nil {
+		src.close()
 		release()
-		return nil, fmt.Errorf("cannot load %s: %w", path, err)
+		return nil, fmt.Errorf("cannot load %s: %w", src.Path, err)
 	}
 	return s, nil
 }
 
-func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
+func open(api *C.weft_api, src *Source, o Options) (_ *Session, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	m, err := withProviders(path, o)
+	m, err := withProviders(src, o)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +91,9 @@ func open(api *C.weft_api, path string, o Options) (_ *Session, err error) {
 	if err != nil {
 		return nil, errors.Join(err, destroy(m.session, m.provider))
 	}
-	s.path, s.options, s.log, s.notes = path, o, o.Log, m.notes
+	s.source, s.options, s.log, s.notes = *src, o, o.Log, m.notes
+	// More threads than the calling one would work unseen by its clock; OpenVINO and CoreML have threads of their own.
+	s.threadTime = m.provider == CPU && o.IntraOpThreads <= 1
 	s.options.Providers, s.options.CUDAGraphs = []string{m.provider}, false
 	if o.PinBuffers && onCUDA(m.provider) {
 		if s.buffers, err = newPinner(o.DeviceID, o.Log); err != nil {
@@ -136,7 +146,7 @@ func (s *Session) reload() error {
 	s.native = nil
 	s.stopping.Unlock()
 	if err := s.unload(old); err != nil {
-		s.log.Warn("model session not unloaded", "event", "session_unload_failed", "path", s.path, "cause", err)
+		s.log.Warn("model session not unloaded", "event", "session_unload_failed", "path", s.source.Path, "cause", err)
 	}
 	return s.load()
 }
@@ -151,12 +161,12 @@ func (s *Session) load() error {
 			s.stopping.Unlock()
 			return nil
 		}
-		s.missing = fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, err)
+		s.missing = fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.source.Path, err)
 	}
 	if cause := lostBy(s.options.DeviceID); cause != nil {
 		s.missing = &engine.Error{
 			Kind: engine.DeviceLost,
-			Err:  fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.path, cause),
+			Err:  fmt.Errorf("cannot load %s again without CUDA graphs: %w", s.source.Path, cause),
 		}
 	}
 	s.tried = time.Now()
@@ -183,12 +193,12 @@ func (s *Session) restore() error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.log.Info("lost model session loaded again", "event", "session_restored", "path", s.path)
+	s.log.Info("lost model session loaded again", "event", "session_restored", "path", s.source.Path)
 	return nil
 }
 
 func (s *Session) make() (*native, error) {
-	binding, err := create(s.path, s.options, s.provider)
+	binding, err := create(&s.source, s.options, s.provider)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +218,7 @@ func (s *Session) unload(n *native) error {
 		cause = lostBy(s.options.DeviceID)
 	}
 	if cause != nil && n.captures > 0 {
-		s.log.Warn("model session with CUDA graphs left in memory", "event", "session_leaked", "path", s.path,
+		s.log.Warn("model session with CUDA graphs left in memory", "event", "session_leaked", "path", s.source.Path,
 			"cause", cause)
 		return nil
 	}
@@ -260,6 +270,7 @@ func (s *Session) Close() error {
 	s.stopping.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.source.close()
 	if s.graphs != nil {
 		s.graphs.stop()
 		s.graphs = nil

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
 
@@ -16,8 +17,8 @@ type Subject struct {
 	Model   string
 	Version int64
 	Device  string
-	// Path is the file of the graph; "" where there is none.
-	Path     string
+	// Graph is the model file as it is opened; nil where there is none.
+	Graph    *io.SectionReader
 	Batching *modelrepo.Batching
 	Log      *slog.Logger
 }

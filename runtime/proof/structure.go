@@ -3,8 +3,6 @@ package proof
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/proof/structure"
@@ -18,14 +16,12 @@ type graphProof struct{ structure.Verdict }
 // proveByStructure reads the version's graph, if it has one and the proof is wanted. Where it proves the rows
 // independent, the decision's outputs have their rows where the graph has them.
 func proveByStructure(s *Subject, d *Decision) graphProof {
-	if s.Batching.Mode != modelrepo.BatchAuto || s.Path == "" || d.Against != "" {
+	if s.Batching.Mode != modelrepo.BatchAuto || s.Graph == nil || d.Against != "" {
 		return graphProof{}
 	}
-	model, err := structure.Read(s.Path)
+	model, err := structure.Read(s.Graph, s.Graph.Size())
 	if err != nil {
-		// the metadata show no paths of the machine
-		why := strings.ReplaceAll(err.Error(), s.Path, filepath.Base(s.Path))
-		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + why}}
+		return graphProof{structure.Verdict{Reason: "the file cannot be read for its structure: " + err.Error()}}
 	}
 	v := model.Prove(d.axes())
 	if v.Proven {

@@ -167,6 +167,15 @@ type Judged struct {
 	Demoted  *string
 }
 
+// Crashed says that the runs of a version ended the engine's process again and again, by requests that do so also when
+// they run by themselves.
+type Crashed struct {
+	Model    string
+	Number   int64
+	Resident int64
+	Cause    error
+}
+
 // MemoryFreed says that so many bytes of the budget are free, or memory of a device may be.
 type MemoryFreed struct{ Free int64 }
 
@@ -199,6 +208,7 @@ func (DeviceBack) event()   {}
 func (RoomSeen) event()     {}
 func (Fared) event()        {}
 func (Judged) event()       {}
+func (Crashed) event()      {}
 func (MemoryFreed) event()  {}
 func (Tick) event()         {}
 func (Closing) event()      {}

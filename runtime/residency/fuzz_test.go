@@ -40,7 +40,7 @@ func (h *history) happen() error {
 	name := string(rune('a' + h.rng.IntN(3)))
 	number := 1 + h.rng.Int64N(4)
 	m := h.machine.Model(name)
-	switch h.rng.IntN(14) {
+	switch h.rng.IntN(15) {
 	case 0, 1, 2:
 		return h.list(name)
 	case 3:
@@ -91,6 +91,10 @@ func (h *history) happen() error {
 		if r := residentOf(m, number); r != nil {
 			why := "rows meet"
 			return h.step(residency.Judged{Model: name, Number: number, Resident: r.ID, Demoted: &why})
+		}
+	case 14:
+		if r := residentOf(m, number); r != nil {
+			return h.step(residency.Crashed{Model: name, Number: number, Resident: r.ID, Cause: errors.New("it crashes")})
 		}
 	}
 	return nil

@@ -144,6 +144,8 @@ func (m *Machine) apply(e Event) {
 		m.fared(e)
 	case Judged:
 		m.judged(e)
+	case Crashed:
+		m.crashed(e)
 	case MemoryFreed:
 		m.memoryFreed(e.Free)
 	case Tick:

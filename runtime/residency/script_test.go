@@ -22,7 +22,8 @@ import (
 //	list m 1 2 [policy=latest:1|all] [transition=resource] [replicas=2] [files=b]
 //	loaded m/1 on gpu0 gpu1 | loaded m/1 waiting on cpu | failed m/1 | drained m/1 | retired gpu0
 //	upgraded m/1 to gpu0 | grown m/1 to gpu1 | reconfigured m/1 | idle m/1 | busy m/1
-//	load m/1 | unload m/1 | lost gpu0 [by m/1] | back gpu0 | room m/1 gpu0 | after 5s | freed 5 | closing | closed
+//	load m/1 | unload m/1 | lost gpu0 [by m/1] | back gpu0 | crashed m/1
+//	room m/1 gpu0 | after 5s | freed 5 | closing | closed
 //	> what is begun, in any order; nothing else may be
 //	= m/1 ready on gpu0
 //
@@ -175,6 +176,11 @@ func (s *script) event(kind string, words []string) error {
 			by = &s.machine.Model(model).Versions[number].Of
 		}
 		return s.lose(words[0], by)
+	case "crashed":
+		return s.step(residency.Crashed{
+			Model: model, Number: number, Resident: s.machine.Model(model).Versions[number].Resident.ID,
+			Cause: errors.New("it crashes"),
+		})
 	case "back":
 		return s.restore(words[0])
 	case "room":

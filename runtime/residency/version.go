@@ -49,6 +49,7 @@ type Version struct {
 	failure  *failure
 	demotion *demotion
 	blamed   blame
+	crashes  crashes
 	busy     busyState
 }
 

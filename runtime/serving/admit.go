@@ -70,11 +70,11 @@ func (r *Replica) decide(c residency.Candidate) (*proof.Decision, error) {
 // that it is to be published with.
 func (r *Replica) prove(ctx context.Context, c residency.Candidate, d *proof.Decision) (*proof.Found, error) {
 	s := &proof.Subject{
-		Model: r.Model, Version: r.Number, Device: r.Device.Name, Path: c.Version.Path,
+		Model: r.Model, Version: r.Number, Device: r.Device.Name,
 		Batching: &c.Manifest.Batching, Log: r.shared.Log,
 	}
-	if c.Manifest.Synth != nil {
-		s.Path = ""
+	if files := r.copied.held(); files != nil {
+		s.Graph = files.Graph()
 	}
 	found, err := proof.Prove(ctx, newRunner(r), s, d)
 	if err == nil {

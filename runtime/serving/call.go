@@ -37,6 +37,9 @@ func LimitOf(call *catalog.Call, arrival time.Time) time.Time {
 
 // Predict makes the replica answer the call, which may have waited since its arrival.
 func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.Time) (err error) {
+	if cause := r.killers.find(call.Inputs); cause != nil {
+		return r.crash(cause)
+	}
 	j := &execution.Job{
 		Unit: r.unit, Inputs: call.Inputs, Rows: max(1, call.Rows), Wanted: call.Wanted,
 		Task: taskOf(call, arrival),
@@ -70,7 +73,12 @@ func (r *Replica) Predict(ctx context.Context, call *catalog.Call, arrival time.
 func (r *Replica) predictUndecided(ctx context.Context, call *catalog.Call, arrival time.Time,
 	undecided *execution.UndecidedError,
 ) error {
-	err := r.predictAgain(ctx, call, arrival, undecided.Rowless())
+	var err error
+	if undecided.Crashed() && r.unit.HasQuarantine() {
+		err = r.predictQuarantined(ctx, call, arrival)
+	} else {
+		err = r.predictAgain(ctx, call, arrival, undecided.Rowless())
+	}
 	if twice, is := errors.AsType[*execution.UndecidedError](err); is {
 		err = twice.ModelError // it has so many rows that it was split again
 	}

@@ -32,6 +32,26 @@ func (r *Replica) expects(rows int) int64 { return max(1, r.perRow.Load()*int64(
 // RowCost returns the device time that a row took lately; 0: nothing is known.
 func (r *Replica) RowCost() time.Duration { return time.Duration(r.perRow.Load()) }
 
+// A run may take patienceFactor times as long as a full batch is expected to, but at least leastPatience: estimates are
+// of ordinary runs, on a machine that is not busy with others.
+const (
+	patienceFactor = 20
+	leastPatience  = 2 * time.Second
+)
+
+// Patience returns how long a run of so many rows may take.
+func (r *Replica) Patience(rows int) time.Duration {
+	row, longest := r.perRow.Load(), r.shared.RunTimeout
+	if row == 0 {
+		return longest
+	}
+	patience := max(leastPatience, patienceFactor*time.Duration(row*int64(max(rows, r.unit.Plan().Most))))
+	if longest == 0 {
+		return patience
+	}
+	return min(patience, longest)
+}
+
 // await adds to the expected device time of unanswered requests, or subtracts from it.
 func (r *Replica) await(expected int64) {
 	r.pending.Add(expected)

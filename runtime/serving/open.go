@@ -10,13 +10,16 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
+	"github.com/weftserve/weft/runtime/modelfile"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 )
 
 // Opener loads a version into an engine, on the named device; on another one, which engine.Opened names, if it cannot
-// be there. The error says what was wrong, where, and what to do. It may be called from several goroutines at once.
-type Opener func(ctx context.Context, v modelrepo.Version, m *modelrepo.Manifest, device string) (engine.Opened, error)
+// be there. It keeps nothing of the version's files but what it duplicates; they are nil where Config.Read gives none.
+// The error says what was wrong, where, and what to do. It may be called from several goroutines at once.
+type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
+	device string) (engine.Opened, error)
 
 // Open opens the version on a device, where so many bytes were reserved for it, proves it and warms it up. It serves
 // from there once Change says so. near returns the replica whose costs are the best guess of the cost of executions
@@ -55,6 +58,7 @@ func (v *Version) Open(ctx context.Context, c residency.Candidate, d *fleet.Devi
 	switch {
 	case errors.Is(err, fleet.ErrLeftBehind): // something may run there still, so that its session cannot be closed
 		v.shared.Memory.Give(r.memory)
+		v.copied.give()
 		return nil, lostMeanwhile(c, r.Device, "warmed up", err)
 	case err != nil:
 		return nil, errors.Join(err, r.closeSession())
@@ -92,10 +96,19 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 			v.shared.Memory.Give(memory)
 		}
 	}()
+	files, err := v.copied.take(ctx, v.shared.Read, c.Version)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r == nil {
+			v.copied.give()
+		}
+	}()
 	var opened engine.Opened // this and loaded are not to be looked at here once the engine is left behind
 	var loaded *execution.Loaded
 	err = on.During(ctx, func(ctx context.Context) (err error) {
-		opened, loaded, err = v.shared.engage(ctx, c, on)
+		opened, loaded, err = v.shared.engage(ctx, c, files, on)
 		return err
 	}, func(err error) {
 		if err == nil { // nobody waits for it any more
@@ -120,7 +133,7 @@ func (v *Version) open(ctx context.Context, c residency.Candidate, on *fleet.Dev
 }
 
 // engage calls the engine to open the model. A panic there becomes an error.
-func (s *Shared) engage(ctx context.Context, c residency.Candidate,
+func (s *Shared) engage(ctx context.Context, c residency.Candidate, files *modelfile.Files,
 	on *fleet.Device,
 ) (opened engine.Opened, loaded *execution.Loaded, err error) {
 	defer func() {
@@ -128,7 +141,7 @@ func (s *Shared) engage(ctx context.Context, c residency.Candidate,
 			err = fmt.Errorf("%s: the engine panicked: %v", c.Path(), p)
 		}
 	}()
-	opened, err = s.Open(ctx, c.Version, c.Manifest, on.Name)
+	opened, err = s.Open(ctx, c.Version, files, c.Manifest, on.Name)
 	if err == nil {
 		loaded = execution.Load(opened)
 	}

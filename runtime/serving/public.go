@@ -16,6 +16,9 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 	first := public.Replicas[0]
 	public.Device, public.Provider, public.Scheduler = first.Device, first.Provider, first.Scheduler
 	r, b := v.Replicas()[0], &m.Batching
+	if digest := v.copied.digest.Load(); digest != nil {
+		public.Digest = *digest
+	}
 	public.Signature, public.Live = r.shown(), v.live()
 	judged := r.judged(m)
 	public.Batching = catalog.Batching{

@@ -51,6 +51,7 @@ func (k *keeper) Judged(*Version)                     {}
 func (k *keeper) Lost(*fleet.Device, error, *Version) {}
 func (k *keeper) Freed(bool)                          {}
 func (k *keeper) Discard(*Replica)                    {}
+func (k *keeper) Crashed(*Version, error)             {}
 func (k *keeper) Go(func(context.Context)) bool       { return false }
 
 // closing is a session that answers nothing, in memory of its own. It takes so long to give that back.

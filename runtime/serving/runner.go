@@ -19,15 +19,20 @@ import (
 type runner struct {
 	replica  *Replica
 	unjoined *execution.Plan // of requests as they came
+	// crashed is how a made-up row ended the engine's process: no other is run, because it could do so, too.
+	crashed error
 }
 
-func newRunner(r *Replica) *runner { return &runner{r, r.unjoined()} }
+func newRunner(r *Replica) *runner { return &runner{replica: r, unjoined: r.unjoined()} }
 
 // trialPatience is how long a made-up request waits for the device, however busy that is.
 const trialPatience = 24 * time.Hour
 
 // Run waits until there is room for the request, and for its answer.
 func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err error) {
+	if t.crashed != nil {
+		return a, t.crashed
+	}
 	j := &execution.Job{Unit: t.replica.unit, Inputs: r.Inputs, Rows: r.Rows}
 	if r.AsItCame {
 		j.Plan = t.unjoined
@@ -51,6 +56,9 @@ func (t *runner) Run(ctx context.Context, r proof.Request) (a proof.Answer, err 
 		}
 		a.Cost = cmp.Or(outcome.DeviceTime, outcome.Compute)
 		if err != nil {
+			if undecided, is := errors.AsType[*execution.UndecidedError](err); is && undecided.Crashed() {
+				t.crashed = err
+			}
 			return a, err
 		}
 		a.Halved = j.Split()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftserve/weft/runtime/audit"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -29,6 +30,8 @@ type Owner interface {
 	Judged(*Version)
 	// Lost says that a device failed. by is the version that ran there, or was being opened there.
 	Lost(d *fleet.Device, cause error, by *Version)
+	// Crashed says that requests of the version end the engine's process again and again.
+	Crashed(v *Version, cause error)
 	// Freed says that a session was closed; last, that it was the only one of its version.
 	Freed(last bool)
 	// Discard gives up a replica that was made ready in vain: it is to be drained and released.
@@ -45,12 +48,15 @@ const (
 	parallelProofs = 8
 )
 
-// Config holds the settings of a Shared. All of it but Audited is required.
+// Config holds the settings of a Shared. All of it but Read and Audited is required.
 type Config struct {
 	Owner  Owner
+	Read   Reader // nil: Open needs no copies
 	Open   Opener
 	Fleet  *fleet.Fleet
 	Memory *fleet.Budget
+	// RunTimeout is the longest that a run may take; 0: any time.
+	RunTimeout time.Duration
 	// Audited is called with the results of audits of batches, from any goroutine. It must not block. May be nil.
 	Audited func(audit.Event)
 	Log     *slog.Logger

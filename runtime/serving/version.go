@@ -22,7 +22,8 @@ type Version struct {
 	From   residency.Candidate // its source, with the manifest that the proof was made with
 	Ready  atomic.Bool         // takes requests
 
-	shared *Shared
+	shared  *Shared
+	killers killers
 	// demoted is why it is out of batching although it was found fit for it; nil while it is not. It is written with
 	// tuning held.
 	demoted atomic.Pointer[string]
@@ -32,6 +33,7 @@ type Version struct {
 
 	proofs atomic.Int64 // how often it was proven again while it served
 
+	copied   copied
 	audit    *audit.Auditor
 	replicas atomic.Pointer[[]*Replica] // replaced, never changed, with the owner's lock held
 	sessions atomic.Int32               // that are open

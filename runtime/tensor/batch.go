@@ -1,6 +1,9 @@
 package tensor
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Batch is the memory of one execution: complete input tensors that the host assembled and room for the outputs that
 // the engine fills. It lives in slabs outside the Go heap, is reused from run to run, and belongs to one run at a time:
@@ -9,6 +12,10 @@ type Batch struct {
 	// Inputs and Outputs are in the signature's order. Output i is valid once the engine called Output(i, ...) in this
 	// run.
 	Inputs, Outputs []Tensor
+	// DeviceTime is how long the run used its device, set by an engine that knows; else as the caller left it.
+	DeviceTime time.Duration
+	// Patience is how long the run may take once it has begun; 0: any time.
+	Patience time.Duration
 
 	in, out []Slab
 }
@@ -38,6 +45,14 @@ func (b *Batch) Input(i int, dtype DType, shape Shape, size int) []byte {
 // before the run has the model write there directly; one that learns it from the run copies into it. Shape is copied.
 func (b *Batch) Output(i int, dtype DType, shape Shape, size int) []byte {
 	return place(&b.Outputs[i], &b.out[i], dtype, shape, size)
+}
+
+// Room returns all the memory that output i has now. Output gives the beginning of it as long as that suffices.
+func (b *Batch) Room(i int) []byte { return b.out[i].mem }
+
+// Lend makes output i lie in memory of another owner, who is asked for more when that does not suffice.
+func (b *Batch) Lend(i int, memory []byte, more Allocator) {
+	b.out[i] = Slab{mem: memory, memory: more}
 }
 
 func place(t *Tensor, s *Slab, dtype DType, shape Shape, size int) []byte {

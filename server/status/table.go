@@ -115,7 +115,12 @@ var table = []entry{
 	// A lost device is asked for before ModelError, which may wrap it.
 	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, sharedsched.ErrRemoved, sharedsched.ErrDraining,
 		sharedsched.ErrClosed),
-	all[*catalog.ModelError](fault{code: codes.Internal, reason: "MODEL_FAILED"}),
+	of(func(e *catalog.ModelError) fault {
+		if e.Crashed {
+			return fault{code: codes.Internal, reason: "ENGINE_CRASHED"}
+		}
+		return fault{code: codes.Internal, reason: "MODEL_FAILED"}
+	}),
 	func(err error) (fault, bool) {
 		if errors.Is(err, sharedsched.ErrTooManyRows) || errors.Is(err, sharedsched.ErrNoRows) {
 			return violation("inputs", err.Error()), true

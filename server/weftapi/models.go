@@ -96,6 +96,7 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		MaxLatency:    durationMessage(v.MaxLatency),
 		TargetLatency: durationMessage(v.TargetLatency),
 		Scarcity:      catalog.PublicText(v.Scarce),
+		Digest:        v.Digest,
 	}
 	live := read(v)
 	for i, r := range v.Replicas {

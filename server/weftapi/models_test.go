@@ -62,6 +62,7 @@ func TestModelsAreShown(t *testing.T) {
 	s.Models = s.Models.With("torn", &catalog.Model{Name: "torn", Cause: "model.yaml \xff"})
 	first := s.Model("policy").Versions[0]
 	first.LoadedAt = time.Unix(1700000000, 0)
+	first.Digest = "a1b2"
 	first.Replicas = []catalog.Replica{
 		{Device: "cpu", Provider: "cpu", Scheduler: 1},
 		{Device: "cuda:0", Provider: "cuda", Scheduler: 9},
@@ -98,7 +99,7 @@ func TestModelsAreShown(t *testing.T) {
 	skeleton := []cmp.Option{
 		protocmp.Transform(),
 		protocmp.IgnoreFields(&weftv1.ModelVersion{}, "signature", "batching", "device", "provider", "weight",
-			"max_latency", "loaded_at"),
+			"max_latency", "loaded_at", "digest"),
 	}
 	if diff := cmp.Diff(want, list.GetModels(), skeleton...); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -112,7 +113,7 @@ func TestModelsAreShown(t *testing.T) {
 	}
 	ready, loading := got.GetModel().GetVersions()[0], got.GetModel().GetVersions()[2]
 	if ready.GetDevice() != "cpu" || ready.GetProvider() != "cpu" || ready.GetWeight() != 2 ||
-		ready.GetLoadedAt().AsTime().Unix() != 1700000000 ||
+		ready.GetLoadedAt().AsTime().Unix() != 1700000000 || ready.GetDigest() != "a1b2" ||
 		ready.GetMaxLatency().AsDuration() != 10*time.Second || ready.GetTargetLatency() != nil ||
 		ready.GetSignature() == nil || ready.GetBatching() == nil {
 		t.Errorf("version 1 is %v", ready)

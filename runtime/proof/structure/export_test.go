@@ -1,12 +1,24 @@
 package structure
 
 import (
+	"os"
 	"slices"
 	"strings"
 )
 
-// ReadFrom is Read of a file that lies elsewhere.
-var ReadFrom = read
+// ReadFile reads the graph of a file.
+func ReadFile(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return Read(f, info.Size())
+}
 
 // Operators returns the names of the operators that have rules, those of other domains behind the domain's.
 func Operators() []string {

@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
-	"github.com/weftserve/weft/runtime/proof/structure/slim"
+	"github.com/weftserve/weft/runtime/modelfile/slim"
 )
 
 // Model is the graph of a model file, without its weights.
@@ -21,26 +20,16 @@ type Model struct {
 
 type functionKey struct{ domain, name, overload string }
 
-// Read reads the graph of a model file (.onnx), but not its weights: it allocates little in comparison with the file's
-// size, and tensors kept in files of their own are not looked at.
-func Read(path string) (*Model, error) {
-	f, err := os.Open(path)
+// Read reads the graph of a model file (.onnx) of so many bytes, but not its weights: it allocates little in comparison
+// with the file's size, and tensors kept in files of their own are not looked at.
+func Read(r io.ReaderAt, size int64) (*Model, error) {
+	m, err := read(r, size)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	m, err := read(f, info.Size())
-	if err != nil {
-		return nil, fmt.Errorf("%s is no ONNX model: %w", path, err)
+		return nil, fmt.Errorf("model.onnx is no ONNX model: %w", err)
 	}
 	return m, nil
 }
 
-// read reads a model of so many bytes.
 func read(r io.ReaderAt, size int64) (*Model, error) {
 	kept, err := slim.Copy(r, size)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/proof/structure"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -36,7 +37,7 @@ func verdictOf(t *testing.T, path string) structure.Verdict {
 		t.Skipf("ONNX Runtime refuses it: %v", err) // as on a machine without the locale that it asks for
 	}
 	defer session.Close()
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,15 +127,15 @@ func BenchmarkProve200Nodes(b *testing.B) {
 			"Concat{axis=0}(Gather(Shape(" + last + "), [0]), Mul(Gather(Shape(" + last + "), [1]), 1), [8]))), <8>); ")
 		last = name
 	}
-	s, err := parseSketch("opset 20; " + text.String() + "Softmax(" + last + "), Relu(" + last + "), Tanh(" + last +
+	s, err := sketch.Parse("opset 20; " + text.String() + "Softmax(" + last + "), Relu(" + last + "), Tanh(" + last +
 		"), Neg(" + last + ")")
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := readModel(b, s.graph.Marshal())
+	m := readModel(b, s.Graph.Marshal())
 	var v structure.Verdict
 	for b.Loop() {
-		v = m.Prove(s.axes)
+		v = m.Prove(s.Axes)
 	}
 	if !v.Proven {
 		b.Fatalf("%+v", v)

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
 func readModel(t testing.TB, model []byte) *structure.Model {
 	t.Helper()
-	m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
+	m, err := structure.Read(bytes.NewReader(model), int64(len(model)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,11 +22,11 @@ func readModel(t testing.TB, model []byte) *structure.Model {
 // proveSketch proves a sketch as it stands.
 func proveSketch(t testing.TB, text string) structure.Verdict {
 	t.Helper()
-	s, err := parseSketch(text)
+	s, err := sketch.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return readModel(t, s.graph.Marshal()).Prove(s.axes)
+	return readModel(t, s.Graph.Marshal()).Prove(s.Axes)
 }
 
 // A proof that fails names the operator and says why.
@@ -138,11 +139,11 @@ func TestOnlyOutputsCount(t *testing.T) {
 }
 
 func TestAxesThatDoNotFit(t *testing.T) {
-	s, err := parseSketch("x[N,4]; Relu(x)")
+	s, err := sketch.Parse("x[N,4]; Relu(x)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := readModel(t, s.graph.Marshal())
+	m := readModel(t, s.Graph.Marshal())
 	for name, axes := range map[string]map[string]int{
 		`the graph has no input "y"`:    {"x": 0, "y": 0},
 		`input "x" has no dimension 2`:  {"x": 2},
@@ -188,7 +189,7 @@ func TestFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &sketch{inputs: []sketchInput{{"x", onnxgraph.Float, []string{"N", "4"}, 0}}}
+		s := &sketch.Model{Inputs: []sketch.Input{{Name: "x", DType: onnxgraph.Float, Dims: []string{"N", "4"}}}}
 		if found, ran := differs(session, s, 1, 20, v.Outputs); ran == 0 || found != "" == tt.proven {
 			t.Errorf("along %d: ONNX Runtime %q in %d trials", tt.axis, found, ran)
 		}

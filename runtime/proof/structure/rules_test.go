@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
@@ -57,15 +58,15 @@ func TestRules(t *testing.T) {
 			continue // one goroutine proves and runs them
 		}
 		t.Run(line.operator, func(t *testing.T) {
-			s, err := parseSketch(line.sketch)
+			s, err := sketch.Parse(line.sketch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			session, m, err := openModel(t, s.graph.Marshal())
+			session, m, err := openModel(t, s.Graph.Marshal())
 			if err != nil && line.want != "unproven" {
 				t.Fatalf("%s: %v", line.sketch, err)
 			}
-			v := m.Prove(s.axes)
+			v := m.Prove(s.Axes)
 			if v.Proven != (line.want == "yes") {
 				t.Errorf("%s: proven is %v: %s %s", line.sketch, v.Proven, v.Operator, v.Reason)
 			}

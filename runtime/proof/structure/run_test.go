@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/ortlib"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/proof/structure"
@@ -29,31 +30,6 @@ func initialise(t testing.TB) {
 	}
 	if err := ort.Init(path); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// encoded is one number as a tensor holds it.
-func encoded(dtype onnxgraph.DType, number string) []byte {
-	f, _ := strconv.ParseFloat(number, 64)
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		n = int64(f)
-	}
-	switch dtype {
-	case onnxgraph.Float:
-		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(f)))
-	case onnxgraph.Double:
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(f))
-	case onnxgraph.Float16:
-		return binary.LittleEndian.AppendUint16(nil, tensor.Float16Bits(float32(f)))
-	case onnxgraph.Int64:
-		return binary.LittleEndian.AppendUint64(nil, uint64(n))
-	case onnxgraph.Int32, onnxgraph.Uint32:
-		return binary.LittleEndian.AppendUint32(nil, uint32(n))
-	case onnxgraph.Int16, onnxgraph.Uint16:
-		return binary.LittleEndian.AppendUint16(nil, uint16(n))
-	default:
-		return []byte{byte(n)}
 	}
 }
 
@@ -99,11 +75,11 @@ func element(rng *rand.Rand, dtype onnxgraph.DType, p palette) []byte {
 		case p == zeros:
 			f = 0
 		}
-		return encoded(dtype, strconv.FormatFloat(f, 'g', -1, 64))
+		return sketch.Encoded(dtype, strconv.FormatFloat(f, 'g', -1, 64))
 	case onnxgraph.Int64:
-		return encoded(dtype, strconv.Itoa(rng.IntN(3)))
+		return sketch.Encoded(dtype, strconv.Itoa(rng.IntN(3)))
 	case onnxgraph.Int32:
-		return encoded(dtype, strconv.Itoa(1+rng.IntN(2)))
+		return sketch.Encoded(dtype, strconv.Itoa(1+rng.IntN(2)))
 	case onnxgraph.Bool:
 		return []byte{byte(rng.IntN(2))}
 	case onnxgraph.String:
@@ -120,7 +96,7 @@ func element(rng *rand.Rand, dtype onnxgraph.DType, p palette) []byte {
 
 // trial is a session on a sketch, and sizes for its open dimensions.
 type trial struct {
-	s       *sketch
+	s       *sketch.Model
 	session *ort.Session
 	rng     *rand.Rand
 	sizes   map[string]int64
@@ -133,7 +109,7 @@ func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, erro
 	if err := os.WriteFile(path, model, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +117,9 @@ func openModel(t testing.TB, model []byte) (*ort.Session, *structure.Model, erro
 	return session, m, err
 }
 
-func (r *trial) shape(in sketchInput) tensor.Shape {
+func (r *trial) shape(in sketch.Input) tensor.Shape {
 	shape := tensor.Shape{}
-	for _, d := range in.dims {
+	for _, d := range in.Dims {
 		n, err := strconv.ParseInt(d, 10, 64)
 		if err != nil {
 			n = 1
@@ -161,16 +137,16 @@ func (r *trial) shape(in sketchInput) tensor.Shape {
 
 // draw makes one row of each input, or the whole of one without rows where share is nil.
 func (r *trial) draw(p palette, share []tensor.Tensor) []tensor.Tensor {
-	row := make([]tensor.Tensor, len(r.s.inputs))
-	for i, in := range r.s.inputs {
-		if share != nil && in.axis < 0 {
+	row := make([]tensor.Tensor, len(r.s.Inputs))
+	for i, in := range r.s.Inputs {
+		if share != nil && in.Axis < 0 {
 			row[i] = share[i]
 			continue
 		}
-		t := tensor.Tensor{DType: runTypes[in.dtype], Shape: r.shape(in)}
+		t := tensor.Tensor{DType: runTypes[in.DType], Shape: r.shape(in)}
 		n, _ := t.Shape.Elements()
 		for range n {
-			t.Data = append(t.Data, element(r.rng, in.dtype, p)...)
+			t.Data = append(t.Data, element(r.rng, in.DType, p)...)
 		}
 		row[i] = t
 	}
@@ -182,18 +158,18 @@ func (r *trial) run(members ...[]tensor.Tensor) ([]tensor.Tensor, error) {
 	sig := r.session.Signature()
 	b := tensor.NewBatch(len(sig.Inputs), len(sig.Outputs), nil)
 	defer b.Free()
-	for i, in := range r.s.inputs {
-		at := sig.Input(in.name)
+	for i, in := range r.s.Inputs {
+		at := sig.Input(in.Name)
 		if at < 0 {
 			continue // nothing uses it
 		}
 		whole := members[0][i]
-		if in.axis >= 0 {
+		if in.Axis >= 0 {
 			parts := make([]tensor.Tensor, 0, len(members))
 			for _, m := range members {
 				parts = append(parts, m[i])
 			}
-			whole = joinRows(parts, in.axis)
+			whole = joinRows(parts, in.Axis)
 		}
 		copy(b.Input(at, whole.DType, whole.Shape, len(whole.Data)), whole.Data)
 	}
@@ -368,7 +344,9 @@ func (r *trial) mates(axes map[string]int) (found string, ran bool) {
 }
 
 // differs tries a sketch so many times, and returns the first difference that it found and how often both sides ran.
-func differs(session *ort.Session, s *sketch, seed uint64, times int, axes map[string]int) (found string, ran int) {
+func differs(session *ort.Session, s *sketch.Model, seed uint64, times int,
+	axes map[string]int,
+) (found string, ran int) {
 	r := &trial{s: s, session: session, rng: rand.New(rand.NewPCG(seed, 1))}
 	for range times {
 		r.sizes = map[string]int64{}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/race"
 	"github.com/weftserve/weft/runtime/ort"
 	"github.com/weftserve/weft/runtime/proof/structure"
@@ -74,7 +75,7 @@ func (g *generator) randomDims(rank int, rows bool) []string {
 
 func (g *generator) declare(name, dtype string, dims []string) {
 	g.decls = append(g.decls, fmt.Sprintf("%s:%s[%s]", name, dtype, strings.Join(dims, ",")))
-	v := genValue{name: name, dtype: runTypes[sketchTypes[dtype]], shared: !slices.Contains(dims, "N")}
+	v := genValue{name: name, dtype: runTypes[sketch.Types[dtype]], shared: !slices.Contains(dims, "N")}
 	for _, d := range dims {
 		n, err := strconv.ParseInt(d, 10, 64)
 		if err != nil {
@@ -95,22 +96,22 @@ func (g *generator) text(outs []string) string {
 }
 
 // open reads a sketch into ONNX Runtime.
-func (g *generator) open(text string) (*sketch, *ort.Session, *structure.Model, error) {
+func (g *generator) open(text string) (*sketch.Model, *ort.Session, *structure.Model, error) {
 	if g.trace != "" {
 		// ONNX Runtime ends the process on some graphs: this shows which.
 		if err := os.WriteFile(g.trace, []byte(text), 0o600); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	s, err := parseSketch(text)
+	s, err := sketch.Parse(text)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	path := filepath.Join(g.dir, "model.onnx")
-	if err := os.WriteFile(path, s.graph.Marshal(), 0o600); err != nil {
+	if err := os.WriteFile(path, s.Graph.Marshal(), 0o600); err != nil {
 		return nil, nil, nil, err
 	}
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("cannot be read: %w", err)
 	}
@@ -143,7 +144,7 @@ func (g *generator) add(expression string, outputs int) bool {
 }
 
 // probe learns the shapes of new values.
-func (g *generator) probe(s *sketch, session *ort.Session, names []string) error {
+func (g *generator) probe(s *sketch.Model, session *ort.Session, names []string) error {
 	var shapes [2][]tensor.Tensor
 	for i, n := range []int{2, 3} {
 		r := &trial{s: s, session: session, rng: rand.New(rand.NewPCG(3, 3)), sizes: map[string]int64{"T": 2}}
@@ -249,7 +250,7 @@ func (g *generator) judge(t *testing.T, c *tally) {
 	}
 	defer session.Close()
 	c.graphs++
-	v := m.Prove(s.axes)
+	v := m.Prove(s.Axes)
 	times := 6
 	axes := v.Outputs
 	if !v.Proven {
@@ -261,7 +262,7 @@ func (g *generator) judge(t *testing.T, c *tally) {
 		c.wrong = append(c.wrong, text+": "+found)
 	case v.Proven:
 		c.proven++
-		for _, op := range s.ops {
+		for _, op := range s.Ops {
 			c.operators[op]++
 		}
 	case found == "" && ran > 0:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/runtime/proof/structure"
 )
 
@@ -46,7 +47,7 @@ func TestWeightsAreLeftAlone(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	m, err := structure.Read(path)
+	m, err := structure.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestWeightsAreLeftAlone(t *testing.T) {
 	if err := os.Truncate(path, int64(len(head))+weights-1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := structure.Read(path); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := structure.ReadFile(path); err == nil || !strings.Contains(err.Error(), "is no ONNX model") {
 		t.Errorf("a file cut short: %v", err)
 	}
 }
@@ -96,14 +97,14 @@ func TestDamagedFiles(t *testing.T) {
 		"groups":      {0x3b, 0x3c},
 		"deep":        protowire.AppendBytes(protowire.AppendTag(nil, 7, protowire.BytesType), deep),
 	} {
-		if m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model))); err == nil {
+		if m, err := structure.Read(bytes.NewReader(model), int64(len(model))); err == nil {
 			t.Errorf("%s: read as a model of %d nodes", name, m.Prove(nil).Nodes)
 		}
 	}
-	if _, err := structure.ReadFrom(failingReader{}, 100); err == nil {
+	if _, err := structure.Read(failingReader{}, 100); err == nil {
 		t.Error("a disk that fails was not noticed")
 	}
-	if _, err := structure.Read(filepath.Join(t.TempDir(), "none.onnx")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := structure.ReadFile(filepath.Join(t.TempDir(), "none.onnx")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -111,8 +112,8 @@ func TestDamagedFiles(t *testing.T) {
 // Whatever a file holds, reading and proving it end, with an error or a verdict.
 func FuzzProve(f *testing.F) {
 	for _, line := range ruleLines(f) {
-		if s, err := parseSketch(line.sketch); err == nil {
-			f.Add(s.graph.Marshal())
+		if s, err := sketch.Parse(line.sketch); err == nil {
+			f.Add(s.Graph.Marshal())
 		}
 	}
 	f.Add(endless())
@@ -145,7 +146,7 @@ func FuzzProve(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, model []byte) {
-		m, err := structure.ReadFrom(bytes.NewReader(model), int64(len(model)))
+		m, err := structure.Read(bytes.NewReader(model), int64(len(model)))
 		if err != nil {
 			return
 		}

@@ -576,7 +576,11 @@ type ModelVersion struct {
 	// Why there are fewer replicas than its model.yaml sets, or than its load would
 	// need; or why it is on another device than its model.yaml prefers, while it waits
 	// to move there; else empty.
-	Scarcity      string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
+	Scarcity string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
+	// The SHA-256 of the list of its files' SHA-256, in hexadecimal digits: that of the
+	// SHA256SUMS that `weft seal` writes. It is of the files as they were loaded. Empty
+	// while it is not loaded, and of a synthetic model.
+	Digest        string `protobuf:"bytes,14,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +702,13 @@ func (x *ModelVersion) GetReplicas() []*ModelReplica {
 func (x *ModelVersion) GetScarcity() string {
 	if x != nil {
 		return x.Scarcity
+	}
+	return ""
+}
+
+func (x *ModelVersion) GetDigest() string {
+	if x != nil {
+		return x.Digest
 	}
 	return ""
 }
@@ -877,7 +888,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xa7\x04\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xbf\x04\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -893,7 +904,8 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	" \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x127\n" +
 	"\tloaded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\bloadedAt\x121\n" +
 	"\breplicas\x18\f \x03(\v2\x15.weft.v1.ModelReplicaR\breplicas\x12\x1a\n" +
-	"\bscarcity\x18\r \x01(\tR\bscarcity\"r\n" +
+	"\bscarcity\x18\r \x01(\tR\bscarcity\x12\x16\n" +
+	"\x06digest\x18\x0e \x01(\tR\x06digest\"r\n" +
 	"\fModelReplica\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12.\n" +

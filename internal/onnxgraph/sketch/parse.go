@@ -1,4 +1,4 @@
-package structure_test
+package sketch
 
 import (
 	"fmt"
@@ -9,86 +9,88 @@ import (
 	"github.com/weftserve/weft/internal/onnxgraph"
 )
 
-// A sketch is a model in a line of text, such as
-//
-//	opset 11; x[N,4] s:int64[]; y = MatMul(x, <4,3>); a, _ = TopK{axis=1}(y, [2]); Relu(a), s
-//
-// Statements end with a semicolon: an operator set, the inputs (float where no type is given; N is the dimension of
-// rows, another letter an open dimension), assignments, and at the end the outputs. Values are 7 (int64), 1.5 (float),
-// [1,2] (int64), f[1,2], <4,3> (random floats of that shape), and of other types u8<4,3>, u8[1,2], u8(3); _ leaves an
-// input out. Attributes stand in braces; body=(a,b:i64[])=>(e, f) is a graph.
-type sketch struct {
-	text   string
-	opset  int64
-	inputs []sketchInput
-	graph  *onnxgraph.Graph
-	outs   []string
-	axes   map[string]int
-	nodes  int
-	ops    []string // that were used
+// Model is a model that was read from its sketch.
+type Model struct {
+	Opset  int64
+	Graph  *onnxgraph.Graph
+	Inputs []Input
+	Axes   map[string]int // of rows, by input
+	Ops    []string       // that were used
+
+	nodes int
 }
 
-type sketchInput struct {
-	name  string
-	dtype onnxgraph.DType
-	dims  []string
-	axis  int // of rows; -1: none
+// Input is an input of a model.
+type Input struct {
+	Name  string
+	DType onnxgraph.DType
+	Dims  []string
+	Axis  int // of rows; -1: none
 }
 
-var sketchTypes = map[string]onnxgraph.DType{
+// Types are the element types by their names in sketches.
+var Types = map[string]onnxgraph.DType{
 	"float": onnxgraph.Float, "f": onnxgraph.Float, "double": onnxgraph.Double, "half": onnxgraph.Float16,
 	"int64": onnxgraph.Int64,
 	"i64":   onnxgraph.Int64, "int32": onnxgraph.Int32, "i32": onnxgraph.Int32, "u32": onnxgraph.Uint32,
-	"u16": onnxgraph.Uint16,
+	"u16": onnxgraph.Uint16, "u64": onnxgraph.Uint64,
 	"i16": onnxgraph.Int16, "u8": onnxgraph.Uint8, "i8": onnxgraph.Int8,
 	"bool": onnxgraph.Bool, "b": onnxgraph.Bool, "string": onnxgraph.String,
 }
 
 // parser reads a sketch into the graph g, which is the sketch's or that of a body.
 type parser struct {
-	s    *sketch
+	s    *Model
 	g    *onnxgraph.Graph
 	rest string
 	rng  *rand.Rand
 	deep bool
 }
 
-// parseSketch reads a sketch; a mistake in it is an error.
-func parseSketch(text string) (s *sketch, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(parseFault); !ok {
-				panic(r)
-			}
-			err = fmt.Errorf("%s: %v", text, r)
-		}
-	}()
-	s = &sketch{text: text, opset: 17, axes: map[string]int{}}
-	p := &parser{s: s, rest: text, rng: rand.New(rand.NewPCG(7, 7))}
+// Parse reads a sketch; a mistake in it is an error.
+func Parse(text string) (s *Model, err error) {
+	defer func() { err = caught(text, recover(), err) }()
+	s = &Model{Opset: 17, Axes: map[string]int{}}
+	p := &parser{s: s, rest: text, rng: newRand()}
 	if p.word("opset") {
-		s.opset, _ = strconv.ParseInt(p.token(), 10, 64)
+		s.Opset, _ = strconv.ParseInt(p.token(), 10, 64)
 		p.want(";")
 	}
-	s.graph = onnxgraph.New("g").Opset("", s.opset).Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
-	if s.opset > 21 {
-		s.graph.IRVersion(11)
-	} else if s.opset > 18 {
-		s.graph.IRVersion(9)
+	s.Graph = onnxgraph.New("g").Opset("", s.Opset).Opset("com.microsoft", 1).Opset("ai.onnx.ml", 3)
+	if s.Opset > 21 {
+		s.Graph.IRVersion(11)
+	} else if s.Opset > 18 {
+		s.Graph.IRVersion(9)
 	}
-	p.g = s.graph
+	p.g = s.Graph
 	for !p.at(";") {
 		p.input()
 	}
 	p.want(";")
-	s.outs = p.statements()
-	for _, out := range s.outs {
-		s.graph.AnyOutput(out)
+	for _, out := range p.statements() {
+		s.Graph.AnyOutput(out)
 	}
 	return s, nil
 }
 
 type parseFault string
 
+// caught makes an error of a recovered fault in the text. Another panic goes on: it is a mistake here.
+func caught(text string, recovered any, err error) error {
+	switch fault := recovered.(type) {
+	case nil:
+		return err
+	case parseFault:
+		return fmt.Errorf("%s: %s", text, fault)
+	default:
+		panic(recovered)
+	}
+}
+
+// newRand returns the numbers of random values, which are the same for each sketch.
+func newRand() *rand.Rand { return rand.New(rand.NewPCG(7, 7)) }
+
+// fail panics with a fault, which caught expects.
 func (p *parser) fail(format string, args ...any) {
 	panic(parseFault(fmt.Sprintf(format, args...) + " before " + strconv.Quote(p.rest)))
 }
@@ -159,20 +161,20 @@ func (p *parser) quoted() string {
 }
 
 func (p *parser) input() {
-	in := sketchInput{name: p.token(), dtype: onnxgraph.Float, axis: -1}
+	in := Input{Name: p.token(), DType: onnxgraph.Float, Axis: -1}
 	if p.eat(":") {
 		name := p.token()
 		var ok bool
-		if in.dtype, ok = sketchTypes[name]; !ok {
+		if in.DType, ok = Types[name]; !ok {
 			p.fail("no type %s", name)
 		}
 	}
-	in.dims = p.list("[", "]")
+	in.Dims = p.list("[", "]")
 	var dims []any
-	for at, d := range in.dims {
+	for at, d := range in.Dims {
 		if d == "N" {
-			in.axis = at
-			p.s.axes[in.name] = at
+			in.Axis = at
+			p.s.Axes[in.Name] = at
 		}
 		if n, err := strconv.Atoi(d); err == nil {
 			dims = append(dims, n)
@@ -180,8 +182,8 @@ func (p *parser) input() {
 			dims = append(dims, d)
 		}
 	}
-	p.s.graph.Input(in.name, in.dtype, dims...)
-	p.s.inputs = append(p.s.inputs, in)
+	p.s.Graph.Input(in.Name, in.DType, dims...)
+	p.s.Inputs = append(p.s.Inputs, in)
 }
 
 // statements reads assignments, and returns the names of the outputs at the end.
@@ -230,14 +232,14 @@ func (p *parser) expression(output bool) string {
 	case p.rest == "":
 		p.fail("expected a value")
 	case strings.ContainsAny(p.rest[:1], "[<\"") || strings.ContainsAny(p.rest[:1], "-0123456789"):
-		return p.constant(onnxgraph.Int64)
+		return p.constant(unnamed)
 	}
 	before := p.rest
 	name := p.token()
 	if name == "_" {
 		return ""
 	}
-	if dtype, ok := sketchTypes[name]; ok && p.rest != "" && strings.ContainsAny(p.rest[:1], "[<(") {
+	if dtype, ok := Types[name]; ok && p.rest != "" && strings.ContainsAny(p.rest[:1], "[<(") {
 		return p.constant(dtype)
 	}
 	if p.at("(") || p.at("{") {
@@ -255,7 +257,7 @@ func (p *parser) node(outs []string) []string {
 	if d, rest, ok := strings.Cut(op, "."); ok {
 		domain, op = map[string]string{"ms": "com.microsoft", "ml": "ai.onnx.ml"}[d], rest
 	}
-	p.s.ops = append(p.s.ops, op)
+	p.s.Ops = append(p.s.Ops, op)
 	var attrs []onnxgraph.Attr
 	if p.eat("{") {
 		for !p.eat("}") {
@@ -301,7 +303,7 @@ func (p *parser) attribute() onnxgraph.Attr {
 		for !inner.eat(")") {
 			name, dtype := inner.token(), onnxgraph.Float
 			if inner.eat(":") {
-				dtype = sketchTypes[inner.token()]
+				dtype = Types[inner.token()]
 			}
 			if inner.eat("[]") {
 				inner.g.Input(name, dtype)
@@ -344,66 +346,4 @@ func (p *parser) attribute() onnxgraph.Attr {
 		p.fail("%s is no number", number)
 	}
 	return onnxgraph.FloatAttr(name, float32(f))
-}
-
-func floatsOf(list []string) []float32 {
-	out := make([]float32, 0, len(list))
-	for _, e := range list {
-		f, _ := strconv.ParseFloat(e, 32)
-		out = append(out, float32(f))
-	}
-	return out
-}
-
-// constant reads a value of the given type, and adds it to the model's weights.
-func (p *parser) constant(dtype onnxgraph.DType) string {
-	p.s.nodes++
-	name := fmt.Sprintf("c%d", p.s.nodes)
-	shape := []int64{}
-	var values []string
-	switch {
-	case p.at(`"`):
-		p.s.graph.InitStrings(name, nil, p.quoted())
-		return name
-	case p.at("<"):
-		if dtype == onnxgraph.Int64 {
-			dtype = onnxgraph.Float
-		}
-		n := 1
-		for _, d := range p.list("<", ">") {
-			size, _ := strconv.Atoi(d)
-			shape = append(shape, int64(size))
-			n *= size
-		}
-		for range n {
-			values = append(values, p.random(dtype))
-		}
-	case p.at("["):
-		values = p.list("[", "]")
-		shape = append(shape, int64(len(values)))
-	case p.at("("):
-		values = p.list("(", ")")
-	default:
-		values = []string{p.token()}
-		if strings.Contains(values[0], ".") {
-			dtype = onnxgraph.Float
-		}
-	}
-	var raw []byte
-	for _, v := range values {
-		raw = append(raw, encoded(dtype, v)...)
-	}
-	p.s.graph.Init(name, dtype, shape, raw)
-	return name
-}
-
-func (p *parser) random(dtype onnxgraph.DType) string {
-	switch dtype {
-	case onnxgraph.Float, onnxgraph.Double, onnxgraph.Float16:
-		return strconv.FormatFloat(p.rng.NormFloat64(), 'g', 5, 32)
-	case onnxgraph.Bool:
-		return strconv.Itoa(p.rng.IntN(2))
-	default:
-		return strconv.Itoa(p.rng.IntN(3))
-	}
 }

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/serving"
+	"github.com/weftserve/weft/runtime/worker"
+)
+
+// onnxModel says which model ONNX Runtime is to open, and how: in this process or, sent there as JSON and a file, in a
+// worker.
+type onnxModel struct {
+	Source  ort.Source
+	Options ort.Options
+}
+
+// reads returns a host.Config.Read that refuses versions without digests, if so required.
+func reads(requireDigests bool) serving.Reader {
+	return func(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error) {
+		if v.Path == "" {
+			return nil, nil // it is synthetic
+		}
+		return modelfile.Load(ctx, v.Repository(), v.Dir, requireDigests)
+	}
+}
+
+// sourceOf describes the private copy of a version's files, which it does not take over.
+func sourceOf(v modelrepo.Version, f *modelfile.Files) ort.Source {
+	extent := func(file modelfile.File) ort.Extent { return ort.Extent{Offset: file.Offset, Size: file.Size} }
+	s := ort.Source{Path: v.Path, Model: extent(f.Opened)}
+	for _, e := range f.External() {
+		s.External = append(s.External, ort.ExternalFile{Name: e.Name, Extent: extent(e)})
+	}
+	return s
+}
+
+// open opens the model of a copy, which it takes over, in this process, in which the library is loaded.
+func (m onnxModel) open(copied *os.File, log *slog.Logger) (engine.Opened, error) {
+	m.Source.File, m.Options.Log = copied, log
+	s, err := ort.OpenSource(m.Source, m.Options)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	return engine.Opened{Session: s, Provider: s.Provider(), Notes: s.Notes(), Memory: s.Memory()}, nil
+}
+
+// onnxEngine is ONNX Runtime in a worker.
+type onnxEngine struct{ library string }
+
+// Load loads the library.
+func (e onnxEngine) Load() error { return ort.Init(e.library) }
+
+// Open opens an onnxModel.
+func (onnxEngine) Open(_ context.Context, model json.RawMessage, copied *os.File,
+	log *slog.Logger,
+) (engine.Opened, error) {
+	var m onnxModel
+	if err := json.Unmarshal(model, &m); err != nil {
+		return engine.Opened{}, err
+	}
+	return m.open(copied, log)
+}
+
+// workerCommand is the word of the command line that makes this program a worker; the library's path follows.
+const workerCommand = "worker"
+
+// Work is the main function of a worker, which runs models for a server with the ONNX Runtime library at path.
+func Work(library string) error { return worker.Serve(onnxEngine{library}) }

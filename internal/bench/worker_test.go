@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/weftserve/weft/internal/ortlib"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/worker"
+)
+
+// serves is the argument that makes the test program a worker; the library's path follows.
+const serves = "serve-as-a-worker"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == serves {
+		if err := worker.Serve(onnxWorker(os.Args[2])); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// onnxWorker opens models by their paths.
+type onnxWorker string
+
+func (library onnxWorker) Load() error { return ort.Init(string(library)) }
+
+func (onnxWorker) Open(_ context.Context, model json.RawMessage, _ *os.File, _ *slog.Logger) (engine.Opened, error) {
+	var path string
+	if err := json.Unmarshal(model, &path); err != nil {
+		return engine.Opened{}, err
+	}
+	s, err := ort.Open(path, ort.Options{})
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
+}
+
+// BenchmarkIsolation compares a small policy in this process with the same in a worker, over gRPC.
+func BenchmarkIsolation(b *testing.B) {
+	pool := worker.NewPool(worker.Config{Command: serves, Library: ortlib.Find, Log: slog.New(slog.DiscardHandler)})
+	b.Cleanup(pool.Close)
+	inWorker := func(ctx context.Context, v modelrepo.Version, _ *modelfile.Files, _ *modelrepo.Manifest,
+		_ string,
+	) (engine.Opened, error) {
+		return pool.Open(ctx, "cpu", "", v.Path, nil)
+	}
+	clients := map[string]weftv1.PredictionServiceClient{}
+	houses := map[string]*house{}
+	for _, in := range []string{"none", "device"} {
+		open := openONNX
+		if in == "device" {
+			open = inWorker
+		}
+		houses[in] = newHouseOf(b, small, "", open)
+		clients[in] = weftv1.NewPredictionServiceClient(houses[in].serve(b))
+	}
+	req := observation()
+	for _, n := range []int{1, 64} {
+		for _, in := range []string{"none", "device"} {
+			b.Run(fmt.Sprintf("callers=%d/in=%s", n, in), func(b *testing.B) {
+				rowsPerBatch, cpuPerRow := houses[in].mark()
+				callers(b, n, func() error {
+					_, err := clients[in].Predict(b.Context(), req)
+					return err
+				})
+				b.ReportMetric(rowsPerBatch(), "rows/batch")
+				b.ReportMetric(cpuPerRow(), "cpu-ns/row")
+			})
+		}
+	}
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+package poison
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weftserve/weft/internal/weftest"
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+)
+
+// TestStops sends SIGTERM under load. Each request is answered, or refused by a server that stops; and the server ends
+// with status 0. In each fourth case a run hangs for longer than the stop may take, which then cuts requests short.
+func TestStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts servers")
+	}
+	together(t)
+	few := innocents[2:]
+	repository := addInnocents(t, few)
+	all := poisons(t)
+	hanging := &all[slices.IndexFunc(all, func(p poison) bool { return p.name == "conv-no-kernel" })]
+	addModel(t, repository, hanging.name, hanging.Sketch, hanging.manifest())
+	rng := rand.New(rand.NewPCG(5, 6))
+	var took [2][]time.Duration // without a run that hangs, and with one
+	ended := ends{statuses: [2]map[int]int{{}, {}}}
+	for i := range times(5) {
+		hangs := i%4 == 3
+		drain, hung := "--drain-timeout=20s", 0
+		if hangs {
+			drain, hung = "--drain-timeout=500ms", 1
+		}
+		s := serve(t, repository, drain)
+		l := &load{t: t, server: s, heard: make(chan struct{})}
+		ctx, cancel := context.WithTimeout(t.Context(), innocentLimit)
+		var callers sync.WaitGroup
+		for c := range 2 * len(few) {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(c)))
+			callers.Go(func() { l.askUntilRefused(ctx, &few[c%len(few)], rng, &ended) })
+		}
+		l.next(1 + rng.IntN(200))
+		if hangs {
+			callers.Go(func() { _, _ = weftv1.NewPredictionServiceClient(s.conn).Predict(ctx, hanging.request(t)) })
+			awaitRun(t, s, hanging.name)
+		}
+		took[hung] = append(took[hung], s.terminate())
+		callers.Wait()
+		cancel()
+		if left := s.workers(); len(left) > 0 {
+			t.Errorf("start %d: workers are left: %v", i, left)
+		}
+		if lost := ended.lost.Swap(0); lost > 0 && hangs {
+			ended.cut.Add(lost)
+		} else if lost > 0 || s.status != 0 && !hangs {
+			t.Errorf("start %d: %d requests were lost, the last by %v; the server ended with status %d", i, lost,
+				ended.last.Load(), s.status)
+		}
+		ended.statuses[hung][s.status]++
+		s.close()
+	}
+	t.Logf("%d answers, %d refusals, %d cut short by a run that hung; by exit status %v, and with a run that hung %v",
+		ended.answered.Load(), ended.refused.Load(), ended.cut.Load(), ended.statuses[0], ended.statuses[1])
+	t.Logf("the stop took %s; with a run that hung %s", spread(took[0]), spread(took[1]))
+}
+
+// ends counts how requests ended.
+type ends struct {
+	answered, refused, lost, cut atomic.Int64
+	last                         atomic.Value   // of those that were lost, as text
+	statuses                     [2]map[int]int // of servers, without and with a run that hung
+}
+
+// askUntilRefused asks a model until the server stops.
+func (l *load) askUntilRefused(ctx context.Context, m *innocent, rng *rand.Rand, e *ends) {
+	for {
+		err := l.ask(ctx, m, rng)
+		switch {
+		case err == nil:
+			e.answered.Add(1)
+			l.tell()
+			continue
+		case isRefusal(err):
+			e.refused.Add(1)
+		default:
+			e.lost.Add(1)
+			e.last.Store(err.Error())
+		}
+		l.tell()
+		return
+	}
+}
+
+// awaitRun waits until a request for a model is being executed.
+func awaitRun(t *testing.T, s *server, model string) {
+	t.Helper()
+	weftest.Until(t, "a run of "+model, func() bool {
+		answer, err := weftv1.NewModelServiceClient(s.conn).GetSchedulerState(t.Context(),
+			&weftv1.GetSchedulerStateRequest{Model: model})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range answer.GetState().GetQueues() {
+			if q.GetInFlight() > 0 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// isRefusal reports whether a request was refused before it was accepted, or reached no server.
+func isRefusal(err error) bool {
+	st := status.Convert(err)
+	return st.Code() == codes.Unavailable &&
+		(st.Message() == "the server is draining" || strings.HasPrefix(st.Message(), "connection error: "))
+}

@@ -1,0 +1,38 @@
+package execution
+
+import (
+	"context"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// quarantine is where jobs are executed of which each is suspected to end its engine's process.
+type quarantine struct {
+	session engine.Session
+	buffers pool
+}
+
+// HasQuarantine reports whether the engine has a process where suspects run by themselves.
+func (u *Unit) HasQuarantine() bool { return u.quarantine != nil }
+
+// Quarantine executes a job in the engine's quarantine, in executions of at most so many rows, outside of the
+// scheduler: their device has no engine at that moment. An error of the kind engine.Crashed is the job's own fault. The
+// unit must not be closed meanwhile.
+func (u *Unit) Quarantine(ctx context.Context, j *Job, most int) error {
+	q := u.quarantine
+	buf := q.buffers.take()
+	defer q.buffers.give(buf)
+	for first := 0; first < j.Rows; first += most {
+		rows := min(most, j.Rows-first)
+		span := sharedsched.Span{Payload: j, First: first, Rows: rows}
+		x := execution{ctx: ctx, unit: u, session: q.session, plan: u.Plan(), buf: buf}
+		if j.Plan != nil {
+			x.plan = j.Plan
+		}
+		if err := x.run([]part{{&span, j, first, rows}}, x.plan.Padded(rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

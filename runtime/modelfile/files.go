@@ -1,0 +1,67 @@
+package modelfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Model is the name of the file that names the others.
+const Model = "model.onnx"
+
+// File is one file of a private copy.
+type File struct {
+	// Name is its path relative to the version's directory, as SHA256SUMS lists it.
+	Name string
+	// Offset is where it begins in the copy, Size its length, in bytes.
+	Offset, Size int64
+	SHA256       [sha256.Size]byte
+}
+
+// Files is the private copy of a version's files. Only Close changes it.
+type Files struct {
+	// List is model.onnx, and then the files of external data by name.
+	List []File
+	// Opened is what an engine takes for model.onnx: that file, or the same graph with tensors embedded that engines
+	// cannot be given otherwise.
+	Opened File
+	copy   *os.File
+}
+
+// Copy returns the file that holds the copy, which is read-only. It is the caller's only until Close.
+func (f *Files) Copy() *os.File { return f.copy }
+
+// Duplicate returns another descriptor of the copy's file.
+func (f *Files) Duplicate() (*os.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.copy.Fd()))
+}
+
+// Graph returns the model file as an engine takes it.
+func (f *Files) Graph() *io.SectionReader {
+	return io.NewSectionReader(f.copy, f.Opened.Offset, f.Opened.Size)
+}
+
+// External returns the files of external data.
+func (f *Files) External() []File { return f.List[1:] }
+
+// Digest is the SHA-256 of the version's SHA256SUMS as Sums writes it, in hexadecimal digits.
+func (f *Files) Digest() string {
+	sum := sha256.Sum256(f.Sums())
+	return hex.EncodeToString(sum[:])
+}
+
+// Sums lists the digests of the files as sha256sum(1) does.
+func (f *Files) Sums() []byte {
+	var w strings.Builder
+	for _, file := range f.List {
+		escaped, name := escape(file.Name)
+		fmt.Fprintf(&w, "%s%x  %s\n", escaped, file.SHA256, name)
+	}
+	return []byte(w.String())
+}
+
+// Close gives the copy up. Mappings and duplicates of its file stay.
+func (f *Files) Close() error { return f.copy.Close() }

@@ -1,0 +1,212 @@
+package modelfile
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Read copies the files of a version, whose directory lies in a repository. Names in the model are relative to that
+// directory and do not lead out of it; symbolic links may lead wherever they stay in the repository. The error says
+// which file is wrong, or that ctx ended.
+func Read(ctx context.Context, repository, dir string) (_ *Files, err error) {
+	below, err := filepath.Rel(repository, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{dir: dir, below: below, files: &Files{}}
+	if r.root, err = os.OpenRoot(repository); err != nil {
+		return nil, err
+	}
+	defer r.root.Close()
+	defer func() {
+		r.close()
+		if err != nil && r.copy != nil {
+			_ = r.copy.Close()
+		}
+	}()
+	if err := r.read(ctx); err != nil {
+		return nil, err
+	}
+	if r.files.copy, err = seal(r.copy); err != nil {
+		return nil, err
+	}
+	return r.files, nil
+}
+
+// reader reads one version.
+type reader struct {
+	root       *os.Root
+	dir, below string // the version's directory, and the same from root
+	sources    []source
+	files      *Files
+	copy       *os.File
+	end        int64 // of the copy
+}
+
+// source is a file that is to be copied.
+type source struct {
+	name string
+	file *os.File
+	info fs.FileInfo
+}
+
+func (r *reader) read(ctx context.Context) error {
+	if err := r.open(Model); err != nil {
+		return err
+	}
+	model := r.sources[0]
+	l, err := locate(model.file, model.info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path(Model), err)
+	}
+	size := model.info.Size()
+	for _, name := range l.names {
+		if name == Model {
+			return fmt.Errorf("%s: a tensor lies in the model file itself; put it in a file of its own", r.path(Model))
+		}
+		if err := r.open(name); err != nil {
+			return fmt.Errorf("%s names a file: %w", r.path(Model), err)
+		}
+		size += r.sources[len(r.sources)-1].info.Size()
+	}
+	if r.copy, err = newCopy(size); err != nil {
+		return err
+	}
+	for _, s := range r.sources {
+		if err := r.add(ctx, s); err != nil {
+			return err
+		}
+	}
+	r.files.Opened = r.files.List[0]
+	now, err := locate(r.section(r.files.Opened), r.files.Opened.Size)
+	if err != nil || fmt.Sprint(now) != fmt.Sprint(l) {
+		return r.changed(Model)
+	}
+	if l.embed {
+		return r.embed()
+	}
+	return nil
+}
+
+// open opens a file that the model is made of.
+func (r *reader) open(name string) error {
+	f, err := r.root.OpenFile(filepath.Join(r.below, name), os.O_RDONLY|syscall.O_NONBLOCK, 0) // not to wait for a pipe
+	if err != nil {
+		return fmt.Errorf("%s: %w; put it there, with symbolic links only within the repository", r.path(name),
+			cause(err))
+	}
+	r.sources = append(r.sources, source{name: name, file: f})
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file; put one in its place")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path(name), err)
+	}
+	r.sources[len(r.sources)-1].info = info
+	return nil
+}
+
+// cause is an error of a system call without the path, which is relative to the repository.
+func cause(err error) error {
+	if p, is := errors.AsType[*fs.PathError](err); is {
+		return p.Err
+	}
+	return err
+}
+
+func (r *reader) close() {
+	for _, s := range r.sources {
+		_ = s.file.Close() // it was only read
+	}
+}
+
+func (r *reader) path(name string) string { return filepath.Join(r.dir, name) }
+
+// add copies a file. One that is written to meanwhile is refused.
+func (r *reader) add(ctx context.Context, s source) error {
+	// Half a change has no digest that anybody wrote down; where there is none, the times tell.
+	size, sum := s.info.Size(), sha256.New()
+	from := io.LimitReader(io.TeeReader(stoppable(ctx, s.file), sum), size+1)
+	n, err := io.Copy(io.NewOffsetWriter(r.copy, r.end), from)
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
+	}
+	after, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", r.path(s.name), err)
+	}
+	if n != size || after.Size() != size || !changedAt(after).Equal(changedAt(s.info)) {
+		return r.changed(s.name)
+	}
+	f := File{Name: s.name, Offset: r.end, Size: n}
+	sum.Sum(f.SHA256[:0])
+	r.files.List = append(r.files.List, f)
+	r.skip(n)
+	return nil
+}
+
+func (r *reader) changed(name string) error {
+	return fmt.Errorf("%s %w; replace files in one step, by renaming", r.path(name), ErrChanged)
+}
+
+// ErrChanged says that a file was written to while it was read.
+var ErrChanged = errors.New("changed while it was read")
+
+// alignment is where files begin in the copy, so that tensors keep theirs.
+const alignment = 4096
+
+func (r *reader) skip(n int64) { r.end = (r.end + n + alignment - 1) / alignment * alignment }
+
+func (r *reader) section(f File) *io.SectionReader {
+	return io.NewSectionReader(r.copy, f.Offset, f.Size)
+}
+
+// embed adds the model as the engine is to take it.
+func (r *reader) embed() error {
+	model, err := embed(r.section(r.files.Opened), func(name string) (*io.SectionReader, error) {
+		for _, f := range r.files.List {
+			if f.Name == name {
+				return r.section(f), nil
+			}
+		}
+		return nil, fmt.Errorf("%s was not copied", name)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.path(Model), err)
+	}
+	r.files.Opened = File{Name: Model, Offset: r.end, Size: int64(len(model)), SHA256: sha256.Sum256(model)}
+	_, err = io.Copy(io.NewOffsetWriter(r.copy, r.end), bytes.NewReader(model))
+	return err
+}
+
+// stoppable ends reading with a context.
+func stoppable(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(b []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return r.Read(b)
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// changedAt is when a file was last changed in any way: unlike the time of its content, nobody can set it.
+func changedAt(info fs.FileInfo) time.Time {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(stat.Ctim.Unix())
+	}
+	return info.ModTime()
+}

@@ -1,0 +1,92 @@
+package modelfile
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/weftserve/weft/proto/gen/onnx"
+	"github.com/weftserve/weft/runtime/modelfile/slim"
+)
+
+// located is what a graph says of where its tensors are.
+type located struct {
+	names []string // of the files of external data, cleaned, ascending
+	// embed: an engine cannot be given all of them by name, see embed.
+	embed bool
+}
+
+// locate returns the files that a model's tensors name. A name that leads out of the version's directory is an error.
+// So is nothing else: of a file that is no model the engine says more.
+func locate(model io.ReaderAt, size int64) (l located, err error) {
+	kept, unreadable := slim.Copy(model, size)
+	m := &onnx.ModelProto{}
+	if unreadable != nil || (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept, m) != nil {
+		return l, nil
+	}
+	names := map[string]bool{}
+	for t, initializer := range tensors(m) {
+		given := external(t, "location")
+		name := path.Clean(given)
+		if !filepath.IsLocal(given) || name == "." {
+			return l, fmt.Errorf("its tensor %q lies in %q, outside the version's directory; put the file there, and its "+
+				"path relative to that into the model", t.GetName(), given)
+		}
+		names[name] = true
+		l.embed = l.embed || name != given || !initializer
+	}
+	l.names = slices.Sorted(maps.Keys(names))
+	return l, nil
+}
+
+// tensors yields every tensor of a model that lies in another file, however deep in graphs and functions, and whether
+// it is an initializer of the main graph.
+func tensors(m *onnx.ModelProto) iter.Seq2[*onnx.TensorProto, bool] {
+	initializers := map[*onnx.TensorProto]bool{}
+	for _, t := range m.GetGraph().GetInitializer() {
+		initializers[t] = true
+	}
+	return func(yield func(*onnx.TensorProto, bool) bool) {
+		walk(m.ProtoReflect(), func(t *onnx.TensorProto) bool {
+			return t.GetDataLocation() != onnx.TensorProto_EXTERNAL || yield(t, initializers[t])
+		})
+	}
+}
+
+// walk calls visit with each tensor in a message until that returns false.
+func walk(m protoreflect.Message, visit func(*onnx.TensorProto) bool) (more bool) {
+	if t, is := m.Interface().(*onnx.TensorProto); is {
+		return visit(t)
+	}
+	more = true
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Message() == nil || f.IsMap():
+		case f.IsList():
+			for i := 0; more && i < v.List().Len(); i++ {
+				more = walk(v.List().Get(i).Message(), visit)
+			}
+		default:
+			more = walk(v.Message(), visit)
+		}
+		return more
+	})
+	return more
+}
+
+// external returns what a tensor says of the file that it lies in.
+func external(t *onnx.TensorProto, key string) string {
+	for _, e := range t.GetExternalData() {
+		if e.GetKey() == key {
+			return e.GetValue()
+		}
+	}
+	return ""
+}

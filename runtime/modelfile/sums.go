@@ -1,0 +1,141 @@
+package modelfile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// SumsName is the file of a version's directory that lists the SHA-256 of its files, as sha256sum(1) does.
+const SumsName = "SHA256SUMS"
+
+// maxSums bounds that file, in bytes.
+const maxSums = 16 << 20
+
+// ErrDigest says that a file does not have the digest that SHA256SUMS lists, or that none is listed.
+var ErrDigest = errors.New("its digest is not confirmed")
+
+// Load is Read, and refuses a version whose files differ from its SHA256SUMS. One that has none is refused if digests
+// are required.
+func Load(ctx context.Context, repository, dir string, required bool) (*Files, error) {
+	f, err := Read(ctx, repository, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.verify(repository, dir, required); err != nil {
+		_ = f.Close() // it was not used
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Files) verify(repository, dir string, required bool) error {
+	path := filepath.Join(dir, SumsName)
+	listed, err := readSums(repository, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !required:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w: --require-digests is set, and there is no %s; write it with `weft seal %s`", dir,
+			ErrDigest, SumsName, repository)
+	case err != nil:
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, file := range f.List {
+		want, is := listed[file.Name]
+		switch {
+		case !is:
+			return fmt.Errorf("%s: %w: %s does not list it; if it belongs to the model, run `weft seal %s`",
+				filepath.Join(dir, file.Name), ErrDigest, path, repository)
+		case want != file.SHA256:
+			return fmt.Errorf("%s: %w: it has the SHA-256 %x, and %s lists %x; put the right file there, or, if this is "+
+				"the right one, run `weft seal %s`", filepath.Join(dir, file.Name), ErrDigest, file.SHA256, path, want,
+				repository)
+		}
+	}
+	return nil
+}
+
+// readSums reads a version's SHA256SUMS, by name. The error is fs.ErrNotExist, wrapped, if there is none.
+func readSums(repository, dir string) (map[string][sha256.Size]byte, error) {
+	below, err := filepath.Rel(repository, dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(repository)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.Join(below, SumsName))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSums))
+	if err != nil {
+		return nil, err
+	}
+	listed := map[string][sha256.Size]byte{}
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		name, sum, ok := parseSum(line)
+		if before, twice := listed[name]; !ok || twice && before != sum {
+			return nil, fmt.Errorf("line %d is no digest and name as sha256sum writes them, or contradicts another", i+1)
+		}
+		listed[name] = sum
+	}
+	return listed, nil
+}
+
+// parseSum reads a line of sha256sum: digits, a blank, a blank or an asterisk, and the name, with a backslash in front
+// if one is in the name.
+func parseSum(line string) (name string, sum [sha256.Size]byte, ok bool) {
+	line, escaped := strings.CutPrefix(line, `\`)
+	digits, name, ok := strings.Cut(line, " ")
+	if !ok || len(digits) != 2*sha256.Size || len(name) < 2 || name[0] != ' ' && name[0] != '*' {
+		return "", sum, false
+	}
+	if _, err := hex.Decode(sum[:], []byte(digits)); err != nil {
+		return "", sum, false
+	}
+	name = name[1:]
+	if escaped {
+		name = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\r`, "\r").Replace(name)
+	}
+	return filepath.Clean(name), sum, true
+}
+
+// escape returns the form of a name in SHA256SUMS, and what precedes its line.
+func escape(name string) (before, escaped string) {
+	escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\r", `\r`).Replace(name)
+	if escaped != name {
+		before = `\`
+	}
+	return before, escaped
+}
+
+// WriteSums writes a version's SHA256SUMS, in one step.
+func WriteSums(dir string, sums []byte) (err error) {
+	temporary, err := os.CreateTemp(dir, "."+SumsName+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary.Name())
+		}
+	}()
+	_, err = temporary.Write(sums)
+	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), filepath.Join(dir, SumsName))
+}

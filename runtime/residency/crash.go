@@ -1,0 +1,44 @@
+package residency
+
+import (
+	"slices"
+	"time"
+)
+
+// crashMemory is how long a version is remembered as one that crashes: each time within it, it stays out for longer.
+const crashMemory = time.Hour
+
+// crashes counts how often a version was taken out because it crashes.
+type crashes struct {
+	times int
+	at    time.Time // the latest
+}
+
+// crashed takes a version out, and has it loaded again after a while. The others on its devices are served meanwhile.
+func (m *Machine) crashed(e Crashed) {
+	model := m.models[e.Model]
+	if model == nil || model.Versions[e.Number] == nil {
+		return
+	}
+	v := model.Versions[e.Number]
+	r := v.Resident
+	if r == nil || r.ID != e.Resident || v.State == Draining || m.closing {
+		return
+	}
+	for _, gone := range slices.Clone(r.Replicas) {
+		m.retire(gone)
+	}
+	v.Resident = nil
+	if v.State == Replacing {
+		v.State = Loading // other files are being loaded: they may do better
+		m.touch(model, v)
+		return
+	}
+	if m.now.Sub(v.crashes.at) > crashMemory {
+		v.crashes.times = 0
+	}
+	v.crashes.times++
+	v.crashes.at = m.now
+	v.failure = &failure{of: r.Of, attempts: v.crashes.times - 1}
+	m.failed(model, v, Loaded{Load: Load{Of: r.Of}, Err: e.Cause})
+}

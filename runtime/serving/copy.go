@@ -1,0 +1,59 @@
+package serving
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weftserve/weft/runtime/modelfile"
+	"github.com/weftserve/weft/runtime/modelrepo"
+)
+
+// Reader reads a version's files into a private copy; nil: it has none. The error says which file is wrong, and what to
+// do.
+type Reader func(ctx context.Context, v modelrepo.Version) (*modelfile.Files, error)
+
+// copied is the private copy of a version's files. All its replicas are opened from one, so that none differs from the
+// others whatever has become of the files: it is read for the first and given up with the last.
+type copied struct {
+	digest atomic.Pointer[string] // nil: nothing was read yet
+
+	mu    sync.Mutex
+	files *modelfile.Files // guarded by mu, as is the rest; nil: there are none
+	users int
+}
+
+// take returns the copy. give must follow, unless there is an error.
+func (c *copied) take(ctx context.Context, read Reader, v modelrepo.Version) (*modelfile.Files, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users == 0 && read != nil {
+		files, err := read(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if c.files = files; files != nil {
+			digest := files.Digest()
+			c.digest.Store(&digest)
+		}
+	}
+	c.users++
+	return c.files, nil
+}
+
+// give gives up what take returned.
+func (c *copied) give() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users--; c.users == 0 && c.files != nil {
+		_ = c.files.Close() // it was only read
+		c.files = nil
+	}
+}
+
+// held returns the copy while it is taken; nil: there is none.
+func (c *copied) held() *modelfile.Files {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.files
+}

@@ -1,0 +1,56 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// BenchmarkRun measures a run of a policy in a worker against the same run in this process.
+func BenchmarkRun(b *testing.B) {
+	path, err := filepath.Abs("../../examples/models/cartpole/3/model.onnx")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		b.Fatal(err)
+	}
+	lib, err := ortlib.Find()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := ort.Init(lib); err != nil {
+		b.Fatal(err)
+	}
+	direct, err := ort.Open(path, ort.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, _ := newPool(b)
+	remote, err := p.Open(b.Context(), "cpu", "", model{Path: path}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, rows := range []int{1, 64} {
+		for name, o := range map[string]engine.Opened{"none": {Session: direct}, "worker": remote} {
+			b.Run(fmt.Sprintf("rows=%d/in=%s", rows, name), func(b *testing.B) {
+				batch := tensor.NewBatch(1, len(direct.Signature().Outputs), o.Memory)
+				defer batch.Free()
+				batch.Input(0, tensor.Float32, tensor.Shape{int64(rows), 4}, rows*16)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := o.Session.Run(context.Background(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

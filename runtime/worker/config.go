@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
+)
+
+// Config holds the settings of a Pool.
+type Config struct {
+	// Command is the argument that makes this program call Serve. The path of the engine's library follows.
+	Command string
+	// Library returns that path. The error says how to help.
+	Library func() (path string, err error)
+	// Sandbox says what processes may do, besides reading the library's folder; nil: whatever the server may.
+	Sandbox *sandbox.Policy
+	Log     *slog.Logger
+}
+
+// Engine opens the models that a worker is asked for.
+type Engine interface {
+	// Load loads the engine's library. It is called once, before anything else.
+	Load() error
+	// Open opens a model, which is the value that the server gave to Pool.Open, with the file, which it owns and which
+	// is nil if the server gave none. It is called from several goroutines.
+	Open(ctx context.Context, model json.RawMessage, file *os.File, log *slog.Logger) (engine.Opened, error)
+}
+
+// Death is how a process of a worker ended.
+type Death struct {
+	Worker string
+	Signal string // such as SIGSEGV; "": it ended by itself
+}

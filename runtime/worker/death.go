@@ -1,0 +1,60 @@
+//go:build linux
+
+package worker
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// DeathError says how a worker's process ended.
+type DeathError struct {
+	// Signal that ended it, such as SIGSEGV; "": it ended by itself.
+	Signal string
+	// Outside: something other than the engine ended it, such as kill -9 or the system's lack of memory.
+	Outside bool
+	// Text says it to people.
+	Text string
+}
+
+func (e *DeathError) Error() string { return "the engine's process ended: " + e.Text }
+
+// signalName finds the signal in the words of Go's runtime, which catches those of the engine and then exits.
+var signalName = regexp.MustCompile(`\bSIG[A-Z]{2,5}\b`)
+
+// deathOf describes the end of a process. killed says why this server ended it, if it did, and blamed whether a run was
+// the reason; last is the end of what it wrote.
+func deathOf(state *os.ProcessState, err error, killed string, blamed bool, last []string) *DeathError {
+	d := &DeathError{Text: fmt.Sprint(err)}
+	if state == nil {
+		return d
+	}
+	d.Text = state.String()
+	status, _ := state.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled():
+		d.Signal = unix.SignalName(status.Signal())
+		d.Outside = status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGTERM
+	case len(last) > 0:
+		d.Signal = signalName.FindString(strings.Join(last, "\n"))
+	}
+	if d.Signal != "" {
+		d.Text = d.Signal
+	}
+	if killed != "" && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		d.Text, d.Outside = killed, !blamed
+		return d
+	}
+	for _, line := range last {
+		if line = strings.TrimSpace(line); line != "" {
+			d.Text += ": " + line
+			break
+		}
+	}
+	return d
+}

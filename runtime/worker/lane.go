@@ -1,0 +1,252 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// lane carries one run at a time between the server and a process: a page of shared memory, and an eventfd by which
+// each signals the other that it has written there. The thread that runs a batch sleeps in read(2), as it would sleep
+// in the engine.
+type lane struct {
+	id          uint32
+	process     *process
+	page        []byte
+	pageFile    int
+	ask, answer int // eventfds: to the worker, and to the server
+
+	copied []byte // the answer, where the worker cannot change it any more
+	run    uint64 // number of the run, by which it is stopped
+}
+
+func newLane(p *process, id uint32) (_ *lane, err error) {
+	l := &lane{id: id, process: p, pageFile: -1, ask: -1, answer: -1}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.pageFile, l.page, err = share("weft lane", pageBytes); err != nil {
+		return nil, err
+	}
+	for _, file := range []*int{&l.ask, &l.answer} {
+		if *file, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+			return nil, fmt.Errorf("eventfd: %w", err)
+		}
+	}
+	err = p.send(&message{Kind: laneMessage, ID: id}, l.pageFile, l.ask, l.answer)
+	return l, err
+}
+
+// close gives the lane's memory and files back. Nobody uses it.
+func (l *lane) close() {
+	if l.page != nil {
+		_ = unix.Munmap(l.page)
+	}
+	for _, file := range []int{l.pageFile, l.ask, l.answer} {
+		if file >= 0 {
+			_ = unix.Close(file)
+		}
+	}
+}
+
+// wake ends the wait for an answer that does not come. The process is dead.
+func (l *lane) wake() { signal(l.answer) }
+
+func signal(eventfd int) {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(eventfd, one[:]) // fails only if the other side has not read 2^64 of them
+}
+
+// await sleeps until the eventfd is signalled.
+func await(eventfd int) error {
+	var count [8]byte
+	for {
+		if _, err := unix.Read(eventfd, count[:]); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// exchange signals the worker that a request was written and returns its answer.
+func (l *lane) exchange() (*cursor, error) {
+	signal(l.ask)
+	if err := await(l.answer); err != nil {
+		return nil, err
+	}
+	if cause := l.process.death(); cause != nil {
+		return nil, crashed(cause)
+	}
+	answer := l.page[halfBytes:]
+	size := binary.LittleEndian.Uint64(answer)
+	if size > halfBytes-8 {
+		return nil, l.damaged()
+	}
+	l.copied = append(l.copied[:0], answer[8:8+size]...)
+	return &cursor{half: l.copied}, nil
+}
+
+// damaged ends a process that answers a run with something that cannot be read, and returns the error of the run.
+func (l *lane) damaged() error {
+	l.process.convict("it answered a run with something that cannot be read")
+	<-l.process.ended
+	return crashed(l.process.cause)
+}
+
+func (l *lane) request(kind int64, values ...int64) *cursor {
+	c := &cursor{half: l.page[:halfBytes]}
+	c.put(kind)
+	c.put(values...)
+	return c
+}
+
+// stopPatience is how long a run that is to stop may go on until its process is ended: one that stops between two
+// operators has as long for an operator.
+const stopPatience = 500 * time.Millisecond
+
+// limit has the run that follows stopped when ctx ends or it has taken too long, if need be by ending the process.
+// release must follow the run; it reports whether the run was stopped because it took too long.
+func (l *lane) limit(ctx context.Context, patience time.Duration) (release func() (late bool)) {
+	l.run++
+	if ctx.Done() == nil && patience == 0 {
+		return func() bool { return false }
+	}
+	p, id, run := l.process, l.id, l.run
+	over := make(chan struct{})
+	stop := func() {
+		_ = p.send(&message{Kind: stopMessage, ID: id, Size: run})
+		select {
+		case <-over:
+		case <-p.ended:
+		case <-time.After(stopPatience):
+			p.convict("a run did not stop when it was told to")
+		}
+	}
+	unwatch := context.AfterFunc(ctx, stop)
+	var timer *time.Timer
+	if patience > 0 {
+		timer = time.AfterFunc(patience, stop)
+	}
+	return func() (late bool) {
+		unwatch()
+		close(over)
+		return timer != nil && !timer.Stop() && ctx.Err() == nil
+	}
+}
+
+// execute has a session of the process run a batch. It sets the session's statistics.
+func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
+	release := l.limit(ctx, b.Patience)
+	err := l.exchangeAll(s, b)
+	late := release()
+	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
+		return engine.Overrun(b.Patience, err)
+	}
+	return err
+}
+
+// exchangeAll asks for the run of a batch, gives its outputs the room that they need, and declares them.
+func (l *lane) exchangeAll(s *Session, b *tensor.Batch) error {
+	c := l.request(runRequest, int64(s.id), int64(l.run), int64(len(b.Inputs)))
+	for i := range b.Inputs {
+		id, err := s.lend(l.process, b.Inputs[i].Data)
+		if err != nil {
+			return err
+		}
+		c.putTensor(id, &b.Inputs[i])
+	}
+	c.put(int64(len(b.Outputs)))
+	for i := range b.Outputs {
+		room := b.Room(i)
+		id, err := s.lend(l.process, room)
+		if err != nil {
+			return err
+		}
+		c.put(int64(id), int64(len(room)))
+	}
+	if c.bad {
+		return errPage
+	}
+	for {
+		c, err := l.exchange()
+		if err != nil {
+			return err
+		}
+		switch c.get() {
+		case moreAnswer:
+			if err := l.more(s, c, b); err != nil {
+				return err
+			}
+		case doneAnswer:
+			return l.done(s, c, b)
+		case failedAnswer:
+			b.DeviceTime = s.report(c)
+			kind, text := engine.Kind(c.get()), c.getText()
+			if c.bad {
+				return l.damaged()
+			}
+			return (&fault{kind, text}).err()
+		default:
+			return l.damaged()
+		}
+	}
+}
+
+// more gives an output more room, or says that there is none.
+func (l *lane) more(s *Session, c *cursor, b *tensor.Batch) error {
+	i, size := int(c.get()), int(c.get())
+	if c.bad || i < 0 || i >= len(b.Outputs) || size < 0 {
+		return l.damaged()
+	}
+	room, err := grow(b, i, size)
+	if err != nil {
+		l.request(moreRequest, 0, 0).putText(err.Error())
+		return nil
+	}
+	id, err := s.lend(l.process, room)
+	if err != nil {
+		return err
+	}
+	l.request(moreRequest, int64(id), int64(len(room)))
+	return nil
+}
+
+func grow(b *tensor.Batch, i, size int) (room []byte, err error) {
+	defer func() {
+		if full, is := recover().(*tensor.OutOfMemoryError); is {
+			err = full
+		}
+	}()
+	b.Output(i, tensor.Invalid, nil, size)
+	return b.Room(i), nil
+}
+
+// done declares the outputs that a worker has written.
+func (l *lane) done(s *Session, c *cursor, b *tensor.Batch) error {
+	b.DeviceTime = s.report(c)
+	for i := range b.Outputs {
+		_, t, size := c.getTensor(b.Outputs[i].Shape)
+		if c.bad || size < 0 || size > len(b.Room(i)) {
+			return l.damaged()
+		}
+		b.Output(i, t.DType, t.Shape, size)
+		if t.DType == tensor.Invalid {
+			continue // the caller says which output is missing
+		}
+		if err := b.Outputs[i].Check(); err != nil {
+			return fmt.Errorf("output %d of the engine's process: %w", i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/internal/ortlib"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/ort"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
+)
+
+// The test binary is its own worker: TestMain serves when it is started as one.
+const serves = "serve-as-a-worker"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == serves {
+		if err := worker.Serve(engines{}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// engines opens models whose name says what they do with a row.
+type engines struct{}
+
+// model is what tests open. Its one input and its one output are floats.
+type model struct {
+	Opens string // "dies", "fails", "looks": what opening it does
+	Path  string // of an ONNX model
+}
+
+func (engines) Load() error { return nil }
+
+func (engines) Open(_ context.Context, encoded json.RawMessage, file *os.File,
+	log *slog.Logger,
+) (engine.Opened, error) {
+	var m model
+	if err := json.Unmarshal(encoded, &m); err != nil {
+		return engine.Opened{}, err
+	}
+	if m.Path != "" {
+		lib, err := ortlib.Find()
+		if err == nil {
+			err = ort.Init(lib)
+		}
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		s, err := ort.Open(m.Path, ort.Options{})
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		return engine.Opened{Session: s, Device: "cpu", Provider: s.Provider()}, nil
+	}
+	notes := []string{"a note"}
+	switch m.Opens {
+	case "looks":
+		notes = sight()
+	case "dies":
+		die(unix.SIGSEGV)
+	case "fails":
+		return engine.Opened{}, &engine.Error{Kind: engine.OutOfMemory, Err: errors.New("no memory for weights")}
+	}
+	log.Info("model opened", "event", "test_opened")
+	s := &session{factor: 2}
+	if file != nil {
+		defer file.Close()
+		var b [4]byte
+		if _, err := file.ReadAt(b[:], 0); err != nil {
+			return engine.Opened{}, err
+		}
+		s.factor = floatsOf(b[:])[0]
+	}
+	return engine.Opened{Session: s, Device: "cpu", Provider: "test", Notes: notes}, nil
+}
+
+func die(s unix.Signal) {
+	_ = unix.Kill(os.Getpid(), s)
+	select {}
+}
+
+// session multiplies its rows, by 2 unless a file says otherwise. Some values have it do something else.
+type session struct {
+	runs   uint64
+	factor float32
+}
+
+// The first value of an input that has a session do something else.
+const (
+	failing = -1 - iota
+	segfaulting
+	exiting
+	hanging
+	obedient // hangs until it is told to stop
+	losing
+	large // answers a hundred times its input
+	panicking
+)
+
+func (s *session) Signature() *tensor.Signature {
+	spec := func(name string) tensor.Spec {
+		return tensor.Spec{Name: name, DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}, BatchDim: tensor.NoBatch}
+	}
+	return &tensor.Signature{Inputs: []tensor.Spec{spec("x")}, Outputs: []tensor.Spec{spec("y")}}
+}
+
+func (s *session) Run(ctx context.Context, b *tensor.Batch) error {
+	s.runs++
+	in := b.Inputs[0]
+	values := floatsOf(in.Data)
+	b.DeviceTime = time.Duration(len(values))
+	times := 1
+	if len(values) > 0 {
+		switch values[0] {
+		case failing:
+			return errors.New("the model fails")
+		case segfaulting:
+			die(unix.SIGSEGV)
+		case exiting:
+			os.Exit(3)
+		case hanging:
+			select {}
+		case obedient:
+			<-ctx.Done()
+			return &engine.Error{Kind: engine.Terminated, Err: ctx.Err()}
+		case losing:
+			return &engine.Error{Kind: engine.DeviceLost, Err: errors.New("CUDA failure 700")}
+		case large:
+			times = 100
+		case panicking:
+			panic("of the engine")
+		}
+	}
+	out := b.Output(0, tensor.Float32, tensor.Shape{int64(times * len(values))}, times*len(in.Data))
+	for i := range times * len(values) {
+		binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(s.factor*values[i%len(values)]))
+	}
+	return nil
+}
+
+func (s *session) Stats() engine.Stats {
+	return engine.Stats{Graphs: engine.Graphs{Known: true, Eager: s.runs}}
+}
+
+func (s *session) Close() error { return nil }
+
+func floatsOf(data []byte) []float32 {
+	values := make([]float32, len(data)/4)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return values
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// A lane's page has two halves: the server writes requests into the first, the worker answers into the second. Whoever
+// has written signals the other's eventfd and does not touch the page until it is signalled in turn.
+const (
+	halfBytes = 256 << 10
+	pageBytes = 2 * halfBytes
+)
+
+// The requests, and the answers to them.
+const (
+	runRequest  = 1 // run a session
+	moreRequest = 2 // the room that the worker asked for, or none
+
+	doneAnswer   = 1 // the outputs are complete
+	moreAnswer   = 2 // an output needs more room
+	failedAnswer = 3
+)
+
+// errPage says that a half of a page has no room.
+var errPage = errors.New("a run has more tensors or dimensions than a lane's page holds")
+
+// cursor reads or writes a half of a page, in order. Once something does not fit, it is bad and does nothing more.
+type cursor struct {
+	half []byte
+	at   int
+	bad  bool
+}
+
+func (c *cursor) room(n int) []byte {
+	if c.bad || n < 0 || n > len(c.half)-c.at {
+		c.bad = true
+		return nil
+	}
+	c.at += n
+	return c.half[c.at-n : c.at]
+}
+
+func (c *cursor) put(values ...int64) {
+	for _, v := range values {
+		if b := c.room(8); b != nil {
+			binary.LittleEndian.PutUint64(b, uint64(v))
+		}
+	}
+}
+
+func (c *cursor) get() int64 {
+	if b := c.room(8); b != nil {
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+	return 0
+}
+
+// count reads a number of things of which each takes at least 8 bytes.
+func (c *cursor) count() int {
+	n := c.get()
+	if n < 0 || n > int64(len(c.half)-c.at)/8 {
+		c.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (c *cursor) putTensor(slab uint32, t *tensor.Tensor) {
+	c.put(int64(slab), int64(t.DType), int64(len(t.Data)), int64(len(t.Shape)))
+	c.put(t.Shape...)
+}
+
+// getTensor reads a tensor without its data. Its shape is in shape's memory if that suffices.
+func (c *cursor) getTensor(shape tensor.Shape) (slab uint32, t tensor.Tensor, size int) {
+	slab, t.DType = uint32(c.get()), tensor.DType(c.get())
+	size = int(c.get())
+	t.Shape = slices.Grow(shape[:0], 4)
+	for range c.count() {
+		t.Shape = append(t.Shape, c.get())
+	}
+	return slab, t, size
+}
+
+func (c *cursor) putText(text string) {
+	text = text[:min(len(text), halfBytes/2)]
+	c.put(int64(len(text)))
+	copy(c.room(len(text)), text)
+}
+
+func (c *cursor) getText() string { return string(c.room(int(c.get()))) }
+
+// putStats and getStats carry what a session reports of itself; it comes with each answer, so that it never waits.
+func (c *cursor) putStats(took time.Duration, s engine.Stats) {
+	known := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	c.put(int64(took), known(s.Graphs.Known), int64(s.Graphs.Replayed), int64(s.Graphs.Eager),
+		int64(s.Graphs.Failures), known(s.Memory.Known), s.Memory.Peak, s.Memory.Held)
+}
+
+func (c *cursor) getStats() (took time.Duration, s engine.Stats) {
+	took = time.Duration(c.get())
+	s.Graphs = engine.Graphs{
+		Known: c.get() == 1, Replayed: uint64(c.get()), Eager: uint64(c.get()), Failures: uint64(c.get()),
+	}
+	s.Memory = engine.Memory{Known: c.get() == 1, Peak: c.get(), Held: c.get()}
+	return took, s
+}

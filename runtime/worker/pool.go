@@ -1,0 +1,254 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
+
+// Pool is all workers of a server. It keeps one process more than there are workers, with the engine's library loaded,
+// for the one that dies next. Safe for concurrent use.
+type Pool struct {
+	cfg Config
+	log *slog.Logger
+
+	mu      sync.Mutex
+	closed  bool               // guarded by mu, as is the rest
+	workers map[string]*Worker // those that are not gone
+	spare   *spare             // nil: none was asked for yet
+	deaths  map[Death]uint64   // how often workers died, those that are gone too
+	alive   sync.WaitGroup     // supervisors
+	told    sync.Once          // whether processes are confined
+}
+
+// spare is a process that is being started, or was.
+type spare struct {
+	ready   chan struct{}
+	process *process
+	err     error
+}
+
+var errPoolClosed error = &engine.Error{Kind: engine.Terminated, Err: errors.New("the server is stopping")}
+
+// NewPool returns a pool without workers.
+func NewPool(cfg Config) *Pool {
+	return &Pool{cfg: cfg, log: cfg.Log, workers: map[string]*Worker{}, deaths: map[Death]uint64{}}
+}
+
+// process returns a process in which nothing is open.
+func (p *Pool) process(ctx context.Context) (*process, error) {
+	for {
+		p.mu.Lock()
+		s := p.spare
+		p.spare = nil
+		if s == nil {
+			s = p.prepareLocked()
+		}
+		if !p.closed {
+			p.spare = p.prepareLocked()
+		}
+		p.mu.Unlock()
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			go s.discard()
+			return nil, context.Cause(ctx)
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		if !isDead(s.process.ended) {
+			return s.process, nil
+		}
+	}
+}
+
+func (p *Pool) prepareLocked() *spare {
+	s := &spare{ready: make(chan struct{})}
+	if p.closed {
+		s.err = errPoolClosed
+		close(s.ready)
+		return s
+	}
+	go func() {
+		s.process, s.err = startProcess(context.Background(), p.cfg)
+		close(s.ready)
+		if s.err != nil {
+			return // the next one who wants a process learns it
+		}
+		p.tellConfined(s.process)
+		<-s.process.ended
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.spare == s && !p.closed { // it died before it was needed
+			p.spare = p.prepareLocked()
+		}
+	}()
+	return s
+}
+
+// discard ends a process that nobody wants.
+func (s *spare) discard() {
+	<-s.ready
+	if s.process != nil {
+		s.process.kill("it is not needed")
+		<-s.process.ended
+	}
+}
+
+// openPatience is how long a model may take to be opened. Some providers compile it, which takes minutes.
+const openPatience = 15 * time.Minute
+
+var errOpening = fmt.Errorf("the model was not opened within %v", openPatience)
+
+// Open opens a model in the worker of a device, or in that of one owner on it, such as a version; it is started if
+// there is none. The model is a value that Serve's engine understands. It is opened first in a process where nothing
+// else is open: if that dies of it, the error is of the kind engine.Crashed, and nobody else is harmed. The engine gets
+// the file too, which may be nil; each process in which the session is opened later gets it again.
+func (p *Pool) Open(ctx context.Context, device, owner string, model any, file *os.File) (_ engine.Opened, err error) {
+	encoded, err := json.Marshal(model)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	from := source{model: encoded}
+	if file != nil {
+		if from.file, err = duplicate(file); err != nil {
+			return engine.Opened{}, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			from.close()
+		}
+	}()
+	trial, err := p.process(ctx)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	const only = 1
+	opening, cancel := context.WithTimeoutCause(ctx, openPatience, errOpening)
+	defer cancel()
+	m, err := trial.open(opening, only, from)
+	if err == nil && (m.Opened == nil || m.Opened.Signature == nil) {
+		err = errors.New("the engine's process did not say what it opened")
+	}
+	trial.kill("the model was opened")
+	if err != nil {
+		if cause, died := errors.AsType[*DeathError](err); died {
+			err = fmt.Errorf("opening the model ended the engine's process: %w", crashed(cause))
+		}
+		return engine.Opened{}, err
+	}
+	<-trial.ended // its memory is free
+	w, err := p.worker(ctx, device, owner)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	s, err := w.add(ctx, from, m.Opened)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	return engine.Opened{
+		Session: s, Device: m.Opened.Device, Provider: m.Opened.Provider, Notes: m.Opened.Notes, Memory: s.memory,
+		Quarantine: Quarantined{s},
+	}, nil
+}
+
+// worker returns the worker of an owner on a device, once it has a process.
+func (p *Pool) worker(ctx context.Context, device, owner string) (*Worker, error) {
+	name := device
+	if owner != "" {
+		name += " " + owner
+	}
+	p.mu.Lock()
+	w := p.workers[name]
+	if w == nil && !p.closed {
+		w = &Worker{
+			name: name, device: device, pool: p, quarantine: newQuarantine(p), changed: make(chan struct{}),
+			sessions: map[uint32]*Session{},
+		}
+		p.workers[name] = w
+		p.alive.Go(func() {
+			if first := w.restart(); first != nil {
+				w.supervise(first)
+			}
+		})
+	}
+	p.mu.Unlock()
+	if w == nil {
+		return nil, errPoolClosed
+	}
+	_, err := w.present(ctx)
+	return w, err
+}
+
+func (p *Pool) died(d Death) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaths[d]++
+}
+
+func (p *Pool) forget(w *Worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.workers[w.name] == w {
+		delete(p.workers, w.name)
+	}
+}
+
+// Stats returns which workers have a process now, and how often their processes died.
+func (p *Pool) Stats() (up map[string]bool, deaths map[Death]uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	up = map[string]bool{}
+	for name, w := range p.workers {
+		up[name] = w.up()
+	}
+	return up, maps.Clone(p.deaths)
+}
+
+// Lose ends all workers of a device that is lost. Sessions in them fail with the cause from then on; the next one that
+// is opened there is in another process.
+func (p *Pool) Lose(device string, cause error) {
+	for _, w := range p.list() {
+		if w.device == device {
+			w.lose(&engine.Error{Kind: engine.DeviceLost, Err: cause})
+		}
+	}
+}
+
+// list returns the workers that are not gone.
+func (p *Pool) list() (all []*Worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.workers {
+		all = append(all, w)
+	}
+	return all
+}
+
+// Close ends all processes and waits for that. Sessions fail from then on.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	s := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	for _, w := range p.list() {
+		w.end(errPoolClosed, "the server is stopping")
+	}
+	if s != nil {
+		s.discard()
+	}
+	p.alive.Wait()
+}

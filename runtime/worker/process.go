@@ -1,0 +1,273 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
+)
+
+// process is one life of a worker.
+type process struct {
+	conn     *conn
+	command  *exec.Cmd
+	output   *output
+	confined *sandbox.Report // nil: it is not
+	ended    chan struct{}   // closed with mu held once it is dead, after cause is set; then no lane is taken
+	cause    *DeathError
+
+	mu      sync.Mutex
+	killed  string                   // guarded by mu, as is the rest; why this server ended it; "": it did not
+	blamed  bool                     // the server ended it because of what a run did
+	replies map[uint32]chan *message // who waits for an answer about a session
+	free    []*lane
+	lanes   map[uint32]*lane
+	made    uint32 // how many lanes were made
+}
+
+// self is the kernel's name of this program's file, which may have been replaced since.
+const self = "/proc/self/exe"
+
+// helloPatience is how long a process may take from its start to its first word. It loads the engine's library in that
+// time, from a disk that may be cold.
+const helloPatience = 60 * time.Second
+
+// startProcess starts a process and waits until it is there.
+func startProcess(ctx context.Context, cfg Config) (_ *process, err error) {
+	library, err := cfg.Library()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot start a worker: socketpair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "worker"), os.NewFile(uintptr(pair[1]), "server")
+	defer theirs.Close()
+	p := &process{
+		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[uint32]chan *message{},
+		lanes: map[uint32]*lane{},
+	}
+	if p.conn, err = newConn(ours); err != nil {
+		return nil, err
+	}
+	p.command = &exec.Cmd{Path: self, Args: []string{os.Args[0], cfg.Command, library}}
+	p.command.Env = environment(os.Environ())
+	p.command.ExtraFiles = []*os.File{theirs}
+	p.command.Stderr = p.output
+	p.command.WaitDelay = time.Second
+	// A group of its own: what a terminal sends to the server's is the server's to pass on.
+	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.command.Start(); err != nil {
+		_ = p.conn.socket.Close()
+		return nil, fmt.Errorf("cannot start a worker: %w", err)
+	}
+	go p.await()
+	hello := p.expect(0)
+	_ = p.conn.send(&message{Kind: beginMessage, Sandbox: cfg.policy(library)}) // the answer says more
+	go p.listen()
+	ctx, cancel := context.WithTimeout(ctx, helloPatience)
+	defer cancel()
+	m, err := p.reply(ctx, 0, hello)
+	if err == nil {
+		err = m.Fault.err()
+	}
+	if err == nil && m.ID != protocol {
+		err = fmt.Errorf("it speaks version %d of the protocol, expected %d", m.ID, protocol)
+	}
+	if err != nil {
+		p.kill("it did not start")
+		return nil, fmt.Errorf("cannot start a worker: %w", err)
+	}
+	p.confined = m.Confined
+	return p, nil
+}
+
+// await waits for the end of the process, and tells everybody who waits for it.
+func (p *process) await() {
+	err := p.command.Wait()
+	p.mu.Lock()
+	p.cause = deathOf(p.command.ProcessState, err, p.killed, p.blamed, p.output.last())
+	close(p.ended)
+	free, busy := p.free, p.lanes
+	p.free = nil
+	for _, l := range free {
+		delete(busy, l.id)
+		l.close()
+	}
+	for _, l := range busy {
+		l.wake()
+	}
+	p.mu.Unlock()
+	_ = p.conn.socket.Close()
+}
+
+// kill ends the process, which says nothing about a run in it. Why is for people.
+func (p *process) kill(why string) { p.end(why, false) }
+
+// convict ends the process because of what a run in it does.
+func (p *process) convict(why string) { p.end(why, true) }
+
+func (p *process) end(why string, blamed bool) {
+	p.mu.Lock()
+	if p.killed == "" {
+		p.killed, p.blamed = why, blamed
+	}
+	p.mu.Unlock()
+	_ = p.command.Process.Kill() // it may be dead already
+}
+
+// listen hands answers to those who wait for them. A worker that says something that cannot be understood is ended.
+func (p *process) listen() {
+	for {
+		m, files, err := p.conn.receive()
+		closeAll(files) // a worker sends none
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !isDead(p.ended) { // else it dies, and await says of what
+				p.kill(fmt.Sprintf("its messages cannot be read: %v", err))
+			}
+			return
+		}
+		p.mu.Lock()
+		waiter := p.replies[m.ID]
+		if m.Kind == helloMessage {
+			waiter = p.replies[0]
+		}
+		p.mu.Unlock()
+		if waiter != nil {
+			select {
+			case waiter <- m:
+			default: // nobody asked for a second one
+			}
+		}
+	}
+}
+
+// expect prepares for an answer about a session, before it is asked for; reply waits for it.
+func (p *process) expect(id uint32) chan *message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiter := make(chan *message, 1)
+	p.replies[id] = waiter
+	return waiter
+}
+
+func (p *process) reply(ctx context.Context, id uint32, waiter chan *message) (*message, error) {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.replies, id)
+	}()
+	select {
+	case m := <-waiter:
+		return m, nil
+	case <-p.ended:
+		select {
+		case m := <-waiter:
+			return m, nil
+		default:
+			return nil, p.cause
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// ask sends a message about a session, with files, and waits for the answer to it.
+func (p *process) ask(ctx context.Context, m *message, files ...int) (*message, error) {
+	waiter := p.expect(m.ID)
+	_ = p.send(m, files...) // the answer, or the end of the process, says more
+	answer, err := p.reply(ctx, m.ID, waiter)
+	if err != nil {
+		return nil, err
+	}
+	return answer, answer.Fault.err()
+}
+
+// send sends a message, with files. A process that cannot be written to is ended; the error says how it ended.
+func (p *process) send(m *message, files ...int) error {
+	err := p.conn.send(m, files...)
+	if err == nil {
+		return nil
+	}
+	p.kill(fmt.Sprintf("it cannot be written to: %v", err))
+	<-p.ended
+	return p.cause
+}
+
+func isDead(ended chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// take returns a lane that nobody uses. give must follow.
+func (p *process) take() (*lane, error) {
+	p.mu.Lock()
+	if n := len(p.free); n > 0 && !isDead(p.ended) {
+		defer p.mu.Unlock()
+		l := p.free[n-1]
+		p.free = p.free[:n-1]
+		return l, nil
+	}
+	p.made++
+	id := p.made
+	p.mu.Unlock()
+	l, err := newLane(p, id)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isDead(p.ended) {
+		l.close()
+		return nil, p.cause
+	}
+	p.lanes[id] = l
+	return l, nil
+}
+
+func (p *process) give(l *lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isDead(p.ended) {
+		delete(p.lanes, l.id)
+		l.close()
+		return
+	}
+	p.free = append(p.free, l)
+}
+
+// death returns why the process is dead, or nil.
+func (p *process) death() *DeathError {
+	if isDead(p.ended) {
+		return p.cause
+	}
+	return nil
+}
+
+// crashed is the error of a run that its process did not survive.
+func crashed(cause *DeathError) error { return &engine.Error{Kind: engine.Crashed, Err: cause} }
+
+// asCrash gives an error that says that the process died the kind of one.
+func asCrash(err error) error {
+	if cause, is := errors.AsType[*DeathError](err); is {
+		return crashed(cause)
+	}
+	return err
+}

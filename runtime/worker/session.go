@@ -1,0 +1,82 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Session is a session in a worker. It outlives the worker's processes: a run waits while the next one is started.
+type Session struct {
+	id     uint32
+	worker *Worker
+	source source
+	memory *memory
+	first  *opened // when it was opened first
+	stats  atomic.Pointer[engine.Stats]
+	broken atomic.Pointer[error] // why it could not be opened in the present process; nil: it could
+}
+
+var _ engine.Session = (*Session)(nil)
+
+// Signature returns the model's inputs and outputs, as the worker reported them.
+func (s *Session) Signature() *tensor.Signature { return s.first.Signature }
+
+// Run executes the model in the worker's process. When that dies the error is of the kind engine.Crashed. A run that is
+// to stop is told to; a process that does not obey within half a second is ended.
+func (s *Session) Run(ctx context.Context, b *tensor.Batch) error {
+	var l *lane
+	for l == nil {
+		p, err := s.worker.present(ctx)
+		if err != nil {
+			return err
+		}
+		if broken := s.broken.Load(); broken != nil {
+			return *broken
+		}
+		if l, err = p.take(); err != nil && p.death() == nil {
+			return err
+		}
+	}
+	defer l.process.give(l)
+	err := l.execute(ctx, s, b)
+	if engine.KindOf(err) == engine.DeviceLost {
+		s.worker.lose(err)
+	}
+	return err
+}
+
+// Stats returns what the worker reported with its latest answer.
+func (s *Session) Stats() engine.Stats { return *s.stats.Load() }
+
+// Close closes the session in its process. A process without sessions goes on, for the next one.
+func (s *Session) Close() error { return s.worker.closeSession(s) }
+
+// report takes the statistics that come with an answer.
+func (s *Session) report(c *cursor) (took time.Duration) {
+	took, stats := c.getStats()
+	if !c.bad {
+		s.stats.Store(&stats)
+	}
+	return took
+}
+
+// lend makes memory known to a process, and returns the number that it has there; 0: there are no bytes.
+func (s *Session) lend(p *process, b []byte) (uint32, error) {
+	m, err := s.memory.find(b)
+	if err != nil || m == nil {
+		return 0, err
+	}
+	if m.mapped.Load() != p {
+		if err := p.send(&message{Kind: mapMessage, ID: m.id, Size: uint64(len(m.memory))}, m.file); err != nil {
+			return 0, asCrash(err)
+		}
+		m.mapped.Store(p)
+	}
+	return m.id, nil
+}

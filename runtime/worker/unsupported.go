@@ -1,0 +1,39 @@
+//go:build !linux
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/weftserve/weft/runtime/engine"
+)
+
+var errSystem = errors.New("workers need Linux: sealed shared memory, eventfd and /proc")
+
+// Supported returns why this system cannot have workers.
+func Supported() error { return errSystem }
+
+// Serve fails.
+func Serve(Engine) error { return errSystem }
+
+// Pool has no workers.
+type Pool struct{}
+
+// NewPool returns a pool that opens nothing.
+func NewPool(Config) *Pool { return &Pool{} }
+
+// Open fails.
+func (*Pool) Open(context.Context, string, string, any, *os.File) (engine.Opened, error) {
+	return engine.Opened{}, errSystem
+}
+
+// Stats returns nothing.
+func (*Pool) Stats() (map[string]bool, map[Death]uint64) { return nil, nil }
+
+// Lose does nothing.
+func (*Pool) Lose(string, error) {}
+
+// Close does nothing.
+func (*Pool) Close() {}

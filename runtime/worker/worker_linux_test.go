@@ -1,0 +1,198 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftserve/weft/internal/weftest"
+	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/runtime/worker"
+	"github.com/weftserve/weft/runtime/worker/sandbox"
+)
+
+func newPool(t testing.TB) (*worker.Pool, *weftest.Log) { return newPoolWith(t, testPolicy(t)) }
+
+func newPoolWith(t testing.TB, box *sandbox.Policy) (*worker.Pool, *weftest.Log) {
+	t.Helper()
+	log := &weftest.Log{}
+	library := func() (string, error) { return "", nil }
+	p := worker.NewPool(worker.Config{Command: serves, Library: library, Sandbox: box, Log: slog.New(log)})
+	t.Cleanup(p.Close)
+	return p, log
+}
+
+func open(t testing.TB, p *worker.Pool) engine.Opened {
+	t.Helper()
+	o, err := p.Open(t.Context(), "cpu", "", model{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// run runs values and returns what came.
+func run(ctx context.Context, o engine.Opened, values ...float32) ([]float32, error) {
+	b := tensor.NewBatch(1, 1, o.Memory)
+	defer b.Free()
+	return runIn(ctx, b, o, values...)
+}
+
+func runIn(ctx context.Context, b *tensor.Batch, o engine.Opened, values ...float32) ([]float32, error) {
+	in := b.Input(0, tensor.Float32, tensor.Shape{int64(len(values))}, 4*len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(in[4*i:], math.Float32bits(v))
+	}
+	if err := o.Session.Run(ctx, b); err != nil {
+		return nil, err
+	}
+	if b.DeviceTime != time.Duration(len(values)) {
+		return nil, errors.New("another device time than the engine's")
+	}
+	return floatsOf(b.Outputs[0].Data), nil
+}
+
+func TestRunsInAnotherProcess(t *testing.T) {
+	p, log := newPool(t)
+	o := open(t, p)
+	if got := o.Session.Signature(); len(got.Inputs) != 1 || got.Inputs[0].Name != "x" ||
+		!slices.Equal(o.Notes, []string{"a note"}) || o.Device != "cpu" || o.Provider != "test" {
+		t.Errorf("opened as %+v with %+v", o, got)
+	}
+	b := tensor.NewBatch(1, 1, o.Memory)
+	defer b.Free()
+	for _, n := range []int{1, 3, 2000, 0, 5} {
+		values := make([]float32, n)
+		want := make([]float32, n)
+		for i := range values {
+			values[i], want[i] = float32(i), float32(2*i)
+		}
+		got, err := runIn(t.Context(), b, o, values...)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d values: %v, %v", n, got, err)
+		}
+	}
+	if s := o.Session.Stats(); s.Graphs.Eager != 5 {
+		t.Errorf("statistics of 5 runs: %+v", s)
+	}
+	if _, err := runIn(t.Context(), b, o, failing); err == nil || err.Error() != "the model fails" ||
+		engine.KindOf(err) != engine.ModelFailed {
+		t.Errorf("a failing run: %v", err)
+	}
+	if _, err := runIn(t.Context(), b, o, panicking); err == nil || !strings.Contains(err.Error(), "of the engine") {
+		t.Errorf("a panic: %v", err)
+	}
+	if got, err := runIn(t.Context(), b, o, append([]float32{large}, make([]float32, 999)...)...); err != nil ||
+		len(got) != 100_000 {
+		t.Errorf("a large answer: %d values, %v", len(got), err)
+	}
+	if err := o.Session.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(log.Event("test_opened")) != 2 {
+		t.Errorf("records of the worker: %v", log.Lines(""))
+	}
+}
+
+// TestDeaths: each kind of death fails the run that caused it, and is told; the next run is answered by another
+// process.
+func TestDeaths(t *testing.T) {
+	p, log := newPool(t)
+	o := open(t, p)
+	for value, want := range map[float32]string{segfaulting: "SIGSEGV", exiting: "exit status 3"} {
+		_, err := run(t.Context(), o, value)
+		if engine.KindOf(err) != engine.Crashed || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want a crash by %s", err, want)
+		}
+		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+			t.Errorf("after %s: %v, %v", want, got, err)
+		}
+	}
+	if len(log.Event("worker_died")) != 2 || len(log.Event("worker_restarted")) != 2 {
+		t.Errorf("log: %v", log.Lines(""))
+	}
+}
+
+// TestStops: a run that is told to stop does so; the process of one that does not is ended, and the next run goes well.
+// It is told to by its context or, once it takes too long, by its patience.
+func TestStops(t *testing.T) {
+	p, _ := newPool(t)
+	o := open(t, p)
+	for value, want := range map[float32]engine.Kind{obedient: engine.Terminated, hanging: engine.Crashed} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if _, err := run(ctx, o, value); engine.KindOf(err) != want {
+			t.Errorf("value %v: %v, want kind %d", value, err, want)
+		}
+		cancel()
+		b := tensor.NewBatch(1, 1, o.Memory)
+		b.Patience = 10 * time.Millisecond
+		if _, err := runIn(t.Context(), b, o, value); engine.KindOf(err) != engine.Crashed ||
+			!strings.Contains(err.Error(), "did not end within 10ms") {
+			t.Errorf("value %v: %v, want an overrun", value, err)
+		}
+		b.Free()
+		if got, err := run(t.Context(), o, 4); err != nil || !slices.Equal(got, []float32{8}) {
+			t.Errorf("after %v: %v, %v", value, got, err)
+		}
+	}
+}
+
+// TestOpening: a model that cannot be opened, or ends the process while it is opened, harms no other.
+func TestOpening(t *testing.T) {
+	p, log := newPool(t)
+	o := open(t, p)
+	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "fails"}, nil); engine.KindOf(err) != engine.OutOfMemory {
+		t.Errorf("a model that cannot be opened: %v", err)
+	}
+	if _, err := p.Open(t.Context(), "cpu", "", model{Opens: "dies"}, nil); engine.KindOf(err) != engine.Crashed ||
+		!strings.Contains(err.Error(), "SIGSEGV") {
+		t.Errorf("a model that crashes when it is opened: %v", err)
+	}
+	if got, err := run(t.Context(), o, 4); err != nil || got[0] != 8 || len(log.Event("worker_died")) != 0 {
+		t.Errorf("%v, %v; %v", got, err, log.Lines(""))
+	}
+}
+
+// TestManyDeaths: callers of many sessions go on while their process dies again and again.
+func TestManyDeaths(t *testing.T) {
+	p, _ := newPool(t)
+	var callers sync.WaitGroup
+	killer := open(t, p)
+	end := make(chan struct{})
+	for range 4 {
+		o := open(t, p)
+		callers.Go(func() {
+			b := tensor.NewBatch(1, 1, o.Memory)
+			defer b.Free()
+			for i := 0; ; i++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				got, err := runIn(t.Context(), b, o, float32(i))
+				if engine.KindOf(err) == engine.Crashed && err != nil {
+					continue
+				}
+				if err != nil || got[0] != float32(2*i) {
+					t.Errorf("run %d: %v, %v", i, got, err)
+				}
+			}
+		})
+	}
+	for range 10 {
+		if _, err := run(t.Context(), killer, segfaulting); engine.KindOf(err) != engine.Crashed {
+			t.Errorf("a crash: %v", err)
+		}
+	}
+	close(end)
+	callers.Wait()
+}
