@@ -33,7 +33,8 @@ func newHouse(s *config.Server, log *slog.Logger, models host.Config, options sh
 		models.Lanes[d.Name] = d.Lanes
 	}
 	h.engines = newEngines(available, s.Isolation, sandboxOf(s, available), h.library, log)
-	models.Revive, models.Read, models.Open, models.Sites = h.engines.revive, reads(s.RequireDigests), h.engines.open, h.engines.sites
+	models.Open, models.Sites, models.Revive = h.engines.open, h.engines.sites, h.engines.revive
+	models.Read = reads(s.RequireDigests)
 	models.Logger, models.MemoryBudget, models.RunTimeout = log, int64(s.ModelMemory), time.Duration(s.RunTimeout)
 	h.models = host.New(models)
 	var err error

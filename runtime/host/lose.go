@@ -7,9 +7,9 @@ import (
 )
 
 // LoseDevice takes a device out of use until Config.Revive says that it works again, else until the server is started
-// again: a process never gets back what it holds on a device that failed. Sessions that fail for that reason say so
-// themselves; this is for a caller that learns of it in another way. Requests that wait on it are run on other replicas,
-// and versions that have none are loaded elsewhere if they can be.
+// again: a process never gets back what it holds on a device that failed. Sessions that fail for that reason say so;
+// this is for a caller that learns of it in another way. Requests that wait on it are run on other replicas, and
+// versions that have none are loaded elsewhere if they can be.
 func (h *Host) LoseDevice(name string, cause error) { h.lose(h.fleet.Get(name), cause, nil) }
 
 // lose takes a device out of use, once. It returns at once. by is the version that ran on it when it failed, or was

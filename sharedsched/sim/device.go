@@ -43,8 +43,9 @@ var TypicalDevice = Device{Noise: 0.015, Stalls: 0.001, StallFactor: 3, First: 3
 // during lets the device be in a state from one part of the span to another.
 func during(from, until, parts Time, state Pace) func(time.Duration) []Pace {
 	return func(span time.Duration) []Pace {
-		state.From = Time(span) * from / parts
-		return []Pace{state, {From: Time(span) * until / parts}}
+		begun := state // several runs ask at once
+		begun.From = Time(span) * from / parts
+		return []Pace{begun, {From: Time(span) * until / parts}}
 	}
 }
 
