@@ -57,8 +57,9 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 		return err
 	}
 	defer file.Close()
-	if err := errors.Join(os.Remove(file.Name()), write(file, model)); err != nil {
-		return err
+	_, wrong := file.Write(model)
+	if err := errors.Join(os.Remove(file.Name()), wrong); err != nil {
+		return fmt.Errorf("cannot write the probe: %w", err)
 	}
 	source := ort.Source{Path: "probe", Model: ort.Extent{Size: int64(len(model))}}
 	opened, err := e.workers.Open(ctx, on.name, "", onnxModel{
@@ -73,11 +74,4 @@ func (e *engines) probe(ctx context.Context, on cudaDevice) (err error) {
 	b.Patience = probeTime
 	clear(b.Input(0, tensor.Float32, tensor.Shape{4}, 16))
 	return opened.Session.Run(ctx, b)
-}
-
-func write(f *os.File, b []byte) error {
-	if _, err := f.Write(b); err != nil {
-		return fmt.Errorf("cannot write the probe: %w", err)
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ func (t *Telemetry) observe(models Models, scheduler Scheduler) error {
 		"Device time per unit of weight by which, of those that want the device now, the one served least is behind "+
 			"the one served most, in milliseconds.")
 	lost := i.gauge("weft_device_lost",
-		"Whether a device failed, so that it is not used until the server is started anew: 1 or 0.")
+		"Whether a device failed, so that it is not used until it is back: 1 or 0.")
 	failures := i.counter("weft_captured_graph_failures_total",
 		"CUDA graphs of a version that were to be captured and are not used, because they failed, and versions that "+
 			"gave all up.")

@@ -34,8 +34,7 @@ type Call struct {
 // ErrNotReady says that the version stopped being Ready between routing and submission.
 var ErrNotReady = errors.New("the model version is not ready")
 
-// ErrDeviceLost says that the device that holds the version failed; nothing is run on it until the server is started
-// again.
+// ErrDeviceLost says that the device that holds the version failed; nothing is run on it until it is back.
 var ErrDeviceLost = errors.New("the device that holds the model is lost")
 
 // ModelError is a failure of the model itself on this request's input.

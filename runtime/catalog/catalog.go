@@ -186,7 +186,7 @@ func (m *Model) Answers() bool {
 type Snapshot struct {
 	Revision uint64
 	Models   Map[string, *Model] // by name
-	// Lost are devices that failed, by name. They are not used again until the server is started again.
+	// Lost are devices that failed, by name. They are not used until they are back.
 	Lost []LostDevice
 }
 

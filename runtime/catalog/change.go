@@ -98,7 +98,7 @@ type FullDevice struct {
 	Free int64
 	// Cause is any other reason against it, such as that it is lost; nil: none.
 	Cause error
-	// Lost: it failed, and is not used until the server is started again. Resident: the version is on it already.
+	// Lost: it failed, and is not used until it is back. Resident: the version is on it already.
 	Lost, Resident bool
 }
 
